@@ -6,9 +6,11 @@ call that fails for outer reasons (no connection, a limit, the time is over) fai
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
 from turnmark.assistant.prompts import Prompt, fence, fence_tag
 from turnmark.assistant.steps.llm import numbered, turns
 from turnmark.assistant.structured import Failure, ask
@@ -24,12 +26,14 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.statistics import Sheet
 from turnmark.corpora.types import Message
+from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, added
 from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.mtrag import ClaimsReply, VerdictsReply
 from turnmark.evaluation.judging.prompting import Messages, fit, room_for
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.prompts import own_or_built_in
-from turnmark.evaluation.synth.records import RAW, Reject, SynthItem
+from turnmark.evaluation.synth.folder import RAW, Reject, SynthItem
 
 if TYPE_CHECKING:
     from turnmark.evaluation.embedding import SharedEmbed
@@ -135,19 +139,13 @@ class Attempt:
 
     def keep(self, name: str, key: str, content: dict[str, Any], domain: str = "") -> None:
         """Add an item; its notes say what prompts of the attempt did not show of their material."""
-        self.items.append(
-            SynthItem(
-                id=name, seed=self.seed.id, domain=domain, key=key, content=content, notes=tuple(self._notes)
-            )
-        )  # fmt: skip
+        notes = tuple(self._notes)
+        self.items.append(SynthItem(id=name, seed=self.seed.id, domain=domain, key=key, content=content, notes=notes))
 
     def reject(self, rejected: Rejected, **about: Any) -> None:
         """Add what did not pass, and what else is known of it."""
-        self.rejects.append(
-            Reject(
-                seed=self.seed.id, stage=rejected.stage, reason=rejected.reason, raw=rejected.raw, about=about
-            )
-        )  # fmt: skip
+        reject = Reject(seed=self.seed.id, stage=rejected.stage, reason=rejected.reason, raw=rejected.raw, about=about)
+        self.rejects.append(reject)
 
     def check(self, good: bool, stage: str, reason: str, raw: str = "") -> None:
         """Go on only if something holds; in a dry run everything does.
@@ -306,6 +304,56 @@ def open_synthesis(name: str, options: Mapping[str, Any]) -> Synthesis:
     except TypeError:
         raise RequestError(f"synth {name}: these are no settings of it: {dict(options)!r}") from None
     return synthesis
+
+
+# --- what it would take ----------------------------------------------------------------------------------------------
+
+SAMPLED, CLAIMS = 5, 5
+"""Attempts that an estimate is the mean of; claims that it takes an answer to make."""
+
+
+class Reply(BaseModel):
+    """Base of what prompts ask for: `example` is what a dry run takes for the reply, `tokens` its length."""
+
+    example: ClassVar[dict[str, Any]]
+    tokens: ClassVar[int] = OBJECT_TOKENS
+
+
+class DryModel(Counting):
+    """Counts the tokens of what it is asked, and replies what passes every filter."""
+
+    def written(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:  # noqa: ARG002
+        """See `Counting.written`."""
+        if schema is None:
+            return "Verdict: [[no]]", OBJECT_TOKENS
+        if issubclass(schema, Reply):
+            return json.dumps(schema.example), schema.tokens
+        if issubclass(schema, ClaimsReply):
+            return json.dumps({"claims": ["a claim"] * CLAIMS}), OBJECT_TOKENS
+        assert issubclass(schema, VerdictsReply), "a synthesis asks for replies of its own and for a judge's"
+        verdicts = [{"claim": number, "supported": True} for number in range(1, CLAIMS + 1)]
+        return json.dumps({"verdicts": verdicts}), OBJECT_TOKENS * 2
+
+
+def estimate(synthesis: Synthesis, seeds: Sequence[Seed], tools: Tools, generator: Generator) -> dict[str, Usage]:
+    """Mean usage of an attempt by role, if every filter is passed; nothing is sent."""
+    model = DryModel(generator.name, reply_tokens=generator.reply_tokens)
+    dry_tools = replace(tools, dry=True, judge=model if tools.judge is not None else None)
+    total: dict[str, Usage] = {}
+    sampled = seeds[:SAMPLED]
+    for seed in sampled:
+        attempt = Attempt(seed, dry_tools, model)
+        with suppress(Rejected):  # a prompt that does not fit costs nothing
+            synthesis.make(attempt)
+        total = added(total, attempt.usage)
+    return {
+        role: Usage(
+            calls=-(-usage.calls // len(sampled)),
+            prompt_tokens=usage.prompt_tokens // len(sampled),
+            completion_tokens=usage.completion_tokens // len(sampled),
+        )
+        for role, usage in total.items()
+    }
 
 
 # --- prompts ---------------------------------------------------------------------------------------------------------

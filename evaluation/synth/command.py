@@ -2,168 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.evaluation.options import AsJson, command_line
+from turnmark.evaluation.options import AsJson, from_flags
+from turnmark.evaluation.synth.request import CompoundRequest, InscoqaRequest, MtragRequest, SynthRequest
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.synth.records import Report
+    from turnmark.evaluation.synth.datasheet import Report
     from turnmark.evaluation.synth.run import Plan
+
+R = TypeVar("R", bound=SynthRequest)
 
 synth_app = typer.Typer(
     no_args_is_help=True, help="Benchmark data made from your own documents by the published methods, and its review."
 )
 
-Index = Annotated[str | None, typer.Option(metavar="NAME", help="The documents to make data from.", show_default=False)]
-Wanted = Annotated[
-    int | None,
-    typer.Option("--n", metavar="N", help="Items that are wanted; more later goes on.", show_default="all"),
-]
-Writer = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SPEC", envvar="TURNMARK_GENERATOR", help="The model that writes; must be named.", show_default=False
-    ),
-]
-Judge = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SPEC", help="The model that filters.", show_default="mtrag: embedded; else the one that writes"
-    ),
-]
-Retriever = Annotated[
-    str | None, typer.Option(metavar="SPEC", help="Finds the passages.", show_default="the index's own")
-]
-Prompts = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Prompts of your own, NAME.txt each.", show_default=False)
-]
-Seed = Annotated[int, typer.Option(help="Decides which documents, and what is planned for each.")]
-Concurrency = Annotated[int, typer.Option(metavar="N", help="Attempts at once; fewer while an endpoint answers 429.")]
-Deadline = Annotated[float, typer.Option(metavar="SECONDS", help="For one attempt, all its calls together.")]
-MaxFailures = Annotated[
-    str | None, typer.Option(metavar="N|P%", help="Give up beyond so many failed attempts.", show_default="never")
-]
-Budget = Annotated[
-    str | None, typer.Option(metavar="N", help="Tokens (200k) or money ($5), all calls.", show_default="no limit")
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Folder; the same command resumes it.", show_default="synth/KIND-HASH"),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be asked and what it would take, and do nothing.")
-]
 
-
-@synth_app.command("mtrag", epilog="Example: turnmark synth mtrag --index docs --n 50 --generator openai:MODEL@URL")
-def mtrag(
-    index: Index = None,
-    n: Wanted = 10,
-    turns: Annotated[int, typer.Option(metavar="N", help="The most turns of a conversation, up to 8.")] = 8,
-    generator: Writer = None,
-    judge: Judge = None,
-    retriever: Retriever = None,
-    prompts: Prompts = None,
-    seed: Seed = 0,
-    concurrency: Concurrency = 16,
-    deadline: Deadline = 600.0,
-    max_failures: MaxFailures = None,
-    budget: Budget = None,
-    out: Out = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
+def mtrag(request: MtragRequest) -> None:
     """Make conversations as MTRAG-S has them: N of up to eight turns each."""
-    _make("mtrag", {"turns": turns}, _common(locals()), dry_run, as_json)
+    _make("mtrag", {"turns": request.turns}, request)
 
 
-@synth_app.command("inscoqa", epilog="Example: turnmark synth inscoqa --index docs --n 50 --generator openai:MODEL@URL")
-def inscoqa(
-    index: Index = None,
-    n: Wanted = 10,
-    documents: Annotated[int, typer.Option(metavar="N", help="The most documents of a sample.")] = 6,
-    generator: Writer = None,
-    judge: Judge = None,
-    retriever: Retriever = None,
-    prompts: Prompts = None,
-    seed: Seed = 0,
-    concurrency: Concurrency = 16,
-    deadline: Deadline = 600.0,
-    max_failures: MaxFailures = None,
-    budget: Budget = None,
-    out: Out = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
+def inscoqa(request: InscoqaRequest) -> None:
     """Make conversations over several instructional documents, with answer and procedure, as InsCoQA has them."""
-    _make("inscoqa", {"documents": documents}, _common(locals()), dry_run, as_json)
+    _make("inscoqa", {"documents": request.documents}, request)
 
 
-@synth_app.command(
-    "compound-qa", epilog="Example: turnmark synth compound-qa --index docs --n 50 --generator openai:MODEL@URL"
-)
-def compound_qa(
-    index: Index = None,
-    n: Wanted = 10,
-    types: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Factual-Statement, Cause-and-Effect …", show_default="all five, in turn"),
-    ] = None,
-    capability: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Understanding, Reasoning (its own Hypothetical-Analysis) or Knowledge."),
-    ] = "Understanding",
-    generator: Writer = None,
-    judge: Judge = None,
-    retriever: Retriever = None,
-    prompts: Prompts = None,
-    seed: Seed = 0,
-    concurrency: Concurrency = 16,
-    deadline: Deadline = 600.0,
-    max_failures: MaxFailures = None,
-    budget: Budget = None,
-    out: Out = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
+def compound_qa(request: CompoundRequest) -> None:
     """Make compound questions with references as Compound-QA has them; `synth sft` makes training data of them."""
-    options: dict[str, Any] = {"capability": capability}
-    if types is not None:
-        options["types"] = [name.strip() for name in types.split(",") if name.strip()]
-    _make("compound-qa", options, _common(locals()), dry_run, as_json)
+    options: dict[str, Any] = {"capability": request.capability}
+    if request.types is not None:
+        options["types"] = [name.strip() for name in request.types.split(",") if name.strip()]
+    _make("compound-qa", options, request)
 
 
-_COMMON = (
-    "index", "n", "generator", "judge", "retriever", "prompts", "seed", "concurrency", "deadline", "max_failures",
-    "budget", "out",
-)  # fmt: skip
+def _mount(name: str, kind: type[R], run: Callable[[R], None]) -> None:
+    example = f"Example: turnmark synth {name} --index docs --n 50 --generator openai:MODEL@URL"
+    synth_app.command(name, epilog=example)(from_flags(kind, run))
 
 
-def _common(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: arguments[name] for name in _COMMON}
+_mount("mtrag", MtragRequest, mtrag)
+_mount("inscoqa", InscoqaRequest, inscoqa)
+_mount("compound-qa", CompoundRequest, compound_qa)
 
 
-def _make(name: str, options: Mapping[str, Any], common: Mapping[str, Any], dry_run: bool, as_json: bool) -> None:
+def _make(name: str, options: Mapping[str, Any], request: SynthRequest) -> None:
     """Check a request, all of it, and carry it out."""
     from turnmark.evaluation.synth.attempt import open_synthesis
-    from turnmark.evaluation.synth.run import SynthRequest, plan, run
+    from turnmark.evaluation.synth.run import plan, run
 
-    request = SynthRequest(**common, command=command_line())
     errors = ErrorCollector()
     # With wrong settings of its own, a synthesis with the usual ones stands in, so that all else is checked too.
     synthesis = errors.collect(open_synthesis, name, options) or open_synthesis(name, {})
     planned = plan(request, synthesis, errors)
-    if dry_run:
-        _show_plan(planned, as_json)
+    if request.dry_run:
+        _show_plan(planned, request.as_json)
         return
     report, gave_up = run(planned)
-    _show_report(report, as_json)
+    _show_report(report, request.as_json)
     if gave_up:
         raise TurnmarkError(f"{report.failed} attempts failed; the same command tries them again")
 
@@ -173,9 +75,8 @@ def _show_plan(planned: Plan, as_json: bool) -> None:
     if as_json:
         print_json(described)
         return
-    wanted = f"{described['wanted']} items" if described["wanted"] is not None else "what all seeds give"
     lines = [
-        f"would make {wanted} of {described['kind']} from {described['corpus']['name']}, "
+        f"would make {described['wanted']} items of {described['kind']} from {described['corpus']['name']}, "
         f"in {described['attempts']} attempts or more ({described['seeds']} seeds)",
         "with " + ", ".join(f"{role} {spec}" for role, spec in described["specs"].items()),
     ]

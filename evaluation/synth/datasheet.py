@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
+from pydantic import Field
+
+from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_atomic
 from turnmark.corpora.statistics import NOT_RECOVERABLE, Line, Sheet
+from turnmark.corpora.types import Record
+from turnmark.evaluation.budget import Ledger, added
+from turnmark.evaluation.journal import read_records
 from turnmark.evaluation.report.rendering import escaped, table_lines
 from turnmark.evaluation.report.tables import Column, Row, Table
-from turnmark.evaluation.synth.attempt import Synthesis
-from turnmark.evaluation.synth.folder import ITEMS, REJECTS, SynthFolder, count_unreadable, read_lines, unreadable_of
-from turnmark.evaluation.synth.records import Manifest, Reject, Report, SynthItem
+from turnmark.evaluation.synth.attempt import JUDGE, WRITER, Synthesis
+from turnmark.evaluation.synth.folder import ITEMS, REJECTS, Manifest, Reject, SynthFolder, SynthItem
 from turnmark.evaluation.synth.reviews import read_reviews, reviewed
 from turnmark.evaluation.synth.source import Source
 
@@ -23,6 +27,23 @@ LICENCE = (
     "them; the terms of the model that wrote them may add to it. Turnmark adds nothing. State both when the data are "
     "passed on."
 )
+
+
+class Report(Record):
+    """What `--json` prints of a synthesis, and what its data sheet is written from."""
+
+    kind: str
+    out: str
+    wanted: int | None
+    kept: int
+    rejected: int = Field(description="lines of rejects.jsonl; an attempt may leave several, and an item beside them")
+    attempts: int
+    failed: int = Field(description="attempts that gave nothing because a call failed; the same command tries again")
+    filters: dict[str, dict[str, int]] = Field(description="stage -> reason -> how many were rejected")
+    usage: Mapping[str, Mapping[str, float | None]] = Field(default_factory=dict)
+    seconds: float
+    files: tuple[str, ...] = Field(description="in the layout of the benchmark, under `out`")
+    notes: tuple[str, ...]
 
 
 def own_judge(manifest: Manifest) -> tuple[str, ...]:
@@ -59,7 +80,7 @@ def write_outputs(
         raise RequestError(
             f"{ITEMS} in {str(path)!r}: an item is not as synth {synthesis.name} makes it ({error})"
         ) from error
-    counts = Counter((reject.stage, reject.reason) for reject in read_lines(path / REJECTS, Reject))
+    counts = Counter((reject.stage, reject.reason) for reject in read_records(path / REJECTS, Reject))
     filters: dict[str, dict[str, int]] = {}
     for (stage, reason), count in sorted(counts.items(), key=lambda pair: (pair[0][0], -pair[1], pair[0][1])):
         filters.setdefault(stage, {})[reason] = count
@@ -75,20 +96,28 @@ def write_outputs(
         usage=usage or {},
         seconds=round(seconds, 3),
         files=exported.files,
-        notes=(*own_judge(manifest), *notes, *_unreadable(path), *_cut(reviewed_items), *review_notes, *exported.notes),
+        notes=(
+            *own_judge(manifest),
+            *notes,
+            *folder.unreadable(),
+            *_cut(reviewed_items),
+            *review_notes,
+            *exported.notes,
+        ),
     )
     sheet = _sheet(synthesis, manifest, report, synthesis.statistics(path))
     write_atomic(path / SHEET, "\n".join(sheet) + "\n")
     return report
 
 
-def _unreadable(path: Path) -> Iterator[str]:
-    for name in (ITEMS, REJECTS):
-        aside = unreadable_of(path / name)
-        if count := count_unreadable(path / name):
-            lines = "1 line" if count == 1 else f"{count} lines"
-            note = f"{lines} of {name} could not be read and went to {aside.name}"
-            yield f"{note}: what is mended there can be put back; the file may go then"
+def usage_of(folder: SynthFolder, ledger: Ledger) -> dict[str, dict[str, float | None]]:
+    """Role -> calls, tokens and cost of all calls of the command, as the attempts' lines add up."""
+    total: dict[str, Usage] = {}
+    for key in list(folder.samples.keys()):
+        sample = folder.samples.get(key)
+        total = added(total, sample.usage if sample else {})
+    priced = ledger.priced(total)
+    return {role: priced[role].model_dump() for role in dict.fromkeys((WRITER, JUDGE, *total)) if role in total}
 
 
 def _cut(items: Sequence[SynthItem]) -> tuple[str, ...]:

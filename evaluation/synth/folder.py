@@ -1,36 +1,34 @@
-"""The folder of a synthesis: opened or resumed, appended to attempt by attempt.
+"""What a synthesis leaves behind, and its folder: opened or resumed, appended to attempt by attempt.
 
     OUT/manifest.json     what was asked for; a folder whose manifest differs is refused
     OUT/attempts.jsonl    one line an attempt, as `predictions.jsonl` of a run: what it cost, why it failed
     OUT/items.jsonl       what passed every filter, a line each
     OUT/rejects.jsonl     what did not: the filter, the reason, what the model wrote
 
-An attempt's line is written last: what a killed attempt left in the other two files is dropped when it is opened again.
-A line of these that is whole and cannot be read is put into `items.unreadable.jsonl` or `rejects.unreadable.jsonl`.
+An attempt's line is written last: what a killed attempt left in the other two files is dropped when the folder is
+opened again. A line of these that is whole and cannot be read stays where it is, and the report says so.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-import os
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from turnmark.corpora.home import write_json
+from turnmark.corpora.console import valid_text
+from turnmark.corpora.home import write_atomic, write_json
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Record
-from turnmark.evaluation.journal import SampleJournal, json_line
+from turnmark.evaluation.journal import Journal, SampleJournal, read_records
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import another, clear_parts, disagreements, locked, read_manifest
-from turnmark.evaluation.synth.records import NOT_IDENTITY, Manifest, Reject, SynthItem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,23 +36,80 @@ if TYPE_CHECKING:
 
     Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
-R = TypeVar("R", bound=Record)
-
 ITEMS, REJECTS, ATTEMPTS = "items.jsonl", "rejects.jsonl", "attempts.jsonl"
-KEPT, NOTHING = "kept", "nothing kept"
+RAW = 20_000
+"""Characters that are kept of what a model wrote where it was rejected, of its end where it wrote more."""
 ALIKE = 0.95
 """Cosine of two keys from which on they are taken to say the same."""
 
 
-def _identity(manifest: Manifest) -> dict[str, Any]:
-    """What of a manifest can change an item."""
-    return manifest.model_dump(mode="json", exclude=set(NOT_IDENTITY))
+class SynthItem(Record):
+    """One line of `items.jsonl`: something that passed every filter."""
+
+    id: str
+    seed: str = Field(description="id of the attempt that it came of, as in `attempts.jsonl`")
+    domain: str = Field(default="", description="by which the data sheet counts")
+    key: str = Field(description="its text in short: two items whose keys mean the same are duplicates")
+    content: dict[str, Any] = Field(description="the item itself, as its benchmark has it; see docs/data.md")
+    notes: tuple[str, ...] = Field(default=(), description="what was cut or skipped on the way")
 
 
-def default_folder(manifest: Manifest) -> Path:
-    """`synth/<kind>-<hash of everything that can change an item>`, under the working directory."""
-    digest = hashlib.sha256(json.dumps(_identity(manifest), sort_keys=True).encode()).hexdigest()
-    return Path("synth") / f"{manifest.kind}-{digest[:12]}"
+class Reject(Record):
+    """One line of `rejects.jsonl`: something that did not pass, with what the model wrote."""
+
+    seed: str
+    stage: str = Field(description="which filter: as the data sheet counts them")
+    reason: str
+    raw: str = Field(default="", description="what the model wrote, its last 20,000 characters")
+    about: dict[str, Any] = Field(default_factory=dict, description="what else is known: the question, the document")
+
+
+class Corpus(Record):
+    """Which documents it was made from."""
+
+    name: str
+    fingerprint: str = Field(description="SHA-256 that changes with every passage and model of the index, or of a file")
+    source: str = Field(default="", description="name of the folder or file that the index was built from")
+    documents: int
+    passages: int = 0
+
+
+class Manifest(Record):
+    """`manifest.json`. Fields outside `NOT_IDENTITY` can change an item; a folder is resumed where they all agree."""
+
+    kind: str
+    specs: dict[str, str] = Field(description="role -> spec in normal form")
+    prompts: dict[str, str] = Field(description="prompt -> hash")
+    corpus: Corpus
+    options: dict[str, Any] = Field(default_factory=dict, description="of the kind: types, capability, thresholds")
+    seed: int
+    wanted: int | None = Field(description="items asked for by the last call; more may be asked for later")
+    version: str = Field(description="of Turnmark")
+    versions: dict[str, str] = Field(default_factory=dict)
+    command: str = ""
+    started: str
+    ended: str | None = None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What can change an item."""
+        return self.model_dump(mode="json", exclude=set(NOT_IDENTITY))
+
+    @property
+    def default_folder(self) -> Path:
+        """`synth/<kind>-<hash of everything that can change an item>`, under the working directory."""
+        digest = hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
+        return Path("synth") / f"{self.kind}-{digest[:12]}"
+
+
+# How many are wanted moves no folder: the attempts come in one order, and to ask for more goes on where it stopped.
+NOT_IDENTITY = frozenset({"wanted", "version", "versions", "command", "started", "ended"})
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as JSON lines, all of them or none."""
+    lines = (valid_text(json.dumps(row, ensure_ascii=False, allow_nan=False)) + "\n" for row in rows)
+    write_atomic(path, "".join(lines))
 
 
 def check_folder(path: Path, manifest: Manifest) -> Manifest | None:
@@ -64,47 +119,29 @@ def check_folder(path: Path, manifest: Manifest) -> Manifest | None:
         RequestError: something else is there, or a synthesis that differs: in what, a line each.
     """
     stored = read_manifest(path, Manifest, "synthesis")
-    differences = disagreements(_identity(stored), _identity(manifest)) if stored else []
+    differences = disagreements(stored.identity, manifest.identity) if stored else []
     if differences:
         raise another(path, "synthesis", differences)
     return stored
 
 
-def read_lines(path: Path, kind: type[R]) -> Iterator[R]:
-    """The records of a file, one at a time; none where it is not there, and none of a line that is no record."""
-    if not path.is_file():
-        return
+def _drop_unfinished(path: Path, kind: type[SynthItem | Reject], attempts: SampleJournal) -> None:
+    """Take out of a file what attempts left that did not end; they are made again."""
+    lines: list[bytes] = []
+    changed = False
     with open(path, "rb") as file:
         for line in file:
             try:
-                yield kind.model_validate_json(line)
+                finished = attempts.finished((kind.model_validate_json(line).seed, 0))
             except ValidationError:
-                continue
-
-
-def unreadable_of(path: Path) -> Path:
-    """Where the lines of a file go that cannot be read: `items.unreadable.jsonl` for `items.jsonl`."""
-    return path.with_name(f"{path.stem}.unreadable{path.suffix}")
-
-
-def count_unreadable(path: Path) -> int:
-    """How many lines of a file were put aside."""
-    aside = unreadable_of(path)
-    if not aside.is_file():
-        return 0
-    with open(aside, "rb") as file:
-        return sum(1 for _ in file)
-
-
-def _put_aside(path: Path, lines: Sequence[bytes]) -> None:
-    """Add lines to what is aside; they are on the disk when this returns, and there once, however often it is done."""
-    before = set(path.read_bytes().splitlines(keepends=True)) if path.is_file() else set()
-    with open(path, "ab") as file:
-        for line in lines:
-            if line not in before:
-                file.write(line)
-        file.flush()
-        os.fsync(file.fileno())
+                finished = line.endswith(b"\n")  # a torn line is what a kill leaves; a whole one is somebody's
+            if finished:
+                lines.append(line if line.endswith(b"\n") else line + b"\n")
+            changed |= not finished or not line.endswith(b"\n")
+    if changed:
+        part = path.with_name(f".{path.name}.part")
+        part.write_bytes(b"".join(lines))
+        part.replace(path)
 
 
 class SynthFolder:
@@ -113,7 +150,6 @@ class SynthFolder:
     To the engine it is what a run's folder is: it has `samples`, and appends them.
 
     Attributes:
-        kept: items in all.
         ended, failed: attempts of this call that ended, and those of them that failed.
         stopped: the engine said that it tries no more.
     """
@@ -122,47 +158,33 @@ class SynthFolder:
         self.path, self.manifest = path, manifest
         self.samples = SampleJournal(path / ATTEMPTS)
         self.ended, self.failed, self.stopped = 0, 0, False
-        self.filters: Counter[tuple[str, str]] = Counter()
         self.duplicates = Duplicates()
         self._lock = threading.Lock()
         self._stashed: dict[str, tuple[Sequence[SynthItem], Sequence[Reject]]] = {}
-        self._files: dict[str, FileIO] = {}
-        self.kept = self._tidied(ITEMS, SynthItem)
-        self._tidied(REJECTS, Reject)
-        for reject in read_lines(path / REJECTS, Reject):
-            self.filters[reject.stage, reject.reason] += 1
+        for name, kind in ((ITEMS, SynthItem), (REJECTS, Reject)):
+            if (path / name).is_file():
+                _drop_unfinished(path / name, kind, self.samples)
+        numbers = itertools.count()
+        self._items = Journal(path / ITEMS, SynthItem, lambda item: item.id)
+        self._rejects = Journal(path / REJECTS, Reject, lambda _: next(numbers))
 
-    def _tidied(self, name: str, kind: type[SynthItem] | type[Reject]) -> int:
-        """Keep the lines of finished attempts alone, and aside what cannot be read; how many there are.
+    @property
+    def kept(self) -> int:
+        """Items in all."""
+        return len(self._items)
 
-        A torn last line is what a kill leaves of an attempt, which is made again.
-        """
-        path, count, changed = self.path / name, 0, False
-        if not path.is_file():
-            return 0
-        part = path.with_name(f".{name}.part")
-        unreadable: list[bytes] = []
-        with open(path, "rb") as input_file, open(part, "wb") as output:
-            for line in input_file:
-                try:
-                    seed = kind.model_validate_json(line).seed
-                except ValidationError:
-                    changed = True
-                    if line.endswith(b"\n") and line.strip():
-                        unreadable.append(line)
-                    continue
-                if self.samples.finished((seed, 0)):
-                    output.write(line if line.endswith(b"\n") else line + b"\n")
-                    count += 1
-                else:
-                    changed = True
-        if unreadable:
-            _put_aside(unreadable_of(path), unreadable)
-        if changed:
-            part.replace(path)
-        else:
-            part.unlink()
-        return count
+    @property
+    def rejected(self) -> int:
+        """Lines of `rejects.jsonl`."""
+        return len(self._rejects)
+
+    def unreadable(self) -> Iterator[str]:
+        """A note for each file of which lines cannot be read."""
+        for name, journal in ((ITEMS, self._items), (REJECTS, self._rejects)):
+            if count := len(journal.problems):
+                numbers = ", ".join(str(problem.line) for problem in journal.problems[:5])
+                lines = "1 line" if count == 1 else f"{count} lines"
+                yield f"{lines} of {name} cannot be read and left out (line {numbers}): mend or delete them"
 
     def stash(self, seed: str, items: Sequence[SynthItem], rejects: Sequence[Reject]) -> None:
         """What an attempt made, from its own thread; written down when the engine appends its sample."""
@@ -185,31 +207,22 @@ class SynthFolder:
             self.failed += 1
             self.samples.append(sample)
             return
-        kept_before, rejects = self.kept, list(rejects)
+        before = self.kept
         for item in items:
             twin = self.duplicates.of(item)
             if twin is None:
-                self._write(ITEMS, item)
-                self.kept += 1
+                self._items.append(item)
             else:
                 about = {"duplicate_of": twin, "key": item.key}
                 reject = Reject(seed=item.seed, stage="duplicate", reason="says the same as another", about=about)
-                rejects.append(reject)
+                rejects = [*rejects, reject]
         for reject in rejects:
-            self._write(REJECTS, reject)
-            self.filters[reject.stage, reject.reason] += 1
-        self.samples.append(sample.model_copy(update={"decision": KEPT if self.kept > kept_before else NOTHING}))
-
-    def _write(self, name: str, record: Record) -> None:
-        if name not in self._files:
-            self._files[name] = open(self.path / name, "ab", buffering=0)  # noqa: SIM115
-        unwritten = memoryview(json_line(record).encode("utf-8"))
-        while unwritten:
-            unwritten = unwritten[self._files[name].write(unwritten) :]
+            self._rejects.append(reject)
+        self.samples.append(sample.model_copy(update={"decision": "kept" if self.kept > before else "nothing kept"}))
 
     def items(self) -> Iterator[SynthItem]:
         """What was kept, in the order of the file."""
-        return read_lines(self.path / ITEMS, SynthItem)
+        return read_records(self.path / ITEMS, SynthItem)
 
     def update(self, **fields: Any) -> None:
         """Change what is not part of the manifest's identity and write it."""
@@ -218,19 +231,16 @@ class SynthFolder:
 
     def close(self) -> None:
         """Close the files, with their content on the disk."""
-        self.samples.close()
-        for file in self._files.values():
-            os.fsync(file.fileno())
-            file.close()
-        self._files = {}
+        for journal in (self.samples, self._items, self._rejects):
+            journal.close()
 
 
 class Duplicates:
-    """Says which kept item an item repeats: the same words, or keys whose vectors are as good as the same.
+    """Says which item an item repeats: the same words, or keys whose vectors are as good as the same.
 
     Args:
         embed: None: nothing is a duplicate, since nothing is added.
-        items: those that are kept already.
+        items: those that there are already.
     """
 
     def __init__(self, embed: Embed | None = None, items: Iterable[SynthItem] = ()) -> None:

@@ -19,14 +19,13 @@ from pydantic import BaseModel
 from turnmark.assistant.generators.schema import at_most
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.inscoqa import DOMAINS, Split
-from turnmark.corpora.statistics import Sheet, length
+from turnmark.corpora.rows import Source as Data
+from turnmark.corpora.statistics import Sheet, check_inscoqa, length
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.evaluation.metrics.overlap import token_recall
-from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
-from turnmark.evaluation.synth.estimate import Reply
-from turnmark.evaluation.synth.inscoqa_files import divided, statistics
-from turnmark.evaluation.synth.records import SynthItem, write_rows
+from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Reply, Seed
+from turnmark.evaluation.synth.folder import SynthItem, write_rows
 from turnmark.evaluation.synth.source import Source
 
 QUERIES = 3
@@ -45,6 +44,8 @@ LEAKS = 0.5
 """Share of the steps that may be given away."""
 SAME_STEP = 0.95
 """Cosine of two steps that say the same."""
+SHARES: Mapping[Split, float] = {"train": 0.7, "test": 0.2, "validation": 0.1}
+"""Of the samples, as the paper's 9,760, 1,406 and 2,793 divide them."""
 _BROKEN_STEP = re.compile(r"\n|^\s*(?:[-*•]|\(?[0-9]{1,2}[.)])\s|(?:^|[:;])\s*(?:[a-z]\)|\(?i{1,3}\)).*[;:]\s*[a-z]\)")
 
 
@@ -199,7 +200,7 @@ class Instructions:
 
     def statistics(self, folder: Path) -> Sequence[Sheet]:
         """Tables 1 and 2."""
-        return statistics(folder)
+        return check_inscoqa(Data(root=folder, demo=False)).sheets
 
     def _queries(self, attempt: Attempt) -> list[Query]:
         """Those that meet appendix A's criteria."""
@@ -332,3 +333,73 @@ class Instructions:
         attempt.check(
             (token_recall(question, answer) or 0.0) < LEAKED, "leakage", "question and answer are reversed", answer
         )
+
+
+# --- the three splits ------------------------------------------------------------------------------------------------
+
+
+def groups(items: Sequence[SynthItem]) -> list[list[SynthItem]]:
+    """The items in groups that share no document with each other, largest first."""
+    parents: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parents.setdefault(name, name) != name:
+            parents[name] = parents[parents[name]]
+            name = parents[name]
+        return name
+
+    for item in items:
+        names = [document["id"] for document in item.content["documents"]]
+        for name in names[1:]:
+            parents[root(name)] = root(names[0])
+    by_root: dict[str, list[SynthItem]] = {}
+    for item in items:
+        by_root.setdefault(root(item.content["documents"][0]["id"]), []).append(item)
+    return sorted(by_root.values(), key=lambda group: (-len(group), group[0].id))
+
+
+def divided(items: Sequence[SynthItem]) -> tuple[dict[Split, list[SynthItem]], tuple[str, ...]]:
+    """Split -> items, by groups where these are small enough, else by seed document; and notes about it.
+
+    A group goes where most is lacking of the split's share, and test is never empty. Where one group holds so much that
+    the shares would be far off, samples of one seed document stay together and others may share documents across
+    splits; it is said how many.
+    """
+    units = groups(items)
+    if units and len(units[0]) > max(SHARES.values()) * len(items):
+        seeds: dict[str, list[SynthItem]] = {}
+        for item in items:
+            seeds.setdefault(item.seed, []).append(item)
+        units = sorted(seeds.values(), key=lambda unit: (-len(unit), unit[0].id))
+    splits: dict[Split, list[SynthItem]] = {name: [] for name in SHARES}
+    placed: list[tuple[Split, list[SynthItem]]] = []
+    for unit in units:
+        lacking = max(SHARES, key=lambda name: SHARES[name] * len(items) - len(splits[name]))
+        placed.append((lacking, unit))
+        splits[lacking] += unit
+    if placed and not splits["test"]:  # few groups: `eval` reads the test split, so the smallest is that
+        split, last = placed[-1]
+        splits["test"] = last
+        splits[split] = [item for item in splits[split] if item not in last]
+    shared = _shared(splits)
+    return splits, (shared,) if shared else ()
+
+
+def _shared(splits: Mapping[Split, Sequence[SynthItem]]) -> str:
+    """How many test samples have a document that another split has too."""
+    other_documents = {
+        document["id"]
+        for name, items in splits.items()
+        if name != "test"
+        for item in items
+        for document in item.content["documents"]
+    }
+    count = sum(
+        any(document["id"] in other_documents for document in item.content["documents"]) for item in splits["test"]
+    )
+    if not count:
+        return ""
+    return (
+        f"leakage: {count} of {len(splits['test'])} test samples share a document with another split, since searches "
+        "find the same documents again and again; samples of one seed document are in one split"
+    )

@@ -21,8 +21,8 @@ from turnmark.corpora.statistics import Sheet, length
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.judging.judgements import Case
-from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
-from turnmark.evaluation.synth.estimate import Reply
+from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Reply, Seed
+from turnmark.evaluation.synth.folder import SynthItem, write_rows
 from turnmark.evaluation.synth.question_types import (
     MOST_TURNS,
     MOST_UNANSWERABLE,
@@ -33,7 +33,6 @@ from turnmark.evaluation.synth.question_types import (
     labels,
     model,
 )
-from turnmark.evaluation.synth.records import SynthItem, write_rows
 from turnmark.evaluation.synth.source import Source
 
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
@@ -47,10 +46,10 @@ LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
 """Words."""
 TEMPERATURES = (0.7, 0.85, 1.0, 1.0)
 """Of the user's messages: one for each that is tried for a turn before the conversation ends. Every further one is
-asked for in another way: warmer, of another type, beside those rejected, and from the third on from one passage."""
+asked for in another way: warmer, of another type, and from the third on from one passage that was not used yet."""
 SURE = 2
 """Messages of a turn after which one is asked for that the passages answer."""
-FEWEST = 3
+FEWEST = 2
 """Turns of a conversation that is kept."""
 AGAIN = 0.9
 """Cosine of two questions of one conversation from which on the second repeats the first."""
@@ -174,13 +173,18 @@ class _Conversation:
         self._plan = ConversationPlan(attempt.random, model(), most_turns)
         self._history: list[Message] = []
         self._turns: list[dict[str, Any]] = []
-        self._passages = self._document_passages()
+        self._document = self._source.of_document(attempt.seed.start)
+        start = attempt.random.randrange(max(1, len(self._document) - SHOWN + 1))
+        self._passages = self._document[start : start + SHOWN]
+        self._used: set[str] = set()
 
-    def _document_passages(self, count: int = SHOWN) -> list[Passage]:
-        """So many passages of the document, from a place drawn by chance."""
-        passages = self._source.of_document(self._attempt.seed.start)
-        start = self._attempt.random.randrange(max(1, len(passages) - count + 1))
-        return passages[start : start + count]
+    def _unused(self) -> list[Passage]:
+        """One passage that no answer rests on and no further message was asked from, of the document or the last
+        search; where there is none, one of the document."""
+        unused = [passage for passage in (*self._document, *self._passages) if passage.id not in self._used]
+        passage = self._attempt.random.choice(unused or self._document)
+        self._used.add(passage.id)
+        return [passage]
 
     def turns_that_pass(self) -> list[dict[str, Any]]:
         """A turn after the other, until one does not pass however it is tried."""
@@ -199,15 +203,15 @@ class _Conversation:
     def _turn(self, number: int) -> dict[str, Any] | None:
         """A turn that passes; what came before it is kept, however often it is tried."""
         previous_types = self._turns[-1]["question_types"] if self._turns else ()
-        rejected: list[str] = []
+        questions = [turn["question"] for turn in self._turns]
         kinds: list[str] = []
         for failures, temperature in enumerate(TEMPERATURES):
             step = self._plan.next(number, previous_types, kinds, answerable=failures >= SURE)
             kinds.append(step.kind)
-            passages = self._passages if failures < SURE else self._document_passages(1)
+            passages = self._passages if failures < SURE else self._unused()
             about: dict[str, Any] = {"turn": number, "planned": vars(step), "document": self._attempt.seed.start}
             try:
-                question = self._question(step, passages, rejected, temperature)
+                question = self._question(step, passages, questions, temperature)
                 about["question"] = question
             except Rejected as error:
                 self._attempt.reject(error, **about)
@@ -220,21 +224,23 @@ class _Conversation:
                     self._attempt.reject(error, **reply)
         return None
 
-    def _question(self, step: PlannedTurn, passages: Sequence[Passage], rejected: list[str], temperature: float) -> str:
-        """The user's next message; it joins those that are not to be asked for again, whatever becomes of it."""
-        avoid = [*(turn["question"] for turn in self._turns), *rejected]
+    def _question(self, step: PlannedTurn, passages: Sequence[Passage], earlier: list[str], temperature: float) -> str:
+        """The user's next message; it joins those that are not to come again, whatever becomes of it.
+
+        These are not in the prompt: a small model copies questions that it is told not to ask.
+        """
         reply = self._attempt.ask(
-            "question", "mtrag-question", QuestionReply, {"avoid": "\n".join(avoid)},
-            passages=[passage.indexed_text for passage in passages], history=self._history,
-            plain=instructions(step), temperature=temperature,
+            "question", "mtrag-question", QuestionReply, {}, passages=[passage.indexed_text for passage in passages],
+            history=self._history, plain=instructions(step), temperature=temperature,
         )  # fmt: skip
         question = _IN_THE_PASSAGE.sub("", " ".join(reply.question.split()))
-        rejected += [question] if question else []
         check = self._attempt.check
         check(bool(words(question)), "question", "empty", reply.question)
         check(length(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", question)
         check(not _SPOKEN_OF.search(question), "question", "speaks of a document that the user has not seen", question)
-        check(not self._repeats(question, avoid), "question", "repeats an earlier one", question)
+        repeats = self._repeats(question, earlier)
+        earlier.append(question)
+        check(not repeats, "question", "repeats an earlier one", question)
         return question
 
     def _repeats(self, question: str, earlier_questions: Sequence[str]) -> bool:
@@ -257,9 +263,12 @@ class _Conversation:
         answer = strip_citations(reply.answer).strip()
         about |= {"answer": answer, "answerability": reply.answerability}
         self._check_answer(answer, reply, len(passages))
-        used = sorted(set(reply.passages)) if reply.answerability != "UNANSWERABLE" else []
-        self._filter(question, answer, reply.answerability, tuple(texts[n - 1] for n in used if n <= len(texts)))
+        numbers = sorted(set(reply.passages)) if reply.answerability != "UNANSWERABLE" else []
+        grounds = [passages[n - 1] for n in numbers if n <= len(passages)]
+        grounding_texts = tuple(passage.indexed_text for passage in grounds)
+        self._filter(question, answer, reply.answerability, grounding_texts)
         self._passages = passages
+        self._used |= {passage.id for passage in grounds}
         types = [] if self._attempt.tools.dry else chances([question], self._attempt.tools.embed)
         return {
             "question": question,
@@ -269,8 +278,7 @@ class _Conversation:
             "multi_turn": step.turn,
             "planned": vars(step),
             "contexts": [
-                {"document_id": passage.id, "title": passage.title, "text": passage.text}
-                for passage in (passages[n - 1] for n in used if n <= len(passages))
+                {"document_id": passage.id, "title": passage.title, "text": passage.text} for passage in grounds
             ],
         }
 

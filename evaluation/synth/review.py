@@ -7,11 +7,11 @@ that are still to be decided; a line that is none leaves its item undecided, and
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,22 +24,21 @@ from turnmark.evaluation.budget import Ledger
 from turnmark.evaluation.rundir import read_manifest
 from turnmark.evaluation.scoring import now
 from turnmark.evaluation.synth.attempt import open_synthesis
-from turnmark.evaluation.synth.datasheet import write_outputs
-from turnmark.evaluation.synth.folder import ITEMS, open_folder, read_lines
-from turnmark.evaluation.synth.records import Manifest, SynthItem
+from turnmark.evaluation.synth.datasheet import usage_of, write_outputs
+from turnmark.evaluation.synth.folder import ITEMS, Manifest, SynthItem, open_folder
 from turnmark.evaluation.synth.reviews import (
-    BEST,
     REASONS,
     Review,
+    Reviews,
     accuracy,
-    append_review,
     edited,
     edits_of,
+    is_against,
+    open_reviews,
     read_reviews,
     take_in,
     texts_of,
 )
-from turnmark.evaluation.synth.run import usage_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,8 +60,7 @@ _UNSEEN = re.compile(r"(?:.*\.)?(?:planned\..*|document_id|id|ID|conversation|do
 SHOWN = 600
 """Characters of a text that are shown before `f` asks for all of it."""
 _HELP = {
-    False: "a accept · e PLACE=TEXT or e {JSON} edit · r REASON [NOTE] reject · u [ID] undo · s skip · f in full · "
-    "q quit",
+    False: "a accept · e PLACE=TEXT edit · r REASON [NOTE] reject · u [ID] undo · s skip · f in full · q quit",
     True: "0, 1 or 2 [NOTE] score · e PLACE=TEXT edit · u [ID] undo · s skip · f in full · q quit",
 }
 
@@ -102,23 +100,14 @@ def decision(
 
 
 def _edits(text: str, item: SynthItem, editable: re.Pattern[str]) -> dict[str, str]:
-    """`PLACE=TEXT`, or an object of them; only places that the item has and that may be edited."""
-    if text.startswith("{"):
-        edits: dict[str, str]
-        try:
-            edits = json.loads(text)
-        except (ValueError, RecursionError):
-            raise NoDecision("an edit in JSON is one object: place -> text") from None
-    else:
-        place, equals, text_after = text.partition("=")
-        edits = {place.strip(): text_after.strip()} if equals else {}
-    places = [place for place in texts_of(item.content) if editable.fullmatch(place)]
-    if not edits or not all(isinstance(text_after, str) and text_after.strip() for text_after in edits.values()):
-        raise NoDecision("an edit is PLACE=TEXT, or a JSON object of places and texts, none of them empty")
-    strange = [place for place in edits if place not in places]
-    if strange:
-        raise NoDecision(f"no text to edit at {', '.join(map(repr, strange))}; there are: {', '.join(places)}")
-    return edits
+    """`PLACE=TEXT`; only a place that the item has and that may be edited."""
+    place, _, new_text = (part.strip() for part in text.partition("="))
+    if not place or not new_text:
+        raise NoDecision("an edit is PLACE=TEXT, and the text is not empty")
+    places = [name for name in texts_of(item.content) if editable.fullmatch(name)]
+    if place not in places:
+        raise NoDecision(f"no text to edit at {place!r}; there are: {', '.join(places)}")
+    return {place: new_text}
 
 
 @dataclass(frozen=True)
@@ -135,7 +124,7 @@ class _Prompt:
     sample: bool
     console: Console
     items: Mapping[str, SynthItem]
-    reviews: Mapping[str, Mapping[str, Review]]
+    reviews: Reviews
 
     @property
     def scored(self) -> bool:
@@ -222,7 +211,7 @@ class Reviewed:
     """What came of a review.
 
     Attributes:
-        undone: decisions that were taken back; what was decided in this call and taken back counts nowhere else.
+        reviews: decisions of this call that stand; what was taken back counts as undone alone.
         left: items that this reviewer has not decided, of those asked about.
         wrong: lines that were no decision.
     """
@@ -230,48 +219,47 @@ class Reviewed:
     folder: Path
     reviewer: str
     asked: int
-    decided: int = 0
+    scored: bool
     undone: int = 0
     left: int = 0
-    decisions: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
+    reviews: list[Review] = field(default_factory=list)
     sampled: tuple[int, int] | None = None
     wrong: list[str] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    _own: dict[str, list[Review]] = field(default_factory=dict, repr=False)
 
-    def count(self, review: Review, scored: bool) -> None:
+    @property
+    def decided(self) -> int:
+        """How many decisions; an edit that is to be scored is none yet."""
+        return sum(review.decision != "edit" or not self.scored for review in self.reviews)
+
+    @property
+    def decisions(self) -> Counter[str]:
+        """Decision, or score -> how often."""
+        return Counter(review.decision if review.score is None else str(review.score) for review in self.reviews)
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Reason of a rejection -> how often."""
+        return Counter(review.reason for review in self.reviews if review.reason)
+
+    def count(self, review: Review) -> None:
         """Take a decision of this call into account."""
         if review.decision == "undo":
             self.undone += 1
-            for earlier in self._own.pop(review.id, []):
-                self._add(earlier, scored, -1)
+            self.reviews = [earlier for earlier in self.reviews if earlier.id != review.id]
         else:
-            self._own.setdefault(review.id, []).append(review)
-            self._add(review, scored, 1)
-
-    def _add(self, review: Review, scored: bool, by: int) -> None:
-        self.decided += by * (review.decision != "edit" or not scored)
-        self.decisions[review.decision if review.score is None else str(review.score)] += by
-        if review.reason:
-            self.reasons[review.reason] += by
+            self.reviews.append(review)
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
-        good, of = self.sampled or (0, 0)
+        accepted, inspected = self.sampled or (0, 0)
+        sample = {"n": inspected, "accepted": accepted, "accuracy": accepted / max(1, inspected), "paper": PAPER}
         return {
-            "folder": str(self.folder),
-            "reviewer": self.reviewer,
-            "asked": self.asked,
-            "decided": self.decided,
-            "undone": self.undone,
-            "left": self.left,
-            "decisions": dict(+self.decisions),
-            "reasons": dict(+self.reasons),
-            "sample": {"n": of, "accepted": good, "accuracy": good / of, "paper": PAPER} if of else None,
-            "wrong": self.wrong,
+            "folder": str(self.folder), "reviewer": self.reviewer, "asked": self.asked, "decided": self.decided,
+            "undone": self.undone, "left": self.left, "decisions": dict(self.decisions),
+            "reasons": dict(self.reasons), "sample": sample if inspected else None, "wrong": self.wrong,
             "notes": list(self.notes),
-        }
+        }  # fmt: skip
 
 
 def place_of(path: Path) -> tuple[Path, Manifest]:
@@ -316,44 +304,39 @@ def review_items(path: Path, reviewer: str, share: str | None, seed: int, consol
     if not re.fullmatch(r"[\w.@ -]{1,60}", reviewer):
         raise RequestError(f"--reviewer {reviewer!r}: up to 60 letters, digits, '.', '_', '-', '@' and spaces")
     synthesis = open_synthesis(manifest.kind, manifest.options)
-    items = sorted(read_lines(folder / ITEMS, SynthItem), key=lambda item: (item.seed, item.id))
-    if not items:
-        raise RequestError(f"{str(path)!r}: there are no items to review")
-    reviews = read_reviews(folder)
     scored = manifest.kind in SCORED
-
-    def decided(item: SynthItem) -> bool:
-        own = reviews.get(item.id, {}).get(reviewer)
-        return own is not None and (own.score is not None or not scored)
-
-    candidates = [item for item in items if share is None or not _out(reviews.get(item.id, {}), reviewer)]
-    selected = drawn(candidates, share, seed)
-    pending = [edited(item, edits_of(reviews.get(item.id, {}))) for item in selected if not decided(item)]
-    outcome = Reviewed(folder, reviewer, len(selected))
     with open_folder(folder, manifest) as opened:
-        prompt = _Prompt(
-            manifest.kind, reviewer, share is not None, console, {item.id: item for item in selected}, reviews
-        )
-        for review in prompt.decisions(pending, outcome.wrong):
-            earlier = reviews.get(review.id, {}).get(reviewer)
-            # An edit holds beside the score, or the edit, that follows it.
-            if earlier is not None and earlier.edits and review.decision in ("edit", "score"):
-                review = review.model_copy(update={"edits": earlier.edits | review.edits})
-            append_review(folder, review)
-            take_in(reviews, review)
-            outcome.count(review, scored)
-        report = write_outputs(synthesis, opened, usage=usage_of(opened, Ledger()))
+        items = sorted(opened.items(), key=lambda item: (item.seed, item.id))
+        if not items:
+            raise RequestError(f"{str(path)!r}: there are no items to review")
+        reviews = read_reviews(folder)
+
+        def decided(item: SynthItem) -> bool:
+            own = reviews.get(item.id, {}).get(reviewer)
+            return own is not None and (own.score is not None or not scored)
+
+        candidates = [item for item in items if share is None or not _out(reviews.get(item.id, {}), reviewer)]
+        selected = drawn(candidates, share, seed)
+        pending = [edited(item, edits_of(reviews.get(item.id, {}))) for item in selected if not decided(item)]
+        outcome = Reviewed(folder, reviewer, len(selected), scored)
+        by_id = {item.id: item for item in selected}
+        prompt = _Prompt(manifest.kind, reviewer, share is not None, console, by_id, reviews)
+        with closing(open_reviews(folder)) as journal:
+            for review in prompt.decisions(pending, outcome.wrong):
+                earlier = reviews.get(review.id, {}).get(reviewer)
+                # An edit holds beside the score, or the edit, that follows it.
+                if earlier is not None and earlier.edits and review.decision in ("edit", "score"):
+                    review = review.model_copy(update={"edits": earlier.edits | review.edits})
+                journal.append(review)
+                take_in(reviews, review)
+                outcome.count(review)
+        outcome.notes = write_outputs(synthesis, opened, usage=usage_of(opened, Ledger())).notes
     outcome.left = sum(not decided(item) for item in selected)
-    outcome.sampled = (
-        accuracy((item for item in selected if decided(item)), reviews, reviewer) if share is not None else None
-    )
-    outcome.notes = report.notes
+    if share is not None:
+        outcome.sampled = accuracy((item for item in selected if decided(item)), reviews, reviewer)
     return outcome
 
 
 def _out(reviews: Mapping[str, Review], reviewer: str) -> bool:
     """Whether somebody else has rejected the item already, so that it is not among the data that a sample is of."""
-    other_reviews = [review for name, review in reviews.items() if name != reviewer]
-    return any(
-        review.decision == "reject" or (review.score is not None and review.score != BEST) for review in other_reviews
-    )
+    return any(is_against(review) for name, review in reviews.items() if name != reviewer)

@@ -9,7 +9,6 @@ those who scored them, gave a 2.
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -17,9 +16,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from turnmark.corpora.types import Record
-from turnmark.evaluation.journal import json_line
-from turnmark.evaluation.synth.folder import read_lines
-from turnmark.evaluation.synth.records import SynthItem
+from turnmark.evaluation.journal import Journal, read_records
+from turnmark.evaluation.synth.folder import SynthItem
 
 FILE = "reviews.jsonl"
 REVIEWERS = 3
@@ -63,15 +61,24 @@ class Review(Record):
         return self
 
 
-def read_reviews(folder: Path) -> dict[str, dict[str, Review]]:
-    """Item -> reviewer -> the last decision; none where it was taken back."""
-    reviews: dict[str, dict[str, Review]] = {}
-    for review in read_lines(folder / FILE, Review):
+Reviews = dict[str, dict[str, Review]]
+"""Item -> reviewer -> the last decision."""
+
+
+def open_reviews(folder: Path) -> Journal[tuple[str, str], Review]:
+    """The file of decisions, to be appended to."""
+    return Journal(folder / FILE, Review, lambda review: (review.id, review.reviewer))
+
+
+def read_reviews(folder: Path) -> Reviews:
+    """The decisions about each item; none where it was taken back."""
+    reviews: Reviews = {}
+    for review in read_records(folder / FILE, Review):
         take_in(reviews, review)
     return reviews
 
 
-def take_in(reviews: dict[str, dict[str, Review]], review: Review) -> None:
+def take_in(reviews: Reviews, review: Review) -> None:
     """Add a decision to those of an item, or take those of its reviewer away."""
     own = reviews.setdefault(review.id, {})
     if review.decision == "undo":
@@ -82,29 +89,13 @@ def take_in(reviews: dict[str, dict[str, Review]], review: Review) -> None:
         del reviews[review.id]
 
 
-def append_review(folder: Path, review: Review) -> None:
-    """Write a decision down; it is on the disk when this returns. A torn line before it is ended first."""
-    with open(folder / FILE, "a+b", buffering=0) as file:
-        size = file.seek(0, os.SEEK_END)
-        if size:
-            file.seek(size - 1)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
-        file.write(json_line(review).encode("utf-8"))
-        os.fsync(file.fileno())
-
-
 def texts_of(content: Any, place: str = "") -> dict[str, str]:
     """Every text of an item by its place: `question`, `turns.0.answer` …"""
     if isinstance(content, str):
         return {place: content}
-    inner: Iterable[tuple[Any, Any]] = ()
-    if isinstance(content, dict):
-        inner = content.items()
-    elif isinstance(content, list):
-        inner = enumerate(content)
+    pairs = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
     texts: dict[str, str] = {}
-    for key, value in inner:
+    for key, value in pairs:
         texts |= texts_of(value, f"{place}.{key}" if place else str(key))
     return texts
 
@@ -132,15 +123,12 @@ def edits_of(reviews: Mapping[str, Review]) -> dict[str, str]:
     return edits
 
 
-def unanimous(scores: Iterable[int | None]) -> bool:
-    """Whether three people at least scored it, and all of them gave the best score."""
-    listed = list(scores)
-    return len(listed) >= REVIEWERS and all(score == BEST for score in listed)
+def is_against(review: Review) -> bool:
+    """Whether a decision leaves an item out."""
+    return review.decision == "reject" or review.score not in (None, BEST)
 
 
-def reviewed(
-    items: Sequence[SynthItem], reviews: Mapping[str, Mapping[str, Review]]
-) -> tuple[list[SynthItem], tuple[str, ...]]:
+def reviewed(items: Sequence[SynthItem], reviews: Reviews) -> tuple[list[SynthItem], tuple[str, ...]]:
     """The items that stay, with their edits, and notes about the others.
 
     Once an item has been scored, items that are not scored by three people yet are left out too.
@@ -150,13 +138,10 @@ def reviewed(
     rejected = waiting = changed = 0
     for item in items:
         item_reviews = reviews.get(item.id, {})
-        scores = [review.score for review in item_reviews.values() if review.decision == "score"]
         edits = edits_of(item_reviews)
-        if any(review.decision == "reject" for review in item_reviews.values()) or any(
-            score != BEST for score in scores
-        ):
+        if any(map(is_against, item_reviews.values())):
             rejected += 1
-        elif scoring and not unanimous(scores):
+        elif scoring and sum(review.score == BEST for review in item_reviews.values()) < REVIEWERS:
             waiting += 1
         else:
             changed += bool(edits)
@@ -169,7 +154,7 @@ def reviewed(
     return passing, tuple(notes)
 
 
-def accuracy(items: Iterable[SynthItem], reviews: Mapping[str, Mapping[str, Review]], reviewer: str) -> tuple[int, int]:
+def accuracy(items: Iterable[SynthItem], reviews: Reviews, reviewer: str) -> tuple[int, int]:
     """Of the items of a sample that a reviewer decided: how many were accepted as they were, and how many there are.
 
     An item that had to be edited was not accurate; nor is one with a score below the best.

@@ -8,25 +8,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import Field
-
 from turnmark.assistant.config import load_prices, price_of
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, shown_progress
 from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.budget import Ledger, open_ledger
 from turnmark.evaluation.engine import Job, Limits, Outcome, generate
+from turnmark.evaluation.options import command_line
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.request import EvalRequest, check_calls, failures
 from turnmark.evaluation.rundir import RunFolder, version_of, versions
 from turnmark.evaluation.scoring import now
-from turnmark.evaluation.synth.attempt import JUDGE, WRITER, Attempt, Rejected, Seed, Synthesis, Tools, prompt_hashes
-from turnmark.evaluation.synth.datasheet import own_judge, write_outputs
-from turnmark.evaluation.synth.estimate import estimate
-from turnmark.evaluation.synth.folder import Duplicates, SynthFolder, check_folder, default_folder, open_folder
-from turnmark.evaluation.synth.records import Manifest, Report
+from turnmark.evaluation.synth.attempt import (
+    Attempt,
+    Rejected,
+    Seed,
+    Synthesis,
+    Tools,
+    estimate,
+    prompt_hashes,
+)
+from turnmark.evaluation.synth.datasheet import Report, own_judge, usage_of, write_outputs
+from turnmark.evaluation.synth.folder import Duplicates, Manifest, SynthFolder, check_folder, open_folder
+from turnmark.evaluation.synth.request import SynthRequest
 from turnmark.evaluation.synth.source import Source
 
 if TYPE_CHECKING:
@@ -38,24 +43,6 @@ TRIES, SPARE = 5, 5
 """Attempts for each item that is wanted, and beside that for those who want few: filters that reject nearly all are
 costly."""
 MOST = f"{TRIES} times as many attempts as it would take if every filter were passed, and {SPARE} more"
-
-
-class SynthRequest(Record):
-    """What the command was asked for, beside the synthesis and its settings."""
-
-    index: str | None = None
-    n: int | None = Field(default=None, description="items wanted; None: what all seeds give")
-    generator: str | None = None
-    judge: str | None = None
-    retriever: str | None = None
-    prompts: Path | None = None
-    seed: int = 0
-    concurrency: int = 16
-    deadline: float = 300.0
-    max_failures: str | None = None
-    budget: str | None = None
-    out: Path | None = None
-    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +66,7 @@ class Plan:
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says."""
         n = self.request.n
-        attempts = len(self.seeds) if n is None else min(len(self.seeds), -(-n // self.synthesis.each))
+        attempts = min(len(self.seeds), -(-n // self.synthesis.each))
         estimated = {
             role: {
                 "calls": usage.calls * attempts,
@@ -147,12 +134,12 @@ def plan(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) ->
         wanted=request.n,
         version=version_of("turnmark"),
         versions=versions(["sentence-transformers", "torch", "numpy"]),
-        command=request.command,
+        command=command_line(),
         started=now(),
     )
-    folder = request.out or default_folder(manifest)
+    folder = request.out or manifest.default_folder
     check_folder(folder, manifest)
-    limits = Limits(request.concurrency, request.deadline, failures(flags, request.n or len(seeds), ErrorCollector()))
+    limits = Limits(request.concurrency, request.deadline, failures(flags, request.n, ErrorCollector()))
     return Plan(request, synthesis, tools, generator, manifest, folder, seeds, limits, began)
 
 
@@ -164,7 +151,7 @@ def _check_flags(request: SynthRequest, name: str, errors: ErrorCollector) -> Ev
     )  # fmt: skip
     check_calls(flags, errors)
     failures(flags, 1, errors)
-    if request.n is not None and request.n < 1:
+    if request.n < 1:
         errors.add(f"--n {request.n}: expected a number from 1")
     if request.seed < 0:
         errors.add(f"--seed {request.seed}: expected a number from 0")
@@ -260,10 +247,10 @@ def run(plan: Plan) -> tuple[Report, bool]:
     """
     n = plan.request.n
     with open_folder(plan.folder, plan.manifest) as folder:
-        enough = n is not None and folder.kept >= n
+        enough = folder.kept >= n
         outcome, ledger = (Outcome(), _ledger(plan, folder)) if enough else _work(plan, folder)
         notes = [outcome.stopped] if outcome.stopped else []
-        if n is not None and folder.kept < n and not outcome.stopped:
+        if folder.kept < n and not outcome.stopped:
             notes.append(_too_few(folder, n))
         folder.update(ended=now())
         report = write_outputs(
@@ -319,9 +306,9 @@ class _Jobs:
     when something at work has been rejected; the engine asks again whenever an attempt ends.
     """
 
-    def __init__(self, seeds: Sequence[Seed], wanted: int | None, each: int, folder: SynthFolder) -> None:
-        self._wanted, self._each, self._folder = wanted, each, folder
-        limit = None if wanted is None else TRIES * -(-wanted // each) + SPARE
+    def __init__(self, seeds: Sequence[Seed], total: int, each: int, folder: SynthFolder) -> None:
+        self._total, self._each, self._folder = total, each, folder
+        limit = TRIES * -(-total // each) + SPARE
         self._seeds = iter([seed for seed in seeds[:limit] if not folder.samples.finished((seed.id, 0))])
         self._handed = 0
 
@@ -331,7 +318,7 @@ class _Jobs:
     def __next__(self) -> Job:
         folder = self._folder
         expected = folder.kept + self._each * (self._handed - folder.ended + folder.failed)
-        if folder.stopped or (self._wanted is not None and expected >= self._wanted):
+        if folder.stopped or expected >= self._total:
             raise StopIteration
         seed = next(self._seeds)
         self._handed += 1
@@ -356,16 +343,5 @@ class _ItemProgress:
 
     def tell(self, text: str) -> None:
         """See `Progress.tell`."""
-        rejected = self._folder.filters.total()
+        rejected = self._folder.rejected
         self._progress.tell(", ".join(filter(None, [f"{rejected} rejected" if rejected else "", text])))
-
-
-def usage_of(folder: SynthFolder, ledger: Ledger) -> dict[str, dict[str, float | None]]:
-    """Role -> calls, tokens and cost of all calls of the command, as the attempts' lines add up."""
-    total: dict[str, Usage] = {}
-    for key in list(folder.samples.keys()):
-        sample = folder.samples.get(key)
-        for role, usage in (sample.usage if sample else {}).items():
-            total[role] = total.get(role, Usage()) + usage
-    priced = ledger.priced(total)
-    return {role: priced[role].model_dump() for role in dict.fromkeys((WRITER, JUDGE, *total)) if role in total}

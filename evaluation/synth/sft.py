@@ -20,7 +20,7 @@ from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import write_atomic, write_json
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem, Record
-from turnmark.evaluation.synth.records import write_rows
+from turnmark.evaluation.synth.folder import write_rows
 
 SFT = "sft"
 LORA = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 from turnmark.corpora.statistics import length
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.passages import OneAtATime
-from turnmark.evaluation.synth.records import Corpus
+from turnmark.evaluation.synth.folder import Corpus
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.types import Hit, Query, Retriever
 

@@ -19,7 +19,7 @@ from turnmark.evaluation.judging.verdicts import ask_verdict
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.summary import Facts, Ranked
 from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
-from turnmark.evaluation.synth.records import SynthItem
+from turnmark.evaluation.synth.folder import SynthItem
 from turnmark.evaluation.synth.source import Source
 from turnmark.retrieval.types import Found, Hit, Query
 

@@ -26,7 +26,7 @@ RECORDS = {
     ),
     "### `judgements.jsonl`": ("turnmark.evaluation.judging.judgements:Judgement",),
     "## An index": ("turnmark.retrieval.manifest:Manifest",),
-    "## A synthesis": ("turnmark.evaluation.synth.records:SynthItem", "turnmark.evaluation.synth.records:Reject"),
+    "## A synthesis": ("turnmark.evaluation.synth.folder:SynthItem", "turnmark.evaluation.synth.folder:Reject"),
     "## What else lies in `$TURNMARK_HOME`": (
         "turnmark.corpora.fetching:Manifest", "turnmark.corpora.fetching:FetchedFile",
     ),

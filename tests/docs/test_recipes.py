@@ -122,7 +122,8 @@ def test_a_judged_metric() -> None:
 
 def test_a_kind_of_synthetic_data(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from turnmark.evaluation.synth.attempt import SYNTHESES, open_synthesis
-    from turnmark.evaluation.synth.run import SynthRequest, plan, run
+    from turnmark.evaluation.synth.request import SynthRequest
+    from turnmark.evaluation.synth.run import plan, run
 
     monkeypatch.setenv("TURNMARK_HOME", scene.environment["TURNMARK_HOME"])
     monkeypatch.setitem(SYNTHESES, "lines", "tests.docs.own:Lines")

@@ -67,8 +67,8 @@ def _kept(folder: Path) -> dict[str, Target]:
     from turnmark.evaluation.report.browse import read_browsed
     from turnmark.evaluation.report.stored import read_run
     from turnmark.evaluation.rundir import read_folder
-    from turnmark.evaluation.synth.folder import read_lines
-    from turnmark.evaluation.synth.records import SynthItem
+    from turnmark.evaluation.journal import read_records
+    from turnmark.evaluation.synth.folder import SynthItem
     from turnmark.evaluation.synth.reviews import read_reviews
 
     home, run = folder / "home", folder / "run"
@@ -86,7 +86,7 @@ def _kept(folder: Path) -> dict[str, Target]:
         "run manifests": ([manifest.read_bytes()], _file(manifest, lambda path: read_folder(path.parent))),
         "run folders": ([summary.read_bytes()], _file(summary, lambda path: read_run(path.parent))),
         "browsed samples": ((run / "browse.jsonl").read_bytes().splitlines(), read_browsed),
-        "synthetic items": ([item], _file(folder / "items.jsonl", lambda path: list(read_lines(path, SynthItem)))),
+        "synthetic items": ([item], _file(folder / "items.jsonl", lambda path: list(read_records(path, SynthItem)))),
         "reviews": ([review], _file(folder / "reviews.jsonl", lambda path: read_reviews(path.parent))),
     }
 

@@ -53,13 +53,18 @@ def first_sentence(text: str) -> str:
     return whole[0] if whole else spans[0]
 
 
+def begins_attempt(first: str, name: str, parts: dict[str, list[str]]) -> bool:
+    """Whether it is the prompt `first`, at the temperature that no further try has, and nothing was said before."""
+    return name == first and not parts.get("user") and parts["temperature"] == ["0.7"]
+
+
 def one_an_attempt(first: str, faults: Sequence[Wrong]) -> Wrong:
     """The faults, one an attempt after the other; an attempt begins with the prompt `first`. Then none."""
     begun = 0
 
     def wrong(name: str, parts: dict[str, list[str]]) -> Scripted | None:
         nonlocal begun
-        begun += name == first and not parts.get("user") and not parts.get("avoid")
+        begun += begins_attempt(first, name, parts)
         return faults[begun - 1](name, parts) if begun <= len(faults) else None
 
     return wrong
@@ -76,7 +81,7 @@ class Player:
     def __call__(self, body: dict[str, Any]) -> Scripted:
         whole = "\n".join(message["content"] for message in body["messages"])
         name = next((name for name, phrase in PHRASES.items() if phrase in whole), "unknown")
-        parts = material(whole)
+        parts = material(whole) | {"temperature": [str(body.get("temperature"))]}
         with self._lock:
             self.asked[name] += 1
         other = self._wrong(name, parts) if self._wrong else None

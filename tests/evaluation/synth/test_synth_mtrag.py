@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from tests.evaluation.synth.player import one_an_attempt
+from tests.evaluation.synth.player import begins_attempt, one_an_attempt
 from tests.servers import Say, Status
 from turnmark.corpora import mtrag
-from turnmark.evaluation.synth.records import Manifest
+from turnmark.evaluation.synth.folder import Manifest
 
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_rejected_with_what_the_model_wrote(synth):
     assert made.ran.code == 0, made.ran.err
     assert (made.report["kept"], made.report["attempts"]) == (2, len(FAULTS) + 2)
     found = made.report["filters"]
-    assert found["conversation"] == {"it ended before its turn 3": len(FAULTS)}
+    assert found["conversation"] == {"it ended before its turn 2": len(FAULTS)}
     rejects = made.lines("rejects.jsonl")
     for _, stage, reason in FAULTS:
         # Four messages, each with two answers; where one passed its own filters the next may repeat it.
@@ -138,7 +138,8 @@ def test_a_conversation_keeps_its_turns_from_before_a_wrong_one(synth):
 
 
 def test_a_rejected_message_is_asked_for_in_another_way(synth):
-    """The third turn is rejected three times; the two before it stay, and each further request is another."""
+    """The third turn is rejected three times; the two before it stay, and each further request is another. None names
+    a rejected message, which a small model would copy."""
     rejected = ["What does the passage say?", "What does the text say?", "According to the text, what?"]
     requests = []
 
@@ -153,9 +154,8 @@ def test_a_rejected_message_is_asked_for_in_another_way(synth):
     assert made.report["attempts"] == 1
     assert [len(request["passage"]) for request in requests[2:]] == [1, 1]
     assert len(made.lines("items.jsonl")[0]["content"]["turns"]) == 3
-    avoided = [request["avoid"][0].splitlines() for request in requests]
-    assert [lines[2:] for lines in avoided] == [[], rejected[:1], rejected[:2], rejected]
-    assert avoided[0] == requests[0]["user"], "what was asked before is not to be asked again"
+    assert not any(question in json.dumps(request) for question in rejected for request in requests)
+    assert len({request["passage"][0] for request in requests[2:]}) == 2, "each from a passage that was not used"
     assert len({tuple(request["user"]) for request in requests}) == 1, "the two turns before it are the same"
     assert requests[0]["passage"] == requests[1]["passage"]
     third = [body for body in synth.server.bodies if "You play a person" in body["messages"][0]["content"]][-4:]
@@ -273,7 +273,7 @@ def test_the_embedded_judge_filters_too(synth):
 
     def wrong(name, parts):
         nonlocal begun
-        begun += name == "mtrag-question" and not parts.get("user") and not parts.get("avoid")
+        begun += begins_attempt("mtrag-question", name, parts)
         said = {"answer": "Submarines from Atlantis patrol Neptune.", "answerability": "ANSWERABLE", "passages": [1]}
         return Say(json.dumps(said)) if name == "mtrag-answer" and begun == 1 else None
 

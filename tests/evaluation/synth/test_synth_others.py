@@ -10,7 +10,7 @@ import pytest
 from tests.evaluation.synth.player import Player, one_an_attempt
 from tests.servers import Say
 from turnmark.corpora import compound_qa, inscoqa
-from turnmark.evaluation.synth.compound_rules import KEYWORDS, RULES, lacking
+from turnmark.evaluation.synth.compound import KEYWORDS, RULES, lacking
 
 # --- inscoqa ---------------------------------------------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ def test_instructions_open_as_inscoqa(synth, turnmark):
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["n"] == len(tasks["test"])
     sheet = (made.out / "data_sheet.md").read_text("utf-8")
-    for part in ("| steps: mean | 2.00 | 6.50 |", "By domain", "Gourmet (8): rounds"):
+    for part in ("| steps a procedure, mean | 2.00 | 6.50 |", "averages by domain", "Gourmet: rounds"):
         assert part in sheet
 
 
