@@ -142,12 +142,8 @@ class Instructions:
 
     name: ClassVar[str] = "inscoqa"
     prompts: ClassVar[tuple[str, ...]] = (
-        "inscoqa-queries",
-        "inscoqa-filter",
-        "inscoqa-history",
-        "inscoqa-answer",
-        "inscoqa-procedure",
-    )
+        "inscoqa-queries", "inscoqa-filter", "inscoqa-history", "inscoqa-answer", "inscoqa-procedure",
+    )  # fmt: skip
     measures: ClassVar[tuple[str, ...]] = ()
     each: ClassVar[int] = QUERIES
     about: ClassVar[str] = (
@@ -238,25 +234,24 @@ class Instructions:
         )  # fmt: skip
         history = [[earlier.question.strip(), earlier.reply.strip()] for earlier in reply.history]
         question = " ".join(reply.question.split())
-        raw = reply.model_dump_json()
-        attempt.check(bool(words(question)), "history", "no last question", raw)
-        attempt.check(all(words(text) for pair in history for text in pair), "history", "an empty round", raw)
-        attempt.check(bool(history), "history", "no history", raw)
+        check, raw = attempt.check, reply.model_dump_json()
+        check(bool(words(question)), "history", "no last question", raw)
+        check(all(words(text) for pair in history for text in pair), "history", "an empty round", raw)
+        check(bool(history), "history", "no history", raw)
         about |= {"history": history, "question": question}
         turns = [
             Message(role=role, content=text)
             for pair in history
             for role, text in zip(("user", "assistant"), pair, strict=True)
         ]
-        answer, used = self._answer(question, turns, documents, texts, attempt)
-        about["answer"] = answer
+        about["answer"] = answer = self._answer(question, turns, texts, attempt)
         steps = self._steps(question, turns, answer, attempt)
         self._check_leaks(steps, answer, history, question, attempt)
-        domain = query.domain if query.domain in DOMAINS else "Others"
+        # All documents that were shown: to find the right ones is part of the task.
         return {
             "id": f"synth-{attempt.seed.id}-{number}",
-            "domain": domain,
-            "documents": used,
+            "domain": query.domain if query.domain in DOMAINS else "Others",
+            "documents": documents,
             "history": history,
             "question": question,
             "answer": answer,
@@ -274,28 +269,18 @@ class Instructions:
         titles.setdefault(first, first_passages[0].title if first_passages else "")
         return [{"id": name, "title": titles[name], "text": attempt.tools.source.text(name)} for name in names]
 
-    def _answer(
-        self,
-        question: str,
-        turns: Sequence[Message],
-        documents: list[dict[str, str]],
-        texts: Sequence[str],
-        attempt: Attempt,
-    ) -> tuple[str, list[dict[str, str]]]:
-        """The answer, and the documents: all that were shown, since to find the right ones is part of the task."""
+    def _answer(self, question: str, turns: Sequence[Message], texts: Sequence[str], attempt: Attempt) -> str:
+        """The answer, which rests on several documents."""
         reply = attempt.ask(
             "answer", "inscoqa-answer", AnswerReply, {"question": question}, passages=texts, history=turns
         )
-        answer, raw = strip_citations(reply.answer).strip(), reply.model_dump_json()
-        attempt.check(bool(words(answer)), "answer", "empty", raw)
-        attempt.check(bool(reply.documents), "answer", "the documents do not answer it", raw)
-        attempt.check(
-            all(1 <= n <= len(documents) for n in reply.documents), "answer", "names a document not shown", raw
-        )
-        attempt.check(
-            len(set(reply.documents)) >= FEWEST_DOCUMENTS, "answer", f"rests on fewer than {FEWEST_DOCUMENTS}", raw
-        )
-        return answer, documents
+        answer, numbers = strip_citations(reply.answer).strip(), set(reply.documents)
+        check, raw = attempt.check, reply.model_dump_json()
+        check(bool(words(answer)), "answer", "empty", raw)
+        check(bool(numbers), "answer", "the documents do not answer it", raw)
+        check(all(1 <= n <= len(texts) for n in numbers), "answer", "names a document not shown", raw)
+        check(len(numbers) >= FEWEST_DOCUMENTS, "answer", f"rests on fewer than {FEWEST_DOCUMENTS}", raw)
+        return answer
 
     def _steps(self, question: str, turns: Sequence[Message], answer: str, attempt: Attempt) -> list[str]:
         """The procedure of an answer that meets appendix C's criteria."""
@@ -320,19 +305,18 @@ class Instructions:
         self, steps: Sequence[str], answer: str, history: Sequence[Sequence[str]], question: str, attempt: Attempt
     ) -> None:
         """Nothing that was said before gives the answer away, and the question is none that was answered before."""
-        replies = "\n".join(reply for _, reply in history)
-        leaked = [step for step in steps if (token_recall(replies, step) or 0.0) >= LEAKED]
-        attempt.check(
-            len(leaked) <= LEAKS * len(steps), "leakage", "the history gives the steps away", "\n".join(leaked)
-        )
+
+        def shared(text: str, reference: str) -> float:
+            return token_recall(text, reference) or 0.0
+
+        check, replies = attempt.check, "\n".join(reply for _, reply in history)
+        leaked = [step for step in steps if shared(replies, step) >= LEAKED]
+        check(len(leaked) <= LEAKS * len(steps), "leakage", "the history gives the steps away", "\n".join(leaked))
         repeated = any(
-            (token_recall(earlier, question) or 0.0) >= 1.0 and length(earlier) <= length(question)
-            for earlier, _ in history
+            shared(earlier, question) >= 1.0 and length(earlier) <= length(question) for earlier, _ in history
         )
-        attempt.check(not repeated, "leakage", "the last question was asked before", question)
-        attempt.check(
-            (token_recall(question, answer) or 0.0) < LEAKED, "leakage", "question and answer are reversed", answer
-        )
+        check(not repeated, "leakage", "the last question was asked before", question)
+        check(shared(question, answer) < LEAKED, "leakage", "question and answer are reversed", answer)
 
 
 # --- the three splits ------------------------------------------------------------------------------------------------
@@ -340,22 +324,21 @@ class Instructions:
 
 def groups(items: Sequence[SynthItem]) -> list[list[SynthItem]]:
     """The items in groups that share no document with each other, largest first."""
-    parents: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while parents.setdefault(name, name) != name:
-            parents[name] = parents[parents[name]]
-            name = parents[name]
-        return name
-
+    units: list[tuple[set[str], list[SynthItem]]] = []
     for item in items:
-        names = [document["id"] for document in item.content["documents"]]
-        for name in names[1:]:
-            parents[root(name)] = root(names[0])
-    by_root: dict[str, list[SynthItem]] = {}
-    for item in items:
-        by_root.setdefault(root(item.content["documents"][0]["id"]), []).append(item)
-    return sorted(by_root.values(), key=lambda group: (-len(group), group[0].id))
+        documents = _documents_of([item])
+        touched = [unit for unit in units if unit[0] & documents]
+        units = [unit for unit in units if not unit[0] & documents]
+        together = [earlier for _, members in touched for earlier in members]
+        units.append((documents.union(*(names for names, _ in touched)), [*together, item]))
+    return sorted(
+        (sorted(members, key=lambda item: item.id) for _, members in units),
+        key=lambda group: (-len(group), group[0].id),
+    )
+
+
+def _documents_of(items: Sequence[SynthItem]) -> set[str]:
+    return {document["id"] for item in items for document in item.content["documents"]}
 
 
 def divided(items: Sequence[SynthItem]) -> tuple[dict[Split, list[SynthItem]], tuple[str, ...]]:
@@ -372,34 +355,18 @@ def divided(items: Sequence[SynthItem]) -> tuple[dict[Split, list[SynthItem]], t
             seeds.setdefault(item.seed, []).append(item)
         units = sorted(seeds.values(), key=lambda unit: (-len(unit), unit[0].id))
     splits: dict[Split, list[SynthItem]] = {name: [] for name in SHARES}
-    placed: list[tuple[Split, list[SynthItem]]] = []
+    lacking: Split = "test"
     for unit in units:
         lacking = max(SHARES, key=lambda name: SHARES[name] * len(items) - len(splits[name]))
-        placed.append((lacking, unit))
         splits[lacking] += unit
-    if placed and not splits["test"]:  # few groups: `eval` reads the test split, so the smallest is that
-        split, last = placed[-1]
-        splits["test"] = last
-        splits[split] = [item for item in splits[split] if item not in last]
-    shared = _shared(splits)
-    return splits, (shared,) if shared else ()
-
-
-def _shared(splits: Mapping[Split, Sequence[SynthItem]]) -> str:
-    """How many test samples have a document that another split has too."""
-    other_documents = {
-        document["id"]
-        for name, items in splits.items()
-        if name != "test"
-        for item in items
-        for document in item.content["documents"]
-    }
-    count = sum(
-        any(document["id"] in other_documents for document in item.content["documents"]) for item in splits["test"]
-    )
+    if units and not splits["test"]:  # few groups: `eval` reads the test split, so the smallest is that
+        splits[lacking] = [item for item in splits[lacking] if item not in units[-1]]
+        splits["test"] = units[-1]
+    elsewhere = _documents_of([*splits["train"], *splits["validation"]])
+    count = sum(not _documents_of([item]).isdisjoint(elsewhere) for item in splits["test"])
     if not count:
-        return ""
-    return (
+        return splits, ()
+    return splits, (
         f"leakage: {count} of {len(splits['test'])} test samples share a document with another split, since searches "
-        "find the same documents again and again; samples of one seed document are in one split"
+        "find the same documents again and again; samples of one seed document are in one split",
     )
