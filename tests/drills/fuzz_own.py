@@ -64,10 +64,10 @@ def _written_by_others(folder: Path) -> dict[str, Target]:
 def _kept(folder: Path) -> dict[str, Target]:
     """What a command wrote and another one reads again."""
     from turnmark.assistant.session_files import read_session, sessions_folder
+    from turnmark.evaluation.journal import read_records
     from turnmark.evaluation.report.browse import read_browsed
     from turnmark.evaluation.report.stored import read_run
     from turnmark.evaluation.rundir import read_folder
-    from turnmark.evaluation.journal import read_records
     from turnmark.evaluation.synth.folder import SynthItem
     from turnmark.evaluation.synth.reviews import read_reviews
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from turnmark.corpora.types import Passage
 from turnmark.evaluation import prompts as judges
-from turnmark.evaluation.synth.attempt import PROMPTS, Attempt, Seed, Tools, load_prompt, prompt_names
-from turnmark.evaluation.synth.attempt import DryModel
-from turnmark.evaluation.synth.inscoqa import AnswerReply
-from turnmark.evaluation.synth.inscoqa import SHARES, divided, groups
+from turnmark.evaluation.synth.attempt import PROMPTS, Attempt, DryModel, Seed, Tools, load_prompt, prompt_names
+from turnmark.evaluation.synth.folder import SynthItem
+from turnmark.evaluation.synth.inscoqa import SHARES, AnswerReply, divided, groups
 from turnmark.evaluation.synth.question_types import (
     ANSWERABILITY,
     MARKS,
@@ -26,7 +25,6 @@ from turnmark.evaluation.synth.question_types import (
     model,
     surface,
 )
-from turnmark.evaluation.synth.folder import SynthItem
 from turnmark.evaluation.synth.source import spliced
 
 
