@@ -150,7 +150,7 @@ def check_options(spec: Spec, converters: Mapping[str, Callable[[str], Any]], ro
     """Convert the options of a spec, with all mistakes reported at once.
 
     Args:
-        converters: option name -> converter that raises ValueError on a bad value.
+        converters: option name -> converter that raises ValueError or RequestError on a bad value.
 
     Raises:
         RequestError: unknown options or values that do not convert.
@@ -163,11 +163,34 @@ def check_options(spec: Spec, converters: Mapping[str, Callable[[str], Any]], ro
             continue
         try:
             values[key] = converters[key](text)
-        except ValueError as error:
+        except (ValueError, RequestError) as error:
             problems.append(f"{role} {spec.name!r}, option {key}={text!r}: {error}")
     if problems:
         raise RequestError(problems)
     return values
+
+
+def one_of(*names: str) -> Callable[[str], str]:
+    """The converter of an option that has one of some values."""
+
+    def convert(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"{', '.join(names[:-1])} or {names[-1]}")
+        return text
+
+    return convert
+
+
+def up_to(limit: float) -> Callable[[str], float]:
+    """The converter of an option that is a number from 0 to a limit."""
+
+    def convert(text: str) -> float:
+        value = float(text)
+        if not 0 <= value <= limit:
+            raise ValueError(f"a number from 0 to {limit:g}")
+        return value
+
+    return convert
 
 
 def load_python(argument: str, role: str) -> Callable[..., Any]:

@@ -24,8 +24,7 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, write_json
 from turnmark.corpora.readers import count_source, read_source
 from turnmark.corpora.types import Document, Passage, Problem
-from turnmark.retrieval.component import Material, Page
-from turnmark.retrieval.components import COMPONENTS, components_of, is_whole
+from turnmark.retrieval.components import COMPONENTS, Material, Page, components_of, is_whole
 from turnmark.retrieval.encoders import Encoder, Models, Window, open_encoders
 from turnmark.retrieval.flat import FLAT_LIMIT
 from turnmark.retrieval.index import Index, indexes_folder, locked

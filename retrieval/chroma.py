@@ -192,13 +192,6 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
 }  # fmt: skip
 """Options of this retriever beside those of `hybrid`."""
 
-
-def hybrid_spec(spec: Spec) -> Spec:
-    """The retriever with the same index in its folder, without a reranker."""
-    options = {key: text for key, text in spec.options.items() if key not in OPTIONS and not key.startswith("rerank")}
-    return Spec("hybrid", options=options)
-
-
 COLLECTION = "passages"
 
 # Chosen so that recall@10 against exact search stays above .99 on the MTRAG pools; a data test measures it.

@@ -11,20 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec
-from turnmark.corpora.types import Record
-from turnmark.retrieval.elastic_store import FIELDS, FORMS, connect, own_errors, place_of
+from turnmark.retrieval.elastic_store import Fields, connect, own_errors, place_of, rankers_of
 from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.fusion import TopK
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import rebuild_command
-from turnmark.retrieval.options import SEARCH_OPTIONS, options_of
-from turnmark.retrieval.search import HYBRID_BM25_WEIGHT, FusedRetriever
 from turnmark.retrieval.servers import Served, read_note, redact
-from turnmark.retrieval.types import Query, Retriever
+from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
     from elasticsearch.dsl.query import Query as Clause
@@ -33,12 +28,12 @@ if TYPE_CHECKING:
 SEARCHES = 64
 CANDIDATES = 2
 MOST_CANDIDATES, LEAST_CANDIDATES = 10_000, 256
-
 _TYPES = {
     "text": ("text", "match_only_text", "search_as_you_type", "annotated_text", "semantic_text"),
     "vector": ("dense_vector",),
     "sparse": ("sparse_vector", "semantic_text"),
 }
+_EXACT_TYPES = ("keyword", "integer", "long", "short", "constant_keyword", "wildcard")
 # A field's similarity -> what a kNN search's score says about the cosine, for vectors of length 1.
 _COSINES: Mapping[str, Callable[[float], float]] = {
     "cosine": lambda score: 2 * score - 1,
@@ -48,42 +43,28 @@ _COSINES: Mapping[str, Callable[[float], float]] = {
 }
 
 
-class Fields(Record):
-    """Which fields of the index's documents are searched."""
-
-    text: str = "text"
-    title: str = Field(default="", description="searched beside the text by multi_match; empty: not at all")
-    vector: str = Field(default="vector", description="a dense_vector of our embedder")
-    sparse: str = Field(default="sparse", description="a sparse_vector (or semantic_text) field of ELSER's terms")
-    inference: str = Field(default=".elser-2-elasticsearch", description="the inference endpoint that made them")
-
-
 class ElasticIndex:
     """One index (or alias) on a server, searched in batches.
 
     Args:
         index: the local index whose passages its documents stand for.
-        url: the server.
-        name: the Elasticsearch index.
-
-    Raises:
-        MissingExtra: the official client is not installed.
+        place: the server and the name of the Elasticsearch index.
     """
 
-    def __init__(self, index: Index, url: str, name: str) -> None:
-        self.index, self.name, self._client = index, name, connect(url)
-        self.where = f"{url}/{name}"
+    def __init__(self, index: Index, place: Served) -> None:
+        self.index, self.name, self._client = index, place.name, connect(place.url)
+        self.where = f"{place.url}/{place.name}"
 
     @cached_property
     def mappings(self) -> dict[str, Mapping[str, Any]]:
         """Field -> its mapping, of every index under the name; empty where the key does not allow to look."""
+        from elasticsearch import AuthorizationException
+
         with own_errors(self.where):
             try:
                 answer = self._client.indices.get_mapping(index=self.name)
-            except Exception as error:
-                if getattr(error, "status_code", None) == 403:
-                    return {}
-                raise
+            except AuthorizationException:
+                return {}
         fields: dict[str, Mapping[str, Any]] = {}
         for mapping in answer.body.values():
             fields.update(_flat(mapping.get("mappings", {})))
@@ -101,22 +82,22 @@ class ElasticIndex:
         """
         if not self.mappings:
             return
-        mapping = self.mappings.get(field)
+        mapping, owner = self.mappings.get(field), f"Elasticsearch index {self.where}"
         if mapping is None:
             fitting = [name for name, candidate in self.mappings.items() if candidate.get("type") in _TYPES[kind]]
             raise RequestError(
-                f"Elasticsearch index {self.where} has no field {field!r}; set {kind}=FIELD, there are: "
+                f"{owner} has no field {field!r}; set {kind}=FIELD, there are: "
                 f"{', '.join(sorted(fitting)) or 'none of a fitting type'}"
             )
         if mapping.get("type") not in _TYPES[kind]:
             raise RequestError(
-                f"Elasticsearch index {self.where}: field {field!r} is a {mapping.get('type')}, and {kind}=FIELD needs "
+                f"{owner}: field {field!r} is a {mapping.get('type')}, and {kind}=FIELD needs "
                 f"{' or '.join(_TYPES[kind])}"
             )
         if dimension and mapping.get("dims", dimension) != dimension:
             raise RequestError(
-                f"Elasticsearch index {self.where}: field {field!r} holds vectors of {mapping['dims']} dimensions, and "
-                f"the embedder makes {dimension}; set embedder=SPEC to the one that made them"
+                f"{owner}: field {field!r} holds vectors of {mapping['dims']} dimensions, and the embedder makes "
+                f"{dimension}; set embedder=SPEC to the one that made them"
             )
 
     def filters(self, where: Mapping[str, str]) -> list[Clause] | None:
@@ -128,14 +109,12 @@ class ElasticIndex:
         from elasticsearch.dsl.query import Terms
 
         matching = self.index.store.matching(where)
-        exact = ("keyword", "integer", "long", "short", "constant_keyword", "wildcard")
         for key in matching if self.mappings else ():
-            if self.mappings.get(key, {}).get("type") not in exact:
+            if self.mappings.get(key, {}).get("type") not in _EXACT_TYPES:
                 raise RequestError(f"--where {key}: Elasticsearch index {self.where} has no keyword field {key!r}")
-        if any(not values for values in matching.values()):
+        if not all(matching.values()):
             return None
-        terms: list[dict[str, Any]] = [{key: values} for key, values in matching.items()]
-        return [Terms(**term) for term in terms]
+        return [Terms(**{key: values}) for key, values in matching.items()]
 
     def search(self, clauses: Sequence[Clause | None], k: int) -> list[TopK]:
         """The `k` best rows for each query clause, best first, equal scores by row; nothing for None.
@@ -146,22 +125,16 @@ class ElasticIndex:
             TurnmarkError: the server failed, gave a part of the results only, or found nothing but other documents.
         """
         results = [TopK.from_pairs(())] * len(clauses)
-        places = [at for at, clause in enumerate(clauses) if clause is not None]
-        for start in range(0, len(places), SEARCHES):
-            part = places[start : start + SEARCHES]
+        searched = [(number, clause) for number, clause in enumerate(clauses) if clause is not None]
+        for start in range(0, len(searched), SEARCHES):
+            batch = searched[start : start + SEARCHES]
             searches: list[Mapping[str, Any]] = []
-            for at in part:
-                clause = clauses[at]
-                assert clause is not None, "those are not asked"
+            for _, clause in batch:
                 searches += [{}, {"query": clause.to_dict(), "size": k, "_source": False, "track_total_hits": False}]
             with own_errors(self.where):
-                answers = self._client.msearch(index=self.name, searches=searches).body.get("responses", [])
-            if len(answers) != len(part):
-                raise TurnmarkError(
-                    f"Elasticsearch at {self.where} gave {len(answers)} answers to {len(part)} searches"
-                )
-            for at, answer in zip(part, answers, strict=True):
-                results[at] = self._rows(_hits(answer, self.where))
+                answers = self._client.msearch(index=self.name, searches=searches).body["responses"]
+            for (number, _), answer in zip(batch, answers, strict=True):
+                results[number] = self._rows(_hits(answer, self.where))
         return results
 
     def _rows(self, hits: Sequence[tuple[str, float]]) -> TopK:
@@ -189,8 +162,8 @@ def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, M
 def _hits(answer: Mapping[str, Any], server: str) -> list[tuple[str, float]]:
     """(id, score) of one search's answer, in its order."""
     if error := answer.get("error"):
-        causes = error.get("root_cause") or [error] if isinstance(error, Mapping) else [{"reason": error}]
-        reason = redact(TurnmarkError(f"{causes[0].get('type', '')}: {causes[0].get('reason', '')}"))
+        cause = (error.get("root_cause") or [error])[0]
+        reason = redact(TurnmarkError(f"{cause.get('type', '')}: {cause.get('reason', '')}"))
         raise TurnmarkError(f"Elasticsearch at {server}: {reason.removeprefix('TurnmarkError: ')}")
     if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
         raise TurnmarkError(f"Elasticsearch at {server} searched a part of its shards only; ask again")
@@ -228,12 +201,6 @@ def elser(text: str, fields: Fields) -> Clause:
     return SparseVector(field=fields.sparse, inference_id=fields.inference, query=text)
 
 
-def _filtered(clause: Clause, filters: Sequence[Clause]) -> Clause:
-    from elasticsearch.dsl.query import Bool
-
-    return Bool(must=[clause], filter=list(filters)) if filters else clause
-
-
 class TextRanker:
     """Finds by `match` (named `bm25`) or by `sparse_vector` (named `elser`); see `turnmark.retrieval.search.Ranker`."""
 
@@ -241,17 +208,23 @@ class TextRanker:
         self.name, self._elastic, self._fields = name, elastic, fields
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
-        if self.name == "elser":
-            self._elastic.check("sparse", self._fields.sparse)
-        else:
-            for field in filter(None, (self._fields.text, self._fields.title)):
-                self._elastic.check("text", field)
-        make = elser if self.name == "elser" else match
+        from elasticsearch.dsl.query import Bool
+
+        fields = self._fields
+        searched = (
+            [("sparse", fields.sparse)] if self.name == "elser" else [("text", fields.text), ("text", fields.title)]
+        )
+        for kind, field in searched:
+            if field:
+                self._elastic.check(kind, field)
         clauses: list[Clause | None] = []
         for text, query in zip(texts, queries, strict=True):
             filters = self._elastic.filters(query.where)
-            blank = not text.strip() or filters is None
-            clauses.append(None if blank else _filtered(make(text, self._fields), filters or ()))
+            if filters is None or not text.strip():
+                clauses.append(None)
+                continue
+            clause = elser(text, fields) if self.name == "elser" else match(text, fields)
+            clauses.append(Bool(must=[clause], filter=filters) if filters else clause)
         return self._elastic.search(clauses, k)
 
 
@@ -265,59 +238,48 @@ class VectorRanker:
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
         self._elastic.check("vector", self._fields.vector, self._embedder.dimension)
-        vectors = self._embedder.encode(texts, "query")
         clauses: list[Clause | None] = []
-        for vector, query in zip(vectors, queries, strict=True):
+        for vector, query in zip(self._embedder.encode(texts, "query"), queries, strict=True):
             filters = self._elastic.filters(query.where)
             clauses.append(None if filters is None else nearest(vector.tolist(), self._fields, k, filters))
-        similarity = self._elastic.mappings.get(self._fields.vector, {}).get("similarity", "cosine")
-        cosine = _COSINES.get(similarity, _COSINES["cosine"])
+        cosine = _COSINES[self._elastic.mappings.get(self._fields.vector, {}).get("similarity", "cosine")]
         return [
             TopK.from_pairs((row, cosine(score)) for row, score in rows) for rows in self._elastic.search(clauses, k)
         ]
 
 
-def open_elastic(spec: Spec, index: Index) -> Retriever:
-    """`elasticsearch+http(s)://HOST:PORT[/INDEX][?…]`.
+def open_rankers(spec: Spec, index: Index) -> list[TextRanker | VectorRanker]:
+    """The rankers of a retriever `elasticsearch+http(s)://HOST:PORT[/INDEX][?…]`.
 
     Raises:
         RequestError: no INDEX, and the index was not built for this server; or its queries need vectors it lacks.
         MissingExtra: the official client is not installed.
     """
     place, exists = place_of(spec)
-    if not exists:
-        place = _built(spec, place, index)
-    elastic = ElasticIndex(index, place.url, place.name)
-    fields = Fields(**{key: value for key, value in spec.options.items() if key in FIELDS})
-    options = {key: value for key, value in options_of(spec).items() if key in SEARCH_OPTIONS}
-    weights = {"bm25": options.pop("weight", HYBRID_BM25_WEIGHT)} if spec.options.get("query") == "hybrid" else {}
-    rankers: list[Any] = []
-    for name in FORMS[spec.options.get("query", "bm25")]:
+    elastic = ElasticIndex(index, place if exists else _built(spec, place, index))
+    fields = Fields(**{key: value for key, value in spec.options.items() if key in Fields.model_fields})
+    rankers: list[TextRanker | VectorRanker] = []
+    for name in rankers_of(spec):
         if name == "dense":
             # What made the vectors that are there has nothing to do with what made those of the local index.
             embedder = open_embedder(spec.options.get("embedder", "minilm")) if exists else index.embedder
-            ranker: Any = VectorRanker(elastic, fields, embedder)
+            rankers.append(VectorRanker(elastic, fields, embedder))
         else:
-            ranker = TextRanker(name, elastic, fields)
-        rankers.append((ranker, weights.get(name, 1.0)))
-    options.pop("weight", None)
-    return FusedRetriever(str(spec), index, rankers, **options)
+            rankers.append(TextRanker(name, elastic, fields))
+    return rankers
 
 
 def _built(spec: Spec, server: Served, index: Index) -> Served:
     """The index on the server that the build of a local index wrote."""
     built = index.manifest
-    lacks = built.server == server and "dense" in FORMS[spec.options.get("query", "bm25")] and built.embedder is None
-    if built.server != server or lacks:
-        reason = "was written there without vectors" if lacks else f"was not written to {server.url}"
+    lacks_vectors = built.server == server and "dense" in rankers_of(spec) and built.embedder is None
+    if built.server != server or lacks_vectors:
+        reason = "was written there without vectors" if lacks_vectors else f"was not written to {server.url}"
         raise RequestError(
             f"the index {built.name!r} {reason}; build it again: {index.build_command(str(spec))}; or name an index "
             f"that is there: {server.url}/INDEX"
         )
-    try:
-        place = read_note(index.files / "elasticsearch")
-    except ValueError:
-        place = None
+    place = read_note(index.files / "elasticsearch")
     if place is None:
         raise RequestError(f"the index {built.name!r} is damaged; build it again: {rebuild_command(built, str(spec))}")
     return place

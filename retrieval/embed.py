@@ -7,7 +7,7 @@ The bundled model comes inside a package from the registry; its weights are chec
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256
-from turnmark.corpora.specs import Entry, Registry, Spec, check_options
+from turnmark.corpora.specs import Entry, Registry, Spec, check_options, one_of
 from turnmark.retrieval.backends import BACKENDS, PRECISIONS, Backend, check_backend, settings_digest, state_digest
 from turnmark.retrieval.models import NOTHING, Prompts, effective_prompts, load_model, weights_digest
 
@@ -232,16 +232,7 @@ def offsets_of(tokenizer_json: str) -> Tokenizer:
     return offsets
 
 
-def _one_of(names: Sequence[str]) -> Callable[[str], Any]:
-    def convert(text: str) -> str:
-        if text not in names:
-            raise ValueError(f"{', '.join(names[:-1])} or {names[-1]}")
-        return text
-
-    return convert
-
-
-_RUNNING = {"backend": _one_of(BACKENDS), "precision": _one_of(PRECISIONS)}
+_RUNNING = {"backend": one_of(*BACKENDS), "precision": one_of(*PRECISIONS)}
 
 
 def open_minilm(spec: Spec) -> Embedder:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.types import Document, Passage
-from turnmark.retrieval.component import VECTORS
-from turnmark.retrieval.components import SpladeComponent, TokensComponent
+from turnmark.retrieval.components import VECTORS, SpladeComponent, TokensComponent
 from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.manifest import BuildSettings, ModelInfo
 from turnmark.retrieval.sparse import SpladeEncoder, open_encoder, pack

@@ -13,6 +13,7 @@ import numpy as np
 
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256
+from turnmark.corpora.specs import one_of
 from turnmark.corpora.types import Record
 
 Kind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
@@ -87,11 +88,7 @@ def _headless(inner: Any) -> bool:
     return getattr(inner, "base_model", None) is inner
 
 
-def precision_option(text: str) -> str:
-    """The converter of the option `precision`."""
-    if text not in ("auto", "fp32", "bf16"):
-        raise ValueError("auto, fp32 or bf16")
-    return text
+precision_option = one_of("auto", "fp32", "bf16")
 
 
 def weights_digest(model: str) -> str:

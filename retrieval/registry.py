@@ -1,30 +1,21 @@
-"""The retrievers by name, what an index must hold for each, and how one is opened."""
+"""The retrievers by name: the options in their specs, what an index must hold for each, and how one is opened."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import MODELS, SPLADE, is_complete
-from turnmark.corpora.specs import Entry, Registry, Spec, load_python, parse_spec
-from turnmark.retrieval import elastic_store
-from turnmark.retrieval.bm25 import BM25Settings
-from turnmark.retrieval.chroma import hybrid_spec, place_of
+from turnmark.corpora.specs import Entry, Registry, Spec, check_options, load_python, one_of, parse_spec, up_to
+from turnmark.retrieval import chroma, elastic_store
+from turnmark.retrieval.bm25 import BM25Settings, languages
+from turnmark.retrieval.conversation import ANSWER_DECAY, ANSWERS_WEIGHT, BM25_WEIGHT, ConversationalRetriever
+from turnmark.retrieval.embed import EMBEDDERS
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import BuildSettings, ModelInfo, splade_option
-from turnmark.retrieval.options import (
-    BM25_OPTIONS,
-    LATE,
-    LIST_OPTIONS,
-    NONE,
-    OPTIONS,
-    PROMPTS,
-    RERANK,
-    SERVED,
-    options_of,
-)
-from turnmark.retrieval.rerank import DEPTH, LATE_DEPTH, WEIGHT, Reranked, open_reranker
+from turnmark.retrieval.rerank import DEPTH, LATE_DEPTH, WEIGHT, Reranked, check_reranker, open_reranker
 from turnmark.retrieval.search import (
     HYBRID_BM25_WEIGHT,
     SPLADE_WEIGHT,
@@ -35,51 +26,129 @@ from turnmark.retrieval.search import (
     Ranker,
     RowRetriever,
 )
-from turnmark.retrieval.servers import redact
-from turnmark.retrieval.sparse import SpladeRanker, encoder_spec
+from turnmark.retrieval.servers import no_credentials, redact
+from turnmark.retrieval.sparse import ENCODER_OPTIONS, SpladeRanker, encoder_spec, named_encoder
 from turnmark.retrieval.types import Retriever
 
+_HERE = "turnmark.retrieval.registry:"
+_CHROMA = Entry(_HERE + "open_chroma", "hybrid with the vectors on a Chroma server; …://HOST:PORT")
+_ELASTIC = Entry(
+    _HERE + "open_elastic",
+    "…://HOST:PORT[/INDEX]; options query=bm25|knn|hybrid|elser, text, title, vector, sparse, inference",
+    "elasticsearch",
+)
 RETRIEVERS = Registry(
     "retriever",
     {
-        "bm25": Entry(
-            "turnmark.retrieval.registry:open_bm25", "BM25 (Lucene variant, stemmed); options k1, b, language"
-        ),
-        "dense": Entry("turnmark.retrieval.registry:open_dense", "embeddings; dense:MODEL for another than MiniLM"),
+        "bm25": Entry(_HERE + "open_bm25", "BM25 (Lucene variant, stemmed); options k1, b, language"),
+        "dense": Entry(_HERE + "open_dense", "embeddings; dense:MODEL for another than MiniLM"),
         "conversational": Entry(
-            "turnmark.retrieval.registry:open_conversational",
+            _HERE + "open_conversational",
             "the default: knows the turns before, reranks by late interaction; options weight, splade, rerank=none",
         ),
-        "hybrid": Entry(
-            "turnmark.retrieval.registry:open_hybrid", "dense and BM25, fused; options weight, splade, depth, fusion"
-        ),
-        "splade": Entry(
-            "turnmark.retrieval.registry:open_splade", "splade:MODEL, a sparse encoder; options precision, depth"
-        ),
-        "python": Entry("turnmark.retrieval.registry:open_python", "python:pkg.mod:factory, called with the index"),
+        "hybrid": Entry(_HERE + "open_hybrid", "dense and BM25, fused; options weight, splade, depth, fusion"),
+        "splade": Entry(_HERE + "open_splade", "splade:MODEL, a sparse encoder; options precision, depth"),
+        "python": Entry(_HERE + "open_python", "python:pkg.mod:factory, called with the index"),
         "llama-index": Entry(
             "turnmark.retrieval.adapters:open_llama_index", "llama-index:pkg.mod:factory, a LlamaIndex retriever"
         ),
-        **dict.fromkeys(
-            ("chroma+http", "chroma+https"),
-            Entry(
-                "turnmark.retrieval.registry:open_chroma", "hybrid with the vectors on a Chroma server; …://HOST:PORT"
-            ),
-        ),
-        **dict.fromkeys(
-            ("elasticsearch+http", "elasticsearch+https"),
-            Entry(
-                "turnmark.retrieval.elastic_search:open_elastic",
-                "…://HOST:PORT[/INDEX]; options query=bm25|knn|hybrid|elser, text, title, vector, sparse, inference",
-                "elasticsearch",
-            ),
-        ),
+        **dict.fromkeys(("chroma+http", "chroma+https"), _CHROMA),
+        **dict.fromkeys(("elasticsearch+http", "elasticsearch+https"), _ELASTIC),
     },
     group="turnmark.retrievers",
 )
 
+NONE = "none"
+LATE = "late"
 
-_WITHOUT_VECTORS = ("bm25", "llama-index")
+
+def _language(text: str) -> str:
+    if text not in languages():
+        raise ValueError(f"one of {', '.join(languages())}")
+    return text
+
+
+def _depth(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 10_000:
+        raise ValueError("a whole number from 1 to 10000")
+    return value
+
+
+Options = dict[str, Callable[[str], Any]]
+BM25_OPTIONS: Options = {"k1": up_to(10), "b": up_to(1), "language": _language}
+LIST_OPTIONS: Options = {"depth": _depth, "fusion": one_of("rrf", "zscore")}
+HYBRID_OPTIONS: Options = {**BM25_OPTIONS, **LIST_OPTIONS, "weight": up_to(10)}
+# SPLADE's list beside the others, where the index has its terms.
+SPLADE_OPTIONS: Options = {"splade": named_encoder, "splade_weight": up_to(10)}
+PROMPTS: Options = {"query_prompt": str, "passage_prompt": str}
+# By built-in name; beside these, every name takes those of `RERANK`.
+OPTIONS = {
+    "bm25": BM25_OPTIONS,
+    "dense": LIST_OPTIONS | PROMPTS,
+    "hybrid": HYBRID_OPTIONS | SPLADE_OPTIONS,
+    "conversational": {key: HYBRID_OPTIONS[key] for key in HYBRID_OPTIONS if key != "fusion"} | SPLADE_OPTIONS,
+    "splade": LIST_OPTIONS | ENCODER_OPTIONS,
+    **dict.fromkeys(("chroma+http", "chroma+https"), HYBRID_OPTIONS | chroma.OPTIONS),
+    **dict.fromkeys(("elasticsearch+http", "elasticsearch+https"), HYBRID_OPTIONS | elastic_store.OPTIONS),
+    "python": {},
+    "llama-index": {},
+}
+
+
+def _reranker(text: str) -> str:
+    return NONE if str(parse_spec(text)) == NONE else str(check_reranker(text))
+
+
+# Options that every retriever takes and that are read here. What opens a built-in name is given the whole spec, for its
+# name and its messages; what opens another's never sees them.
+RERANK: Options = {"rerank": _reranker, "rerank_depth": _depth, "rerank_weight": up_to(10)}
+
+
+def options_of(spec: Spec) -> dict[str, Any]:
+    """The options of a spec, converted; what a built-in name does not take is refused.
+
+    Of a name that reads its own options only those of `RERANK`.
+
+    Raises:
+        RequestError: unknown options or wrong values, all at once; or what does not go with the name.
+    """
+    no_credentials(spec)
+    if "://" in spec.options.get("rerank", ""):
+        # Not repeated: there may be a password in it.
+        raise RequestError(f"retriever {spec.name!r}: rerank= takes no address; rerankers run here")
+    if spec.name in OPTIONS:
+        _check_form(spec)
+        converters = OPTIONS[spec.name] | RERANK
+        if spec.name.startswith("elasticsearch+") and spec.options.get("query") != "hybrid":
+            converters.pop("weight")  # for one list there is nothing to weigh
+        options = check_options(spec, converters, "retriever")
+    else:
+        reranking = {key: text for key, text in spec.options.items() if key in RERANK}
+        options = check_options(replace(spec, options=reranking), RERANK, "retriever")
+    if spec.name == "conversational":
+        options.setdefault("rerank", LATE)
+    if spec.name == "llama-index" and options.get("rerank") == LATE:
+        raise RequestError(
+            f"retriever {str(spec)!r}: rerank=late knows the passages of an index only, and what LlamaIndex finds "
+            "need not be among them; leave it out, or write rerank=cross:MODEL"
+        )
+    if "splade_weight" in options and "splade" not in options:
+        raise RequestError(f"retriever {str(spec)!r}: splade_weight without a model; add splade=MODEL")
+    if options.get("rerank", NONE) == NONE and (dangling := sorted(options.keys() & RERANK.keys() - {"rerank"})):
+        raise RequestError(
+            f"retriever {str(spec)!r}: {', '.join(dangling)} without a reranker; add rerank=late or cross:…"
+        )
+    return options
+
+
+def _check_form(spec: Spec) -> None:
+    """Make sure that a built-in name has no argument or address that it does not take."""
+    if spec.name in ("python", "llama-index"):
+        if spec.url:
+            raise RequestError(f"retriever {str(spec)!r}: write {spec.name}:package.module:factory, without an address")
+    elif (spec.url and "+" not in spec.name) or (spec.argument and spec.name not in ("dense", "splade")):
+        raise RequestError(f"retriever {str(spec)!r}: {spec.name!r} takes options only")
 
 
 def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
@@ -91,7 +160,7 @@ def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
     """
     spec = RETRIEVERS.check(retriever)
     options = options_of(spec)
-    settings = _settings(spec, options, retriever, embedder)
+    settings = _settings(spec, options, embedder)
     if options.get("rerank") != LATE:
         return settings
     if not settings.embedder:
@@ -99,29 +168,30 @@ def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
     return settings.model_copy(update={"tokens": True})
 
 
-def _settings(spec: Spec, options: dict[str, Any], retriever: str, embedder: str) -> BuildSettings:
+def _settings(spec: Spec, options: dict[str, Any], embedder: str) -> BuildSettings:
     """See `build_settings`; token vectors left out."""
     bm25 = BM25Settings(**{key: value for key, value in options.items() if key in BM25_OPTIONS})
-    if spec.name in SERVED:
-        return _served_settings(spec, embedder, bm25)
-    if spec.name in _WITHOUT_VECTORS:
-        return BuildSettings(bm25=bm25, embedder="")
+    without_vectors = BuildSettings(bm25=bm25, embedder="")
+    server = None
+    if spec.name in ("bm25", "llama-index"):
+        return without_vectors
     if spec.name == "splade":
-        return BuildSettings(bm25=bm25, embedder="", splade=str(encoder_spec(spec)))
-    if model := model_spec(spec):
+        return without_vectors.model_copy(update={"splade": str(encoder_spec(spec))})
+    if spec.name.startswith("elasticsearch+"):
+        server, exists = elastic_store.place_of(spec)
+        if exists:  # passages and BM25 beside it
+            return without_vectors
+        if "dense" not in elastic_store.rankers_of(spec):
+            return without_vectors.model_copy(update={"server": server})
+    elif spec.name.startswith("chroma+"):
+        server = chroma.place_of(spec)
+    elif model := model_spec(spec):
         if embedder not in ("minilm", model):
-            raise RequestError(f"--retriever {retriever} and --embedder {embedder} name two models; give one of them")
+            raise RequestError(f"--retriever {spec} and --embedder {embedder} name two models; give one of them")
         embedder = model
-    from turnmark.retrieval.embed import EMBEDDERS
-
-    return BuildSettings(bm25=bm25, embedder=str(EMBEDDERS.check(embedder)), splade=options.get("splade", ""))
-
-
-def _served_settings(spec: Spec, embedder: str, bm25: BM25Settings) -> BuildSettings:
-    if spec.name.startswith("chroma+"):
-        hybrid = build_settings(str(hybrid_spec(spec)), embedder)
-        return hybrid.model_copy(update={"server": place_of(spec)})
-    return elastic_store.settings_of(spec, embedder, bm25)
+    return BuildSettings(
+        bm25=bm25, embedder=str(EMBEDDERS.check(embedder)), splade=options.get("splade", ""), server=server
+    )
 
 
 def model_spec(spec: Spec) -> str:
@@ -130,18 +200,16 @@ def model_spec(spec: Spec) -> str:
     Raises:
         RequestError: prompts without the model that they are for.
     """
-    from turnmark.retrieval.embed import EMBEDDERS
-
     if spec.name != "dense":
         return ""
     prompts = {key: text for key, text in spec.options.items() if key in PROMPTS}
-    if not spec.argument:
-        if prompts:
-            raise RequestError(f"retriever {str(spec)!r}: {', '.join(sorted(prompts))} without a model; dense:MODEL?…")
-        return ""
     if spec.argument in EMBEDDERS.entries():
         return str(Spec(spec.argument, options=prompts))
-    return str(Spec("sentence-transformers", spec.argument, options=prompts))
+    if spec.argument:
+        return str(Spec("sentence-transformers", spec.argument, options=prompts))
+    if prompts:
+        raise RequestError(f"retriever {str(spec)!r}: {', '.join(sorted(prompts))} without a model; dense:MODEL?…")
+    return ""
 
 
 def open_retriever(text: str, index: Index) -> Retriever:
@@ -170,8 +238,6 @@ def open_retriever(text: str, index: Index) -> Retriever:
 
 def _rows_of(retriever: Retriever, index: Index) -> RowRetriever | None:
     """The retriever, if it is one of ours and finds rows of this very index; what others make of one may differ."""
-    from turnmark.retrieval.conversation import ConversationalRetriever
-
     if type(retriever) is FusedRetriever or type(retriever) is ConversationalRetriever:
         return retriever if retriever.index is index else None
     return None
@@ -183,11 +249,8 @@ def weights_of(text: str) -> str:
     Raises:
         RequestError: unknown name or options.
     """
-    from turnmark.retrieval.conversation import ANSWER_DECAY, ANSWERS_WEIGHT, BM25_WEIGHT
-
     spec = RETRIEVERS.check(text)
-    options = options_of(spec)
-    weights = []
+    options, weights = options_of(spec), []
     if spec.name == "conversational":
         weights.append(f"message 1, in context 1, rewrites 1, answers {ANSWERS_WEIGHT:g}*{ANSWER_DECAY:g}^n")
         weights.append(f"bm25 {options.get('weight', BM25_WEIGHT):g}")
@@ -209,42 +272,42 @@ def _check_bm25(spec: Spec, index: Index, options: dict[str, Any]) -> None:
         if options[key] != getattr(settings, key):
             raise RequestError(
                 f"index {index.manifest.name!r} was built with {key}={getattr(settings, key)}, not {options[key]}; "
-                f"{_again(index, spec)}"
+                f"build it again: {index.build_command(str(spec))}"
             )
 
 
-def _again(index: Index, spec: Spec) -> str:
-    """What to type to have the index that `spec` needs."""
-    return f"build it again: {index.build_command(str(spec))}"
-
-
-def _check_model(spec: Spec, index: Index, kind: str, requested: Spec, info: ModelInfo) -> None:
+def _check_model(spec: Spec, index: Index, kind: str, requested: Spec, info: ModelInfo | None) -> None:
     """Make sure that a model that was asked for is the one that an index was built with.
 
     Options that are left out are the index's."""
-    built_with = parse_spec(info.spec)
-    same_model = (requested.name, requested.argument) == (built_with.name, built_with.argument)
-    if not (same_model and requested.options.items() <= built_with.options.items()):
-        raise RequestError(
-            f"index {index.manifest.name!r} was built with the {kind} {info.spec!r}, not {str(requested)!r}; "
-            f"{_again(index, spec)}"
-        )
+    if info is None:
+        problem = "has no SPLADE terms"
+    else:
+        built_with = parse_spec(info.spec)
+        same_model = (requested.name, requested.argument) == (built_with.name, built_with.argument)
+        if same_model and requested.options.items() <= built_with.options.items():
+            return
+        problem = f"was built with the {kind} {info.spec!r}, not {str(requested)!r}"
+    raise RequestError(f"index {index.manifest.name!r} {problem}; build it again: {index.build_command(str(spec))}")
+
+
+def _fused(spec: Spec, index: Index, rankers: Sequence[tuple[Ranker, float]]) -> Retriever:
+    search = {key: value for key, value in options_of(spec).items() if key in LIST_OPTIONS}
+    return FusedRetriever(str(spec), index, rankers, **search)
 
 
 def open_bm25(spec: Spec, index: Index) -> Retriever:
     """`bm25[?k1=…&b=…&language=…]`."""
-    return FusedRetriever(str(spec), index, [(BM25Ranker(index), 1.0)])
+    return _fused(spec, index, [(BM25Ranker(index), 1.0)])
 
 
 def open_dense(spec: Spec, index: Index) -> Retriever:
     """`dense[:MODEL]`; the index must have been built with that model."""
-    options = options_of(spec)
     info = index.manifest.embedder
     requested = model_spec(spec)
     if requested and info:
         _check_model(spec, index, "embedder", parse_spec(requested), info)
-    search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
-    return FusedRetriever(str(spec), index, [(DenseRanker(index), 1.0)], **search)
+    return _fused(spec, index, [(DenseRanker(index), 1.0)])
 
 
 def open_hybrid(spec: Spec, index: Index) -> Retriever:
@@ -253,11 +316,10 @@ def open_hybrid(spec: Spec, index: Index) -> Retriever:
     `weight` is BM25's, beside 1 for the dense list.
     """
     options = options_of(spec)
-    weight = options.pop("weight", HYBRID_BM25_WEIGHT)
-    search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
-    rankers: list[tuple[Ranker, float]] = [(DenseRanker(index), 1.0), (BM25Ranker(index), weight)]
-    rankers += _splade_ranker(spec, index, options)
-    return FusedRetriever(str(spec), index, rankers, **search)
+    weight = options.get("weight", HYBRID_BM25_WEIGHT)
+    return _fused(
+        spec, index, [(DenseRanker(index), 1.0), (BM25Ranker(index), weight), *_splade_ranker(spec, index, options)]
+    )
 
 
 def open_chroma(spec: Spec, index: Index) -> Retriever:
@@ -266,7 +328,7 @@ def open_chroma(spec: Spec, index: Index) -> Retriever:
     Raises:
         RequestError: the index's vectors lie elsewhere.
     """
-    place = place_of(spec)
+    place = chroma.place_of(spec)
     if index.manifest.server != place:
         location = index.manifest.server.url if index.manifest.server else "in its own folder"
         raise RequestError(
@@ -276,13 +338,21 @@ def open_chroma(spec: Spec, index: Index) -> Retriever:
     return open_hybrid(spec, index)
 
 
+def open_elastic(spec: Spec, index: Index) -> Retriever:
+    """`elasticsearch+http(s)://HOST:PORT[/INDEX][?…]`; see `turnmark.retrieval.elastic_search.open_rankers`."""
+    from turnmark.retrieval.elastic_search import open_rankers
+
+    rankers = open_rankers(spec, index)
+    # One list alone has nothing to be weighed against.
+    weight = options_of(spec).get("weight", HYBRID_BM25_WEIGHT) if len(rankers) > 1 else 1.0
+    return _fused(spec, index, [(ranker, weight if ranker.name == "bm25" else 1.0) for ranker in rankers])
+
+
 def open_conversational(spec: Spec, index: Index) -> Retriever:
     """`conversational[?weight=…&splade=MODEL&splade_weight=…&depth=…&rerank=late|none|cross:MODEL]`.
 
     `weight` is BM25's, beside 1 for the dense list.
     """
-    from turnmark.retrieval.conversation import ConversationalRetriever
-
     options = options_of(spec)
     search = {key: value for key, value in options.items() if key in ("weight", "depth")}
     return ConversationalRetriever(str(spec), index, more_rankers=_splade_ranker(spec, index, options), **search)
@@ -290,26 +360,16 @@ def open_conversational(spec: Spec, index: Index) -> Retriever:
 
 def open_splade(spec: Spec, index: Index) -> Retriever:
     """`splade:MODEL[?precision=…&depth=…&fusion=…]`; the index must have been built with that model."""
-    options = options_of(spec)
-    _check_splade(spec, index, encoder_spec(spec))
-    search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
-    return FusedRetriever(str(spec), index, [(SpladeRanker(index), 1.0)], **search)
+    _check_model(spec, index, "sparse encoder", encoder_spec(spec), index.manifest.splade)
+    return _fused(spec, index, [(SpladeRanker(index), 1.0)])
 
 
 def _splade_ranker(spec: Spec, index: Index, options: dict[str, Any]) -> list[tuple[Ranker, float]]:
     """SPLADE beside other lists, where the options name an encoder, with its weight."""
     if "splade" not in options:
         return []
-    _check_splade(spec, index, parse_spec(options["splade"]))
+    _check_model(spec, index, "sparse encoder", parse_spec(options["splade"]), index.manifest.splade)
     return [(SpladeRanker(index), options.get("splade_weight", SPLADE_WEIGHT))]
-
-
-def _check_splade(spec: Spec, index: Index, requested: Spec) -> None:
-    """Make sure that an index has the terms of the encoder that was asked for."""
-    info = index.manifest.splade
-    if info is None:
-        raise RequestError(f"index {index.manifest.name!r} has no SPLADE terms; {_again(index, spec)}")
-    _check_model(spec, index, "sparse encoder", requested, info)
 
 
 def open_python(spec: Spec, index: Index) -> Retriever:

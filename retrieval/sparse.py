@@ -141,16 +141,13 @@ def named_encoder(text: str) -> str:
     """The spec of the encoder that an option `splade=MODEL[?precision=…]` of another retriever names.
 
     Raises:
-        ValueError: it is none.
+        RequestError: it is none.
     """
-    try:
-        spec = parse_spec(f"splade:{text}")
-        if spec.url:
-            raise ValueError("a folder or a hub name, no address")
-        check_options(spec, ENCODER_OPTIONS, "sparse encoder")
-        return str(encoder_spec(spec))
-    except RequestError as error:
-        raise ValueError(str(error)) from error
+    spec = parse_spec(f"splade:{text}")
+    if spec.url:
+        raise RequestError("a folder or a hub name, no address")
+    check_options(spec, ENCODER_OPTIONS, "sparse encoder")
+    return str(encoder_spec(spec))
 
 
 def option_of(encoder: str) -> str:
@@ -222,18 +219,6 @@ class SparseIndex:
         weights = np.asarray(self._weights[at])
         starts = np.searchsorted(places, np.arange(len(rows) + 1))
         return [(terms[a:b], weights[a:b]) for a, b in pairwise(starts)]
-
-    def damage(self) -> str:
-        """What is wrong with the postings; empty where nothing is. Reads them all."""
-        if (np.diff(self._starts) < 0).any() or self._starts[0] != 0:
-            return "the terms' postings overlap"
-        for start in range(0, self.postings, SCANNED_AT_ONCE):
-            part = slice(start, start + SCANNED_AT_ONCE)
-            if self._rows[part].min() < 0 or self._rows[part].max() >= self.rows:
-                return "a posting is of no passage"
-            if not np.isfinite(self._weights[part]).all():
-                return "a weight is not finite"
-        return ""
 
 
 def write_sparse(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]], terms: int) -> None:

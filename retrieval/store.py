@@ -163,10 +163,6 @@ class PassageStore:
             row[0] for row in self._all(f'SELECT "row" FROM passages WHERE {tests}', list(map(_glob, where.values())))
         ]
 
-    def check(self) -> str:
-        """`ok`, or what SQLite's integrity check found."""
-        return str(self._all("PRAGMA integrity_check")[0][0])
-
     # -- building
 
     def clear_passages(self) -> None:

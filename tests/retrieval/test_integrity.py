@@ -80,16 +80,12 @@ def test_a_build_of_the_same_from_another_place_stays_whole(source: Path) -> Non
 
 
 @pytest.mark.usefixtures("source")
-def test_an_index_without_checksums_is_no_damaged_one() -> None:
-    (files() / "seal.json").unlink()
-    assert verify_index(open_index("k")) == []
-
-
-@pytest.mark.usefixtures("source")
-@pytest.mark.parametrize("content", ["[]", "{"])
-def test_damaged_checksums_are_told(content: str) -> None:
-    (files() / "seal.json").write_text(content)
-    assert verify_index(open_index("k")) == ["seal.json is damaged; the checksums of the files cannot be read"]
+@pytest.mark.parametrize("content", ["[]", "{", None])
+def test_damaged_checksums_are_told(content: str | None) -> None:
+    path = files() / "seal.json"
+    path.unlink() if content is None else path.write_text(content)
+    expected = "seal.json is missing or damaged; the checksums of the files cannot be read"
+    assert verify_index(open_index("k")) == [expected]
 
 
 def test_a_full_disk_is_told_in_words_and_the_same_command_goes_on(turnmark: Turnmark, source: Path) -> None:
