@@ -15,12 +15,12 @@ import turnmark.evaluation.score_command
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector, TurnmarkError
 from turnmark.evaluation.benchmarks.registry import RETRIEVAL, measures_judges, task_names
-from turnmark.evaluation.judging.option import Judges, judges_of
 from turnmark.evaluation.options import (
     AsJson,
     BenchmarkName,
     Data,
     Domains,
+    Judges,
     Out,
     References,
     Seed,
@@ -29,6 +29,7 @@ from turnmark.evaluation.options import (
     Types,
     command_line,
     from_flags,
+    judges_of,
     names_of,
     planned,
     refusals,

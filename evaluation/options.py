@@ -30,6 +30,16 @@ BenchmarkName = Annotated[
         help="mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi, all; python:pkg.mod:factory for your own.",
     ),
 ]
+Judges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge",
+        metavar="SPEC",
+        help="A model that judges the answers, named as a generator; several: median or majority. panel:mtrag@URL and "
+        "panel:inscoqa@URL are the papers'; embedded and bertscore[:MODEL] are no language models.",
+        show_default=False,
+    ),
+]
 Data = Annotated[
     Path | None,
     typer.Option(
@@ -130,6 +140,17 @@ def names_of(text: str | None, problems: list[str], flag: str = "--domains") -> 
     if text is not None and not names:
         problems.append(f"{flag} is empty; name {flag.removeprefix('--')}, separated by commas")
     return names
+
+
+def judges_of(benchmark: str, task: str | None, specs: Sequence[str] | None, problems: list[str]) -> tuple[str, ...]:
+    """The specs of `--judge`; what is wrong with them is taken down."""
+    if not specs:
+        return ()
+    from turnmark.evaluation.benchmarks.registry import task_names
+    from turnmark.evaluation.judging.mounting import judge_problems
+
+    problems += judge_problems(benchmark, [task] if task else task_names(benchmark)[:1], specs)
+    return tuple(specs)
 
 
 def show_summary(summary: Summary, run: Path, as_json: bool, full: bool = False) -> None:

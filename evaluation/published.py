@@ -19,7 +19,7 @@ from pydantic import Field, TypeAdapter
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import parse_spec
 from turnmark.corpora.types import Record
-from turnmark.evaluation.judging.conditioning import ACCURACY, ASKS_BACK, IDK, MARK, UNDERSPECIFIED
+from turnmark.evaluation.judging.idk import ACCURACY, ASKS_BACK, IDK, MARK, UNDERSPECIFIED
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow
 
 Extent = Literal["full", "partial", "other", "unknown"]

@@ -11,11 +11,11 @@ import typer
 
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.evaluation.judging.option import Judges, judges_of
 from turnmark.evaluation.options import (
     AsJson,
     BenchmarkName,
     Data,
+    Judges,
     Out,
     References,
     Seed,
@@ -23,6 +23,7 @@ from turnmark.evaluation.options import (
     TaskName,
     command_line,
     from_flags,
+    judges_of,
     names_of,
     planned,
     refusals,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -196,40 +196,6 @@ def intervals(figures: Sequence[Figure], seed: int, resamples: int = RESAMPLES) 
         else:
             bounds.append((figure.value, figure.value))
     return bounds
-
-
-def mean_interval(
-    values: Sequence[float],
-    clusters: Sequence[Hashable],
-    seed: int,
-    resamples: int = RESAMPLES,
-    weights: Sequence[float] | None = None,
-) -> tuple[float, float, float]:
-    """The mean of `values` and its 95% percentile interval: `(mean, low, high)`.
-
-    Clusters are drawn with replacement; the mean of a draw is the weighted sum of its values over the sum of their
-    weights. The same seed gives the same interval. With a single cluster there is nothing to resample, and the interval
-    is the mean itself.
-
-    Args:
-        clusters: the cluster of each value.
-        weights: how much each value counts; 1 each if None.
-
-    Raises:
-        ValueError: no values, lengths that differ, a value that is not finite, a weight that is not above 0 and finite.
-    """
-    import numpy as np
-
-    weights = [1.0] * len(values) if weights is None else weights
-    if not values or not len(values) == len(clusters) == len(weights):
-        lengths = f"{len(values)} values, {len(clusters)} clusters, {len(weights)} weights"
-        raise ValueError(f"{lengths}: as many were expected, and one at least")
-    if not all(map(math.isfinite, values)) or not all(math.isfinite(weight) and weight > 0 for weight in weights):
-        raise ValueError("a value is not finite, or a weight is not above 0 and finite")
-    numbers: dict[Hashable, int] = {}
-    numbered = np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
-    mean = Mean.of(np.array(values, dtype=float), numbered, np.array(weights, dtype=float))
-    return mean.value, *intervals([mean], seed, resamples)[0]
 
 
 def _draws(clusters: int, seed: int, resamples: int) -> Iterator[Floats]:

@@ -183,7 +183,7 @@ def evaluate(
         return _retrieve(common, problems)
     from turnmark.evaluation import generation
     from turnmark.evaluation.judging.mounting import judged
-    from turnmark.evaluation.judging.option import judges_of
+    from turnmark.evaluation.options import judges_of
     from turnmark.evaluation.request import EvalRequest
 
     if judge and measures_judges(benchmark, task):
@@ -236,7 +236,7 @@ def score(
         return Run(folder, summary)
     from turnmark.evaluation import answers
     from turnmark.evaluation.judging.mounting import judged
-    from turnmark.evaluation.judging.option import judges_of
+    from turnmark.evaluation.options import judges_of
 
     request = ScoreRequest(
         task=task, setting=setting, judge=judges_of(benchmark, task, judge, problems), budget=budget, **common

@@ -22,7 +22,7 @@ from turnmark.assistant.structured import Failure, ask, joined
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.turns import titled
-from turnmark.evaluation.judging.prompting import Messages, fit, room_for
+from turnmark.evaluation.judging.judgements import Messages, fit, room_for
 from turnmark.evaluation.prompts import load_prompt
 from turnmark.retrieval.types import Hit
 

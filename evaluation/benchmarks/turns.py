@@ -17,7 +17,7 @@ from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.judging.prompting import Fitted, Messages, fit, room_for
+from turnmark.evaluation.judging.judgements import Fitted, Messages, fit, room_for
 from turnmark.evaluation.prompts import load_prompt
 from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
 from turnmark.retrieval.task_passages import Embed

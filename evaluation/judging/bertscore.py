@@ -14,9 +14,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +38,6 @@ UNLIMITED = 10**6
 """Tokens of a text to a model whose positions are relative, and which so has no limit: the package would pass 10^30 on,
 which its tokenizer cannot count to."""
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-_KEPT = 256
-Pairs = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class Bert:
@@ -58,11 +55,9 @@ class Bert:
         self, model: str, layers: int | None = None, rescaled: bool = False, name: str = "", hub: str = ""
     ) -> None:
         self.model, self.layers, self.rescaled, self.name, self.hub = model, layers, rescaled, name, hub
-        self._lock = threading.Lock()
         self._one_thread = SharedEmbed(self._encoded)  # PyTorch keeps memory and threads for every thread that calls
-        self._kept: OrderedDict[Pairs, list[tuple[float, float]]] = OrderedDict()
+        self._latest = lru_cache(maxsize=256)(self._pairs)
         self._scorer: Any = None
-        self._broken: RequestError | None = None
 
     @property
     def by(self) -> str:
@@ -82,15 +77,11 @@ class Bert:
         """
         if len(answers) != len(references):
             raise ValueError(f"{len(answers)} answers, {len(references)} references")
-        key = (tuple(answers), tuple(references))
-        with self._lock:
-            if key not in self._kept:
-                pairs = self._one_thread([*answers, *references])
-                self._kept[key] = [(float(precision), float(recall)) for precision, recall in pairs]
-            self._kept.move_to_end(key)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return list(self._kept[key])
+        return list(self._latest(tuple(answers), tuple(references)))
+
+    def _pairs(self, answers: tuple[str, ...], references: tuple[str, ...]) -> list[tuple[float, float]]:
+        pairs = self._one_thread([*answers, *references])
+        return [(float(precision), float(recall)) for precision, recall in pairs]
 
     def _encoded(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Answers and then as many references -> a row for each pair, precision and recall."""
@@ -114,14 +105,13 @@ class Bert:
         return pairs
 
     def _loaded(self) -> Any:
-        if self._broken is not None:  # not tried anew for every sample
-            raise self._broken
         if self._scorer is None:
             try:
                 self._scorer = _open_scorer(self)
             except RequestError as error:
-                self._broken = error
-                raise
+                self._scorer = error  # not tried anew for every sample
+        if isinstance(self._scorer, RequestError):
+            raise self._scorer
         return self._scorer
 
 
@@ -257,20 +247,15 @@ def rb_alg(recall: float, rouge_l: float, k_precision: float | None) -> float:
     return 0.0 if min(parts) <= 0 else harmonic_mean(parts) or 0.0
 
 
-# --- the judge ---
+# --- the judge -------------------------------------------------------------------------------------------------------
 
-NAMES = BERT
-"""The metrics of the published model; those of another one end in its name, `bert_recall[all-MiniLM-L6-v2]`."""
 SCRIPT = "script"
 """Marks what the official script of today gives where there are no passages, `rb_alg[script]`: no K-precision, and so
 an rb_alg of 0. The paper's released scores have a K-precision of 0 there, which stands for .5 in the harmonic mean:
 only so do the answers to unanswerable tasks come to the .75 and .26 of Table 13."""
-_FORM = "without passages: 0"
-"""Keeps judgements of the earlier definition, by which it was not applicable, from being used again."""
+_FORM = "without passages: 0"  # part of a judgement's key
 NO_PASSAGES = "there are no passages"
 NO_WORDS = "the reference has no Latin letters or digits, which are all that ROUGE-L counts"
-Value = Callable[[Bert, Case], tuple[float, float | None, str]]
-"""Model, case -> the value, the one of the official script, and what they are made of."""
 
 
 def opened(spec: str, model: str) -> tuple[NoModel, tuple[Rubric, ...]]:
@@ -287,27 +272,48 @@ def opened(spec: str, model: str) -> tuple[NoModel, tuple[Rubric, ...]]:
 
 
 def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
-    """The metrics of `NAMES`, over one model. The same case always has the same values.
+    """The metrics of `BERT`, over one model. The same case always has the same values.
+
+    Those of the published model have its names; those of another one end in its name, `bert_recall[all-MiniLM-L6-v2]`.
 
     Args:
         judge: its name: whichever other generator they are handed, they have no outcome.
     """
-    recall, precision, whole = (_named(name, bert.name) for name in NAMES)
-    of_script = tuple(_named(name, bert.name, SCRIPT) for name in NAMES[1:])
+
+    def recall(case: Case) -> Outcome:
+        return Outcome(status="scored", value=_there(bert_recall(bert, case.answer, case.reference)))
+
+    def precision(case: Case) -> Outcome:
+        value = bert_k_precision(bert, case.answer, case.passages or ())
+        reason = NO_PASSAGES if value is None else ""
+        return Outcome(status="scored", value=value or 0.0, reason=reason, also={script_names[0]: value})
+
+    def mean(case: Case) -> Outcome:
+        recalled = _there(bert_recall(bert, case.answer, case.reference))
+        rouge_l = _there(rouge_l_word(case.answer, case.reference))
+        nearest = bert_k_precision(bert, case.answer, case.passages or ())
+        near = NO_PASSAGES if nearest is None else f"K-precision {nearest:.3f}"
+        return Outcome(
+            status="scored",
+            value=rb_alg(recalled, rouge_l, nearest or 0.0),
+            reason=f"recall {recalled:.3f}, {near}, ROUGE-L {rouge_l:.3f}",
+            also={script_names[1]: rb_alg(recalled, rouge_l, nearest)},
+        )
+
+    names = [_named(name, bert.name) for name in BERT]
+    script_names = [_named(name, bert.name, SCRIPT) for name in BERT[1:]]
     without = f"without passages K-precision is 0 ([{SCRIPT}]: "
     return (
         Rubric(
-            recall, f"recall of the reference, {bert.by}", (), by_code(judge, _grade(bert, _recall)),
-            needs(reference=True),
+            names[0], f"recall of the reference, {bert.by}", (), by_code(judge, recall), needs(reference=True)
         ),
         Rubric(
-            precision, f"precision against the nearest passage, {bert.by}; {without}not applicable)", (),
-            by_code(judge, _grade(bert, _precision, of_script[0])), needs(passages=True), extra=_FORM,
-            also=of_script[:1],
+            names[1], f"precision against the nearest passage, {bert.by}; {without}not applicable)", (),
+            by_code(judge, precision), needs(passages=True), extra=_FORM, also=tuple(script_names[:1]),
         ),
         Rubric(
-            whole, f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}; {without}the mean is)", (),
-            by_code(judge, _grade(bert, _whole, of_script[1])), _needs_all, extra=_FORM, also=of_script[1:],
+            names[2], f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}; {without}the mean is)", (),
+            by_code(judge, mean), _needs_all, extra=_FORM, also=tuple(script_names[1:]),
         ),
     )  # fmt: skip
 
@@ -317,37 +323,11 @@ def _named(metric: str, *marks: str) -> str:
     return f"{metric}[{variant}]" if variant else metric
 
 
-def _grade(bert: Bert, value: Value, of_script: str | None = None) -> Callable[[Case], Outcome]:
-    def grade(case: Case) -> Outcome:
-        papers, scripts, parts = value(bert, case)
-        return Outcome(status="scored", value=papers, reason=parts, also={of_script: scripts} if of_script else {})
-
-    return grade
-
-
 def _needs_all(case: Case) -> str | None:
     missing = needs(passages=True, reference=True)(case)
     return missing or (NO_WORDS if rouge_l_word("", case.reference) is None else None)
 
 
-def _recall(bert: Bert, case: Case) -> tuple[float, float | None, str]:
-    return _there(bert_recall(bert, case.answer, case.reference)), None, ""
-
-
-def _precision(bert: Bert, case: Case) -> tuple[float, float | None, str]:
-    value = bert_k_precision(bert, case.answer, case.passages or ())
-    return (0.0, None, NO_PASSAGES) if value is None else (value, value, "")
-
-
-def _whole(bert: Bert, case: Case) -> tuple[float, float | None, str]:
-    recall = _there(bert_recall(bert, case.answer, case.reference))
-    precision = bert_k_precision(bert, case.answer, case.passages or ())
-    rouge = _there(rouge_l_word(case.answer, case.reference))
-    near = NO_PASSAGES if precision is None else f"K-precision {precision:.3f}"
-    papers = rb_alg(recall, rouge, 0.0 if precision is None else precision)
-    return papers, rb_alg(recall, rouge, precision), f"recall {recall:.3f}, {near}, ROUGE-L {rouge:.3f}"
-
-
-def _there(value: Any) -> float:
+def _there(value: float | None) -> float:
     assert value is not None, "`without` has told those that there is nothing of"
-    return float(value)
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 import time
@@ -13,16 +14,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from turnmark.assistant.config import Budget, Price
-from turnmark.assistant.generators.base import ON_RATE_LIMIT, GeneratorError, make_ready
+from turnmark.assistant.generators.base import CONTEXT_TOKENS, ON_RATE_LIMIT, GeneratorError, PromptMessage, make_ready
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, attempted
-from turnmark.evaluation.budget import Ledger, spent_on
+from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, Ledger, filled, spent_on
 from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.judgements import FILE, Case, Judgement, JudgementJournal, Outcome
-from turnmark.evaluation.judging.rubrics import Rubric, judgement_key, prompts_digest
+from turnmark.evaluation.judging.rubrics import CaseOf, Rubric, judgement_key, prompts_digest
+from turnmark.evaluation.judging.verdicts import Offer, Scale
 from turnmark.evaluation.limits import AdaptiveConcurrency
 from turnmark.evaluation.prompts import prompt_hashes
 from turnmark.evaluation.records import Sample
@@ -32,10 +36,9 @@ from turnmark.evaluation.scorers import Scorers, TimedOutcome, judged_here
 AT_ONCE = 16
 HOPELESS, IN_A_ROW = "auth", 3
 """A kind of failure that every further call of a judge would meet, and how often it is met before it is believed."""
+BUDGET = "budget"
+"""The kind of failure of a judgement that was not asked for, as it would have gone beyond `--budget`."""
 REPAIR_PROMPT = "verdict-repair"
-
-CaseOf = Callable[[Item, Sample, Any], Case]
-"""Item, sample that is done, its metrics' context -> what is judged."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,18 @@ class _Job:
 
 
 class JudgeCalls:
-    """What is asked of judges, and the file of what they said; for the arguments see
-    `turnmark.evaluation.judging.judged`.
+    """What is asked of judges, and the file of what they said.
+
+    Args:
+        judges: in the order in which they were named.
+        rubrics: what they are asked; those that no judge is there for are left out.
+        case: item, sample that is done, its metrics' context -> what is judged.
+        tested: specs of the generators that wrote the samples, where that is known.
+        at_once: calls at a time; a script is asked one thing after the other.
+        prices: of models, by name or spec.
+        prompts: folder with prompts of one's own.
+        budget: the most that samples and judgements of the run may take; None: no limit.
+        elsewhere: what other runs on the same budget have used.
     """
 
     def __init__(
@@ -59,24 +72,35 @@ class JudgeCalls:
         rubrics: Sequence[Rubric],
         case: CaseOf,
         *,
-        at_once: int,
-        prices: Mapping[str, Price],
-        prompts: Path | None,
-        budget: Budget | None,
-        elsewhere: Usage | None,
+        tested: Sequence[str] = (),
+        at_once: int = AT_ONCE,
+        prices: Mapping[str, Price] | None = None,
+        prompts: Path | None = None,
+        budget: Budget | None = None,
+        elsewhere: Usage | None = None,
     ) -> None:
-        self.judges, self.rubrics = tuple(judges), tuple(rubrics)
+        self.judges = tuple(judge for judge in judges if any(judge.grades(rubric.name) for rubric in rubrics))
+        self.rubrics = tuple(rubric for rubric in rubrics if any(judge.grades(rubric.name) for judge in judges))
         self.seconds = 0.0
-        self.budget_left = JudgeBudget(budget, self._priced, prompts, elsewhere)
         self.hashes = {
             rubric.name: prompt_hashes((*rubric.prompts, *([REPAIR_PROMPT] * (rubric.offers is not None))), prompts)
             for rubric in self.rubrics
         }
-        self._case, self._prices, self._prompts = case, prices, prompts
+        self.tested = tuple(tested)
+        self.prompts = prompts
+        self._case, self._prices = case, prices or {}
         self._at_once = 1 if any(judge.name.startswith("replay:") for judge in judges) else at_once
+        self._budget, self._elsewhere = budget, elsewhere or Usage()
+        self._ledger = Ledger()
+        self._refused: set[str] = set()
         self._file: JudgementJournal | None = None
         self._stopped: dict[str, str] = {}
         self._hopeless: Counter[str] = Counter()
+
+    @property
+    def prompt_hashes(self) -> dict[str, str]:
+        """Prompt -> hash, of all that are asked with."""
+        return {name: value for hashes in self.hashes.values() for name, value in hashes.items()}
 
     def of(self, rubric: Rubric) -> list[Judge]:
         """Who is asked for a rubric."""
@@ -93,9 +117,17 @@ class JudgeCalls:
 
     def unasked(self, key: str, judge: Judge) -> Outcome:
         """What becomes of a case that a judge was not asked about."""
+        if key in self._refused:
+            return Outcome(status="failed", kind=BUDGET, reason=f"{BUDGET}: {self._ledger.exhausted()}")
         stopped = self._stopped.get(judge.name, "it was not asked")
-        outcome = Outcome(status="failed", kind="not_judged", reason=f"not judged: {stopped}")
-        return self.budget_left.refused(key) or outcome
+        return Outcome(status="failed", kind="not_judged", reason=f"not judged: {stopped}")
+
+    def budget_notes(self) -> list[str]:
+        """What the summary says of the judgements that the budget did not reach to."""
+        if not self._refused:
+            return []
+        n = len(self._refused)
+        return [f"judging {self._ledger.exhausted()}; {n} judgements were not asked for, and are with a larger budget"]
 
     def ask(
         self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None = None
@@ -114,10 +146,12 @@ class JudgeCalls:
         progress.start(f"judging {inert(run.manifest.benchmark)}", len(run.samples) * questions)
         try:
             failed = 0
-            self.budget_left.open(run, self._file)
+            # Samples count where they were made here and not handed in.
+            spent = self._file.used() + (spent_on(run.samples) if "generator" in run.manifest.specs else Usage())
+            self._ledger = Ledger(budget=self._budget, spent=spent + self._elsewhere)
             for job, (judgement, used) in self._done(partial(self._jobs, run, benchmark, progress), scorers):
                 self._file.append(judgement)
-                self.budget_left.spend(used)
+                self._ledger.spend({"judge": used})
                 failed += judgement.status == "failed"
                 self._hopeless[job.judge.name] = self._hopeless[job.judge.name] + 1 if judgement.kind == HOPELESS else 0
                 if self._hopeless[job.judge.name] >= IN_A_ROW:
@@ -148,9 +182,18 @@ class JudgeCalls:
             return
         yield from run_jobs(
             jobs(local), self._judge, self._at_once,
-            may=lambda job, running: self.budget_left.affords(job.judge, job.rubric, job.case, running),
-            refused=lambda job: self.budget_left.refuse(job.key),
+            may=self._affords,
+            refused=lambda job: self._refused.add(job.key),
         )  # fmt: skip
+
+    def _affords(self, job: _Job, running: int) -> bool:
+        """Whether one more judgement fits beside so many that run. Judges without a language model cost nothing."""
+        if self._budget is None or not job.judge.has_model:
+            return True
+        if not self._ledger.guessed:
+            with suppress(Exception):  # a rubric that cannot be counted: known once its first call has ended
+                self._ledger.expect(self._priced(job.judge, counted(job.rubric, job.case, self.prompts)))
+        return self._ledger.affords(running)
 
     def _jobs(
         self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, judges: Collection[Judge]
@@ -176,7 +219,7 @@ class JudgeCalls:
     def _judge(self, job: _Job) -> tuple[Judgement, Usage]:
         """The judgement, and what it took this time."""
         generator = job.judge.for_try(job.previous.tries if job.previous else 0)
-        return self._written(job, judged_here(job.rubric, generator, job.case, self._prompts))
+        return self._written(job, judged_here(job.rubric, generator, job.case, self.prompts))
 
     def _written(self, job: _Job, verdict: TimedOutcome) -> tuple[Judgement, Usage]:
         outcome, seconds = verdict
@@ -216,71 +259,6 @@ def _samples(run: RunFolder, benchmark: Benchmark[Any]) -> Iterator[tuple[Item, 
             sample = run.samples.get((item.id, repeat))
             if sample is not None:
                 yield item, sample
-
-
-BUDGET = "budget"
-"""The kind of failure of a judgement that was not asked for, as it would have gone beyond `--budget`."""
-
-
-class JudgeBudget:
-    """A budget, what of it is spent, and the judgements that it did not reach to.
-
-    Args:
-        budget: the most that samples and judgements of the run may take; None: no limit.
-        priced: judge, what a call took -> the same with its cost.
-        prompts: folder with prompts of one's own.
-        elsewhere: what other runs on the same budget have used.
-    """
-
-    def __init__(
-        self,
-        budget: Budget | None,
-        priced: Callable[[Judge, Usage], Usage],
-        prompts: Path | None,
-        elsewhere: Usage | None = None,
-    ) -> None:
-        self._budget, self._priced, self._prompts = budget, priced, prompts
-        self._elsewhere = elsewhere or Usage()
-        self._ledger = Ledger()
-        self._refused: set[str] = set()
-
-    def open(self, run: RunFolder, file: JudgementJournal) -> None:
-        """Take in what is spent: on judgements, and on samples where they were made here and not handed in."""
-        made_here = "generator" in run.manifest.specs
-        spent = file.used() + (spent_on(run.samples) if made_here else Usage())
-        self._ledger = Ledger(budget=self._budget, spent=spent + self._elsewhere)
-
-    def affords(self, judge: Judge, rubric: Rubric, case: Case, running: int) -> bool:
-        """Whether one more judgement fits beside so many that run. Judges without a language model cost nothing."""
-        if self._budget is None or not judge.has_model:
-            return True
-        if not self._ledger.guessed:
-            from turnmark.evaluation.judging.estimate import counted
-
-            with suppress(Exception):  # a rubric that cannot be counted: known once its first call has ended
-                self._ledger.expect(self._priced(judge, counted(rubric, case, self._prompts)))
-        return self._ledger.affords(running)
-
-    def spend(self, used: Usage) -> None:
-        """Take down what a judgement took, priced."""
-        self._ledger.spend({"judge": used})
-
-    def refuse(self, key: str) -> None:
-        """Take down that a judgement was not asked for."""
-        self._refused.add(key)
-
-    def refused(self, key: str) -> Outcome | None:
-        """What a judgement is that was not asked for; None for any other."""
-        if key not in self._refused:
-            return None
-        return Outcome(status="failed", kind=BUDGET, reason=f"{BUDGET}: {self._ledger.exhausted()}")
-
-    def notes(self) -> list[str]:
-        """What the summary says of it."""
-        if not self._refused:
-            return []
-        n = len(self._refused)
-        return [f"judging {self._ledger.exhausted()}; {n} judgements were not asked for, and are with a larger budget"]
 
 
 J = TypeVar("J")
@@ -357,3 +335,42 @@ def run_jobs(
     finally:
         for _ in range(threads):
             waiting_jobs.put(None)
+
+
+# --- what a call would take ------------------------------------------------------------------------------------------
+
+REASONS_TOKENS = 150
+CLAIMS = 5
+"""Claims that a reply is taken to make, where one is only counted."""
+
+
+class _CountingJudge(Counting):
+    """A judge that counts the tokens of what it is asked, gives verdicts of the right form, and asks nobody."""
+
+    def __init__(self, offer: Offer | None) -> None:
+        super().__init__("counting", 8 * CONTEXT_TOKENS, 1024)
+        self._verdict = "" if offer is None else _verdict(offer)
+
+    def written(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:  # noqa: ARG002
+        """See `Counting.written`."""
+        return (_objects(schema), OBJECT_TOKENS * 2) if schema else (self._verdict, REASONS_TOKENS)
+
+
+def _objects(schema: type[BaseModel]) -> str:
+    verdicts = [{"claim": n, "reason": "", "supported": True} for n in range(1, CLAIMS + 1)]
+    examples: dict[str, Any] = {
+        "claims": ["a claim of some words"] * CLAIMS, "verdicts": verdicts, "questions": ["why"], "evasive": True,
+        "completion": 50,
+    }  # fmt: skip
+    defaults = filled(schema.model_json_schema())
+    return json.dumps({name: examples.get(name, defaults[name]) for name in schema.model_fields})
+
+
+def _verdict(offer: Offer) -> str:
+    label = f"{offer.low:g}" if isinstance(offer, Scale) else offer.offered[-1]
+    return f"{offer.name}: [[{label}]]"
+
+
+def counted(rubric: Rubric, case: Case, prompts: Path | None) -> Usage:
+    """What asking a judge about one case would take."""
+    return rubric.ask(_CountingJudge(rubric.offers), case, prompts).usage

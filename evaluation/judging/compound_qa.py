@@ -8,15 +8,17 @@ words, and the judge sees the question and the two replies, not the context, as 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, model_validator
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.generators.schema import short_text
+from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.steps.llm import one_a_line, written
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
@@ -31,15 +33,19 @@ from turnmark.evaluation.benchmarks.compound_modes import (
     by_place,
     places,
 )
-from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
-from turnmark.evaluation.judging.pairwise import FIVE, Order, Pair, compare
+from turnmark.evaluation.judging.judgements import RAW, Case, Outcome, fit, room_for
 from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, JudgedTask, Rubric, failed, judge_prompt, needs
+from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
+from turnmark.evaluation.prompts import framed, load_prompt
 from turnmark.evaluation.records import Sample
 
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
 FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"
 SIDES = {"ours": 1.0, "tie": 0.5, "theirs": 0.0}
 """Who both orders name -> `preference`; as people's ratings have it for `turnmark agreement`."""
+FIVE = Labels(offered=("A>>B", "A>B", "A=B", "B>A", "B>>A"))
+"""The labels of Arena-Hard."""
+MARGINS: Mapping[str, int] = {"A>>B": 2, "A>B": 1, "A=B": 0, "B>A": -1, "B>>A": -2}
 CRITERIA = (
     "Find what is wrong in either reply, and count it against it. Then consider whether each is helpful: it answers "
     "what is asked, correctly, and all of it, or asks back where the question can be read in several ways; relevant: "
@@ -81,6 +87,95 @@ def _listed(case: Case, name: str) -> list[str]:
     return [text for key, text in case.more if key.rpartition(" ")[0] == name]
 
 
+# --- two replies side by side ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What a judge says of two replies in both orders, so that one that follows the position is caught.
+
+    Attributes:
+        orders: with ours first, with theirs first; a verdict's value is the margin for ours, from 2 (much better) to
+            -2 (much worse).
+    """
+
+    orders: tuple[Outcome, Outcome]
+
+    @property
+    def failure(self) -> Outcome | None:
+        """The verdict that is missing, where one is: half a pair is none."""
+        return next((outcome for outcome in self.orders if outcome.value is None), None)
+
+    @property
+    def margins(self) -> tuple[float, ...]:
+        """The verdicts that there are, for ours."""
+        return tuple(outcome.value for outcome in self.orders if outcome.value is not None)
+
+    @property
+    def flipped(self) -> bool:
+        """Whether the two orders name different winners."""
+        return len({_sign(margin) for margin in self.margins}) > 1
+
+    @property
+    def winner(self) -> Literal["ours", "theirs", "tie"]:
+        """The side that both orders name; `tie` where they differ."""
+        return "tie" if self.flipped else ("theirs", "tie", "ours")[_sign(self.margins[0]) + 1]
+
+    @property
+    def wins(self) -> float:
+        """Share of the verdicts in which ours is as good as or better than theirs: 0, .5 or 1."""
+        return sum(margin >= 0 for margin in self.margins) / len(self.margins)
+
+    @property
+    def to_first(self) -> float | None:
+        """Share of the decided verdicts for the reply that came first; .5 is fair. None: both are ties."""
+        decided = [(outcome.value or 0) * place for outcome, place in zip(self.orders, (1, -1), strict=True)]
+        decided = [margin for margin in decided if margin]
+        return sum(margin > 0 for margin in decided) / len(decided) if decided else None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Each order and its label."""
+        places = ("ours first", "reference first")
+        return tuple(f"{place}: {outcome.label}" for place, outcome in zip(places, self.orders, strict=True))
+
+    @property
+    def usage(self) -> Usage:
+        """What both orders cost."""
+        return self.orders[0].usage + self.orders[1].usage
+
+
+def _sign(margin: float) -> int:
+    return (margin > 0) - (margin < 0)
+
+
+def compare(generator: Generator, question: str, ours: str, theirs: str, prompts: Path | None = None) -> Pair:
+    """Ask a judge twice which reply is better, ours first and theirs first. Never raises for what the judge does."""
+    return Pair(
+        (
+            _in_order(generator, question, (ours, theirs), prompts, 1),
+            _in_order(generator, question, (theirs, ours), prompts, -1),
+        )
+    )
+
+
+def _in_order(
+    generator: Generator, question: str, replies: tuple[str, str], prompts: Path | None, sign: int
+) -> Outcome:
+    tag = fence_tag(question, *replies)
+    prompt = load_prompt("pairwise", prompts)
+    first, second = (framed(prompt, reply, "reply", tag) for reply in replies)
+    framed_question = framed(prompt, question, "question", tag)
+    messages = prompt.render(tag=tag, criteria=CRITERIA, question=framed_question, first=first, second=second)
+    if fit(lambda *_: messages, (), (), room_for(generator)) is None:
+        return TOO_LONG
+    reply, usage = ask_verdict(generator, messages, FIVE, prompts)
+    if isinstance(reply, Failure):
+        return failed(reply, usage)
+    label = reply.verdict.label
+    return Outcome(status="scored", value=float(sign * MARGINS[label]), label=label, reason=reply.text, usage=usage)
+
+
 # --- the whole reply -------------------------------------------------------------------------------------------------
 
 
@@ -88,45 +183,16 @@ def _whole(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     if not case.answer.strip():
         also = {WIN_RATE + FLIPS: 0.0, WIN_RATE + FIRST: None, PREFERENCE: SIDES["theirs"]}
         return Outcome(status="scored", value=0.0, label="theirs", reason=EMPTY_LOSES, also=also)
-    pair = compare(generator, case.question, case.answer, case.reference, CRITERIA, prompts)
-    if (broken := _broken(pair)) is not None:
-        return broken.model_copy(update={"usage": pair.usage})
-    side = pair.winner or "tie"
-    also = {WIN_RATE + FLIPS: float(bool(pair.flipped)), WIN_RATE + FIRST: to_first(pair), PREFERENCE: SIDES[side]}
+    pair = compare(generator, case.question, case.answer, case.reference, prompts)
+    if pair.failure is not None:
+        return pair.failure.model_copy(update={"usage": pair.usage})
+    side = pair.winner
+    also = {WIN_RATE + FLIPS: float(pair.flipped), WIN_RATE + FIRST: pair.to_first, PREFERENCE: SIDES[side]}
+    reasons = "\n---\n".join(outcome.reason[-RAW // 2 :] for outcome in pair.orders)
     return Outcome(
-        status="scored", value=won(pair), label=side, reason=_told(pair), parts=_labels(pair), also=also,
-        usage=pair.usage,
+        status="scored", value=pair.wins, label=side, reason=f"{'; '.join(pair.labels)}\n{reasons}",
+        parts=pair.labels, also=also, usage=pair.usage,
     )  # fmt: skip
-
-
-def won(pair: Pair) -> float:
-    """Share of a pair's verdicts in which ours is as good as or better than theirs: 0, .5 or 1."""
-    return sum(margin >= 0 for margin in pair.margins) / len(pair.margins)
-
-
-def to_first(pair: Pair) -> float | None:
-    """Share of a pair's decided verdicts for the reply that came first; .5 is fair. None: both are ties."""
-    decided = [order for order in pair.orders if order.margin]
-    first = sum(((order.margin or 0) > 0) == order.ours_first for order in decided)
-    return first / len(decided) if decided else None
-
-
-def _broken(pair: Pair) -> Outcome | None:
-    """The verdict that is missing, where one is: half a pair is none."""
-    return next((order.outcome for order in pair.orders if order.margin is None), None)
-
-
-def _side(order: Order) -> str:
-    return "ours first" if order.ours_first else "reference first"
-
-
-def _labels(pair: Pair) -> tuple[str, ...]:
-    return tuple(f"{_side(order)}: {order.outcome.label}" for order in pair.orders)
-
-
-def _told(pair: Pair) -> str:
-    limit = RAW // len(pair.orders)
-    return "; ".join(_labels(pair)) + "\n" + "\n---\n".join(order.outcome.reason[-limit:] for order in pair.orders)
 
 
 # --- its parts -------------------------------------------------------------------------------------------------------
@@ -155,15 +221,15 @@ def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
             rates.append(0.0)
             notes.append(f"{number}: not answered, which loses in both orders")
             continue
-        pair = compare(generator, part, answer, reference, CRITERIA, prompts)
+        pair = compare(generator, part, answer, reference, prompts)
         used += pair.usage
-        if (broken := _broken(pair)) is not None:
-            return broken.model_copy(update={"usage": used, "reason": f"sub-question {number}: {broken.reason}"})
-        rates.append(won(pair))
-        flips.append(bool(pair.flipped))
-        notes.append(f"{number}: {'; '.join(_labels(pair))}")
+        if (failure := pair.failure) is not None:
+            return failure.model_copy(update={"usage": used, "reason": f"sub-question {number}: {failure.reason}"})
+        rates.append(pair.wins)
+        flips.append(pair.flipped)
+        notes.append(f"{number}: {'; '.join(pair.labels)}")
     rated = [rate for rate in rates if rate is not None]
-    order = [int(place) for text in (value for key, value in case.more if key == "order") for place in text.split()]
+    order = [int(place) for place in dict(case.more).get("order", "").split()]
     mean = sum(rated) / len(rated)
     also: dict[str, float | None] = {
         PER_QUESTION: mean,
@@ -200,9 +266,7 @@ def _extracted(generator: Generator, case: Case, part: str, prompts: Path | None
 
 
 def _without_references(case: Case) -> str | None:
-    if not _listed(case, "reference"):
-        return NO_REFERENCES
-    return None
+    return None if _listed(case, "reference") else NO_REFERENCES
 
 
 # --- its errors ------------------------------------------------------------------------------------------------------

@@ -10,8 +10,6 @@ them, and always by itself, so that no value depends on what else is judged.
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -138,7 +136,7 @@ def _rated(metric: str, case: Case, embedded: SentenceVectors) -> Outcome:
     if not parts_of(case.answer):
         return Outcome(status="scored", value=0.0, reason="the reply has no words")
     fit = fits()[PROPERTIES[metric]]
-    measures = ReplyFeatures(case, embedded).measures(tuple(fit.weights))
+    measures = reply_features(case, embedded, tuple(fit.weights))
     reason = ", ".join(f"{name} {value:.2f}" for name, value in measures.items())
     return Outcome(status="scored", value=fit.score(measures), reason=reason)
 
@@ -175,7 +173,6 @@ FEATURES: Mapping[str, str] = {
     "covered": "how near the reply comes to each sentence of the reference, weighted by their words",
     "on_topic": "how near the reply's sentences come to one of the reference's",
 }
-_KEPT = 512
 
 
 def parts_of(text: str) -> list[str]:
@@ -191,23 +188,11 @@ class SentenceVectors:
     """
 
     def __init__(self, embed: Embed) -> None:
-        self._embed = embed
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, ...], Vectors] = OrderedDict()
+        self._latest = lru_cache(maxsize=512)(embed)
 
     def __call__(self, parts: Sequence[str]) -> Vectors:
         """Unit vectors of the shape (parts, dimension)."""
-        key = tuple(parts)
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        vectors = self._embed(parts)
-        with self._lock:
-            self._kept[key] = vectors
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return vectors
+        return self._latest(tuple(parts))
 
     def nearest(self, parts: Sequence[str], texts: Sequence[str]) -> list[float]:
         """For each part the best cosine with a sentence of one of the texts, 0..1; 0 where they have none."""
@@ -223,55 +208,40 @@ class SentenceVectors:
         return cosines
 
 
-@dataclass(frozen=True)
-class ReplyFeatures:
-    """A case, and how its parts are embedded."""
-
-    case: Case
-    embedded: SentenceVectors
-
-    def measures(self, names: Sequence[str]) -> dict[str, float]:
-        """Those of `FEATURES` that are named."""
-        return {name: _HOW[name](self) for name in names}
-
-    @property
-    def passages(self) -> Sequence[str]:
-        """The texts of the passages."""
-        return self.case.passages or ()
+def reply_features(case: Case, embedded: SentenceVectors, names: Sequence[str]) -> dict[str, float]:
+    """Those of `FEATURES` that are named."""
+    return {name: _HOW[name](case, embedded) for name in names}
 
 
-def _strange(looked: ReplyFeatures) -> float:
-    answer_stems = stems(" ".join(content_words(strip_citations(looked.case.answer))))
+def _strange(case: Case, _: SentenceVectors) -> float:
+    answer_stems = stems(" ".join(content_words(strip_citations(case.answer))))
     if not answer_stems:
         return 0.0
-    question_stems = stems(" ".join(content_words(looked.case.question)))
-    for text in looked.passages:
-        question_stems |= stems(text)
-    return len(answer_stems - question_stems) / len(answer_stems)
+    expected_stems = stems(" ".join(content_words(case.question))).union(*map(stems, case.passages or ()))
+    return len(answer_stems - expected_stems) / len(answer_stems)
 
 
-def _meant(looked: ReplyFeatures) -> float:
-    parts = parts_of(looked.case.answer)
-    return _weighted(parts, looked.embedded.nearest(parts, looked.passages))
+def _meant(case: Case, embedded: SentenceVectors) -> float:
+    parts = parts_of(case.answer)
+    return _weighted(parts, embedded.nearest(parts, case.passages or ()))
 
 
-def _evidence(looked: ReplyFeatures) -> float:
-    question = plain(looked.case.question)
-    return looked.embedded.nearest([question], looked.passages)[0] if words(question) else 0.0
+def _evidence(case: Case, embedded: SentenceVectors) -> float:
+    question = plain(case.question)
+    return embedded.nearest([question], case.passages or ())[0] if words(question) else 0.0
 
 
-def _covered(looked: ReplyFeatures) -> float:
-    parts = parts_of(looked.case.reference)
-    return _weighted(parts, looked.embedded.nearest(parts, [looked.case.answer]))
+def _covered(case: Case, embedded: SentenceVectors) -> float:
+    parts = parts_of(case.reference)
+    return _weighted(parts, embedded.nearest(parts, [case.answer]))
 
 
-def _on_topic(looked: ReplyFeatures) -> float:
-    parts = parts_of(looked.case.answer)
-    near = looked.embedded.nearest(parts, [looked.case.reference])
+def _on_topic(case: Case, embedded: SentenceVectors) -> float:
+    near = embedded.nearest(parts_of(case.answer), [case.reference])
     return sum(near) / len(near) if near else 0.0
 
 
-_HOW: Mapping[str, Callable[[ReplyFeatures], float]] = {
+_HOW: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
     "strange": _strange,
     "meant": _meant,
     "evidence": _evidence,

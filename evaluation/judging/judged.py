@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from turnmark.assistant.config import Budget, Price
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import Progress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
-from turnmark.evaluation.judging.calls import AT_ONCE, BUDGET, CaseOf, JudgeCalls
-from turnmark.evaluation.judging.conditioning import (
+from turnmark.evaluation.judging.calls import BUDGET, JudgeCalls
+from turnmark.evaluation.judging.idk import (
     ASKS_BACK,
     IDK,
     UNDERSPECIFIED,
@@ -33,88 +30,29 @@ from turnmark.evaluation.judging.conditioning import (
     with_underspecified,
 )
 from turnmark.evaluation.judging.judge import Judge, same_model
-from turnmark.evaluation.judging.judgements import FILE, Case, Outcome
+from turnmark.evaluation.judging.judgements import FILE, OFFICIAL, Case, Outcome, whose
 from turnmark.evaluation.judging.panels import PanelOutcome, agreement, further_scores, panel_outcome, slim
-from turnmark.evaluation.judging.prompting import OFFICIAL, whose
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, Derived, Rubric, derived, prompts_digest
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, CaseOf, Derived, Rubric, derived, prompts_digest
 from turnmark.evaluation.prompts import own_names
 from turnmark.evaluation.records import Panel, Sample, Score
-from turnmark.evaluation.rundir import RunFolder
-from turnmark.evaluation.scorers import Scorers
 from turnmark.evaluation.summary import Facts, Ranked
 
 ROLE = "judge"
 
 
-class Judging:
-    """Judges, what they are asked, and what they said of a run.
+class Judging(JudgeCalls):
+    """Judges, what they are asked, and what they said of a run."""
 
-    Args:
-        judges: in the order in which they were named.
-        rubrics: what they are asked; those that no judge is there for are left out.
-        case: item, sample that is done, its metrics' context -> what is judged.
-        tested: specs of the generators that wrote the samples, where that is known.
-        at_once: calls at a time; a script is asked one thing after the other.
-        prices: of models, by name or spec.
-        prompts: folder with prompts of one's own.
-        budget: the most that samples and judgements of the run may take; None: no limit.
-        elsewhere: what other runs on the same budget have used.
-    """
-
-    def __init__(
-        self,
-        judges: Sequence[Judge],
-        rubrics: Sequence[Rubric],
-        case: CaseOf,
-        *,
-        tested: Sequence[str] = (),
-        at_once: int = AT_ONCE,
-        prices: Mapping[str, Price] | None = None,
-        prompts: Path | None = None,
-        budget: Budget | None = None,
-        elsewhere: Usage | None = None,
-    ) -> None:
-        self.judges = tuple(judge for judge in judges if any(judge.grades(rubric.name) for rubric in rubrics))
-        self.rubrics = tuple(rubric for rubric in rubrics if any(judge.grades(rubric.name) for judge in judges))
+    def __init__(self, judges: Sequence[Judge], rubrics: Sequence[Rubric], case: CaseOf, **options: Any) -> None:
+        super().__init__(judges, rubrics, case, **options)
         self.usage = Usage()
-        self._tested, self._prompts = tuple(tested), prompts
-        self._calls = JudgeCalls(
-            self.judges, self.rubrics, case,
-            at_once=at_once, prices=prices or {}, prompts=prompts, budget=budget, elsewhere=elsewhere,
-        )  # fmt: skip
         self._seen: dict[str, list[Mapping[str, Outcome]]] = {rubric.name: [] for rubric in self.rubrics}
         self._counted: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._cut = 0
 
-    @property
-    def prompt_hashes(self) -> dict[str, str]:
-        """Prompt -> hash, of all that are asked with."""
-        return {name: value for hashes in self._calls.hashes.values() for name, value in hashes.items()}
-
-    @property
-    def seconds(self) -> float:
-        """How long the judges were asked."""
-        return self._calls.seconds
-
-    def ask(
-        self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None = None
-    ) -> None:
-        """Ask the judges what there is no judgement for yet; see `turnmark.evaluation.judging.calls`.
-
-        Raises:
-            OSError: a judgement could not be written; those before it are on file.
-        """
-        self._calls.ask(run, benchmark, progress, scorers)
-
-    def close(self) -> None:
-        """Close the file; nothing is read after this."""
-        self._calls.close()
-
     def _derived(self) -> list[Derived]:
         return [metric for rubric in self.rubrics for metric in rubric.derived]
-
-    # --- reading -----------------------------------------------------------------------------------------------------
 
     def scores(self, benchmark: Benchmark[Any], item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """The judged scores of one sample, and those of all its metrics that are conditioned.
@@ -122,7 +60,7 @@ class Judging:
         Args:
             measured: what was measured of it without a judge.
         """
-        case = self._calls.case_of(benchmark, item, sample)
+        case = self.case_of(benchmark, item, sample)
         if case is None:
             return self._unjudged(sample, measured)
         scores: list[Score] = []
@@ -181,11 +119,11 @@ class Judging:
         if reason:
             return PanelOutcome(status="not_applicable", reason=reason)
         outcomes: dict[str, Outcome] = {}
-        for judge in self._calls.of(rubric):
-            key = self._calls.key(case, rubric, judge)
-            judgement = self._calls.kept(key)
+        for judge in self.of(rubric):
+            key = self.key(case, rubric, judge)
+            judgement = self.kept(key)
             if judgement is None:
-                outcomes[judge.name] = self._calls.unasked(key, judge)
+                outcomes[judge.name] = self.unasked(key, judge)
                 self._failures[outcomes[judge.name].kind or "error"] += 1
                 continue
             outcomes[judge.name] = judgement
@@ -201,11 +139,9 @@ class Judging:
         names = [judge.name for judge in self.judges if judge.grades(rubric.name)]
         rule = "majority" if rubric.values is not None else "median"
         judges = names[0] if len(names) == 1 else f"{rule} of {', '.join(names)}"
-        own_prompts = own_names(rubric.prompts, self._prompts)
-        hashes = {name: self._calls.hashes[rubric.name][name] for name in own_prompts}
+        own_prompts = own_names(rubric.prompts, self.prompts)
+        hashes = {name: self.hashes[rubric.name][name] for name in own_prompts}
         return f"{judges}, prompts {prompts_digest(hashes)}" if own_prompts else judges
-
-    # --- summing up --------------------------------------------------------------------------------------------------
 
     def variants(self, metrics: Sequence[Metric[Any]]) -> dict[str, str]:
         """Metric -> what it is, for whoever sets it beside published figures.
@@ -219,7 +155,7 @@ class Judging:
         for rubric in self.rubrics:
             if rubric.name not in VERDICTS:
                 continue
-            by = f" by {OFFICIAL}" if whose(rubric.prompts, self._prompts) == OFFICIAL else ""
+            by = f" by {OFFICIAL}" if whose(rubric.prompts, self.prompts) == OFFICIAL else ""
             descriptions[accuracy_of(rubric.name)] = f"accuracy of the IDK verdict, {all_descriptions[rubric.name]}"
             descriptions |= {
                 name + mark_of(rubric.name): f"{description}, conditioned on IDK{by}"
@@ -232,7 +168,7 @@ class Judging:
         verdicts = [rubric for rubric in self.rubrics if rubric.name in (IDK, ASKS_BACK)]
         if len(verdicts) < 2:
             return {}
-        papers = all(whose(rubric.prompts, self._prompts) == OFFICIAL for rubric in verdicts)
+        papers = all(whose(rubric.prompts, self.prompts) == OFFICIAL for rubric in verdicts)
         by = " by the papers' prompts" if papers else ""
         return {
             name + UNDERSPECIFIED: f"{description}, conditioned on IDK and clarification{by}"
@@ -242,27 +178,26 @@ class Judging:
 
     def _what(self, rubric: Rubric) -> str:
         """What a rubric is, with whose prompts."""
-        theirs = whose(rubric.prompts, self._prompts)
+        theirs = whose(rubric.prompts, self.prompts)
         return rubric.by.replace(OWN_WORDS, theirs) if theirs else rubric.by
 
     def models(self) -> dict[str, tuple[str, ...]]:
         """Judged metric -> the language models that are asked for it."""
         return {
-            rubric.name: tuple(judge.name for judge in self._calls.of(rubric) if judge.has_model)
-            for rubric in self.rubrics
+            rubric.name: tuple(judge.name for judge in self.of(rubric) if judge.has_model) for rubric in self.rubrics
         }
 
     def panels(self) -> dict[str, Panel]:
         """Judged metric -> who judged it, and how they agree."""
         return {
-            rubric.name: agreement(rubric, [judge.name for judge in self._calls.of(rubric)], self._seen[rubric.name])
+            rubric.name: agreement(rubric, [judge.name for judge in self.of(rubric)], self._seen[rubric.name])
             for rubric in self.rubrics
         }
 
     def warnings(self) -> list[str]:
         """What has to be said before anything else: that a judge is the model under test."""
         models = [judge.name for judge in self.judges if judge.has_model]
-        tested = [name for name in models if any(same_model(name, generator) for generator in self._tested)]
+        tested = [name for name in models if any(same_model(name, generator) for generator in self.tested)]
         return [f"the judge {name} is the model under test: it grades its own answers" for name in tested]
 
     def notes(self) -> list[str]:
@@ -280,10 +215,10 @@ class Judging:
         if failures:
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in failures.items())
             notes.append(f"{sum(failures.values())} judgements failed: {kinds}; a new scoring asks for them again")
-        notes += self._calls.budget_left.notes()
+        notes += self.budget_notes()
         if self._cut:
             notes.append(f"{self._cut} judgements were made of less than the whole material, which their scores say")
-        if not self._tested and any(judge.has_model for judge in self.judges):
+        if not self.tested and any(judge.has_model for judge in self.judges):
             notes.append(
                 "nothing says which model wrote the answers: that no judge is the model under test is not checked"
             )

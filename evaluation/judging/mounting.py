@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
+from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import ErrorCollector
-from turnmark.evaluation.benchmarks.base import Benchmark
+from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.registry import find_task
-from turnmark.evaluation.judging.calls import AT_ONCE
+from turnmark.evaluation.judging.calls import AT_ONCE, counted
 from turnmark.evaluation.judging.judge import Judge, can_grade, open_judges, own_rubrics, panel_notes
 from turnmark.evaluation.judging.judged import ROLE, JudgedBenchmark, Judging
-from turnmark.evaluation.judging.rubrics import JudgedTask
-from turnmark.evaluation.records import RunManifest
+from turnmark.evaluation.judging.judgements import Case
+from turnmark.evaluation.judging.rubrics import JudgedTask, Rubric
+from turnmark.evaluation.records import RunManifest, Sample
 
 if TYPE_CHECKING:
-    from turnmark.assistant.types import Usage
     from turnmark.evaluation import answers, generation
     from turnmark.evaluation.benchmarks.turns import Parts
     from turnmark.retrieval.types import Retriever
@@ -142,7 +143,6 @@ def described(plan: generation.Plan) -> dict[str, Any]:
     task = judged_task(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
     assert task is not None, "it has judged metrics"
     from turnmark.evaluation.benchmarks.turns import Parts
-    from turnmark.evaluation.judging.estimate import estimate_judging
     from turnmark.evaluation.request import selected
 
     judges = open_judges(request.judge)
@@ -187,3 +187,53 @@ def _tested(request: Any, manifest: RunManifest) -> list[str]:
                 source = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
                 generators += [source.specs["generator"]] if "generator" in source.specs else []
     return generators
+
+
+# --- the estimate ----------------------------------------------------------------------------------------------------
+
+MOST = 200
+"""Items whose prompts are rendered for an estimate; of more, so many at even distances, and the sum is scaled."""
+_ANSWER = "A sentence of an answer as long as most of them are. " * 8
+_STEPS = ({"step": "A step of a procedure as long as most of them are.", "citations": []},) * 6
+_PASSAGES = ("A sentence of a passage that a retriever found. " * 25,) * 5
+
+
+def estimate_judging(
+    benchmark: Benchmark[Any],
+    items: Iterable[Item],
+    total: int,
+    judges: Sequence[Judge],
+    rubrics: Sequence[Rubric],
+    case: Callable[[Item, Sample, Any], Case],
+    searched: bool,
+    prompts: Path | None = None,
+) -> dict[str, int]:
+    """Calls and tokens of all judges, over answers of common length that nobody has written yet.
+
+    Args:
+        total: how many items there are.
+        searched: passages are found, so that a task without any of its own is judged with some.
+        prompts: folder with prompts of one's own.
+    """
+    step = max(1, -(-total // MOST))
+    used, sampled = Usage(), 0
+    for number, item in enumerate(items):
+        if number % step:
+            continue
+        sampled += 1
+        sample = Sample(id=item.id, status="done", prediction=_ANSWER, procedure=_STEPS, decision="answer")
+        case_shown = case(item, sample, benchmark.context(item, sample))
+        if searched and not case_shown.passages:
+            case_shown = replace(case_shown, passages=_PASSAGES)
+        for rubric in rubrics:
+            times = sum(judge.grades(rubric.name) for judge in judges)
+            if times and not rubric.without(case_shown):
+                once = counted(rubric, case_shown, prompts)
+                for _ in range(times):
+                    used += once
+    scale = total / sampled if sampled else 0.0
+    return {
+        "calls": round(used.calls * scale),
+        "prompt_tokens": round(used.prompt_tokens * scale),
+        "completion_tokens": round(used.completion_tokens * scale),
+    }

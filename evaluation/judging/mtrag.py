@@ -243,10 +243,6 @@ def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -
         rubric.name: rubric
         for rubric in (RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, CLARIFICATION, *extractive)
     }
-    return JudgedTask(
-        [known_rubrics[name] for name in judged_metrics(benchmark, task) if name in known_rubrics], case_of(setting)
-    )
-
     names = [name for name in judged_metrics(benchmark, task) if name in known_rubrics]
     return JudgedTask([known_rubrics[name] for name in names], case_of(setting))
 

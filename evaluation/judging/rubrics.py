@@ -14,8 +14,16 @@ from turnmark.assistant.structured import Failure
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
-from turnmark.evaluation.judging.prompting import Fitted, Messages, fit, placeholder_values, room_for
+from turnmark.evaluation.judging.judgements import (
+    RAW,
+    Case,
+    Fitted,
+    Messages,
+    Outcome,
+    fit,
+    placeholder_values,
+    room_for,
+)
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.metrics.agreement import Level
 from turnmark.evaluation.prompts import load_prompt

@@ -14,7 +14,7 @@ A reply that is no verdict is asked for once more. InsCoQA (appendix E) asks for
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -194,6 +194,60 @@ def ask_verdict(
         messages: the request; it should say in words what is on offer, and in which form.
         prompts: folder with prompts of one's own.
     """
+
+    def read(text: str) -> VerdictReply | str:
+        verdict = read_verdict(text, offer)
+        return verdict if isinstance(verdict, str) else VerdictReply(verdict=verdict, text=spoken(text).strip())
+
+    def repair(problem: str) -> Sequence[PromptMessage]:
+        return load_prompt("verdict-repair", prompts).render(
+            problem=problem, offered=offer.in_words(), blank=offer.blank, name=offer.name
+        )
+
+    return _ask_twice(generator, messages, read, "no verdict", repair)
+
+
+R = TypeVar("R", bound=BaseModel)
+
+
+def ask_ratings(
+    generator: Generator, messages: Sequence[PromptMessage], names: Mapping[str, str], reply: type[R]
+) -> tuple[R | Failure, Usage]:
+    """The ratings of a reply in plain text, or a failure with what the judge wrote last; and what it cost.
+
+    A reply that lacks a rating, or has one off its scale, is asked for once more.
+
+    Args:
+        names: name of a rating in the text -> field of `reply`, which has a field `reason` besides.
+    """
+
+    def read(text: str) -> R | str:
+        text = spoken(text)
+        numbers = {field: number for name, field in names.items() if (number := _last(name, text)) is not None}
+        missing = [name for name, field in names.items() if field not in numbers]
+        if missing:
+            return f"no line '{missing[0]}: N'"
+        try:
+            return reply.model_validate({"reason": text.strip(), **numbers})
+        except ValidationError as error:
+            return error.errors(include_url=False)[0]["msg"]
+
+    return _ask_twice(generator, messages, read, "no ratings")
+
+
+def _ask_twice(
+    generator: Generator,
+    messages: Sequence[PromptMessage],
+    read: Callable[[str], R | str],
+    nothing: str,
+    repair: Callable[[str], Sequence[PromptMessage]] | None = None,
+) -> tuple[R | Failure, Usage]:
+    """What `read` makes of a reply, or of a second one where it says in words what is wrong with the first.
+
+    Args:
+        nothing: what is missing, for the failure.
+        repair: what is wrong -> how a second reply is asked for, after the first one; None: as before.
+    """
     usage, raw, problem = Usage(), "", ""
     for last in (False, True):
         try:
@@ -207,51 +261,13 @@ def ask_verdict(
         if reply.note is not None:
             kind = "length" if reply.finish_reason == "length" else "content_filter"
             return Failure(kind=kind, raw=raw, reason=reply.note.replace("the answer", "the judgement", 1)), usage
-        verdict = read_verdict(reply.text, offer)
-        if isinstance(verdict, Verdict):
-            return VerdictReply(verdict=verdict, text=spoken(reply.text).strip()), usage
-        problem = verdict
-        repair = load_prompt("verdict-repair", prompts).render(
-            problem=problem, offered=offer.in_words(), blank=offer.blank, name=offer.name
-        )
-        messages = [*messages, PromptMessage(role="assistant", content=reply.text), *repair]
-    return Failure(kind="invalid", raw=raw, reason=f"no verdict, twice: {problem}"), usage
-
-
-R = TypeVar("R", bound=BaseModel)
-TRIES = 2
-
-
-def ask_ratings(
-    generator: Generator, messages: Sequence[PromptMessage], names: Mapping[str, str], reply: type[R]
-) -> tuple[R | Failure, Usage]:
-    """The ratings of a reply in plain text, or a failure with what the judge wrote last; and what it cost.
-
-    A reply that lacks a rating, or has one off its scale, is asked for once more.
-
-    Args:
-        names: name of a rating in the text -> field of `reply`, which has a field `reason` besides.
-    """
-    usage, raw, problem = Usage(), "", ""
-    for _ in range(TRIES):
-        try:
-            answer = written(generator, joined(messages))
-        except GeneratorError as error:
-            return Failure(kind=error.kind, raw=raw, reason=str(error)), usage + error.usage
-        usage, raw = usage + answer.usage, answer.text
-        if answer.note is not None:
-            kind = "length" if answer.finish_reason == "length" else "content_filter"
-            return Failure(kind=kind, raw=raw, reason=answer.note), usage
-        text = spoken(answer.text)
-        numbers = {field: number for name, field in names.items() if (number := _last(name, text)) is not None}
-        missing = [name for name, field in names.items() if field not in numbers]
-        try:
-            if not missing:
-                return reply.model_validate({"reason": text.strip(), **numbers}), usage
-            problem = f"no line '{missing[0]}: N'"
-        except ValidationError as error:
-            problem = error.errors(include_url=False)[0]["msg"]
-    return Failure(kind="invalid", raw=raw, reason=f"no ratings, twice: {problem}"), usage
+        result = read(reply.text)
+        if not isinstance(result, str):
+            return result, usage
+        problem = result
+        if repair is not None:
+            messages = [*messages, PromptMessage(role="assistant", content=reply.text), *repair(problem)]
+    return Failure(kind="invalid", raw=raw, reason=f"{nothing}, twice: {problem}"), usage
 
 
 def _last(name: str, text: str) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations
@@ -24,34 +24,27 @@ if TYPE_CHECKING:
     Ints = NDArray[np.integer]
 
 
-def spearman(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
-    """Spearman's rank correlation, -1..1: Pearson's over ranks, ties sharing the mean of theirs.
-
-    A row of weight 2 counts as two rows, in the ranks and in the correlation; with weights of 1 it is what
-    `scipy.stats.spearmanr` gives. None where either side does not vary.
-
-    Args:
-        weights: of each row, 0 or more and finite; 1 each if None.
+def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Spearman's rank correlation, -1..1, as `scipy.stats.spearmanr` gives it. None where either side does not vary.
 
     Raises:
-        ValueError: lengths that differ, a value that is not finite, a weight that is negative or not finite.
+        ValueError: lengths that differ, a value that is not finite.
     """
     import numpy as np
 
-    weights = [1.0] * len(first) if weights is None else weights
-    if not len(first) == len(second) == len(weights):
-        raise ValueError(f"{len(first)} and {len(second)} values, {len(weights)} weights")
-    if not all(map(math.isfinite, (*first, *second))) or not all(math.isfinite(w) and w >= 0 for w in weights):
-        raise ValueError("a value is not finite, or a weight is negative or not finite")
+    if len(first) != len(second) or not all(map(math.isfinite, (*first, *second))):
+        raise ValueError(f"{len(first)} and {len(second)} values, which have to be as many and finite")
     if not len(first):
         return None
     levels = [np.unique(np.asarray(side, dtype=float), return_inverse=True)[1] for side in (first, second)]
-    correlations = rank_correlations(levels[0], levels[1], np.asarray(weights, dtype=float)[None, :])
+    correlations = rank_correlations(levels[0], levels[1], np.ones((1, len(first))))
     return float(correlations[0]) if len(correlations) else None
 
 
 def rank_correlations(first: Any, second: Any, weights: Any) -> Any:
-    """Spearman's correlation for each row of weights that has one.
+    """Spearman's correlation, Pearson's over ranks, for each row of weights that has one; ties share their mean rank.
+
+    A row of weight 2 counts as two rows, in the ranks and in the correlation.
 
     Args:
         first: level of each row, from 0 and without gaps, equal where values tie; integers, (rows,). As `second`.
@@ -82,12 +75,6 @@ def _centred(levels: Any, weights: Any, total: Any) -> Any:
     on_level = np.add.reduceat(weights[:, order], starts, axis=1)
     below = np.cumsum(on_level, axis=1) - on_level / 2
     return below[:, levels] - total[:, None] / 2
-
-
-def inverse_frequency(values: Sequence[Hashable]) -> list[float]:
-    """A weight for each value, one over how often it occurs: every value there is has the same weight in all."""
-    often = Counter(values)
-    return [1 / often[value] for value in values]
 
 
 def harmonic_mean(values: Sequence[float]) -> float | None:

@@ -7,7 +7,7 @@ recall where nothing is positive, F1 where neither, AUROC where one of the two c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _UNKNOWN_LABELS = {"ANSWERABLE": False, "PARTIAL": False, "UNANSWERABLE": True}
@@ -40,12 +40,6 @@ def said_unknown(decision: str | None, detected: bool | None = None) -> bool | N
     return detected if decision is None else decision == "unknown"
 
 
-def idk_rate(decisions: Iterable[bool | None]) -> float | None:
-    """`idk_rate`: replies that say "I don't know" / replies of which that is known. 0..1; None for no such reply."""
-    known_decisions = [value for value in decisions if value is not None]
-    return sum(known_decisions) / len(known_decisions) if known_decisions else None
-
-
 def _share(part: int, total: int) -> float | None:
     return part / total if total else None
 
@@ -70,11 +64,6 @@ class Detection:
         return self.true_positives + self.false_positives
 
     @property
-    def n(self) -> int:
-        """Samples."""
-        return self.positives + self.false_positives + self.true_negatives
-
-    @property
     def precision(self) -> float | None:
         """TP / (TP + FP)."""
         return _share(self.true_positives, self.predicted)
@@ -95,24 +84,6 @@ class Detection:
         return _share(2 * self.true_positives, self.positives + self.predicted)
 
 
-def detection(positive: Sequence[bool], predicted: Sequence[bool]) -> Detection:
-    """Count predictions against the truth: `unknown.precision/.recall/.f1`, `clarify.precision/.recall/.f1`.
-
-    Raises:
-        ValueError: lengths that differ.
-    """
-    pairs = list(zip(positive, predicted, strict=True))
-    return Detection(*(pairs.count(pair) for pair in ((True, True), (False, True), (True, False), (False, False))))
-
-
-def always_positive(positive: Sequence[bool]) -> Detection:
-    """The baseline that calls every sample positive: with p the share of positives, precision p, recall 1, F1 2p/(1+p).
-
-    Recall and F1 fall short of that only where nothing is positive (None and 0).
-    """
-    return detection(positive, [True] * len(positive))
-
-
 def sample_values(positive: bool, predicted: bool) -> dict[str, tuple[float, ...]]:
     """What one sample adds to "precision", "recall" and "f1": values whose mean over all samples is that figure.
 
@@ -129,7 +100,8 @@ def auroc(positive: Sequence[bool], scores: Sequence[float], weights: Sequence[i
     """P(a positive scores above a negative) + P(they tie) / 2: the area under the ROC curve, 0..1; .5 is chance.
 
     None where there is no positive or no negative. Equal to scikit-learn's `roc_auc_score`, ties and weights included.
-    `hidden.auroc` takes both halves of each pair, positive where the relevant passage was taken away.
+    `unknown.auroc` and `hidden.auroc` are of a decision's confidence, low confidence speaking for "unknown"; the latter
+    takes both halves of each pair, positive where the relevant passage was taken away.
 
     Args:
         scores: higher means more likely positive.
@@ -153,13 +125,3 @@ def auroc(positive: Sequence[bool], scores: Sequence[float], weights: Sequence[i
     if total == 0:
         return None
     return float(above @ (np.cumsum(below) - below / 2)) / total
-
-
-def unknown_auroc(
-    positive: Sequence[bool], confidences: Sequence[float], weights: Sequence[int] | None = None
-) -> float | None:
-    """`unknown.auroc` and `hidden.auroc`: `auroc` of a decision's confidence, low confidence speaking for "unknown".
-
-    The confidence of a `Judgement` says how well the evidence covers the question, whatever was decided.
-    """
-    return auroc(positive, [-value for value in confidences], weights)

@@ -27,9 +27,8 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.statistics import Sheet
 from turnmark.corpora.types import Message
 from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, added
-from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.judgements import Case, Messages, Outcome, fit, room_for
 from turnmark.evaluation.judging.mtrag import ClaimsReply, VerdictsReply
-from turnmark.evaluation.judging.prompting import Messages, fit, room_for
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.prompts import own_or_built_in

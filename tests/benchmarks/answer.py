@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
 from tests.benchmarks.pools import root
+from tests.intervals import mean_interval
 from turnmark.assistant.steps import answer, select
 from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.steps.units import Unit, units_of
@@ -35,7 +36,6 @@ from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks.measures import lead
 from turnmark.evaluation.benchmarks.turns import with_steps
 from turnmark.evaluation.metrics.overlap import _rouge_tokens, k_precision, rouge_l_word, token_recall
-from turnmark.evaluation.stats import mean_interval
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.task_passages import hits_of
 from turnmark.retrieval.types import Hit

@@ -23,7 +23,7 @@ import turnmark.assistant.steps.decide
 from tests.benchmarks.decide_tasks import BENCHMARKS, FORMS, Seen, seen
 from turnmark.assistant.steps.decide import ABOUT, SURE
 from turnmark.assistant.steps.evidence import Calibration, Form, Scale, calibration, confidence_of, mean_z
-from turnmark.evaluation.metrics.decisions import always_positive, detection, unknown_auroc
+from turnmark.evaluation.metrics.decisions import Detection, auroc
 
 PRIOR = 0.12
 """Between the shares of MTRAG (.07) and MTRAG-UN (.19)."""
@@ -154,6 +154,24 @@ def held_out(tasks: Tasks, split: Split, form: str, used: Sequence[str]) -> Held
     return held
 
 
+def detection(positive: Sequence[bool], predicted: Sequence[bool]) -> Detection:
+    """Predictions counted against the truth."""
+    pairs = list(zip(positive, predicted, strict=True))
+    return Detection(*(pairs.count(pair) for pair in ((True, True), (False, True), (True, False), (False, False))))
+
+
+def always_positive(positive: Sequence[bool]) -> Detection:
+    """The baseline that calls every sample positive."""
+    return detection(positive, [True] * len(positive))
+
+
+def unknown_auroc(
+    positive: Sequence[bool], confidences: Sequence[float], weights: Sequence[int] | None = None
+) -> float | None:
+    """`unknown.auroc`: low confidence speaks for "unknown"."""
+    return auroc(positive, [-value for value in confidences], weights)
+
+
 def figures(tasks: Tasks, held: Held, keep: Bools) -> dict[str, float]:
     """AUROC of the confidence, and what the threshold does."""
     unknown, refused = tasks.unknown[keep], held.refused[keep]
@@ -163,7 +181,7 @@ def figures(tasks: Tasks, held: Held, keep: Bools) -> dict[str, float]:
         "F1": counts.f1 or 0.0,
         "precision": counts.precision or 0.0,
         "recall": counts.recall or 0.0,
-        "refused": counts.false_positives / max(1, counts.n - counts.positives),
+        "refused": counts.false_positives / max(1, counts.false_positives + counts.true_negatives),
     }
 
 
@@ -258,7 +276,7 @@ def clarifying(everything: Sequence[Seen]) -> None:
         truth = [one.label == "UNDERSPECIFIED" for one in rows]
         sure = [one.unclear and confidence_of(form, one.signals["all"]) >= ABOUT for one in rows]
         found = detection(truth, sure)
-        wrong = f"{found.false_positives} of {found.n - found.positives} wrongly"
+        wrong = f"{found.false_positives} of {found.false_positives + found.true_negatives} wrongly"
         always = always_positive(truth).f1
         say(f"\n== clarify, {name}: precision {found.precision or 0:.2f} recall {found.recall or 0:.2f} "
             f"F1 {found.f1 or 0:.3f} (always {always or 0:.3f}); {wrong}; "

@@ -24,15 +24,15 @@ from numpy.typing import NDArray
 
 from tests.benchmarks.judging_rows import RATED, RECORDED, REFERENCE, SYNTHETIC, Row, evaluated, recorded
 from tests.conftest import DATA
+from tests.intervals import mean_interval
 from turnmark.corpora.text import strip_citations
-from turnmark.evaluation.judging.conditioning import conditioned, mark_of
 from turnmark.evaluation.judging.extractive import FAITHFULNESS, HIGH, IDK, LOW, Embed, ReplyFeatures, SentenceVectors
-from turnmark.evaluation.judging.idk import WEIGHTS, says_idk, wording
+from turnmark.evaluation.judging.idk import WEIGHTS, conditioned, mark_of, says_idk, wording
 from turnmark.evaluation.judging.rubrics import EMBEDDED
 from turnmark.evaluation.metrics.agreement import classified, rank_correlations, spearman
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.records import Score
-from turnmark.evaluation.stats import _draws, mean_interval
+from turnmark.evaluation.stats import _draws
 
 USED = {
     "faithfulness": ("strange", "meant", "evidence"),

@@ -145,9 +145,9 @@ def _texts() -> dict[str, Target]:
     from turnmark.assistant.structured import parse_object
     from turnmark.corpora.specs import parse_spec
     from turnmark.corpora.text import list_items, plain, sentences
+    from turnmark.evaluation.judging.compound_qa import FIVE
     from turnmark.evaluation.judging.kiwi import RATINGS
     from turnmark.evaluation.judging.mtrag import IDK, RATING
-    from turnmark.evaluation.judging.pairwise import FIVE
     from turnmark.evaluation.judging.verdicts import Labels, Scale, read_verdict
 
     offers = (IDK, RATING, FIVE, Scale(), Labels(offered=tuple(RATINGS)))

@@ -19,10 +19,9 @@ from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators.base import Completion, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.corpora.compound_qa import DEMO_ROOT, load_tasks
-from turnmark.evaluation.judging.compound_qa import ERRORS, PARTS, WHOLE, to_first, won
+from turnmark.evaluation.judging.compound_qa import ERRORS, MARGINS, PARTS, WHOLE, compare
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.mounting import judged_metrics, judged_task
-from turnmark.evaluation.judging.pairwise import MARGINS, compare
 
 MIRRORED = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
 LABELS = st.sampled_from(list(MIRRORED))
@@ -90,7 +89,7 @@ def test_mirroring_order_and_labels_changes_nothing(said: list[tuple[str, str]])
     """A judge that sees each pair the other way round, and says the mirrored label, gives the same win rate."""
     plain = [compare(labelled(one, other), "q", OURS, THEIRS) for one, other in said]
     mirrored = [compare(labelled(MIRRORED[other], MIRRORED[one]), "q", OURS, THEIRS) for one, other in said]
-    rates = [[won(pair) for pair in pairs] for pairs in (plain, mirrored)]
+    rates = [[pair.wins for pair in pairs] for pairs in (plain, mirrored)]
     assert rates[0] == rates[1]
     assert [pair.winner for pair in plain] == [pair.winner for pair in mirrored]
     # The paper's mean over the 2n judgements, counted from the labels.
@@ -98,7 +97,7 @@ def test_mirroring_order_and_labels_changes_nothing(said: list[tuple[str, str]])
     assert sum(rates[0]) / len(said) == pytest.approx(wins / (2 * len(said)))
     # What the position earns is turned round.
     for one, other in zip(plain, mirrored, strict=True):
-        first, second = to_first(one), to_first(other)
+        first, second = one.to_first, other.to_first
         assert (first is None) == (second is None)
         assert first is None or second is None or first + second == 1
 

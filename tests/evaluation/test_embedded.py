@@ -14,7 +14,6 @@ from turnmark.assistant.generators.base import GeneratorError, PromptMessage
 from turnmark.assistant.generators.replay import ReplayGenerator
 from turnmark.corpora.types import Message
 from turnmark.evaluation.embedding import shared_embedder
-from turnmark.evaluation.judging.conditioning import with_conditioned
 from turnmark.evaluation.judging.extractive import (
     APPROPRIATENESS,
     COMPLETENESS,
@@ -25,12 +24,13 @@ from turnmark.evaluation.judging.extractive import (
     PROPERTIES,
     Fit,
     NoModel,
-    ReplyFeatures,
     SentenceVectors,
     extractive_rubrics,
     fits,
     parts_of,
+    reply_features,
 )
+from turnmark.evaluation.judging.idk import with_conditioned
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.rubrics import judgement_key
 from turnmark.evaluation.records import Score
@@ -72,33 +72,31 @@ def test_measures_by_hand():
     def embed(texts):
         return np.array([[1.0, 0.0] if "ferry" in text else [0.0, 1.0] for text in texts], dtype=np.float32)
 
-    looked = ReplyFeatures(
-        Case(
-            question="Which ferry?",
-            answer="The ferry sails. It rains frogs today.",
-            passages=("A ferry sails at noon.",),
-            reference="The ferry sails. Tea is served on board daily.",
-        ),
-        SentenceVectors(embed),
+    reply = Case(
+        question="Which ferry?",
+        answer="The ferry sails. It rains frogs today.",
+        passages=("A ferry sails at noon.",),
+        reference="The ferry sails. Tea is served on board daily.",
     )
-    found = looked.measures(tuple(FEATURES))
-    assert found["strange"] == pytest.approx(3 / 5)  # rains, frogs, today; not: ferry, sails
-    assert found["meant"] == pytest.approx(3 / 7)  # three words near the passage, four not
-    assert found["evidence"] == 1.0
-    assert found["covered"] == 1.0  # each sentence of the reference has one of its direction
-    assert found["on_topic"] == 1.0
+    assert reply_features(reply, SentenceVectors(embed), tuple(FEATURES)) == {
+        "strange": pytest.approx(3 / 5),  # rains, frogs, today; not: ferry, sails
+        "meant": pytest.approx(3 / 7),  # three words near the passage, four not
+        "evidence": 1.0,
+        "covered": 1.0,  # each sentence of the reference has one of its direction
+        "on_topic": 1.0,
+    }
 
 
 def test_no_passage_is_no_evidence(embed):
-    found = ReplyFeatures(case(GOOD, passages=()), SentenceVectors(embed)).measures(("strange", "meant", "evidence"))
-    assert found["meant"] == found["evidence"] == 0.0
-    assert found["strange"] > 0
+    features = reply_features(case(GOOD, passages=()), SentenceVectors(embed), ("strange", "meant", "evidence"))
+    assert features["meant"] == features["evidence"] == 0.0
+    assert features["strange"] > 0
 
 
 def test_what_the_question_says_is_not_strange(embed):
     def strange(question: str) -> float:
-        looked = ReplyFeatures(case("Zanzibar has ferries.", question=question), SentenceVectors(embed))
-        return looked.measures(("strange",))["strange"]
+        reply = case("Zanzibar has ferries.", question=question)
+        return reply_features(reply, SentenceVectors(embed), ("strange",))["strange"]
 
     assert strange("And Zanzibar?") < strange("And then?")
 
@@ -107,11 +105,12 @@ def test_what_the_question_says_is_not_strange(embed):
 @given(st.text(max_size=120), st.text(max_size=120), st.lists(st.text(max_size=120), max_size=3), st.text(max_size=120))
 def test_measures_of_any_text_are_shares(question, answer, passages, reference):
     def embed(texts):
-        made = np.array([[len(text) + 1.0, text.count("e") - 3.0] for text in texts], dtype=np.float32)
-        return made / np.linalg.norm(made, axis=1, keepdims=True)
+        vectors = np.array([[len(text) + 1.0, text.count("e") - 3.0] for text in texts], dtype=np.float32)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
-    looked = ReplyFeatures(Case(question, answer, (), reference, tuple(passages)), SentenceVectors(embed))
-    assert all(0.0 <= value <= 1.0 for value in looked.measures(tuple(FEATURES)).values())
+    reply = Case(question, answer, (), reference, tuple(passages))
+    features = reply_features(reply, SentenceVectors(embed), tuple(FEATURES))
+    assert all(0.0 <= value <= 1.0 for value in features.values())
 
 
 def test_a_text_is_embedded_once_and_by_itself():
@@ -121,9 +120,7 @@ def test_a_text_is_embedded_once_and_by_itself():
         asked.append(tuple(texts))
         return np.ones((len(texts), 1), dtype=np.float32)
 
-    embedded = SentenceVectors(embed)
-    looked = ReplyFeatures(case(f"{GOOD} {BAD}"), embedded)
-    looked.measures(tuple(FEATURES))
+    reply_features(case(f"{GOOD} {BAD}"), SentenceVectors(embed), tuple(FEATURES))
     assert len(asked) == len(set(asked))
     assert tuple(parts_of(PASSAGES[0])) in asked
 
@@ -132,7 +129,7 @@ def test_many_threads_get_the_same(embed):
     embedded, found = SentenceVectors(embed), []
 
     def work():
-        found.append(ReplyFeatures(case(GOOD), embedded).measures(tuple(FEATURES)))
+        found.append(reply_features(case(GOOD), embedded, tuple(FEATURES)))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:

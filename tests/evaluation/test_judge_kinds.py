@@ -18,7 +18,7 @@ from tests.servers import ScriptedServer
 from turnmark.corpora import mtrag
 from turnmark.corpora.inspector import read_evaluation
 from turnmark.evaluation.judging.bertscore import bert_recall, open_bert
-from turnmark.evaluation.judging.conditioning import VERDICTS, is_conditioned, mark_of
+from turnmark.evaluation.judging.idk import VERDICTS, is_conditioned, mark_of
 from turnmark.evaluation.judging.judge import can_grade
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 

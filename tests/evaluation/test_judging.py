@@ -17,12 +17,12 @@ from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
-from turnmark.evaluation.judging import prompting
+from turnmark.evaluation.judging import judgements
 from turnmark.evaluation.judging.calls import run_jobs
+from turnmark.evaluation.judging.compound_qa import FIVE, compare
 from turnmark.evaluation.judging.inscoqa import INSEVAL
 from turnmark.evaluation.judging.judgements import Case, Judgement, JudgementJournal
 from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, relevance
-from turnmark.evaluation.judging.pairwise import FIVE, compare
 from turnmark.evaluation.judging.panels import panel_outcome
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.judging.rubrics import judgement_key as key_of
@@ -116,7 +116,7 @@ WORDS = "a word and another "
 def test_what_is_cut_fits_and_is_told(sizes: list[int], turns: list[int], room: int) -> None:
     passages = [f"p{n} " + WORDS * size for n, size in enumerate(sizes)]
     history = [Message(role="user", content=f"t{n} " + WORDS * size) for n, size in enumerate(turns)]
-    found = prompting.fit(render, passages, history, room)
+    found = judgements.fit(render, passages, history, room)
     assert found is not None, "nothing but passages and turns is in it"
     text = found.messages[0].content
     assert count_tokens(text) <= room
@@ -125,7 +125,7 @@ def test_what_is_cut_fits_and_is_told(sizes: list[int], turns: list[int], room: 
     kept = [turn for turn in history if turn.content in text]
     assert kept == history[len(history) - len(kept) :], "the oldest turns go first"
     if len(kept) < len(history):
-        assert all(count_tokens(line) <= prompting.LEAST + 3 for line in text.splitlines() if line.startswith("p"))
+        assert all(count_tokens(line) <= judgements.LEAST + 3 for line in text.splitlines() if line.startswith("p"))
 
 
 def test_the_ends_of_the_longest_passages_go_first_and_the_score_says_so() -> None:
@@ -143,31 +143,6 @@ def test_the_ends_of_the_longest_passages_go_first_and_the_score_says_so() -> No
     assert note in panel_outcome(RB_LLM, {"a": found}).reason
     tiny = RB_LLM.ask(Heard(say("Rating: [[7]]"), context_tokens=600), case, None)
     assert (tiny.status, tiny.kind) == ("failed", "too_long")
-
-
-# --- both orders -----------------------------------------------------------------------------------------------------
-
-
-def pair(first: str, second: str) -> Any:
-    lines = [say(f"Verdict: [[{label}]]") if label else say("no idea") for label in (first, second)]
-    return compare(replay(*lines, say("no idea")), "q", "ours is good", "theirs is not")
-
-
-def test_both_orders_are_asked_and_a_judge_that_follows_the_position_is_caught() -> None:
-    judge = Heard(say("Verdict: [[A>>B]]"), say("Verdict: [[B>A]]"))
-    found = compare(judge, "q", "ours is good", "theirs is not")
-    assert found.margins == (2, 1)
-    assert found.winner == "ours"
-    assert found.flipped is False
-    first, second = ((asked.index("ours is good"), asked.index("theirs is not")) for asked in judge.asked)
-    assert first[0] < first[1]
-    assert second[0] > second[1]
-    biased = pair("A>B", "A>B")
-    assert biased.flipped
-    assert biased.winner == "tie"
-    assert biased.margins == (1, -1)
-    assert pair("A=B", "B>A").flipped, "a tie against a win is no agreement"
-    assert pair("A=B", "A=B").winner == "tie"
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------

@@ -10,13 +10,12 @@ import pytest
 from tests.conftest import Turnmark
 from tests.evaluation.judged_runs import ANSWERS, done, lines, official, spec_of
 from tests.servers import Say, ScriptedServer
-from turnmark.evaluation.judging import prompting
+from turnmark.evaluation.judging import judgements
 from turnmark.evaluation.judging.bertscore import PUBLISHED, Bert, bert_rubrics
 from turnmark.evaluation.judging.judge import Judge, open_judges
 from turnmark.evaluation.judging.judged import Judging
-from turnmark.evaluation.judging.judgements import Case
+from turnmark.evaluation.judging.judgements import OFFICIAL, OWN, Case, digest, whose
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM
-from turnmark.evaluation.judging.prompting import OFFICIAL, OWN, digest, whose
 from turnmark.evaluation.prompts import load_prompt
 from turnmark.evaluation.published import facts
 
@@ -39,7 +38,7 @@ def own(tmp_path: Path) -> Path:
 def as_papers(own: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The papers' texts are not in this project, so these stand for them."""
     known = {name: digest(load_prompt(name, own)) for name in TEXTS}
-    monkeypatch.setattr(prompting, "PAPERS", known)
+    monkeypatch.setattr(judgements, "PAPERS", known)
     return own
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.evaluation.scripted_judges import FAILED, scored
-from turnmark.evaluation.judging.conditioning import answered_right, with_conditioned, with_underspecified
+from turnmark.evaluation.judging.idk import answered_right, with_conditioned, with_underspecified
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM, RL_F
 from turnmark.evaluation.judging.panels import agreement, majority, panel_outcome

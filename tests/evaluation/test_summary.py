@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.intervals import mean_interval
 from turnmark.evaluation.metrics.decisions import auroc
 from turnmark.evaluation.records import Metrics, MetricSummary, Score
-from turnmark.evaluation.stats import mean_interval
 from turnmark.evaluation.summary import Facts, Tally, summarise
 
 Ranks = Mapping[str, tuple[bool, float]]

@@ -1,0 +1,28 @@
+"""The mean of values in clusters with its interval, as a summary has it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from turnmark.evaluation.stats import RESAMPLES, Mean, intervals
+
+
+def mean_interval(
+    values: Sequence[float],
+    clusters: Sequence[Hashable],
+    seed: int,
+    resamples: int = RESAMPLES,
+    weights: Sequence[float] | None = None,
+) -> tuple[float, float, float]:
+    """The mean and its 95% percentile interval: `(mean, low, high)`.
+
+    Args:
+        clusters: the cluster of each value.
+        weights: how much each value counts; 1 each if None.
+    """
+    numbers: dict[Hashable, int] = {}
+    numbered = np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
+    mean = Mean.of(np.array(values, dtype=float), numbered, np.array(weights or [1.0] * len(values), dtype=float))
+    return mean.value, *intervals([mean], seed, resamples)[0]
