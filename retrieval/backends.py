@@ -23,7 +23,7 @@ from turnmark.corpora.home import file_sha256
 from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
-    from turnmark.retrieval.openvino_run import Runner, Runners
+    from turnmark.retrieval.openvino_run import Runner
 
 VARIABLE, PRECISION = "TURNMARK_BACKEND", "TURNMARK_PRECISION"
 BACKENDS = ("auto", "torch", "openvino")
@@ -150,28 +150,24 @@ class Backend:
     def __init__(
         self, backend: str, precision: str, owner: str, key: Callable[[], str], load: Callable[[], Any]
     ) -> None:
-        self._asked, self._who, self._key, self._load = (backend, precision), owner, key, load
+        self._backend, self._precision, self._owner = backend, precision, owner
+        self._key, self._load = key, load
         # Entered again while a model is converted: loading it asks what runs it.
         self._lock = threading.RLock()
         self._choice: Choice | None = None
-        self._runners: Runners | None = None
+        self._runner: Runner | None = None
 
     @property
     def choice(self) -> Choice:
         """What runs; before the first text is embedded, what is going to be tried."""
         with self._lock:
-            return self._chosen()
+            return self._choice or self._settle(choose(self._backend, self._precision))
 
-    def _chosen(self) -> Choice:
-        if self._choice is None:
-            self._settle(choose(*self._asked))
-        assert self._choice is not None
-        return self._choice
-
-    def _settle(self, choice: Choice) -> None:
+    def _settle(self, choice: Choice) -> Choice:
         self._choice = choice
         if choice.note:
-            logging.getLogger("turnmark").warning("%s runs on %s: %s", self._who, choice, choice.note)
+            logging.getLogger("turnmark").warning("%s runs on %s: %s", self._owner, choice, choice.note)
+        return choice
 
     def runner(self) -> Runner | None:
         """What runs the model; None where PyTorch does.
@@ -180,34 +176,31 @@ class Backend:
             RequestError: OpenVINO was asked for, and cannot run this model.
         """
         with self._lock:
-            if self._chosen().backend == "openvino" and self._runners is None:
+            if self._runner is None and self.choice.backend == "openvino":
                 self._convert()
-            if self._runners is None:
-                return None
-            return self._runners.at(self._chosen().precision)
+            return self._runner
 
     def _convert(self) -> None:
         from turnmark.retrieval.openvino_export import NotConvertible, export, export_folder, is_whole
-        from turnmark.retrieval.openvino_run import Runners
+        from turnmark.retrieval.openvino_run import Runner, read_about
 
-        choice = self._chosen()
+        choice = self.choice
         with_int8 = choice.precision == "int8"
         folder = export_folder(f"{self._key()}|{with_int8}")
-        asked_for = self._asked[0] == "openvino" or self._asked[1] == "int8"
         try:
             if not is_whole(folder):
                 export(self._load(), folder, with_int8)
         except (NotConvertible, OSError) as error:
-            if asked_for:
-                raise RequestError(f"{self._who}: OpenVINO cannot run it: {error}; use backend=torch") from error
-            self._settle(torch_choice(self._asked[1], f"OpenVINO cannot run it: {error}"))
+            if self._backend == "openvino" or self._precision == "int8":
+                raise RequestError(f"{self._owner}: OpenVINO cannot run it: {error}; use backend=torch") from error
+            self._settle(torch_choice(self._precision, f"OpenVINO cannot run it: {error}"))
             return
-        self._runners = Runners(folder)
-        if with_int8 and not self._runners.about.int8_cosine:
+        if with_int8 and not read_about(folder).int8_cosine:
             reason = "8-bit integers would change its vectors by more than a cosine of .01"
-            if self._asked[1] == "int8":
-                raise RequestError(f"{self._who}: {reason}; use precision=fp32")
-            self._settle(choice.model_copy(update={"precision": "fp32", "note": reason}))
+            if self._precision == "int8":
+                raise RequestError(f"{self._owner}: {reason}; use precision=fp32")
+            choice = self._settle(choice.model_copy(update={"precision": "fp32", "note": reason}))
+        self._runner = Runner(folder, choice.precision)
 
 
 def settings_digest(model: Path) -> str:

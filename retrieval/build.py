@@ -7,6 +7,7 @@ generation.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sqlite3
 import time
@@ -19,17 +20,17 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
-from turnmark.corpora.console import NoProgress, Progress, inert
+from turnmark.corpora.console import NoProgress, Progress, inert, shown_progress
 from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import check_name, write_json
+from turnmark.corpora.home import check_name, file_sha256, write_json
 from turnmark.corpora.readers import count_source, read_source
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval.components import COMPONENTS, Material, Page, components_of, is_whole
 from turnmark.retrieval.encoders import Encoder, Models, Window, open_encoders
 from turnmark.retrieval.flat import FLAT_LIMIT
-from turnmark.retrieval.index import Index, indexes_folder, locked
+from turnmark.retrieval.index import Index, indexes_folder, list_indexes, locked, open_index
 from turnmark.retrieval.maintenance import forget, reach, write_checksums
-from turnmark.retrieval.manifest import BuildSettings, Manifest, read_manifest
+from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, read_manifest
 from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
 from turnmark.retrieval.workers import LOCAL, Workers, check_engine
@@ -108,26 +109,24 @@ def build_index(
             raise
 
 
+@dataclass
 class Build:
     """One run of a build; `_run` reads top to bottom."""
 
-    def __init__(
-        self,
-        source: Path,
-        folder: Path,
-        settings: BuildSettings,
-        include: tuple[str, ...],
-        exclude: tuple[str, ...],
-        progress: Progress,
-        internal: bool,
-        engine: str = LOCAL,
-    ) -> None:
-        self.source, self.folder, self.settings, self.progress = source, folder, settings, progress
-        self.include, self.exclude, self.internal, self.engine = include, exclude, internal, engine
-        self.report = BuildReport(folder.name)
-        self.old = read_manifest(folder)
+    source: Path
+    folder: Path
+    settings: BuildSettings
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    progress: Progress
+    internal: bool
+    engine: str
+
+    def __post_init__(self) -> None:
+        self.report = BuildReport(self.folder.name)
+        self.old = read_manifest(self.folder)
         self.generation = self.old.generation + 1 if self.old else 1
-        self.files = folder / f"g{self.generation:04d}"
+        self.files = self.folder / f"g{self.generation:04d}"
         self.fresh = not self.files.exists()
 
     def run(self) -> BuildReport:
@@ -245,16 +244,14 @@ class Build:
             return
         try:
             current = Index(self.folder, self.old)
-            self._count_gone(store, current)
+            for page in current.store.pages():
+                contents = [content for _, content, _ in page]
+                present = store.holds(contents)
+                self.report.removed += sum(content not in present for content in contents)
             for encoder in encoders:
                 _take_over(store, checkpoint, current, planned, encoder)
         except TurnmarkError as error:
             self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
-
-    def _count_gone(self, store: PassageStore, current: Index) -> None:
-        for page in current.store.pages():
-            present = store.holds([content for _, content, _ in page])
-            self.report.removed += sum(content not in present for _, content, _ in page)
 
     def _encode(self, store: PassageStore, checkpoint: Checkpoint, models: Models) -> None:
         encoders = models.encoders()
@@ -337,3 +334,44 @@ def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     iterator = iter(items)
     while block := list(islice(iterator, size)):
         yield block
+
+
+def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Index:
+    """The index over a benchmark's passage file, kept under the fingerprint of its content.
+
+    One that holds more than the retriever needs serves it too. Of several, the oldest, so that a run that goes on
+    finds the index that it began with. One that lacks a sparse encoder's terms and nothing else gets them.
+    """
+    settings = build_settings(retriever, embedder)
+    content = file_sha256(corpus)
+    if serving := cached_indexes(content, settings):
+        return open_index(serving[0].name)
+    suffix = hashlib.sha256(f"{FORMAT}{settings.model_dump_json()}".encode()).hexdigest()[:8]
+    name = f"corpus-{content[:16]}-{suffix}"
+    if settings.splade and settings.embedder:
+        without_terms = cached_indexes(content, settings.model_copy(update={"splade": ""}))
+        lacking = (m.name for m in without_terms if m.splade is None and m.tokens == settings.tokens)
+        name = next(lacking, name)
+    with shown_progress() as progress:
+        build_index(corpus, name, retriever=retriever, embedder=embedder, progress=progress, internal=True)
+    return open_index(name)
+
+
+def cached_indexes(corpus: str, settings: BuildSettings) -> list[Manifest]:
+    """The kept indexes over a passage file that hold all that is wanted, made in the same way, the oldest first.
+
+    Args:
+        corpus: SHA-256 of the passage file.
+    """
+
+    def serves(manifest: Manifest) -> bool:
+        return (
+            manifest.internal
+            and manifest.name.startswith(f"corpus-{corpus[:16]}-")
+            and (manifest.format, manifest.bm25, manifest.server) == (FORMAT, settings.bm25, settings.server)
+            and settings.embedder in ("", manifest.embedder.spec if manifest.embedder else "")
+            and settings.splade in ("", manifest.splade.spec if manifest.splade else "")
+            and manifest.tokens >= settings.tokens
+        )
+
+    return sorted(filter(serves, list_indexes(internal=True)), key=lambda manifest: manifest.created)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -212,7 +210,6 @@ class ChromaVectors:
     """
 
     def __init__(self, folder: Path, create: bool = False, server: Served | None = None) -> None:
-        self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._count: int | None = None
         self._patience: float | None = None
         self._folder, self._server = folder, server if create else read_note(folder)
@@ -225,17 +222,9 @@ class ChromaVectors:
         import chromadb
         from chromadb.config import Settings
 
-        if not create and not os.access(self._folder, os.W_OK):
-            # Chroma cannot open files that it may not write, even to read.
-            self._copy = tempfile.TemporaryDirectory(prefix="turnmark-chroma-")
-            self._folder = Path(shutil.copytree(self._folder, Path(self._copy.name) / "chroma"))
         with _damage_named(self._folder):
             settings = Settings(anonymized_telemetry=False)
-            try:
-                self._client: Any = chromadb.PersistentClient(str(self._folder), settings=settings)
-            except Exception:
-                _drop_half_opened(self._folder)
-                raise
+            self._client: Any = chromadb.PersistentClient(str(self._folder), settings=settings)
             self._collection: Any = _created(self._client, COLLECTION) if create else _opened(self._client, COLLECTION)
 
     def _open_server(self, server: Served, create: bool) -> None:
@@ -309,8 +298,6 @@ class ChromaVectors:
     def close(self) -> None:
         """Let go of the files. The store cannot be used afterwards."""
         self._client.close()
-        if self._copy:
-            self._copy.cleanup()
 
 
 def _created(client: Any, name: str) -> Any:
@@ -319,15 +306,6 @@ def _created(client: Any, name: str) -> Any:
 
 def _opened(client: Any, name: str) -> Any:
     return client.get_collection(name, embedding_function=None)
-
-
-def _drop_half_opened(folder: Path) -> None:
-    """Chroma keeps what it could not open, and gives it out when the same folder is opened again."""
-    from chromadb.api.shared_system_client import SharedSystemClient
-
-    opened = getattr(SharedSystemClient, "_identifier_to_system", None)
-    if isinstance(opened, dict):
-        opened.pop(str(folder), None)
 
 
 @contextmanager

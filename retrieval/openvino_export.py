@@ -9,12 +9,11 @@ texts.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.home import home
-from turnmark.retrieval.openvino_run import ABOUT, FULL, INT8, TOKENIZER, About, Runner, openvino, read_about
+from turnmark.corpora.home import home, write_json
+from turnmark.retrieval.openvino_run import ABOUT, FULL, INT8, TOKENIZER, About, Runner, openvino
 
-FORMAT = 3
+FORMAT = 4
 
 # What each form must keep of the cosine to PyTorch's vectors, on every text it is checked with.
 FULL_COSINE, INT8_COSINE = 0.9999, 0.99
@@ -72,14 +71,10 @@ def _keep(model: Any, folder: Path, with_int8: bool) -> None:
     part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
     try:
         with _quiet():
-            about = _export(model, part, with_int8)
-        files = {path.name: path.stat().st_size for path in part.iterdir() if path.name != ABOUT}
-        _keep_about(part, about.model_copy(update={"files": files}))
+            _export(model, part, with_int8)
         for path in part.iterdir():
             with open(path, "rb+") as file:
                 os.fsync(file.fileno())
-        if folder.exists():
-            shutil.rmtree(folder)
         part.replace(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -93,15 +88,14 @@ def _quiet() -> Iterator[None]:
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         transformers_logging.set_verbosity(verbosity)
 
 
-def _export(model: Any, part: Path, with_int8: bool) -> About:
-    """Write the files of a model; what is to be kept about it."""
+def _export(model: Any, part: Path, with_int8: bool) -> None:
+    """Write the files of a model."""
     ov = openvino()
     about = _about(model)
     tokenizer = model.tokenizer.backend_tokenizer.to_str()
@@ -114,28 +108,23 @@ def _export(model: Any, part: Path, with_int8: bool) -> About:
         raise NotConvertible(f"conversion failed: {_first_line(error)}") from error
     calibration, checked = _sample_texts()
     expected = _encode(model, checked)
-    _keep_about(part, about)
+    write_json(part / ABOUT, about.model_dump())
     worst = _least_cosine(Runner(part, "fp32"), checked, expected)
     if not worst >= FULL_COSINE:
         raise NotConvertible(f"its vectors would differ from PyTorch's (cosine {worst:.4f})")
     if not with_int8:
-        return about
-    ranges = input_ranges(model, calibration, _encode)
+        return
+    ranges = input_ranges(model, calibration)
     quantised = ov.Core().read_model(part / FULL)
-    if not quantise(quantised, ranges):
-        return about
-    ov.save_model(quantised, part / INT8, compress_to_fp16=False)
-    _keep_about(part, about.model_copy(update={"int8_cosine": 1.0}))
-    worst = _least_cosine(Runner(part, "int8"), checked, expected)
-    return about.model_copy(update={"int8_cosine": worst if worst >= INT8_COSINE else 0.0})
+    if quantise(quantised, ranges):
+        ov.save_model(quantised, part / INT8, compress_to_fp16=False)
+        worst = _least_cosine(Runner(part, "int8"), checked, expected)
+        about = about.model_copy(update={"int8_cosine": worst if worst >= INT8_COSINE else 0.0})
+        write_json(part / ABOUT, about.model_dump())
 
 
 def _first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-def _keep_about(part: Path, about: About) -> None:
-    (part / ABOUT).write_text(json.dumps(about.model_dump()), encoding="utf-8")
 
 
 def _about(model: Any) -> About:
@@ -242,34 +231,26 @@ def _least_cosine(runner: Runner, texts: Sequence[str], expected: NDArray[np.flo
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a converted model is there with every file as long as it was written.
-
-    Sizes, not digests: a process that searches once would spend more time on those than on its search.
-    """
-    try:
-        files = read_about(folder).files
-        return FULL in files and all((folder / name).stat().st_size == size for name, size in files.items())
-    except (OSError, ValueError):
-        return False
+    """Whether a converted model is there: its folder has its name only once all is written."""
+    return (folder / ABOUT).is_file()
 
 
 # The share of a channel's range that moves into the weights: of 0, .5, .6, .7, .75, .8 and .85, .8 kept the bundled
 # model's vectors closest. Over 600 ClapNQ passages the least cosine is .9934, the mean .9981.
 SMOOTHING = 0.8
 
-Ranges = Mapping[bytes, tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
+Ranges = dict[bytes, tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
 
 
-def input_ranges(model: Any, texts: Sequence[str], encode: Callable[[Any, Sequence[str]], Any]) -> Ranges:
+def input_ranges(model: Any, texts: Sequence[str]) -> Ranges:
     """The least and the greatest input of each channel of each linear layer, by the digest of the layer's weights.
 
     Args:
         model: as it was loaded, in fp32.
-        encode: lets the model read texts.
     """
     import torch
 
-    ranges: dict[bytes, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+    ranges: Ranges = {}
 
     def watch(key: bytes) -> Callable[[Any, Any], None]:
         def hook(_: Any, inputs: Any) -> None:
@@ -285,7 +266,7 @@ def input_ranges(model: Any, texts: Sequence[str], encode: Callable[[Any, Sequen
     try:
         # One by one: padding has inputs too, and its ranges are of no interest.
         for text in texts:
-            encode(model, [text])
+            _encode(model, [text])
     finally:
         for hook in hooks:
             hook.remove()

@@ -6,12 +6,11 @@ much beyond its own, and each core takes a batch.
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,32 +25,27 @@ Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
 
 
-@contextmanager
-def _silent_openvino() -> Iterator[None]:
-    """OpenVINO reports to its makers that it was imported, unless its telemetry package is missing: make it so."""
-    name = "openvino_telemetry"
-    before = sys.modules.get(name)
-    sys.modules[name] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        if before is None:
-            del sys.modules[name]
-        else:
-            sys.modules[name] = before
-
-
 def openvino() -> Any:
     """The `openvino` package, imported without its telemetry.
+
+    OpenVINO reports to its makers that it was imported, unless its telemetry package is missing: so it is, meanwhile.
 
     Raises:
         ImportError: it is not installed, or its libraries do not load here.
     """
-    with _silent_openvino():
+    telemetry = "openvino_telemetry"
+    before = sys.modules.get(telemetry)
+    sys.modules[telemetry] = None  # type: ignore[assignment]
+    try:
         import openvino as ov
 
         # Imported here, while the telemetry is out of the way: this is where it would report from.
         import openvino.tools.ovc
+    finally:
+        if before is None:
+            del sys.modules[telemetry]
+        else:
+            sys.modules[telemetry] = before
     return ov
 
 
@@ -69,12 +63,11 @@ class About(Record):
         bool  # whether it takes several texts as one row, each token with its place in its text and the text's number
     )
     int8_cosine: float  # the least over the checked texts; 0 where there is no 8-bit form
-    files: Mapping[str, int] = {}  # size in bytes of each file beside this one
 
 
 def read_about(folder: Path) -> About:
     """What is kept about the converted model in `folder`."""
-    return About.model_validate(json.loads((folder / ABOUT).read_text(encoding="utf-8")))
+    return About.model_validate_json((folder / ABOUT).read_text(encoding="utf-8"))
 
 
 T = TypeVar("T")
@@ -118,7 +111,7 @@ class Runner:
         self._tokenizer.enable_truncation(self.about.max_tokens)
         self._tokenizer.no_padding()
         self._path, self._precision = folder / (INT8 if precision == "int8" else FULL), precision
-        self._made: dict[bool, _Compiled] = {}
+        self._forms: dict[bool, _Compiled] = {}
         self._lock = threading.Lock()
 
     def encode(self, texts: Sequence[str]) -> Floats:
@@ -158,10 +151,10 @@ class Runner:
         """The form of the model for so many tokens, prepared when it is first needed: it takes memory of its own."""
         quick = tokens <= QUICK_TOKENS
         with self._lock:
-            if quick not in self._made:
+            if quick not in self._forms:
                 sample = [np.full(1, self.about.pad, dtype=np.int32)]
-                self._made[quick] = _Compiled(self._path, self._precision, quick, in_rows(sample, self.about).inputs)
-            return self._made[quick]
+                self._forms[quick] = _Compiled(self._path, self._precision, quick, in_rows(sample, self.about).inputs)
+            return self._forms[quick]
 
 
 class _Compiled:
@@ -247,23 +240,6 @@ def in_one_row(ids: Sequence[Ids], about: About) -> Laid:
         spans.append((0, span))
         at += _rounded_up(len(token_ids))
     return Laid([padded, places, numbers], spans)
-
-
-class Runners:
-    """The runners of one converted model, each made when it is first needed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.about = read_about(folder)
-        self._folder = folder
-        self._made: dict[str, Runner] = {}
-        self._lock = threading.Lock()
-
-    def at(self, precision: str) -> Runner:
-        """The one at this precision."""
-        with self._lock:
-            if precision not in self._made:
-                self._made[precision] = Runner(self._folder, precision)
-            return self._made[precision]
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

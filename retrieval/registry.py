@@ -25,9 +25,10 @@ from turnmark.retrieval.search import (
     FusedRetriever,
     Ranker,
     RowRetriever,
+    SpladeRanker,
 )
 from turnmark.retrieval.servers import no_credentials, redact
-from turnmark.retrieval.sparse import ENCODER_OPTIONS, SpladeRanker, encoder_spec, named_encoder
+from turnmark.retrieval.sparse import ENCODER_OPTIONS, encoder_spec, named_encoder
 from turnmark.retrieval.types import Retriever
 
 _HERE = "turnmark.retrieval.registry:"
@@ -237,7 +238,7 @@ def open_retriever(text: str, index: Index) -> Retriever:
 
 
 def _rows_of(retriever: Retriever, index: Index) -> RowRetriever | None:
-    """The retriever, if it is one of ours and finds rows of this very index; what others make of one may differ."""
+    """The retriever, if it is one of ours, over this very index; what others make of one may differ."""
     if type(retriever) is FusedRetriever or type(retriever) is ConversationalRetriever:
         return retriever if retriever.index is index else None
     return None
@@ -382,8 +383,7 @@ def open_python(spec: Spec, index: Index) -> Retriever:
     lacking = [name for name in ("name", "search") if not hasattr(result, name)]
     if lacking:
         raise RequestError(f"retriever {str(spec)!r} gave a {type(result).__name__}, which lacks: {', '.join(lacking)}")
-    retriever: Retriever = result
-    return retriever
+    return result  # type: ignore[no-any-return]
 
 
 def retriever_to_build() -> str:

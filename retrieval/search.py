@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.fusion import Fused, Method, RankedList, TopK, fuse, fuse_nested
+from turnmark.retrieval.fusion import Fused, Method, RankedList, TopK, fuse, fuse_nested, top_k
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import rebuild_command
 from turnmark.retrieval.types import Hit, Query
@@ -114,6 +114,22 @@ class DenseRanker:
             f"the vectors{location} hold {identifier!r}, which is no passage of the index {manifest.name!r}: they do "
             f"not belong together; build it again: {rebuild_command(manifest)}"
         )
+
+
+class SpladeRanker:
+    """Finds by the terms that a model gives. A query's `term_weights` are words, not the model's terms: not used."""
+
+    name = "splade"
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
+        vectors = self._index.splade_encoder.encode(texts, "query")
+        return [
+            top_k(self._index.splade.scores(vector), k, self._index.mask(query.where), positive=True)
+            for vector, query in zip(vectors, queries, strict=True)
+        ]
 
 
 class FusedRetriever:

@@ -7,11 +7,11 @@ float16 weight, 6 bytes; what a weight loses by it (one part in 2,000) is less t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,7 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import named_or_other
 from turnmark.corpora.specs import Spec, check_options, parse_spec
 from turnmark.retrieval.embed import Role, offsets_of
-from turnmark.retrieval.fusion import TopK, top_k
 from turnmark.retrieval.models import check_finite, effective_prompts, load_model, precision_option, weights_digest
-from turnmark.retrieval.types import Query
 
 Vector = tuple["NDArray[np.int32]", "NDArray[np.float32] | NDArray[np.float16]"]
 """The terms of a text, ascending, and their weights (float16 where stored); other terms weigh 0."""
@@ -266,34 +264,3 @@ def _place(
         weights[at] = np.concatenate([two for _, two in vectors])[order]
         free[different] += counts
         first += len(page)
-
-
-class _Index(Protocol):
-    """The part of `turnmark.retrieval.index.Index` that is searched here."""
-
-    @property
-    def splade(self) -> SparseIndex: ...
-
-    @property
-    def splade_encoder(self) -> SpladeEncoder: ...
-
-    def mask(self, where: Mapping[str, str]) -> NDArray[np.bool_] | None: ...
-
-
-class SpladeRanker:
-    """Finds by the terms that a model gives; see `turnmark.retrieval.search.Ranker`."""
-
-    name = "splade"
-
-    def __init__(self, index: _Index) -> None:
-        self._index = index
-
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
-        """See `turnmark.retrieval.search.Leg.lists`. A query's `term_weights` are words, not the model's terms: not
-        used.
-        """
-        vectors = self._index.splade_encoder.encode(texts, "query")
-        return [
-            top_k(self._index.splade.scores(vector), k, self._index.mask(query.where), positive=True)
-            for vector, query in zip(vectors, queries, strict=True)
-        ]

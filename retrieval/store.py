@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ WHERE_KEYS = ("document", "title", "path", "section", "page")
 
 _FIELDS = ("id", "document", "title", "text", "start", "end", "path", "section", "page")
 _COLUMNS = ", ".join(f'"{name}"' for name in _FIELDS)
-_IN_PAGE = 500
+_LISTED = "(SELECT value FROM json_each(?))"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS passages (
@@ -59,10 +60,7 @@ class PassageStore:
 
     def _where(self, key: str, values: Sequence[Any], columns: str) -> Iterator[Any]:
         """Some columns of the passages whose `key` is one of the values."""
-        for start in range(0, len(values), _IN_PAGE):
-            part = list(values[start : start + _IN_PAGE])
-            marks = ",".join("?" * len(part))
-            yield from self._all(f'SELECT {columns} FROM passages WHERE "{key}" IN ({marks})', part)
+        yield from self._all(f'SELECT {columns} FROM passages WHERE "{key}" IN {_LISTED}', [_listed(values)])
 
     def _passage(self, values: Sequence[Any]) -> Passage:
         try:
@@ -200,13 +198,17 @@ class PassageStore:
         self._db.close()
 
 
+def _listed(values: Sequence[Any]) -> str:
+    """Values for `_LISTED`: of any number, where SQLite's own lists have a limit."""
+    return json.dumps(list(values))
+
+
 def _glob(pattern: str) -> str:
     """Only `*` and `?` are special to us; to SQLite `[` is too."""
     return pattern.replace("[", "[[]")
 
 
 FILE = "kept.db"
-_AT_ONCE = 500
 
 
 class Checkpoint:
@@ -249,18 +251,12 @@ class Checkpoint:
 
     def complete(self, hashes: Sequence[str], parts: Sequence[str]) -> set[str]:
         """Those of some contents that every one of `parts` has."""
-        complete: set[str] = set()
-        part_marks = ",".join("?" * len(parts))
-        for start in range(0, len(hashes), _AT_ONCE):
-            hash_batch = list(dict.fromkeys(hashes[start : start + _AT_ONCE]))
-            marks = ",".join("?" * len(hash_batch))
-            rows = self._all(
-                f'SELECT "hash" FROM kept WHERE "part" IN ({part_marks}) AND "hash" IN ({marks}) '
-                'GROUP BY "hash" HAVING count(*) = ?',
-                [*parts, *hash_batch, len(parts)],
-            )
-            complete.update(row[0] for row in rows)
-        return complete
+        rows = self._all(
+            f'SELECT "hash" FROM kept WHERE "part" IN {_LISTED} AND "hash" IN {_LISTED} '
+            'GROUP BY "hash" HAVING count(*) = ?',
+            [_listed(parts), _listed(hashes), len(parts)],
+        )
+        return {row[0] for row in rows}
 
     def add(self, hashes: Sequence[str], values: Mapping[str, Sequence[bytes]]) -> None:
         """Keep a block for some parts, all of it or nothing; what is there already stays."""
@@ -270,15 +266,11 @@ class Checkpoint:
 
     def get(self, part: str, hashes: Sequence[str]) -> list[bytes]:
         """What is kept of some contents, in the order asked; every one must be there."""
-        values: dict[str, bytes] = {}
-        for start in range(0, len(hashes), _AT_ONCE):
-            hash_batch = list(hashes[start : start + _AT_ONCE])
-            marks = ",".join("?" * len(hash_batch))
-            values.update(
-                self._all(
-                    f'SELECT "hash", "value" FROM kept WHERE "part" = ? AND "hash" IN ({marks})', [part, *hash_batch]
-                )
+        values: dict[str, bytes] = dict(
+            self._all(
+                f'SELECT "hash", "value" FROM kept WHERE "part" = ? AND "hash" IN {_LISTED}', [part, _listed(hashes)]
             )
+        )
         return [values[content] for content in hashes]
 
     def close(self) -> None:

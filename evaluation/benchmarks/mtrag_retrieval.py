@@ -43,7 +43,7 @@ Kept = Callable[[str, str, str], Sequence[str]]
 
 def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever, str]:
     """The retriever over a passage file, whose index is built once and then kept; and that index's fingerprint."""
-    from turnmark.retrieval.corpus import corpus_index
+    from turnmark.retrieval.build import corpus_index
     from turnmark.retrieval.registry import build_settings, open_retriever
 
     index = corpus_index(corpus, retriever, embedder)
@@ -62,7 +62,7 @@ def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
     Args:
         corpus: SHA-256 of the passage file.
     """
-    from turnmark.retrieval.corpus import cached_indexes
+    from turnmark.retrieval.build import cached_indexes
     from turnmark.retrieval.index import Index, indexes_folder
     from turnmark.retrieval.registry import build_settings
 

@@ -22,7 +22,7 @@ from turnmark.corpora import mtrag
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.mtrag_data import load_data
-from turnmark.retrieval.corpus import corpus_index
+from turnmark.retrieval.build import corpus_index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit

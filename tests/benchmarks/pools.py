@@ -11,7 +11,7 @@ import numpy as np
 
 from turnmark.corpora import mtrag
 from turnmark.corpora.home import home
-from turnmark.retrieval.corpus import corpus_index
+from turnmark.retrieval.build import corpus_index
 from turnmark.retrieval.index import Index
 
 POOLS = ("clapnq", "fiqa")

@@ -246,14 +246,6 @@ def test_a_row_that_is_no_passage_is_damage_not_a_traceback(notes):
         open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
 
 
-def test_an_index_that_may_not_be_written_can_be_searched(notes, monkeypatch):
-    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
-    build_index(notes, "n")
-    monkeypatch.setattr("turnmark.retrieval.chroma.os.access", lambda path, mode: False)
-    hits = open_retriever("dense", open_index("n")).search([Query(text="bees")], 1)[0]
-    assert hits[0].passage.document == "bees.md"
-
-
 def test_a_build_that_cannot_be_continued_leaves_nothing(tmp_path, notes):
     empty = write(tmp_path / "empty")
     with pytest.raises(RequestError, match="nothing to index"):

@@ -22,8 +22,7 @@ from tests.conftest import DEMO
 from tests.served import free_port
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.corpus import corpus_index
+from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.maintenance import remove_index, verify_index
 from turnmark.retrieval.registry import build_settings, open_retriever

@@ -15,9 +15,8 @@ from tests.retrieval import tiny
 from tests.retrieval.conftest import write
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.conversation import ConversationalRetriever
-from turnmark.retrieval.corpus import corpus_index
 from turnmark.retrieval.fusion import RRF_K
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.maintenance import verify_index

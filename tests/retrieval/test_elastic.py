@@ -22,8 +22,7 @@ from tests.retrieval import tiny  # noqa: E402
 from tests.retrieval.scripted_elastic import Elastic, result  # noqa: E402
 from tests.served import free_port  # noqa: E402
 from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError  # noqa: E402
-from turnmark.retrieval.build import build_index  # noqa: E402
-from turnmark.retrieval.corpus import corpus_index  # noqa: E402
+from turnmark.retrieval.build import build_index, corpus_index  # noqa: E402
 from turnmark.retrieval.elastic_search import elser, match, nearest  # noqa: E402
 from turnmark.retrieval.elastic_store import Fields  # noqa: E402
 from turnmark.retrieval.index import Index, open_index  # noqa: E402

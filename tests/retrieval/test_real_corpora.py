@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from turnmark.corpora.mtrag import load_queries
-from turnmark.retrieval.corpus import corpus_index
+from turnmark.retrieval.build import corpus_index
 
 pytestmark = pytest.mark.data
 

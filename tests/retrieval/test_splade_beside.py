@@ -12,8 +12,7 @@ from tests.retrieval import tiny
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import MODELS, SPLADE, ModelFile, models_folder
 from turnmark.corpora.types import Message
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.corpus import corpus_index
+from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever, weights_of
 from turnmark.retrieval.search import SPLADE_WEIGHT
