@@ -1,4 +1,8 @@
-"""Data that come as archives: what reading a damaged one raises, and single zipped files, unpacked into the cache."""
+"""Data that come as archives: a repository as a zip or tar file, and single zipped files, unpacked into the cache.
+
+Nothing in an archive names a place to write to: what is unpacked are plain files whose paths a benchmark wants, never
+more of them than they declare, and never more than the benchmark takes.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,24 @@ import errno
 import lzma
 import re
 import shutil
-import stat
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
-from turnmark.corpora.catalog import Entry, Origin, matching, shortfalls
-from turnmark.corpora.downloading import unsafe
+from turnmark.corpora.catalog import Entry, matching, shortfalls
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import file_sha256, home
 
 # MTRAG's largest corpus has 183,408 passages in under 300 MB; ten times that is no corpus but a bomb.
 MAX_BYTES = 3 << 30
-
-
+MAX_TAR = 8 << 30
+"""Bytes that the members of a tar file may declare together: to list them, all of it is decompressed."""
 _TARS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")  # gzip, bzip2 and xz, in which tar files are packed
 
 
@@ -66,8 +68,6 @@ def readable(archive: Path, kind: str = "zip") -> Iterator[None]:
 def unzipped(archive: Path, name: str) -> Path:
     """The file `name` of a zip archive, unpacked into the cache under the archive's own hash.
 
-    Only that one member is read, into a path that we choose: nothing in the archive names a place to write to.
-
     Raises:
         RequestError: the archive is damaged, lacks the file, or unpacks to more than 3 GiB.
     """
@@ -89,55 +89,35 @@ def unzipped(archive: Path, name: str) -> Path:
     return target
 
 
-MAX_MEMBERS = 100_000
-MAX_TAR = 8 << 30
-"""Bytes that the members of a tar file may declare together: to list them, all of it is decompressed."""
-SHOWN = 20
+class _Member(NamedTuple):
+    """A plain file of an archive."""
 
-
-@dataclass(frozen=True)
-class _Member:
-    """What an archive says of one member."""
-
-    name: str
     size: int
-    plain: bool
-    folder: bool
-    encrypted: bool
-    open: Callable[[], IO[bytes]]
-
-
-@dataclass(frozen=True)
-class _Archive:
-    """An archive that is open: its members, and what it says of itself."""
-
-    path: Path
-    members: Iterable[_Member]
-    comment: str
+    open: Callable[[], IO[bytes] | None]
 
 
 def unpack(archive: Path, entry: Entry, folder: Path) -> tuple[list[str], str, list[str]]:
     """Unpack the files of a benchmark from a zip or tar file into `folder`; the single folder on top is taken off.
 
-    The whole archive is refused when any member is not a plain file inside it: what has one `../` has more to hide.
-
     Returns:
         The paths that were written, the commit that the archive names as its comment (GitHub's do; else empty), notes.
 
     Raises:
-        RequestError: the archive is damaged, unsafe or too large, or lacks what the benchmark needs.
+        RequestError: the archive is damaged or too large, or lacks what the benchmark needs.
     """
     if len(entry.origins) != 1:
         names = " and ".join(origin.page for origin in entry.origins)
         reason = entry.why_not or f"it comes from {names}; put their files into one folder and use that"
         raise RequestError(f"{entry.name}: {reason}")
-    with _opened(archive) as opened:
-        members_by_path, notes = _chosen(archive, _safe(opened), entry)
-        for path, member in members_by_path.items():
+    with _opened(archive) as (members, comment):
+        chosen = _chosen(archive, members, entry)
+        for path, member in chosen.items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            _write(archive, member, target)
-    return list(members_by_path), opened.comment if re.fullmatch(r"[0-9a-f]{40}", opened.comment) else "", notes
+            _write(archive, path, member, target)
+    # Part of a clone is of use too, so what a download would need is a note here.
+    notes = shortfalls(entry.origins[0], chosen, strict=False)
+    return list(chosen), comment if re.fullmatch(r"[0-9a-f]{40}", comment) else "", notes
 
 
 def unpacked(archive: Path, entry: Entry) -> Path:
@@ -167,125 +147,73 @@ def unpacked(archive: Path, entry: Entry) -> Path:
 
 
 @contextmanager
-def _opened(archive: Path) -> Iterator[_Archive]:
+def _opened(archive: Path) -> Iterator[tuple[dict[str, _Member], str]]:
+    """The plain files of an archive by their paths, and its comment."""
     if kind_of(archive) == "tar":
-        with readable(archive, "tar"), tarfile.open(archive) as opened:
-            yield _Archive(archive, _in_tar(archive, opened), str(opened.pax_headers.get("comment", "")).strip())
+        with readable(archive, "tar"), tarfile.open(archive) as tar:
+            members, size = {}, 0
+            for entry in tar:
+                size += max(0, entry.size)
+                if size > MAX_TAR:
+                    raise RequestError(f"{archive}: more than {MAX_TAR:,} bytes; that much is not looked at")
+                if entry.isreg():
+                    members[entry.name] = _Member(entry.size, partial(tar.extractfile, entry))
+            yield members, str(tar.pax_headers.get("comment", "")).strip()
         return
     with readable(archive), zipfile.ZipFile(archive) as zipped:
-        yield _Archive(archive, _in_zip(archive, zipped), zipped.comment.decode("ascii", "replace").strip())
-
-
-def _in_zip(archive: Path, opened: zipfile.ZipFile) -> Iterator[_Member]:
-    if len(opened.infolist()) > MAX_MEMBERS:
-        raise RequestError(f"{archive}: {len(opened.infolist()):,} members; at most {MAX_MEMBERS:,} are looked at")
-    for member in opened.infolist():
-        # orig_filename is what the archive says; zipfile has changed the other already.
-        name = member.orig_filename
-        yield _Member(
-            name=name.removesuffix("/"),
-            size=member.file_size,
-            plain=stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR),
-            folder=name.endswith("/"),
-            encrypted=bool(member.flag_bits & 1),
-            open=lambda member=member: opened.open(member),  # type: ignore[misc]
+        yield (
+            {
+                info.filename: _Member(info.file_size, partial(zipped.open, info))
+                for info in zipped.infolist()
+                if not info.is_dir() and (info.external_attr >> 28) in (0, 0o10)  # neither a link nor a device
+            },
+            zipped.comment.decode("ascii", "replace").strip(),
         )
 
 
-def _in_tar(archive: Path, opened: tarfile.TarFile) -> Iterator[_Member]:
-    size = 0
-    for number, member in enumerate(opened, 1):
-        size += max(0, member.size)
-        if number > MAX_MEMBERS or size > MAX_TAR:
-            raise RequestError(
-                f"{archive}: more than {MAX_MEMBERS:,} members or {MAX_TAR:,} bytes; that much is not looked at"
-            )
-        yield _Member(
-            name=member.name.removesuffix("/"),
-            size=member.size,
-            plain=member.isreg() or member.isdir(),
-            folder=member.isdir(),
-            encrypted=False,
-            open=lambda member=member: _in(opened, member),  # type: ignore[misc]
-        )
-
-
-def _in(opened: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    content = opened.extractfile(member)
-    if content is None:  # plain files alone are opened
-        raise tarfile.ReadError(f"{member.name!r} has no content")
-    return content
-
-
-def _safe(opened: _Archive) -> dict[str, _Member]:
-    """The members by path, folders left out."""
-    members: dict[str, _Member] = {}
-    refusals: list[str] = []
-    archive = opened.path
-    for member in opened.members:
-        if reason := unsafe(member.name):
-            refusals.append(f"{archive}: the member {member.name!r} {reason}")
-        elif not member.plain:
-            refusals.append(f"{archive}: the member {member.name!r} is a link or a device, not a file")
-        elif member.name in members:
-            refusals.append(f"{archive}: the member {member.name!r} is there twice")
-        elif not member.folder:
-            members[member.name] = member
-    if refusals:
-        unlisted = [f"{archive}: {len(refusals) - SHOWN} more members like these"] if len(refusals) > SHOWN else []
-        raise RequestError([*refusals[:SHOWN], *unlisted, f"{archive}: nothing of it was unpacked"])
-    return members
-
-
-def _chosen(archive: Path, members: Mapping[str, _Member], entry: Entry) -> tuple[dict[str, _Member], list[str]]:
+def _chosen(archive: Path, members: Mapping[str, _Member], entry: Entry) -> dict[str, _Member]:
+    """What the benchmark wants, by its paths in the repository; an error for what is too large, or where none is."""
     tops = {name.partition("/")[0] for name in members}
     top = f"{tops.pop()}/" if len(tops) == 1 and all("/" in name for name in members) else ""
-    origin = entry.origins[0]
+    wanted, errors = entry.origins[0].wanted, ErrorCollector()
+    chosen: dict[str, _Member] = {}
     # A zip of the folder `data` alone has that for its single folder on top.
-    for cut in (top, "") if top else ("",):
-        members_by_path = {
-            name.removeprefix(cut): member
-            for name, member in members.items()
-            if matching(origin.wanted, name.removeprefix(cut))
-        }
-        if members_by_path:
+    for cut in (top, ""):
+        for name, member in members.items():
+            path = name.removeprefix(cut)
+            item = matching(wanted, path)
+            if item is not None and member.size > item.limit:
+                errors.add(f"{archive}: {path} would have {member.size:,} bytes; at most {item.limit:,} are unpacked")
+            if item is not None:
+                chosen[path] = member
+        if chosen:
             break
-    return members_by_path, _measured(archive, members_by_path, entry, origin)
-
-
-def _measured(archive: Path, members_by_path: Mapping[str, _Member], entry: Entry, origin: Origin) -> list[str]:
-    """What is missing of the benchmark; an error for what is too large, encrypted, or needed and not there."""
-    errors = ErrorCollector()
-    for path, member in members_by_path.items():
-        item = matching(origin.wanted, path)
-        if item is not None and member.size > item.limit:
-            errors.add(f"{archive}: {path} would have {member.size:,} bytes; at most {item.limit:,} are unpacked")
-        if member.encrypted:
-            errors.add(f"{archive}: {path} is encrypted")
-    if (total := sum(member.size for member in members_by_path.values())) > entry.limit:
+    if (total := sum(member.size for member in chosen.values())) > entry.limit:
         errors.add(f"{archive}: {total:,} bytes in all; at most {entry.limit:,} are unpacked")
+    if not chosen:
+        errors.add(f"{archive}: holds no file of {entry.name}; expected an archive of {entry.origins[0].page}")
     errors.raise_all()
-    if not members_by_path:
-        raise RequestError(f"{archive}: holds no file of {entry.name}; expected an archive of {origin.page}")
-    return _part_of_it(origin, members_by_path)
+    return chosen
 
 
-def _part_of_it(origin: Origin, members_by_path: Mapping[str, _Member]) -> list[str]:
-    """What an archive lacks: a note each, also for what a download would need, since part of a clone is of use too."""
-    eased = origin.model_copy(
-        update={"wanted": tuple(item.model_copy(update={"required": False}) for item in origin.wanted)}
-    )
-    return shortfalls(eased, members_by_path)
-
-
-def _write(archive: Path, member: _Member, target: Path) -> None:
+def _write(archive: Path, path: str, member: _Member, target: Path) -> None:
     """One member; reading stops at the size that it declares, and in a zip file a false one is found by its CRC."""
-    remaining = member.size
-    with member.open() as source, open(target, "wb") as copy:
-        while block := source.read(min(1 << 20, remaining + 1)):
-            remaining -= len(block)
-            if remaining < 0:
-                raise RequestError(f"{archive}: {member.name!r} unpacks to more than it declares; refused")
-            copy.write(block)
-    if remaining:
-        raise RequestError(f"{archive}: {member.name!r} unpacks to less than it declares; refused")
+    source = member.open()
+    assert source is not None, "plain files alone are opened"
+    with source, open(target, "wb") as copy:
+        shutil.copyfileobj(_Bounded(source, member.size + 1), copy, 1 << 20)  # type: ignore[misc]
+        if copy.tell() != member.size:
+            raise RequestError(f"{archive}: {path!r} does not unpack to the {member.size:,} bytes that it declares")
+
+
+class _Bounded:
+    """A file of which no more than so many bytes are read."""
+
+    def __init__(self, source: IO[bytes], size: int) -> None:
+        self._source, self._size = source, size
+
+    def read(self, size: int) -> bytes:
+        """See `IO.read`."""
+        block = self._source.read(min(size, self._size))
+        self._size -= len(block)
+        return block

@@ -7,17 +7,18 @@ Patterns are matched against whole paths in the repository, so nothing else of i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import quote
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from turnmark.corpora.downloading import Downloads, NotThere, RemoteFile
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.types import Record
+
+T = TypeVar("T")
 
 MB = 1_000_000
 
@@ -163,7 +164,6 @@ def entry_named(name: str) -> Entry:
 
 MAX_LISTING = 20_000_000  # bytes
 REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class Hosts(Record):
@@ -189,23 +189,24 @@ def matching(wanted: Iterable[Wanted], path: str) -> Wanted | None:
     return next((item for item in wanted if re.fullmatch(item.pattern, path, re.ASCII)), None)
 
 
-def shortfalls(origin: Origin, paths: Iterable[str]) -> list[str]:
+def shortfalls(origin: Origin, paths: Iterable[str], strict: bool = True) -> list[str]:
     """A note for each kind of files of which there are fewer than there should be.
+
+    Args:
+        strict: of one that is needed there must be one.
 
     Raises:
         TurnmarkError: of one that is needed there is none.
     """
     kinds = [matching(origin.wanted, path) for path in paths]
-    notes, lacking = [], []
-    for item in origin.wanted:
-        count = kinds.count(item)
-        if not count and item.required:
-            lacking.append(item.what)
-        elif count < item.count:
-            notes.append(f"{origin.repository}: {item.what}: {count} of {item.count} files")
+    lacking = [item.what for item in origin.wanted if strict and item.required and item not in kinds]
     if lacking:
         raise TurnmarkError(f"{origin.repository}: no {', no '.join(lacking)}; the repository's layout has changed")
-    return notes
+    return [
+        f"{origin.repository}: {item.what}: {kinds.count(item)} of {item.count} files"
+        for item in origin.wanted
+        if kinds.count(item) < item.count
+    ]
 
 
 def listed(entry: Entry, revision: str, web: Downloads, hosts: Hosts) -> tuple[Listing, ...]:
@@ -228,98 +229,88 @@ def _listing(origin: Origin, revision: str, web: Downloads, hosts: Hosts) -> Lis
         commit, remote_files = read(origin, revision, web, hosts)
     except NotThere as error:
         raise RequestError(f"{origin.repository} has no revision {revision!r}, or is gone ({error})") from error
-    files = list(_taken(origin, remote_files))
-    return Listing(
-        service=origin.service,
-        repository=origin.repository,
-        commit=commit,
-        files=tuple(files),
-        notes=tuple(shortfalls(origin, (file.path.removeprefix(f"{origin.below}/") for file in files))),
-    )
-
-
-def _taken(origin: Origin, remote_files: Iterable[tuple[str, int, str, str]]) -> Iterator[RemoteFile]:
+    below = f"{origin.below}/" if origin.below else ""
+    files: list[RemoteFile] = []
     for path, size, checksum, url in remote_files:
         item = matching(origin.wanted, path)
         if item is None:
             continue
         if size > item.limit:
             raise TurnmarkError(f"{origin.repository}: {path} has {size:,} bytes; at most {item.limit:,} are fetched")
-        below = f"{origin.below}/" if origin.below else ""
         try:
-            yield RemoteFile(path=below + path, url=url, size=size, checksum=checksum)
+            files.append(RemoteFile(path=below + path, url=url, size=size, checksum=checksum))
         except ValidationError as error:
             raise TurnmarkError(f"{origin.repository}: {path}: {error.errors()[0]['msg']}") from error
+    notes = shortfalls(origin, (file.path.removeprefix(below) for file in files))
+    return Listing(
+        service=origin.service, repository=origin.repository, commit=commit, files=tuple(files), notes=tuple(notes)
+    )
 
 
-def _github(
-    origin: Origin, revision: str, web: Downloads, hosts: Hosts
-) -> tuple[str, Iterator[tuple[str, int, str, str]]]:
+Commit = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
+Remote = tuple[str, int, str, str]
+"""Path, size, checksum and address of a file."""
+
+
+class _Large(BaseModel):
+    oid: str
+
+
+class _Row(BaseModel):
+    """A file or folder, as either host lists it."""
+
+    path: str
+    type: str
+    size: NonNegativeInt = 0
+    mode: str = ""
+    sha: str = ""
+    oid: str = ""
+    lfs: _Large | None = None
+
+
+class _Tree(BaseModel):
+    tree: list[_Row]
+    truncated: bool = False
+
+
+class _Revision(BaseModel):
+    sha: Commit
+
+
+def _github(origin: Origin, revision: str, web: Downloads, hosts: Hosts) -> tuple[str, Iterator[Remote]]:
     repository = f"{hosts.github_api}/repos/{origin.repository}"
-    accept = "application/vnd.github.sha"
-    commit = _commit(web.page(f"{repository}/commits/{quote(revision)}", 1000, accept).decode("ascii", "replace"))
+    commit = _asked(web, f"{repository}/commits/{quote(revision)}", _Revision).sha
     url = f"{repository}/git/trees/{commit}?recursive=1"
-    answer = _object(web.page(url, MAX_LISTING), url)
-    if answer.get("truncated"):
+    listing = _asked(web, url, _Tree)
+    if listing.truncated:
         raise TurnmarkError(f"{url}: the list of files is cut; clone {origin.page} and point --data at the clone")
     base = f"{hosts.github_raw}/{origin.repository}/{commit}/"
-    rows = _rows(answer.get("tree"), url)
     # 120000 is a symbolic link: a blob too, but its content is a path.
-    plain = (row for row in rows if row.get("type") == "blob" and row.get("mode") in ("100644", "100755"))
-    return commit, (
-        (path, size, f"git:{row.get('sha')}", base + quote(path))
-        for row, path, size in ((row, *_named(row, url)) for row in plain)
-    )
+    plain = (row for row in listing.tree if row.type == "blob" and row.mode in ("100644", "100755"))
+    return commit, ((row.path, row.size, f"git:{row.sha}", base + quote(row.path)) for row in plain)
 
 
-def _hub(
-    origin: Origin, revision: str, web: Downloads, hosts: Hosts
-) -> tuple[str, Iterator[tuple[str, int, str, str]]]:
+def _hub(origin: Origin, revision: str, web: Downloads, hosts: Hosts) -> tuple[str, Iterator[Remote]]:
     api = f"{hosts.hub}/api/datasets/{origin.repository}"
-    url = f"{api}/revision/{quote(revision)}"
-    commit = _commit(str(_object(web.page(url, MAX_LISTING), url).get("sha")))
-    url = f"{api}/tree/{commit}?recursive=true"
-    rows = _rows(_parsed(web.page(url, MAX_LISTING), url), url)
+    commit = _asked(web, f"{api}/revision/{quote(revision)}", _Revision).sha
+    rows = _asked(web, f"{api}/tree/{commit}?recursive=true", list[_Row])
     base = f"{hosts.hub}/datasets/{origin.repository}/resolve/{commit}/"
-
-    def checksum(row: dict[str, Any]) -> str:
-        large = row.get("lfs")
-        return f"sha256:{large.get('oid')}" if isinstance(large, dict) else f"git:{row.get('oid')}"
-
     return commit, (
-        (path, size, checksum(row), base + quote(path))
-        for row, path, size in ((row, *_named(row, url)) for row in rows if row.get("type") == "file")
+        (row.path, row.size, f"sha256:{row.lfs.oid}" if row.lfs else f"git:{row.oid}", base + quote(row.path))
+        for row in rows
+        if row.type == "file"
     )
 
 
-def _commit(text: str) -> str:
-    if not _COMMIT.fullmatch(commit := text.strip()):
-        raise TurnmarkError(f"the host named no commit but {text[:60]!r}")
-    return commit
+def _asked(web: Downloads, url: str, kind: type[T]) -> T:
+    """A host's reply.
 
-
-def _parsed(body: bytes, url: str) -> Any:
+    Raises:
+        TurnmarkError: it has another form.
+    """
     try:
-        return json.loads(body.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise TurnmarkError(f"{url}: the reply is not JSON ({error})") from None
-
-
-def _object(body: bytes, url: str) -> dict[str, Any]:
-    value = _parsed(body, url)
-    if not isinstance(value, dict):
-        raise TurnmarkError(f"{url}: the reply is not a JSON object")
-    return value
-
-
-def _rows(value: Any, url: str) -> list[dict[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
-        raise TurnmarkError(f"{url}: the reply has no list of files")
-    return value
-
-
-def _named(row: dict[str, Any], url: str) -> tuple[str, int]:
-    path, size = row.get("path"), row.get("size")
-    if not isinstance(path, str) or not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise TurnmarkError(f"{url}: a file without a path or a size")
-    return path, size
+        return TypeAdapter(kind).validate_json(web.page(url, MAX_LISTING))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise TurnmarkError(f"{url}: not a reply that can be read ({place}: {first['msg']})") from None

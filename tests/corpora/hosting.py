@@ -132,8 +132,8 @@ class Hosting:
             for path, content in files.items()
         ]
         self.pages |= {
-            f"/repos/{name}/commits/main": (200, COMMIT.encode()),
-            f"/repos/{name}/commits/{COMMIT}": (200, COMMIT.encode()),
+            f"/repos/{name}/commits/main": (200, json.dumps({"sha": COMMIT}).encode()),
+            f"/repos/{name}/commits/{COMMIT}": (200, json.dumps({"sha": COMMIT}).encode()),
             f"/repos/{name}/git/trees/{COMMIT}": (200, json.dumps({"sha": COMMIT, "tree": tree}).encode()),
             f"/api/datasets/{name}/revision/main": (200, json.dumps({"sha": COMMIT}).encode()),
             f"/api/datasets/{name}/tree/{COMMIT}": (200, json.dumps(hub).encode()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
+from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.conftest import DEMO
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
 from turnmark.corpora.catalog import CATALOG, entry_named, matching
-from turnmark.corpora.downloading import RemoteFile, checksum_of, unsafe
+from turnmark.corpora.downloading import checksum_of
 from turnmark.corpora.errors import RequestError
 
 
@@ -54,16 +54,10 @@ def test_no_pattern_lets_a_path_out_of_the_folder(path):
     for entry in CATALOG.values():
         for origin in entry.origins:
             if matching(origin.wanted, path):
-                assert not unsafe(path)
-
-
-def test_patterns_and_limits_are_sound():
-    for entry in CATALOG.values():
-        for origin in entry.origins:
-            for item in origin.wanted:
-                assert re.compile(item.pattern)
-                assert 0 < item.limit <= entry.limit
-                assert item.count > 0
+                assert path.isprintable()
+                assert not {"/", "\\", "..", ".", ""} & set(PurePosixPath(path).parts)
+                assert "\\" not in path
+                assert "//" not in path
 
 
 def test_the_folders_are_those_that_the_loaders_look_for(tmp_path, monkeypatch):
@@ -78,15 +72,6 @@ def test_the_folders_are_those_that_the_loaders_look_for(tmp_path, monkeypatch):
         path.parent.mkdir(parents=True)
         path.touch()
         assert module.locate(None).root == tmp_path / CATALOG[name].folder
-
-
-@pytest.mark.parametrize(
-    "path", ["", "/etc/x", "../x", "a/../x", "a//b", "./a", "a/", "C:/x", "a\\b", "a\0b", "a\nb", "x" * 501]
-)
-def test_paths_that_lead_elsewhere(path):
-    assert unsafe(path)
-    with pytest.raises(ValueError, match="the path"):
-        RemoteFile(path=path, url="https://localhost/x", size=1, checksum="git:" + "0" * 40)
 
 
 def test_checksums(tmp_path):

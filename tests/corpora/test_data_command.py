@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
-from tests.corpora.archiving import MTRAG, TASKS, demo_files, packed
+from tests.corpora.packing import MTRAG, TASKS, demo_files, zipped
 from turnmark.corpora import inscoqa, mtrag
 from turnmark.corpora.checking import DOCUMENTS, PASSAGES, check, document_of
 from turnmark.corpora.errors import RequestError
@@ -127,7 +127,7 @@ def test_what_is_missing_of_a_complete_clone(clone):
 def test_zipped_passages_and_the_other_spelling_of_the_keys(clone):
     expected = check(CLONE)[0]
     path = clone / "corpora/passage_level/almanac.jsonl"
-    packed(path.with_name("almanac.jsonl.zip"), {"almanac.jsonl": path.read_bytes()})
+    zipped(path.with_name("almanac.jsonl.zip"), {"almanac.jsonl": path.read_bytes()})
     path.unlink()
     rows = [json.loads(line) for line in (clone / TASKS).read_text(encoding="utf-8").splitlines()]
     for row in rows:
@@ -180,7 +180,7 @@ def test_list(turnmark):
 
 
 def test_fetch_from_an_archive_then_list_and_check(tmp_path, turnmark):
-    archive = packed(tmp_path / "main.zip", demo_files(), "mt-rag-benchmark-main/", "a" * 40)
+    archive = zipped(tmp_path / "main.zip", demo_files(), "mt-rag-benchmark-main/", "a" * 40)
     ran = turnmark("data", "fetch", "mtrag-un", "--from", archive)
     assert ran.code == 0
     assert "commit aaaaaaaaaaaa" in ran.out

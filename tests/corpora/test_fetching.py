@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import DEMO
 from tests.corpora.hosting import COMMIT, Handler, Hosting, blob
+from tests.corpora.packing import MTRAG, TASKS, demo_files
 from turnmark.corpora import kiwi, mtrag
 from turnmark.corpora.catalog import CATALOG
 from turnmark.corpora.downloading import Downloads, Limits, RemoteFile
@@ -20,17 +21,14 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.fetching import MANIFEST, Fetched, fetch, folder_of, manifest_of
 from turnmark.corpora.home import home
 
-MTRAG, KIWI = CATALOG["mtrag"], CATALOG["kiwi"]
+KIWI = CATALOG["kiwi"]
 NAME = "IBM/mt-rag-benchmark"
-TASKS = "mtrag-human/generation_tasks/reference.jsonl"
 QUICK = Limits(attempts=3, pause=0.0, connect=5.0, silence=2.0)
 
 
 def demo(folder: str) -> dict[str, bytes]:
     """The demo split as a repository, with a file that nobody wants."""
-    root = DEMO / folder
-    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    return files | {"scripts/setup.py": b"raise SystemExit", "README.md": b"# hello"}
+    return demo_files(folder) | {"scripts/setup.py": b"raise SystemExit", "README.md": b"# hello"}
 
 
 @pytest.fixture
@@ -191,23 +189,16 @@ def in_circles(handler: Handler, content: bytes) -> None:
     handler.send(302, Location=handler.path)
 
 
-def redirected(handler: Handler, location: str) -> None:
-    handler.send(302, Location=location.replace("PORT", str(handler.server.server_port)))
-
-
 @pytest.mark.parametrize(
     ("twist", "message"),
     [
         (more, "more came than the"),
-        (lambda handler, content: handler.send(200, content + b"more"), "bytes are offered where"),
-        (lambda handler, content: handler.send(200, content, length=10), "10 bytes are offered"),
+        (lambda handler, content: handler.send(200, content + b"more"), "more came than the"),
         (lambda handler, content: handler.plainly(b"x" * len(content)), "the checksum is not git:"),
-        (lambda handler, content: handler.send(200, content, Content_Encoding="gzip"), "comes compressed"),
         (lambda handler, _: handler.send(403, X_RateLimit_Remaining="0"), "403: its limit for this"),
         (lambda handler, _: handler.send(404), "404: there is no such file"),
-        (lambda handler, _: redirected(handler, "http://example.org/x"), "http://example.org/x, which is not https"),
-        (lambda handler, _: redirected(handler, "file:///etc/passwd"), "which is not https"),
-        (lambda handler, _: redirected(handler, "http://me:secret@localhost:PORT/x"), "name or password"),
+        (lambda handler, _: handler.send(302, Location="http://example.org/x"), "example.org/x, which is not https"),
+        (lambda handler, _: handler.send(302, Location="file:///etc/passwd"), "which is not https"),
         (in_circles, "more than 5 redirects"),
     ],
 )  # fmt: skip
@@ -218,14 +209,6 @@ def test_what_is_refused_is_refused_at_once_and_leaves_nothing(host, twist, mess
     assert nothing_is_there()
     assert not (staged() / f"{TASKS}.part").exists()
     assert len(host.asked(f"/{TASKS}")) == (6 if twist is in_circles else 1)
-
-
-def test_a_git_lfs_pointer_is_named(host):
-    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n"
-    size = len(demo(MTRAG.folder)[TASKS])
-    host.twists[TASKS] = lambda handler, content: handler.plainly(pointer.ljust(size, b" "))
-    with pytest.raises(TurnmarkError, match="Git LFS pointer"):
-        fetched(host)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -247,7 +230,7 @@ def test_a_host_that_stays_busy_is_given_up(host):
     assert len(host.asked(f"/{TASKS}")) == 3
 
 
-def test_silence_and_crawling_end(host):
+def test_silence_ends(host):
     def silent(handler: Handler, content: bytes) -> None:
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(content)))
@@ -256,23 +239,9 @@ def test_silence_and_crawling_end(host):
         time.sleep(0.6)
         handler.close_connection = True
 
-    def crawling(handler: Handler, content: bytes) -> None:
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(content)))
-        handler.end_headers()
-        for _ in range(40):
-            handler.wfile.write(b"x")
-            handler.wfile.flush()
-            time.sleep(0.02)
-        handler.close_connection = True
-
-    hasty = Limits(attempts=1, silence=0.2, slow_after=0.1, slow_rate=1e6)
     host.twists[TASKS] = silent
     with pytest.raises(TurnmarkError, match="timed out"):
-        fetched(host, limits=hasty)
-    host.twists[TASKS] = crawling
-    with pytest.raises(TurnmarkError, match="too slow"):
-        fetched(host, limits=hasty)
+        fetched(host, limits=Limits(attempts=1, silence=0.2))
 
 
 def test_nobody_there():
@@ -323,9 +292,10 @@ ROW = {"path": TASKS, "mode": "100644", "type": "blob", "sha": "0" * 40, "size":
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        ((200, b"<html>"), "not JSON"), ((200, b"[]"), "not a JSON object"), ((200, b"{}"), "no list of files"),
-        ((200, b"[" * 100_000), "not JSON"), (tree("x"), "no list of files"), (tree(ROW, truncated=True), "is cut"),
-        (tree(ROW | {"size": -1}), "without a path or a size"), (tree(ROW | {"path": 7}), "without a path or a size"),
+        ((200, b"<html>"), "not a reply that can be read"), ((200, b"[]"), "not a reply that can be read"),
+        ((200, b"[" * 100_000), "not a reply that can be read"), (tree("x"), r"not a reply .*tree\.0"),
+        (tree(ROW, truncated=True), "is cut"), (tree(ROW | {"size": -1}), r"not a reply .*tree\.0\.size"),
+        (tree(ROW | {"path": 7}), r"not a reply .*tree\.0\.path"),
         (tree(ROW | {"sha": "zz"}), "neither sha256: nor git:"), (tree(ROW | {"size": 10**12}), "at most 64,000,000"),
         (tree(ROW | {"mode": "120000"}), "no MTRAG's tasks, no"), (tree(ROW), "no MTRAG's recorded queries, no"),
         (tree(ROW | {"path": f"../{TASKS}"}), "no MTRAG's tasks, no"),
@@ -353,7 +323,7 @@ def test_a_revision_that_is_none(host):
         with pytest.raises(RequestError, match="a branch, tag or commit"):
             fetched(host, bad)
     host.pages[f"/repos/{NAME}/commits/main"] = (200, b"not a commit")
-    with pytest.raises(TurnmarkError, match="named no commit"):
+    with pytest.raises(TurnmarkError, match="not a reply that can be read"):
         fetched(host)
 
 
