@@ -23,44 +23,40 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
 from turnmark.corpora import rows
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.kiwi_fields import ERROR_TYPES as ERROR_TYPES
-from turnmark.corpora.kiwi_fields import FINE_TYPES as FINE_TYPES
-from turnmark.corpora.kiwi_fields import (
-    SCALES,
-    TITLES,
-    coarse_of,
-    either,
-    error_of,
-    fine_of,
-    number_of,
-    passages_of,
-    rating_of,
-)
-from turnmark.corpora.kiwi_fields import Coarse as Coarse
-from turnmark.corpora.kiwi_fields import Passage as Passage
-from turnmark.corpora.kiwi_fields import Rating as Rating
 from turnmark.corpora.rows import Loaded, Row, Source, non_blank, objects, string
 from turnmark.corpora.types import Problem, Record
+
+Rating = Literal["good", "neutral", "bad"]
+Coarse = Literal["information-seeking", "stylistic"]
 
 DEMO_ROOT = Path(__file__).parent / "demo" / "kiwi"
 INTERACTIONS = ("interaction_data_new.jsonl", "train.jsonl")
 COMPANIONS = ("longform_sciqa.jsonl", "longform_sciqa/train.jsonl")
 
-_WANTED = f"holds no {' or '.join(INTERACTIONS)}"
-_ADVICE = (
-    "put interaction_data_new.jsonl of the Hugging Face dataset fangyuan/kiwi into a folder and name it with --data"
-)
+_LACKING = f"holds no {' or '.join(INTERACTIONS)}"
+_ADVICE = "put interaction_data_new.jsonl of the Hugging Face dataset fangyuan/kiwi into a folder; name it with --data"
+FINE_TYPES = (
+    "More information", "Expand coverage", "Clarification", "Remove", "Specific edit", "Condense", "Reorganize",
+    "Others",
+)  # fmt: skip
+"""The fine-grained instruction types of the paper's Table 3."""
+ERROR_TYPES = ("Unrequested change", "Ignored", "Constraint failure", "Poor integration", "Others")
+"""What goes wrong in a revision that is not good, by the paper's Table 4."""
+SCALES: Mapping[str, Mapping[int, Rating]] = {
+    "1/0/-1": {1: "good", 0: "neutral", -1: "bad"},
+    "2/1/0": {2: "good", 1: "neutral", 0: "bad"},
+}
+TITLES = ("title", "paper_title", "paper")
+BODIES = ("text", "passage", "paragraph", "content", "paragraphs", "passages")
 MODELS = ("GPT-4", "GPT-3.5-turbo", "LLaMA-2-70b-chat")
 """The models of the sessions (section 3.2), in the order of Table 2."""
-_SPELLINGS = tuple(
-    map(re.compile, (r"gpt4(32k)?(0\d{3})?", r"gpt35(turbo(16k)?(0\d{3})?)?", r"llama(2(70b)?(chat)?(70b)?(hf)?)?"))
-)
+_SPELLINGS = (r"gpt4(32k)?(0\d{3})?", r"gpt35(turbo(16k)?(0\d{3})?)?", r"llama(2(70b)?(chat)?(70b)?(hf)?)?")
 _PASSAGES = ("retrieved_passages", "retrieved_documents", "retrieved_docs", "passages")
 _COARSE_KEYS = ("instruction_type", "coarse_type", "type")
 _FINE_KEYS = ("fine_type", "fine_grained_type", "fine_instruction_type", "category")
@@ -74,7 +70,14 @@ def model_name(name: str) -> str:
     """
     letters = "".join(filter(str.isalnum, name.rpartition("/")[2].casefold()))
     pairs = zip(MODELS, _SPELLINGS, strict=True)
-    return next((model for model, spelling in pairs if spelling.fullmatch(letters)), name)
+    return next((model for model, spelling in pairs if re.fullmatch(spelling, letters)), name)
+
+
+class Passage(Record):
+    """A piece of a paper: what was retrieved for a turn, or a paragraph of the companion file."""
+
+    title: str = Field(description="the paper's title; empty where the file has none")
+    text: str
 
 
 class Papers(Record):
@@ -92,7 +95,7 @@ class Turn(Record):
     id: str = Field(description="<session index>/<turn>")
     turn: int = Field(description="0-based")
     instruction: str
-    previous: str = Field(description="the answer before this turn, by the rule of `answers_before`")
+    previous: str = Field(description="the answer before this turn, by the rule of `answer_after`")
     answer: str = Field(description="answer_1: the model's revised answer")
     edit: str | None = Field(description="answer_2: the user's own edit of it; None where there is none")
     rating: Rating
@@ -116,12 +119,8 @@ class Session(Record):
 
 
 def locate(data: Path | None) -> Source:
-    """The folder to read: `data`, its child `kiwi`, `$TURNMARK_DATA/kiwi`, or the demo split.
-
-    Raises:
-        RequestError: a folder was named and does not hold the interaction data.
-    """
-    return rows.locate(data, "kiwi", DEMO_ROOT, lambda root: _first(root, INTERACTIONS) is not None, _WANTED, _ADVICE)
+    """`data`, its child `kiwi`, `$TURNMARK_DATA/kiwi`, or the demo split (`rows.locate`)."""
+    return rows.locate(data, "kiwi", DEMO_ROOT, lambda root: _first(root, INTERACTIONS) is not None, _LACKING, _ADVICE)
 
 
 def _first(root: Path, names: Sequence[str]) -> str | None:
@@ -134,34 +133,17 @@ def files(root: Path) -> dict[str, Path]:
     return {name: root / name for name in paths if name is not None}
 
 
-def answers_before(initial: str, turns: Sequence[tuple[str, str | None, Rating]]) -> tuple[str, ...]:
-    """The answer that stood before each turn, and last the one that stands after all of them (section 2.2).
-
-    Before the first turn that is the initial answer. After a turn it is the user's edit, where there is one, else the
-    model's revision, except that a bad revision nobody edited is dropped and the answer before it stays.
-
-    Args:
-        initial: the answer before any instruction.
-        turns: answer_1, answer_2 (blank or None: no edit) and rating of each turn.
+def answer_after(previous: str, answer: str, edit: str | None, rating: Rating) -> str:
+    """The answer that stands after a turn (section 2.2): the user's edit of the revision, else the revision; one that
+    is bad and that nobody edited is dropped, and the answer before it stays. A blank edit is none.
     """
-    answers = [initial]
-    for answer, edit, rating in turns:
-        if edit is not None and edit.strip():
-            answers.append(edit)
-        else:
-            answers.append(answers[-1] if rating == "bad" else answer)
-    return tuple(answers)
+    if edit is not None and edit.strip():
+        return edit
+    return previous if rating == "bad" else answer
 
 
-class _Scale(Record):
-    """How a file writes ratings as numbers."""
-
-    names: Mapping[int, Rating] = Field(description="empty where the numbers contradict each other")
-    problem: Problem | None = None
-
-
-def _scale(path: Path, label: str) -> _Scale:
-    """Which of the two scales the file's numbers are on; every row is read for it, none is kept."""
+def _scale(path: Path, label: str) -> tuple[Mapping[int, Rating], Problem | None]:
+    """Which scale the file's numbers are on, and what is doubtful about it; every row is read for it, none is kept."""
     lines: dict[int, int] = {}
     for line, row in rows.json_lines(path, label):
         interaction = row.get("interaction") if isinstance(row, dict) else None
@@ -170,14 +152,74 @@ def _scale(path: Path, label: str) -> _Scale:
             if number is not None:
                 lines.setdefault(number, line)
     if -1 in lines and 2 in lines:
-        message = (
-            f"ratings -1 (line {lines[-1]}) and 2 (line {lines[2]}) are on different scales, so no number can be read"
-        )
-        return _Scale(names={}, problem=Problem(file=label, what=message))
+        message = f"ratings -1 (line {lines[-1]}) and 2 (line {lines[2]}) are on different scales: no number is read"
+        return {}, Problem(file=label, what=message)
     if lines and -1 not in lines and 2 not in lines:
         message = "the ratings in numbers are 0 and 1 only, which both scales have; 1 is read as good and 0 as neutral"
-        return _Scale(names=SCALES["1/0/-1"], problem=Problem(file=label, what=message))
-    return _Scale(names=SCALES["2/1/0" if 2 in lines else "1/0/-1"])
+        return SCALES["1/0/-1"], Problem(file=label, what=message)
+    return SCALES["2/1/0" if 2 in lines else "1/0/-1"], None
+
+
+def number_of(value: Any) -> int | None:
+    """The whole number that a rating is written as, if it is: 1, 1.0, "1", "-1"; never a Boolean."""
+    if isinstance(value, str):
+        value = {name: int(name) for name in ("-1", "0", "1", "2")}.get(value.strip().removeprefix("+"))
+    if isinstance(value, bool) or not isinstance(value, int | float) or value not in (-1, 0, 1, 2):
+        return None
+    return int(value)
+
+
+def rating_of(value: Any, scale: Mapping[int, Rating]) -> Rating:
+    """A rating in words, or as a number on the scale; a ValueError where it is neither."""
+    word = value.strip().lower() if isinstance(value, str) else ""
+    number = number_of(value)
+    rating = next((name for name in get_args(Rating) if name == word), scale.get(3 if number is None else number))
+    if rating is None:
+        written = json.dumps(value, ensure_ascii=False)[:40]
+        fault = "missing" if value is None else f"{written}; good, neutral or bad was expected"
+        raise ValueError(f"'rating' is {fault}")
+    return rating
+
+
+def either(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """The value of the first of these keys that a row has and that is neither null nor blank."""
+    values = (row.get(key) for key in keys)
+    return next((value for value in values if value is not None and value != "" and value != []), None)
+
+
+def coarse_of(value: Any) -> Coarse | None:
+    """The class of an instruction; None where a value names neither."""
+    name = _letters(value)
+    if name.startswith("info"):
+        return "information-seeking"
+    return "stylistic" if name.startswith("styl") else None
+
+
+def named(value: Any, names: Sequence[str]) -> str | None:
+    """Which of the names a value is, in any letter case and with any punctuation."""
+    letters = _letters(value).replace("reorganise", "reorganize")
+    return next((name for name in names if _letters(name) == letters), None)
+
+
+def _letters(value: Any) -> str:
+    return "".join(filter(str.isalpha, value.lower())) if isinstance(value, str) else ""
+
+
+def passages_of(value: Any, title: str = "") -> Iterator[Passage]:
+    """What can be read of a list of passages, whatever it is nested in: texts, or objects with a title and a text."""
+    pending: list[tuple[Any, str]] = [(value, title)]
+    while pending:
+        item, name = pending.pop()
+        if isinstance(item, str) and item.strip():
+            yield Passage(title=name, text=item)
+        elif isinstance(item, list):
+            pending += [(part, name) for part in reversed(item)]
+        elif isinstance(item, dict):
+            own_title = either(item, TITLES)
+            body = either(item, BODIES)
+            pending.append((body, own_title if isinstance(own_title, str) else name))
+        elif item is not None and not isinstance(item, str):
+            raise ValueError(f"a passage is {type(item).__name__}, neither text nor an object with one")
 
 
 def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
@@ -204,23 +246,22 @@ def _retrieved(row: Mapping[str, Any], location: str, notes: list[str]) -> tuple
 def _optional(item: Mapping[str, Any], location: str, notes: list[str]) -> dict[str, Any]:
     """The fields that may be absent; one that cannot be read is left out with a note, the turn stays."""
     coarse, fine, comment = either(item, _COARSE_KEYS), either(item, _FINE_KEYS), either(item, ("comment",))
-    if fine is None and coarse_of(coarse) is None and fine_of(coarse) is not None:
+    error = either(item, _ERROR_KEYS)
+    if fine is None and coarse_of(coarse) is None and named(coarse, FINE_TYPES) is not None:
         coarse, fine = None, coarse  # one field for the type, and it holds the fine one
-    if coarse is not None and coarse_of(coarse) is None:
-        notes.append(f"{location}the instruction type {json.dumps(coarse)[:40]} is neither of the two and left out")
-    if fine is not None and fine_of(fine) is None:
-        notes.append(f"{location}the fine type {json.dumps(fine)[:40]} is none of the paper's and left out")
+    readings = {
+        "coarse type": (coarse, coarse_of(coarse)),
+        "fine type": (fine, named(fine, FINE_TYPES)),
+        "error type": (error, named(error, ERROR_TYPES)),
+    }
+    for label, (value, reading) in readings.items():
+        if value is not None and reading is None:
+            notes.append(f"{location}the {label} {json.dumps(value)[:40]} is none of the paper's and left out")
     if comment is not None and not isinstance(comment, str):
         notes.append(f"{location}'comment' is {type(comment).__name__}, not text, and left out")
         comment = None
-    error = either(item, _ERROR_KEYS)
-    if error is not None and error_of(error) is None:
-        notes.append(f"{location}the error type {json.dumps(error)[:40]} is none of the paper's and left out")
-    passages = _retrieved(item, location, notes)
-    return {
-        "coarse": coarse_of(coarse), "fine": fine_of(fine), "comment": comment, "error": error_of(error),
-        "passages": passages,
-    }  # fmt: skip
+    kinds = {label.split()[0]: reading for label, (_, reading) in readings.items()}
+    return {**kinds, "comment": comment, "passages": _retrieved(item, location, notes)}
 
 
 def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], notes: list[str]) -> Iterator[Turn]:
@@ -238,14 +279,12 @@ def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], note
         except ValueError as error:
             if not number:
                 raise ValueError(f"{location}{error}") from None
-            dropped = len(items) - number
-            notes.append(
-                f"{location}{error}; {dropped} turn{'s'[: dropped > 1]} left out, as what they build on is not known"
-            )
+            dropped = f"{len(items) - number} turn{'s'[: number + 1 < len(items)]}"
+            notes.append(f"{location}{error}; {dropped} left out, as what they build on is not known")
             return
         turn = {"id": f"{index}/{number}", "turn": number, "previous": previous} | core
         yield Turn.model_validate(turn | _optional(item, location, notes))
-        previous = answers_before(previous, [(core["answer"], core["edit"], core["rating"])])[-1]
+        previous = answer_after(previous, core["answer"], core["edit"], core["rating"])
 
 
 def _session(
@@ -270,19 +309,19 @@ def same_question(question: str) -> str:
 
 def _parse_papers(row: Row) -> tuple[str, Papers]:
     question = non_blank(row, "question")
-    cited, cited_paragraphs = row.get("cited_papers"), row.get("cited_paragraphs")
-    for key, value in (("cited_papers", cited), ("cited_paragraphs", cited_paragraphs)):
-        if not isinstance(value, list):
-            raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is not a list")
-    names = [either(item, TITLES) if isinstance(item, dict) else item for item in cited or []]
+    lists = []
+    for key in ("cited_papers", "cited_paragraphs"):
+        if not isinstance(row.get(key), list):
+            raise ValueError(f"{key!r} is missing" if row.get(key) is None else f"{key!r} is not a list")
+        lists.append(row[key])
+    cited, cited_paragraphs = lists
+    names = [either(item, TITLES) if isinstance(item, dict) else item for item in cited]
     titles = tuple(name if isinstance(name, str) else json.dumps(name, ensure_ascii=False) for name in names)
     # A list for each paper says which paper a paragraph is from; a flat list of texts does not.
-    nested = len(titles) == len(cited_paragraphs or []) and all(
-        isinstance(item, list) for item in cited_paragraphs or []
-    )
+    nested = len(titles) == len(cited_paragraphs) and all(isinstance(item, list) for item in cited_paragraphs)
     paragraphs = tuple(
         passage
-        for number, item in enumerate(cited_paragraphs or [])
+        for number, item in enumerate(cited_paragraphs)
         for passage in passages_of(item, titles[number] if nested else "")
     )
     related = string(row, "related_work_paragraph", "") if row.get("related_work_paragraph") else ""
@@ -299,7 +338,7 @@ def load_papers(root: Path) -> Loaded[dict[str, Papers]] | None:
 def _interactions(root: Path) -> str:
     name = _first(root, INTERACTIONS)
     if name is None:
-        raise RequestError(f"the interaction data of KIWI: {str(root)!r} {_WANTED}; {_ADVICE}")
+        raise RequestError(f"the interaction data of KIWI: {str(root)!r} {_LACKING}; {_ADVICE}")
     return name
 
 
@@ -317,17 +356,15 @@ def stream_sessions(root: Path) -> Iterator[Session | Problem]:
     Raises:
         RequestError: the interaction data is not there.
     """
-    name = _interactions(root)
-    return _sessions(root, name)
+    return _sessions(root, _interactions(root))
 
 
 def _sessions(root: Path, label: str) -> Iterator[Session | Problem]:
     companion = load_papers(root)
-    papers = companion.data if companion else {}
     yield from companion.problems if companion else ()
-    scale = _scale(root / label, label)
-    if scale.problem:
-        yield scale.problem
+    scale, doubt = _scale(root / label, label)
+    if doubt:
+        yield doubt
     digests: dict[bytes, int] = {}
     for index, (line, row) in enumerate(rows.json_lines(root / label, label)):
         if isinstance(row, Problem):
@@ -338,7 +375,7 @@ def _sessions(root: Path, label: str) -> Iterator[Session | Problem]:
             digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).digest()
             if (first_line := digests.setdefault(digest, line)) != line:
                 raise ValueError(f"the same session stood in line {first_line} already; the first is kept")
-            session = _session(index, row, papers, scale.names, notes)
+            session = _session(index, row, companion.data if companion else {}, scale, notes)
         except (ValueError, RecursionError) as error:
             yield Problem(file=label, line=line, what=str(error))
             continue
@@ -352,10 +389,9 @@ def load_sessions(root: Path) -> Loaded[tuple[Session, ...]]:
     Raises:
         RequestError: the interaction data is not there.
     """
-    name = _interactions(root)
-    items = list(_sessions(root, name))
+    items = list(stream_sessions(root))
     return Loaded(
         data=tuple(item for item in items if isinstance(item, Session)),
         problems=tuple(item for item in items if isinstance(item, Problem)),
-        path=root / name,
+        path=root / _interactions(root),
     )

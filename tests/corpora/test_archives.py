@@ -1,4 +1,4 @@
-"""Archives of data: only plain files that a benchmark wants, never more than was declared, only into our own folders."""
+"""Archives of data: only plain files that a benchmark wants, never more than was declared, only into our folders."""
 
 from __future__ import annotations
 

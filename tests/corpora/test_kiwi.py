@@ -90,7 +90,6 @@ def test_a_row_becomes_a_session(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("turns", "before"), [
-    ([], ["I"]),
     ([("A", None, "good")], ["I", "A"]),
     ([("A", "", "neutral")], ["I", "A"]),
     ([("A", " \n", "bad")], ["I", "I"]),
@@ -100,24 +99,11 @@ def test_a_row_becomes_a_session(tmp_path: Path) -> None:
     ([("", None, "neutral")], ["I", ""]),
 ])  # fmt: skip
 def test_the_answer_before_a_turn(tmp_path: Path, turns: list[Any], before: list[str]) -> None:
-    assert list(kiwi.answers_before("I", turns)) == before
-    if turns:
-        made = [turn(answer_1=answer, answer_2=edit, rating=rating) for answer, edit, rating in turns]
-        (session,) = kiwi.load_sessions(write(tmp_path, row(*made, initial_answer="I"))).data
-        assert [one.previous for one in session.turns] == before[:-1]
-
-
-ANSWER = st.text(max_size=3)
-TURNS = st.lists(st.tuples(ANSWER, st.none() | ANSWER, st.sampled_from(["good", "neutral", "bad"])), max_size=6)
-
-
-@given(ANSWER, TURNS)
-def test_each_answer_before_a_turn_is_the_users_the_models_or_the_one_before(initial: str, turns: list[Any]) -> None:
-    before = kiwi.answers_before(initial, turns)
-    assert before[0] == initial
-    assert len(before) == len(turns) + 1
-    for (answer, edit, rating), old, new in zip(turns, before, before[1:], strict=False):
-        assert new == (edit if edit and edit.strip() else old if rating == "bad" else answer)
+    rows = [turn(answer_1=answer, answer_2=edit, rating=rating) for answer, edit, rating in turns]
+    (session,) = kiwi.load_sessions(write(tmp_path, row(*rows, initial_answer="I"))).data
+    last = session.turns[-1]
+    after = kiwi.answer_after(last.previous, last.answer, last.edit, last.rating)
+    assert [*(task.previous for task in session.turns), after] == before
 
 
 @pytest.mark.parametrize(("values", "read", "said"), [
