@@ -198,22 +198,12 @@ def _chosen(archive: Path, members: Mapping[str, _Member], entry: Entry) -> dict
 
 def _write(archive: Path, path: str, member: _Member, target: Path) -> None:
     """One member; reading stops at the size that it declares, and in a zip file a false one is found by its CRC."""
+    remaining = member.size + 1
     source = member.open()
     assert source is not None, "plain files alone are opened"
     with source, open(target, "wb") as copy:
-        shutil.copyfileobj(_Bounded(source, member.size + 1), copy, 1 << 20)  # type: ignore[misc]
-        if copy.tell() != member.size:
-            raise RequestError(f"{archive}: {path!r} does not unpack to the {member.size:,} bytes that it declares")
-
-
-class _Bounded:
-    """A file of which no more than so many bytes are read."""
-
-    def __init__(self, source: IO[bytes], size: int) -> None:
-        self._source, self._size = source, size
-
-    def read(self, size: int) -> bytes:
-        """See `IO.read`."""
-        block = self._source.read(min(size, self._size))
-        self._size -= len(block)
-        return block
+        while block := source.read(min(1 << 20, remaining)):
+            remaining -= len(block)
+            copy.write(block)
+    if remaining != 1:
+        raise RequestError(f"{archive}: {path!r} does not unpack to the {member.size:,} bytes that it declares")
