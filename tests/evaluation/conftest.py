@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.evaluation import compared
+from tests.evaluation.compared import IDS, shifted
+from tests.evaluation.reported import write_run
+from tests.evaluation.tinybert import write_tiny
 from tests.run_checker import problems_of_run
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit, Query
@@ -143,3 +147,25 @@ def check_run() -> Callable[[Path], None]:
         assert problems_of_run(run) == []
 
     return check
+
+
+@pytest.fixture
+def stored_run(tmp_path: Path) -> Path:
+    """The folder of a finished run, as far as reports read it."""
+    return write_run(tmp_path / "run")
+
+
+@pytest.fixture
+def three_runs(tmp_path: Path) -> list[Path]:
+    """Finished runs over the same samples: a base, a better one, and one that is a little better."""
+    shifts = {"base": 0, "better": 0.3, "little": 0.1}
+    return [
+        compared.write_run(tmp_path / name, {**shifted(shift), "answer_words": dict.fromkeys(IDS, 40.0 + index)})
+        for index, (name, shift) in enumerate(shifts.items())
+    ]
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of BERTScore with two layers."""
+    return write_tiny(tmp_path_factory.mktemp("models") / "tiny-bert")

@@ -79,6 +79,12 @@ def done(turnmark: Turnmark, *words: Any) -> Summary:
     return Summary.model_validate(found)
 
 
+def score_words(root: Path, tmp_path: Path, *more: Any, answers: dict[str, str] = ANSWERS) -> list[Any]:
+    """What scores these answers into the folder `r`."""
+    file = official(tmp_path / "x.jsonl", answers)
+    return ["score", "mtrag", "--data", root, "--predictions", file, "--out", tmp_path / "r", *more]
+
+
 def eval_words(root: Path, out: Path, *more: Any) -> list[Any]:
     return ["eval", "mtrag", "--data", root, "--domains", "clapnq", "--generator", writer.SPEC, "--out", out, *more]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, facts_of, shifted, write_run
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
-from tests.evaluation.test_report_tables import compare as golden
+from tests.evaluation.reported import golden
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.inspector import read_evaluation
 from turnmark.evaluation.agreement.measuring import Agreement, Correlated, agreement, rb_agg
@@ -311,17 +311,6 @@ def test_nothing_to_agree_on_is_said(tmp_path: Path, turnmark: Turnmark) -> None
     assert ran.code == 2
     for words in ("nowhere' is not there", "bad.json' is not JSON", "is no run"):
         assert words in ran.err
-
-
-def test_texts_of_the_file_stay_text(tmp_path: Path, turnmark: Turnmark) -> None:
-    evil = "[red]x[/red]\x1b[31m\u202e"
-    content = evaluation()
-    content["models"][1]["name"] = evil
-    for row in content["evaluations"]:
-        row["annotations"][evil] = {"system": {"value": 1}}
-    out = turnmark("agreement", write_evaluation(tmp_path / "h.json", content)).out
-    assert not {"\x1b", "\u202e"} & set(out)
-    assert "[red]x[/red]" in out
 
 
 # --- recomputed ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation.tinybert import write_tiny
 from turnmark.corpora.errors import MissingExtra, RequestError
 from turnmark.evaluation.judging.bertscore import (
     PUBLISHED,
@@ -27,11 +26,6 @@ from turnmark.evaluation.judging.extractive import NoModel
 from turnmark.evaluation.judging.judgements import Case
 
 TEXTS = ["the ferry leaves at noon", "a boat sails at eleven", "the dog is on deck", "deck and dog is free of charge"]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny(tmp_path_factory.mktemp("models") / "tiny-bert")
 
 
 @pytest.fixture
@@ -64,32 +58,16 @@ def by_hand(folder: Path, answer: str, reference: str, layers: int) -> tuple[flo
     return float(cosines.max(dim=1).values[1:-1].mean()), float(cosines.max(dim=0).values[1:-1].mean())
 
 
-needs_package = pytest.mark.skipif("not __import__('importlib.util').util.find_spec('bert_score')")
-
-
-@needs_package
 @pytest.mark.parametrize("layers", [1, 2])
-def test_the_formula(tiny: Path, layers: int):
-    opened = open_bert(str(tiny), layers)
+def test_the_formula(tiny_bert: Path, layers: int):
+    opened = open_bert(str(tiny_bert), layers)
     answers, references = TEXTS[:3], [TEXTS[1], TEXTS[0], TEXTS[3]]
     for answer, reference, found in zip(answers, references, opened.score(answers, references), strict=True):
-        assert found == pytest.approx(by_hand(tiny, answer, reference, layers), abs=1e-5)
+        assert found == pytest.approx(by_hand(tiny_bert, answer, reference, layers), abs=1e-5)
 
 
-@needs_package
-def test_the_package_itself(tiny: Path):
-    from bert_score import BERTScorer
-
-    theirs = BERTScorer(model_type=str(tiny), num_layers=2, lang="en")
-    precision, recall, _ = theirs.score(TEXTS[:2], TEXTS[2:])
-    ours = open_bert(str(tiny)).score(TEXTS[:2], TEXTS[2:])
-    for found, expected in zip(ours, zip(precision.tolist(), recall.tolist(), strict=True), strict=True):
-        assert found == pytest.approx(expected, abs=1e-6)
-
-
-@needs_package
-def test_sides_are_not_mixed_up_and_the_best_passage_counts(tiny: Path):
-    opened = open_bert(str(tiny))
+def test_sides_are_not_mixed_up_and_the_best_passage_counts(tiny_bert: Path):
+    opened = open_bert(str(tiny_bert))
     short, long = "the ferry", "the ferry leaves at noon and the dog is on deck"
     (precision, recall), (other_precision, other_recall) = opened.score([short, long], [long, short])
     assert (precision, recall) == pytest.approx((other_recall, other_precision), abs=1e-5)
@@ -98,9 +76,8 @@ def test_sides_are_not_mixed_up_and_the_best_passage_counts(tiny: Path):
     assert bert_k_precision(opened, short, ["", *TEXTS]) == pytest.approx(max(each), abs=1e-6)
 
 
-@needs_package
-def test_what_is_empty(tiny: Path):
-    opened = open_bert(str(tiny))
+def test_what_is_empty(tiny_bert: Path):
+    opened = open_bert(str(tiny_bert))
     assert opened.score(["", "the dog", " \n"], ["the dog", "", ""]) == [(0.0, 0.0)] * 3
     assert opened.score([], []) == []
     assert bert_recall(opened, "the dog", "  ") is None
@@ -109,9 +86,8 @@ def test_what_is_empty(tiny: Path):
         opened.score(["a"], [])
 
 
-@needs_package
-def test_a_text_longer_than_the_model_is_cut(tiny: Path):
-    (found,) = open_bert(str(tiny)).score(["dog " * 500], ["the dog is on deck"])
+def test_a_text_longer_than_the_model_is_cut(tiny_bert: Path):
+    (found,) = open_bert(str(tiny_bert)).score(["dog " * 500], ["the dog is on deck"])
     assert all(map(math.isfinite, found))
 
 
@@ -119,26 +95,21 @@ def case(answer: str, **more: Any) -> Case:
     return Case(**{"question": "When?", "answer": answer, "reference": answer, "passages": (answer,)} | more)
 
 
-@needs_package
-def test_the_metrics_carry_the_models_name(tiny: Path):
-    generator, measures = opened("bertscore:x", str(tiny))
-    assert [one.name for one in measures] == [
-        "bert_recall[tiny-bert]",
-        "bert_k_precision[tiny-bert]",
-        "rb_alg[tiny-bert]",
-    ]
+def test_the_metrics_carry_the_models_name(tiny_bert: Path):
+    generator, measures = opened("bertscore:x", str(tiny_bert))
+    names = [f"{name}[tiny-bert]" for name in ("bert_recall", "bert_k_precision", "rb_alg")]
+    assert [one.name for one in measures] == names
     assert all("not rescaled" in one.by for one in measures)
     same = case("the ferry leaves at noon")
     assert [one.ask(generator, same, None).value for one in measures] == pytest.approx([1.0] * 3, abs=1e-5)
     assert not any(one.without(same) for one in measures)
 
 
-@needs_package
-def test_a_whole_judgement_by_hand(tiny: Path):
-    generator, (recall, precision, whole) = opened("bertscore:x", str(tiny))
+def test_a_whole_judgement_by_hand(tiny_bert: Path):
+    generator, (recall, precision, whole) = opened("bertscore:x", str(tiny_bert))
     of = case(TEXTS[0], reference=TEXTS[1], passages=(TEXTS[2], TEXTS[3]))
-    near = by_hand(tiny, TEXTS[0], TEXTS[1], 2)[1]
-    known = max(by_hand(tiny, TEXTS[0], text, 2)[0] for text in TEXTS[2:])
+    near = by_hand(tiny_bert, TEXTS[0], TEXTS[1], 2)[1]
+    known = max(by_hand(tiny_bert, TEXTS[0], text, 2)[0] for text in TEXTS[2:])
     assert recall.ask(generator, of, None).value == pytest.approx(near, abs=1e-5)
     assert precision.ask(generator, of, None).value == pytest.approx(known, abs=1e-5)
     rouge = 1 / 5  # "at" is all that "the ferry leaves at noon" and "a boat sails at eleven" share
@@ -148,9 +119,8 @@ def test_a_whole_judgement_by_hand(tiny: Path):
     assert outcome.reason == f"recall {near:.3f}, K-precision {known:.3f}, ROUGE-L 0.200"
 
 
-@needs_package
-def test_what_is_missing_is_not_judged(tiny: Path):
-    _, (recall, precision, whole) = opened("bertscore:x", str(tiny))
+def test_what_is_missing_is_not_judged(tiny_bert: Path):
+    _, (recall, precision, whole) = opened("bertscore:x", str(tiny_bert))
     text = "the ferry leaves at noon"
     assert recall.without(case(text, reference=" "))
     assert whole.without(case(text, reference=" "))
@@ -162,11 +132,10 @@ def test_what_is_missing_is_not_judged(tiny: Path):
     assert recall.ask(NoModel("another"), case(text), None).status == "not_applicable"
 
 
-@needs_package
 @pytest.mark.parametrize("passages", [(), (" ",)])
-def test_without_passages_the_papers_figure_and_that_of_the_script(tiny: Path, passages: tuple[str, ...]):
+def test_without_passages_the_papers_figure_and_that_of_the_script(tiny_bert: Path, passages: tuple[str, ...]):
     """MTRAG Table 13 prints .75 for the references of unanswerable tasks: 3 / (1 + 1 + 2)."""
-    generator, (_, precision, whole) = opened("bertscore:x", str(tiny))
+    generator, (_, precision, whole) = opened("bertscore:x", str(tiny_bert))
     told = case("the ferry leaves at noon", passages=passages)
     near, mean = precision.ask(generator, told, None), whole.ask(generator, told, None)
     assert (near.value, near.also) == (0.0, {"bert_k_precision[tiny-bert,script]": None})
@@ -186,12 +155,11 @@ def test_the_released_scores_have_a_k_precision_of_0_without_passages(real_data:
     assert {row["Bert-KPrec"]["system"]["value"] for row in rows} == {0.0}
 
 
-@needs_package
-def test_the_published_one_is_rescaled_and_bears_the_plain_names(tiny: Path, hub: Callable[[str, Path], Path]):
+def test_the_published_one_is_rescaled_and_bears_the_plain_names(tiny_bert: Path, hub: Callable[[str, Path], Path]):
     import bert_score
     from bert_score.utils import model2layers
 
-    there = hub(PUBLISHED, tiny)
+    there = hub(PUBLISHED, tiny_bert)
     _, measures = opened("bertscore", "")
     assert [one.name for one in measures] == ["bert_recall", "bert_k_precision", "rb_alg"]
     assert all(f"bert-score with {PUBLISHED}, rescaled by its baseline" in one.by for one in measures)
@@ -202,19 +170,17 @@ def test_the_published_one_is_rescaled_and_bears_the_plain_names(tiny: Path, hub
     assert baseline.is_file()
 
 
-@needs_package
-def test_a_model_of_the_hub_that_was_fetched(tiny: Path, hub: Callable[[str, Path], Path]):
-    there = hub("someone/tiny-one", tiny)
+def test_a_model_of_the_hub_that_was_fetched(tiny_bert: Path, hub: Callable[[str, Path], Path]):
+    there = hub("someone/tiny-one", tiny_bert)
     bert = open_bert("someone/tiny-one")
     assert (bert.name, bert.model, bert.rescaled) == ("tiny-one", str(there), False)
-    (theirs,), (same,) = bert.score(TEXTS[:1], TEXTS[1:2]), open_bert(str(tiny)).score(TEXTS[:1], TEXTS[1:2])
+    (theirs,), (same,) = bert.score(TEXTS[:1], TEXTS[1:2]), open_bert(str(tiny_bert)).score(TEXTS[:1], TEXTS[1:2])
     assert theirs == pytest.approx(same, abs=1e-6)
     (there / "model.safetensors").unlink()
     with pytest.raises(RequestError, match="hf download someone/tiny-one"):
         open_bert("someone/tiny-one")
 
 
-@needs_package
 @pytest.mark.usefixtures("hub")
 def test_nothing_is_downloaded():
     with pytest.raises(RequestError, match=rf"a run downloads nothing; fetch it once with 'hf download {PUBLISHED}'"):
@@ -223,31 +189,28 @@ def test_nothing_is_downloaded():
         open_bert("/no/such/folder")
 
 
-@needs_package
-def test_the_same_texts_are_scored_once(tiny: Path, monkeypatch: pytest.MonkeyPatch):
-    bert, asked = open_bert(str(tiny)), []
+def test_the_same_texts_are_scored_once(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch):
+    bert, asked = open_bert(str(tiny_bert)), []
     plain = bert._scored
     monkeypatch.setattr(bert, "_scored", lambda *texts: asked.append(texts) or plain(*texts))
     first = bert.score(TEXTS[:1], TEXTS[1:2])
     first[0] = (0.0, 0.0)  # what a caller does with its list is not kept
-    assert bert.score(TEXTS[:1], TEXTS[1:2])[0] == pytest.approx(by_hand(tiny, TEXTS[0], TEXTS[1], 2), abs=1e-5)
+    assert bert.score(TEXTS[:1], TEXTS[1:2])[0] == pytest.approx(by_hand(tiny_bert, TEXTS[0], TEXTS[1], 2), abs=1e-5)
     assert len(asked) == 1
 
 
-@needs_package
-def test_rescaling(tiny: Path, monkeypatch: pytest.MonkeyPatch):
+def test_rescaling(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch):
     """With a baseline for the model: (value - baseline) / (1 - baseline), that of an empty side too."""
     import torch
     from bert_score import BERTScorer
 
     monkeypatch.setattr(BERTScorer, "baseline_vals", property(lambda _: torch.tensor([0.2, 0.5, 0.4])))
-    plain = Bert(str(tiny), 2).score(TEXTS[:1], TEXTS[1:2])[0]
-    scaled, empty = Bert(str(tiny), 2, rescaled=True).score([TEXTS[0], ""], [TEXTS[1], "dog"])
+    plain = Bert(str(tiny_bert), 2).score(TEXTS[:1], TEXTS[1:2])[0]
+    scaled, empty = Bert(str(tiny_bert), 2, rescaled=True).score([TEXTS[0], ""], [TEXTS[1], "dog"])
     assert scaled == pytest.approx(((plain[0] - 0.2) / 0.8, (plain[1] - 0.5) / 0.5), abs=1e-6)
     assert empty == pytest.approx((-0.25, -1.0), abs=1e-6)
 
 
-@needs_package
 @pytest.mark.parametrize("content", [None, "{}", "[", json.dumps({"num_hidden_layers": "many"})])
 def test_a_folder_without_a_model(tmp_path: Path, content: str | None):
     if content is not None:
@@ -256,10 +219,9 @@ def test_a_folder_without_a_model(tmp_path: Path, content: str | None):
         open_bert(str(tmp_path))
 
 
-@needs_package
-def test_wrong_layers_and_broken_weights(tiny: Path, tmp_path: Path):
+def test_wrong_layers_and_broken_weights(tiny_bert: Path, tmp_path: Path):
     with pytest.raises(RequestError, match="has 2 layers, not 3"):
-        open_bert(str(tiny), 3)
+        open_bert(str(tiny_bert), 3)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "num_hidden_layers": 1}), encoding="utf-8")
     opened = open_bert(str(tmp_path))
     with pytest.raises(RequestError, match="cannot be loaded") as first:

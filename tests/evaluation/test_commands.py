@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import Opener, write_benchmark
-from tests.evaluation.test_report_tables import compare
+from tests.evaluation.reported import golden
 from turnmark.retrieval.registry import RETRIEVERS
 
 
@@ -230,7 +230,7 @@ def demo_rag(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 def test_the_demo_answered_from_what_is_found(demo_rag: Whole, check_run: Callable[[Path], None]) -> None:
     text = re.sub(r"(?<=[a-z_] )\d+\.\d+(?=,|$)", "_._", demo_rag.out, flags=re.MULTILINE)
     text = re.sub("mtrag-[0-9a-f]{12}", "mtrag-____________", text)
-    compare("demo_rag.txt", "\n".join(line.rstrip() for line in text.split("\n")))
+    golden("demo_rag.txt", "\n".join(line.rstrip() for line in text.split("\n")))
     check_run(demo_rag.folder)
     assert (demo_rag.summary["n"], demo_rag.summary["failed"]) == (67, 0)
     assert demo_rag.summary["metrics"]["unknown.auroc"]["mean"] > 0.5

@@ -15,15 +15,8 @@ from turnmark.evaluation.comparison.compare import compare
 from turnmark.evaluation.comparison.writing import markdown
 
 
-@pytest.fixture
-def three(tmp_path: Path) -> list[Path]:
-    made = [shifted(0), shifted(0.3), shifted(0.1)]
-    values = [{**values, "answer_words": dict.fromkeys(IDS, 40.0 + at)} for at, values in enumerate(made)]
-    return [write_run(tmp_path / name, mine) for name, mine in zip(("base", "better", "little"), values, strict=True)]
-
-
-def test_differences_are_those_of_numpy(three: list[Path]) -> None:
-    found = compare(three).metrics["rouge_l.word"]
+def test_differences_are_those_of_numpy(three_runs: list[Path]) -> None:
+    found = compare(three_runs).metrics["rouge_l.word"]
     first, second, third = (np.array([shifted(by)["rouge_l.word"][name] for name in HEADLINE]) for by in (0, 0.3, 0.1))
     assert found.n == len(HEADLINE) == 17
     assert found.clusters == 6
@@ -36,8 +29,8 @@ def test_differences_are_those_of_numpy(three: list[Path]) -> None:
     assert [change.p for change in found.changes] == [2 / 64, 2 / 64]
 
 
-def test_p_is_corrected_over_all_tests_of_the_headline(three: list[Path]) -> None:
-    found = compare(three)
+def test_p_is_corrected_over_all_tests_of_the_headline(three_runs: list[Path]) -> None:
+    found = compare(three_runs)
     changes = [change for metric in found.metrics.values() for change in metric.changes]
     assert len(changes) == 6
     assert {change.p for change in changes} == {2 / 64}
@@ -46,8 +39,8 @@ def test_p_is_corrected_over_all_tests_of_the_headline(three: list[Path]) -> Non
             for c in m.changes} == {None}  # fmt: skip
 
 
-def test_the_order_of_the_runs_turns_signs_and_nothing_else(three: list[Path]) -> None:
-    there, back = compare(three[:2]), compare([three[1], three[0]])
+def test_the_order_of_the_runs_turns_signs_and_nothing_else(three_runs: list[Path]) -> None:
+    there, back = compare(three_runs[:2]), compare([three_runs[1], three_runs[0]])
     for name, metric in there.metrics.items():
         (mine,), (theirs,) = metric.changes, back.metrics[name].changes
         assert mine.difference == -theirs.difference
@@ -56,17 +49,17 @@ def test_the_order_of_the_runs_turns_signs_and_nothing_else(three: list[Path]) -
     assert [one.id for one in there.changed] == [one.id for one in back.changed]
 
 
-def test_the_same_answers_twice_differ_in_nothing(three: list[Path], tmp_path: Path) -> None:
+def test_the_same_answers_twice_differ_in_nothing(three_runs: list[Path], tmp_path: Path) -> None:
     again = write_run(tmp_path / "again", {**shifted(0), "answer_words": dict.fromkeys(IDS, 40.0)})
-    found = compare([three[0], again])
+    found = compare([three_runs[0], again])
     for metric in found.metrics.values():
         (change,) = metric.changes
         assert (change.difference, change.ci95, change.p, change.p_holm) == (0, (0, 0), 1, 1)
     assert not found.changed
 
 
-def test_breakdowns_count_what_the_headline_leaves_out(three: list[Path]) -> None:
-    found = compare(three).breakdowns
+def test_breakdowns_count_what_the_headline_leaves_out(three_runs: list[Path]) -> None:
+    found = compare(three_runs).breakdowns
     assert list(found) == ["domain", "turn", "question_type"]
     assert {value: metrics["rouge_l.word"].n for value, metrics in found["domain"].items()} == {"clapnq": 9, "fiqa": 9}
     assert {value: metrics["rouge_l.word"].n for value, metrics in found["question_type"].items()} == {
@@ -79,18 +72,18 @@ def test_breakdowns_count_what_the_headline_leaves_out(three: list[Path]) -> Non
     )
 
 
-def test_a_ranking_says_which_neighbours_a_test_tells_apart(three: list[Path], tmp_path: Path) -> None:
+def test_a_ranking_says_which_neighbours_a_test_tells_apart(three_runs: list[Path], tmp_path: Path) -> None:
     values = shifted(0)["rouge_l.word"]
     moved = {name: float(values[name] or 0) + (0.001 if at % 2 else -0.001) for at, name in enumerate(IDS)}
     almost = write_run(tmp_path / "almost", {"rouge_l.word": moved})
-    found = compare([*three, almost]).ranking
+    found = compare([*three_runs, almost]).ranking
     assert list(found) == ["rouge_l.word"]  # more words are not better, and the last run has nothing else
     places = found["rouge_l.word"]
     assert [place.run for place in places][:2] == ["B", "C"]
     assert {place.run for place in places[2:]} == {"A", "D"}
     # Six conversations in three pairs of neighbours: .03 times 3 is not below .05.
     assert [place.told_apart for place in places] == [None, False, False, False]
-    assert compare(three[:2]).ranking["rouge_l.word"][1].told_apart is True
+    assert compare(three_runs[:2]).ranking["rouge_l.word"][1].told_apart is True
 
 
 def test_failed_and_inapplicable_samples_are_left_out_on_all_sides(tmp_path: Path) -> None:
@@ -194,23 +187,23 @@ def test_nonsense_is_refused_with_all_reasons(tmp_path: Path) -> None:
         assert words in said
 
 
-def test_folders_that_are_no_finished_runs_are_named_at_once(tmp_path: Path, three: list[Path]) -> None:
+def test_folders_that_are_no_finished_runs_are_named_at_once(tmp_path: Path, three_runs: list[Path]) -> None:
     (tmp_path / "empty").mkdir()
     together = tmp_path / "all"
     together.mkdir()
-    summary = json.loads((three[0] / "summary.json").read_text())
+    summary = json.loads((three_runs[0] / "summary.json").read_text())
     (together / "summary.json").write_text(json.dumps({"mtrag": summary}))
     without = write_run(tmp_path / "without", shifted(0))
     (without / "scores.jsonl").unlink()
     (without / "manifest.json").write_text("{")
     with pytest.raises(RequestError) as caught:
-        compare([three[0], three[0], tmp_path / "empty", tmp_path / "nowhere", together, without])
+        compare([three_runs[0], three_runs[0], tmp_path / "empty", tmp_path / "nowhere", together, without])
     said = "\n".join(caught.value.problems)
     for words in ("is named 2 times", "empty' is no run", "nowhere' is not there", "all' holds the runs of `eval all`",
                   "all/mtrag", "without' has no scores.jsonl", "manifest.json cannot be read"):  # fmt: skip
         assert words in said, words
     with pytest.raises(RequestError, match="one run alone"):
-        compare(three[:1])
+        compare(three_runs[:1])
 
 
 def test_runs_without_a_sample_that_all_have_are_refused(tmp_path: Path) -> None:
@@ -258,10 +251,10 @@ def test_facts_that_break_off_leave_the_old_ones(tmp_path: Path) -> None:
 
 
 def test_of_runs_without_facts_one_at_least_has_to_know_what_belongs_together(
-    tmp_path: Path, three: list[Path]
+    tmp_path: Path, three_runs: list[Path]
 ) -> None:
     bare = [write_run(tmp_path / f"bare{shift}", shifted(shift), with_facts=False) for shift in (0, 0.3)]
-    assert compare([bare[0], three[1]]).metrics["rouge_l.word"].n == 17
+    assert compare([bare[0], three_runs[1]]).metrics["rouge_l.word"].n == 17
     with pytest.raises(RequestError, match="score it again: turnmark score mtrag") as refused:
         compare(bare)
     assert len(refused.value.problems) == 2

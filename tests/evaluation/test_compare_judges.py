@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, shifted, write_run
-from tests.evaluation.test_report_tables import compare as golden
+from tests.evaluation.reported import golden
 from turnmark.evaluation.comparison.compare import compare
 from turnmark.evaluation.comparison.judges import Judges, judge_tables
 from turnmark.evaluation.comparison.writing import markdown, page
@@ -130,18 +130,6 @@ def test_one_model_with_other_prompts_is_another_judge(tmp_path: Path) -> None:
     ]
     (pair,) = found.pairs
     assert (pair.replies, pair.rank_systems) == (8, pytest.approx(1.0))
-
-
-def test_a_judgement_that_does_not_tell_its_prompts_belongs_to_the_only_ones(tmp_path: Path) -> None:
-    """Files of earlier versions tell none; a retry of what had failed adds lines that do."""
-    run, other = (system(tmp_path / name, name) for name in "ab")
-    judged(judged(run, "x", {FEW[0]: 1.0}, prompts="a" * 16), "x", {FEW[0]: 9.0, FEW[1]: 3.0})
-    judged(run, "y", constant(5))
-    assert [(one.judge, one.means["A"]) for one in of(run, other).means] == [("x", 2.0), ("y", 5.0)]
-    judged(other, "x", {FEW[0]: 6.0}, prompts="b" * 16)
-    assert [one.judge for one in of(run, other).means] == [
-        "x (prompts aaaaaaaa)", "x (prompts bbbbbbbb)", "x (prompts unknown)", "y",
-    ]  # fmt: skip
 
 
 def test_the_same_replies_judged_apart_are_one_system(tmp_path: Path) -> None:

@@ -11,45 +11,38 @@ from lxml import html
 
 from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, shifted, write_run
-from tests.evaluation.test_report_tables import compare as golden
+from tests.evaluation.reported import golden
 from turnmark.evaluation.comparison.compare import Comparison, compare
 from turnmark.evaluation.comparison.writing import drawn, markdown, page
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e</td></table>&amp;|"
 
 
-@pytest.fixture
-def three(tmp_path: Path) -> list[Path]:
-    made = [shifted(0), shifted(0.3), shifted(0.1)]
-    values = [{**values, "answer_words": dict.fromkeys(IDS, 40.0 + at)} for at, values in enumerate(made)]
-    return [write_run(tmp_path / name, mine) for name, mine in zip(("base", "better", "little"), values, strict=True)]
-
-
 # --- shown -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_whole_of_it_on_a_terminal(three: list[Path], turnmark: Turnmark) -> None:
-    golden("compare.txt", turnmark("compare", *three).out)
-    golden("compare_two.txt", turnmark("compare", *three[:2]).out)
+def test_the_whole_of_it_on_a_terminal(three_runs: list[Path], turnmark: Turnmark) -> None:
+    golden("compare.txt", turnmark("compare", *three_runs).out)
+    golden("compare_two.txt", turnmark("compare", *three_runs[:2]).out)
 
 
-def test_the_whole_of_it_as_markdown(three: list[Path]) -> None:
-    golden("compare.md", markdown(compare(three)))
+def test_the_whole_of_it_as_markdown(three_runs: list[Path]) -> None:
+    golden("compare.md", markdown(compare(three_runs)))
 
 
-def test_json_holds_all_of_it_and_files_are_written(three: list[Path], turnmark: Turnmark, tmp_path: Path) -> None:
+def test_json_holds_all_of_it_and_files_are_written(three_runs: list[Path], turnmark: Turnmark, tmp_path: Path) -> None:
     target, text = tmp_path / "new/c.html", tmp_path / "c.md"
-    ran = turnmark("compare", *three, "--json", "--html", target, "--markdown", text)
+    ran = turnmark("compare", *three_runs, "--json", "--html", target, "--markdown", text)
     assert ran.code == 0
     found = Comparison.model_validate_json(ran.out)
-    assert found == compare(three)
+    assert found == compare(three_runs)
     assert json.loads(ran.out)["metrics"]["rouge_l.word"]["changes"][0]["run"] == "B"
     assert target.read_text(encoding="utf-8") == page(found)
     assert text.read_text(encoding="utf-8") == markdown(found)
     # A file of ours is written again, one of somebody's is not.
-    assert turnmark("compare", *three, "--html", target).code == 0
+    assert turnmark("compare", *three_runs, "--html", target).code == 0
     text.write_text("my own")
-    ran = turnmark("compare", *three, tmp_path / "nowhere", "--html", text, "--markdown", text)
+    ran = turnmark("compare", *three_runs, tmp_path / "nowhere", "--html", text, "--markdown", text)
     assert ran.code == 2
     assert text.read_text() == "my own"
     assert "nowhere" in ran.err
@@ -76,8 +69,8 @@ def test_texts_of_the_data_stay_text(tmp_path: Path, turnmark: Turnmark) -> None
     assert "\x1b" not in turnmark("compare", *made).out
 
 
-def test_the_page_has_every_table_and_both_answers(three: list[Path]) -> None:
-    tree = html.fromstring(page(compare(three)))
+def test_the_page_has_every_table_and_both_answers(three_runs: list[Path]) -> None:
+    tree = html.fromstring(page(compare(three_runs)))
     titles = [title.text_content() for title in tree.xpath("//h2")]
     assert titles == [
         "All runs", "Differences", "By what is asked", "The samples that changed most, by rouge_l.word", "Every figure",
@@ -93,8 +86,8 @@ def test_the_page_has_every_table_and_both_answers(three: list[Path]) -> None:
     assert [side.text_content().split()[0] for side in first.xpath(".//h3")] == ["A", "B"]
 
 
-def test_the_plots_say_in_figures_what_they_draw(three: list[Path]) -> None:
-    found = compare(three)
+def test_the_plots_say_in_figures_what_they_draw(three_runs: list[Path]) -> None:
+    found = compare(three_runs)
     ranking, differences, asked = drawn(found)
     assert [row.figures[-1] for row in ranking.panels[0].rows if row.name == "rouge_l.word"] == [
         "".join({None: "", True: " > ", False: " ≈ "}[at.told_apart] + at.run for at in found.ranking["rouge_l.word"])

@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
-from tests.evaluation.judged_runs import compound_replies as replies
-from tests.evaluation.test_report_tables import compare as golden
+from tests.evaluation.judged_runs import compound_replies, lines
+from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators.base import Completion, PromptMessage
 from turnmark.assistant.types import Usage
-from turnmark.corpora.compound_qa import DEMO_ROOT, load_tasks
 from turnmark.evaluation.judging.compound_qa import ERRORS, MARGINS, PARTS, WHOLE, compare
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.mounting import judged_metrics, judged_task
@@ -225,16 +224,19 @@ def test_what_is_judged_depends_on_the_setting() -> None:
     assert judged_metrics("compound-qa", "generation") == ("win_rate", "omitted", "sub_win_rate")
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def two_questions(root: Path, *questions: str) -> None:
+    """Data with these questions, each about a lamp that was lit in 1868."""
+    rows = [{"ID": f"x_{n}", "com_question": text, "com_reference": "In 1868."} for n, text in enumerate(questions)]
+    file = root / "data/Understanding/Understanding_Factual_Statement.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def test_references_come_from_a_run_and_judged_runs_hold_everything(
     turnmark: Turnmark, tmp_path: Path, check_run: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-    assert load_tasks(DEMO_ROOT).data
-    with ScriptedServer(replies) as server:
+    with ScriptedServer(compound_replies) as server:
         spec = f"openai:tiny@{server.url}?cache=0"
         judge = f"openai:judge@{server.url}?cache=0"
         common = ("eval", "compound-qa", "--limit", "1", "--generator")
@@ -279,14 +281,8 @@ def test_a_hedged_reply_is_worth_the_same_in_a_dialogue_as_in_one_reply(
 ) -> None:
     """A judge that always ties gives both settings the same rate on the same text, and the references keep theirs."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-    (tmp_path / "data/Understanding").mkdir(parents=True)
-    questions = [
-        "When was the lamp lit? What did it burn?",
-        "When was it lit? What did it burn? Who paid? Who built it?",
-    ]
-    rows = [{"ID": f"x_{n}", "com_question": text, "com_reference": "In 1868."} for n, text in enumerate(questions)]
-    file = tmp_path / "data/Understanding/Understanding_Factual_Statement.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    second = "When was it lit? What did it burn? Who paid? Who built it?"
+    two_questions(tmp_path, "When was the lamp lit? What did it burn?", second)
 
     def says(body: dict[str, Any]) -> Say:
         text = "\n".join(message["content"] for message in body["messages"])
@@ -317,11 +313,8 @@ def test_sub_questions_are_pooled_as_in_the_paper_and_averaged_by_question_besid
 ) -> None:
     """Two questions of two and of four parts; the judge holds only the first question's parts for as good: 2 of 6."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-    (tmp_path / "data/Understanding").mkdir(parents=True)
-    questions = ["When was the lamp lit? What did it burn?", "Where is the horn? Who blew it? Who paid? Who built it?"]
-    rows = [{"ID": f"x_{n}", "com_question": text, "com_reference": "In 1868."} for n, text in enumerate(questions)]
-    file = tmp_path / "data/Understanding/Understanding_Factual_Statement.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    second = "Where is the horn? Who blew it? Who paid? Who built it?"
+    two_questions(tmp_path, "When was the lamp lit? What did it burn?", second)
 
     def says(body: dict[str, Any]) -> Say:
         text = "\n".join(message["content"] for message in body["messages"])

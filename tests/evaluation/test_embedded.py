@@ -20,7 +20,6 @@ from turnmark.evaluation.judging.extractive import (
     FAITHFULNESS,
     FEATURES,
     IDK,
-    NAMES,
     PROPERTIES,
     Fit,
     NoModel,
@@ -30,10 +29,8 @@ from turnmark.evaluation.judging.extractive import (
     parts_of,
     reply_features,
 )
-from turnmark.evaluation.judging.idk import with_conditioned
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.rubrics import judgement_key
-from turnmark.evaluation.records import Score
 
 PASSAGES = (
     "The night ferry leaves Harwich at eleven in the evening and reaches the Hook of Holland at eight. Cabins have to "
@@ -212,12 +209,6 @@ def test_what_is_missing_is_not_judged(measures):
     assert not any(one.without(case(GOOD)) for one in measures.values())
 
 
-def test_names_and_what_they_are(measures):
-    assert tuple(measures) == NAMES
-    assert all(name.endswith("[embedded]") for name in NAMES)
-    assert all("no language model" in one.by for one in measures.values())
-
-
 def test_another_judge_gets_no_outcome_and_the_embedded_one_asks_nobody(measures):
     for one in measures.values():
         outcome = one.ask(ReplayGenerator("replay:x", ()), case(GOOD), None)
@@ -249,24 +240,6 @@ def test_a_fit_by_hand():
     assert fit.score({"meant": 0.25}) == pytest.approx(0.5)  # a rating of 2.5 on 1..4
     assert fit.score({"meant": 1.0}) == 1.0
     assert Fit(-5.0, {}).score({}) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("answerability", "label", "expected"),
-    [
-        ("ANSWERABLE", "yes", 0.0),
-        ("ANSWERABLE", "partial", 0.7),
-        ("UNANSWERABLE", "yes", 1.0),
-        ("UNANSWERABLE", "no", 0.0),
-    ],
-)
-def test_conditioned(answerability, label, expected):
-    score = Score(id="a", metric=FAITHFULNESS, status="scored", value=0.7, by="embedded")
-    (after,) = with_conditioned([score], answerability, label, "IDK by embedded", verdict=IDK)
-    assert after.metric == "rl_f[embedded].idk[embedded]"
-    assert after.value == expected
-    assert with_conditioned([after], answerability, label, "IDK by embedded", verdict=IDK) == []
-    assert with_conditioned([after], answerability, label, "IDK by a model") == []
 
 
 # --- what it is worth -------------------------------------------------------------------------------------------------

@@ -18,11 +18,10 @@ from pydantic import ValidationError
 from tests.conftest import Turnmark
 from tests.evaluation.inscoqa_judges import WANTED, by_steps, judge, predicted, source
 from tests.evaluation.judged_runs import done, lines, reasons, values
-from tests.evaluation.test_report_tables import compare as golden
+from tests.evaluation.reported import golden
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
 from turnmark.corpora import inscoqa
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.judging.extractive import NoModel
 from turnmark.evaluation.judging.inscoqa import (
@@ -34,7 +33,6 @@ from turnmark.evaluation.judging.inscoqa import (
     extractive_inseval,
     f_beta,
 )
-from turnmark.evaluation.judging.judge import open_judges
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.rubrics import Derived, derived
 from turnmark.evaluation.records import Score
@@ -295,15 +293,6 @@ def test_what_is_wrong_with_the_judges(turnmark: Turnmark) -> None:
     assert "the judged metrics of inscoqa are judge_score[embedded], task_completion[embedded]" in " ".join(
         ran.err.split()
     )
-
-
-def test_the_preset_is_the_papers_judge() -> None:
-    (judge,) = open_judges(["panel:inscoqa@http://127.0.0.1:9/v1"])
-    assert judge.name == "openai:Qwen/Qwen2-7B-Instruct@http://127.0.0.1:9/v1"
-    assert judge.grades("judge_score")
-    assert not judge.grades("judge_score[embedded]")
-    with pytest.raises(RequestError, match="panel:inscoqa"):
-        open_judges(["panel:inscoqas@http://127.0.0.1:9/v1"])
 
 
 def test_the_demo_judged_without_a_model(turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:

@@ -23,6 +23,7 @@ from tests.evaluation.judged_runs import (
     lines,
     official,
     reasons,
+    score_words,
     spec_of,
     values,
 )
@@ -74,26 +75,18 @@ def test_answers_of_another_system_judged_on_the_demo_by_a_script(
 
 
 def test_every_metric_by_hand(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
-    file = official(tmp_path / "x.jsonl", ANSWERS)
     with ScriptedServer(judge()) as server:
-        summary = done(
-            turnmark, "score", "mtrag", "--data", benchmark_root, "--predictions", file, "--judge", spec_of(server),
-            "--out", tmp_path / "r",
-        )  # fmt: skip
-    check_run(tmp_path / "r")
+        summary = done(turnmark, *score_words(benchmark_root, tmp_path), "--judge", spec_of(server))
     out = tmp_path / "r"
+    check_run(out)
     assert values(out, "rb_llm") == dict.fromkeys(ANSWERS, 0.7)
     assert values(out, "rl_f") == {name: None if text == UNKNOWN else 0.5 for name, text in ANSWERS.items()}
     assert values(out, "idk") == {name: float(text == UNKNOWN) for name, text in ANSWERS.items()}
     # answerable; answerable and "I don't know"; conversational; partial; unanswerable and "I don't know"
     assert values(out, "rl_f.idk") == {"c1<::>1": 0.5, "c1<::>2": 0.0, "c1<::>3": None, "c2<::>1": 0.5, "c2<::>2": 1.0}
     assert values(out, "rb_llm.idk") == {
-        "c1<::>1": 0.7,
-        "c1<::>2": 0.0,
-        "c1<::>3": None,
-        "c2<::>1": 0.7,
-        "c2<::>2": 1.0,
-    }
+        "c1<::>1": 0.7, "c1<::>2": 0.0, "c1<::>3": None, "c2<::>1": 0.7, "c2<::>2": 1.0,
+    }  # fmt: skip
     assert values(out, "answerability_accuracy") == {
         "c1<::>1": 1.0, "c1<::>2": 0.0, "c1<::>3": None, "c2<::>1": 1.0, "c2<::>2": 1.0,
     }  # fmt: skip
@@ -110,9 +103,8 @@ def test_every_metric_by_hand(benchmark_root: Path, turnmark: Turnmark, tmp_path
 def test_two_judges_median_majority_and_their_agreement(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
-    file = official(tmp_path / "x.jsonl", ANSWERS)
+    words = score_words(benchmark_root, tmp_path)
     with ScriptedServer(judge(4)) as one, ScriptedServer(judge(9, idk="Verdict: [[partial]]")) as other:
-        words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
         summary = done(turnmark, *words, "--judge", spec_of(one, "a"), "--judge", spec_of(other, "b"))
     names = tuple(f"openai:{name}@{server.url}" for name, server in (("a", one), ("b", other)))
     assert summary.metrics["rb_llm"].mean == 0.65
@@ -133,8 +125,7 @@ def test_two_judges_median_majority_and_their_agreement(
 def test_a_broken_judge_fails_its_scores_and_is_asked_again(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
-    file = official(tmp_path / "x.jsonl", ANSWERS)
-    words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
+    words = score_words(benchmark_root, tmp_path)
     broken = [True]
 
     def reply(body: dict[str, Any]) -> Say:
@@ -143,11 +134,8 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(
     with ScriptedServer(reply) as server:
         summary = done(turnmark, *words, "--judge", spec_of(server))
         check_run(tmp_path / "r")
-        assert (summary.metrics["rb_llm"].n, summary.metrics["rb_llm"].failed, summary.metrics["rb_llm"].mean) == (
-            0,
-            4,
-            None,
-        )
+        rb_llm = summary.metrics["rb_llm"]
+        assert (rb_llm.n, rb_llm.failed, rb_llm.mean) == (0, 4, None)
         assert summary.failed == 0, "the instrument failed, not the system"
         why = reasons(tmp_path / "r", "rb_llm")["c1<::>1"]
         assert why.startswith("invalid: no verdict, twice")
@@ -198,8 +186,7 @@ def test_what_a_judge_was_asked_with_is_kept_and_makes_it_another_one(
 def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
-    file = official(tmp_path / "x.jsonl", ANSWERS)
-    words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
+    words = score_words(benchmark_root, tmp_path)
     with ScriptedServer(Status(401)) as server:
         summary = done(turnmark, *words, "--judge", f"openai:x@{server.url}?metrics=rb_llm")
         assert len(server.bodies) <= 5
@@ -212,7 +199,6 @@ def test_an_interrupted_judging_goes_on_where_it_stopped(
 ) -> None:
     from turnmark.evaluation.judging.judgements import JudgementJournal
 
-    file = official(tmp_path / "x.jsonl", ANSWERS)
     written, append = [], JudgementJournal.append
 
     def interrupted(self: JudgementJournal, judgement: Any) -> None:
@@ -222,8 +208,7 @@ def test_an_interrupted_judging_goes_on_where_it_stopped(
         append(self, judgement)
 
     with ScriptedServer(judge()) as server:
-        words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
-        words += ["--judge", spec_of(server, options="metrics=rb_llm")]
+        words = score_words(benchmark_root, tmp_path, "--judge", spec_of(server, options="metrics=rb_llm"))
         monkeypatch.setattr(JudgementJournal, "append", interrupted)
         assert turnmark(*words).code == 130
         assert len(lines(tmp_path / "r/judgements.jsonl")) == 3
@@ -330,10 +315,9 @@ def test_judges_are_priced_by_themselves(
     home.mkdir()
     (home / "config.toml").write_text('[prices."tiny"]\nprompt = 1.0\ncompletion = 2.0\n')
     monkeypatch.setenv("TURNMARK_HOME", str(home))
-    file = official(tmp_path / "x.jsonl", ANSWERS)
     with ScriptedServer(judge()) as server:
-        words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--judge", spec_of(server)]
-        summary = done(turnmark, *words, "--out", tmp_path / "r")
+        words = score_words(benchmark_root, tmp_path, "--judge", spec_of(server))
+        summary = done(turnmark, *words)
         used = summary.usage["judge"]
         assert used["calls"] == len(server.bodies)
         assert used["cost"] == pytest.approx((11 * used["calls"] + 2 * 7 * used["calls"]) / 1e6)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Turnmark
 from tests.evaluation import costly, writer
-from tests.evaluation.judged_runs import ANSWERS, done, eval_words, judge, lines, official, reasons, spec_of, values
+from tests.evaluation.judged_runs import done, eval_words, judge, lines, reasons, score_words, spec_of, values
 from tests.servers import ScriptedServer
 from turnmark.assistant import prompts as assistants
 from turnmark.assistant.types import Usage
@@ -39,11 +39,6 @@ def prices(tmp_path: Path, spec: str, currency: str = "USD") -> None:
     (tmp_path / "home").mkdir(exist_ok=True)
     table = f'[prices."{spec}"]\nprompt = 1000.0\ncompletion = 1000.0\ncurrency = "{currency}"\n'
     (tmp_path / "home" / "config.toml").write_text(table, encoding="utf-8")
-
-
-def score_words(root: Path, tmp_path: Path, *more: Any) -> list[Any]:
-    file = official(tmp_path / "x.jsonl", ANSWERS)
-    return ["score", "mtrag", "--data", root, "--predictions", file, "--out", tmp_path / "r", *more]
 
 
 # --- budget ----------------------------------------------------------------------------------------------------------
@@ -177,18 +172,6 @@ def test_a_judges_prompt_of_ones_own(
     assert after["judge_prompts"].keys() == manifest["judge_prompts"].keys() == {"rl-mtb", "verdict-repair"}
     assert after["judge_prompts"]["rl-mtb"] != manifest["judge_prompts"]["rl-mtb"]
     assert after["judge_prompts"]["verdict-repair"] == manifest["judge_prompts"]["verdict-repair"]
-
-
-def test_score_takes_prompts_too(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
-    (tmp_path / "p").mkdir()
-    own = (
-        (HERE / "rl-mtb.txt").read_text(encoding="utf-8").replace("You are impartial.", "You are a lighthouse keeper.")
-    )
-    (tmp_path / "p/rl-mtb.txt").write_text(own, encoding="utf-8")
-    with ScriptedServer(judge()) as server:
-        spec = spec_of(server, options="metrics=rl_mtb")
-        done(turnmark, *score_words(benchmark_root, tmp_path, "--judge", spec, "--prompts", tmp_path / "p"))
-        assert all("lighthouse" in body["messages"][0]["content"] for body in server.bodies)
 
 
 def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark: Turnmark, tmp_path: Path) -> None:

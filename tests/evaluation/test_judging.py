@@ -15,7 +15,6 @@ from tests.evaluation.scripted_judges import CASE, Heard, replay, say
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.judging import judgements
 from turnmark.evaluation.judging.calls import run_jobs
@@ -27,7 +26,6 @@ from turnmark.evaluation.judging.panels import panel_outcome
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.judging.rubrics import judgement_key as key_of
 from turnmark.evaluation.judging.verdicts import Scale, Verdict, read_verdict
-from turnmark.evaluation.prompts import load_prompt, prompt_names
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
 
@@ -199,24 +197,6 @@ def test_many_calls_at_once_bring_every_result_once_and_an_error_at_once() -> No
 
 
 # --- the prompts -----------------------------------------------------------------------------------------------------
-
-
-def test_own_prompts_take_the_place_of_ours_and_use_what_they_need(tmp_path: Path) -> None:
-    assert set(prompt_names()) >= {"rb-llm", "rl-mtb", "idk", "clarification", "claims", "claim-verdicts", "pairwise"}
-    (tmp_path / "idk.txt").write_text("{{ answer }} of {{ passages }}")
-    prompt = load_prompt("idk", tmp_path)
-    assert prompt.sha256 != load_prompt("idk").sha256
-    (message,) = prompt.render(answer="a", passages="p", tag="t", question="q")
-    assert message.content == "a of p"
-    (tmp_path / "idk.txt").write_text("{{ inquiry }} {{ tag }}")
-    with pytest.raises(RequestError) as error:
-        load_prompt("idk", tmp_path)
-    assert list(error.value.problems) == [
-        f"prompt {tmp_path / 'idk.txt'}: unknown placeholders: inquiry; "
-        "available: answer, conversation, history, passages, question, reference, tag"
-    ]
-    with pytest.raises(RequestError, match="nothing"):
-        load_prompt("nothing")
 
 
 LATER = Case(

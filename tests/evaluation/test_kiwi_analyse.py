@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
 from tests.evaluation.kiwis import ANSWER, items_of, means, session, turn, written
-from tests.evaluation.test_report_tables import compare
+from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.corpora import kiwi
@@ -224,7 +224,7 @@ def test_the_demo_is_analysed_and_its_tables_are_the_papers(
     assert ran.code == 0, ran.err
     check_run(Path("run"))
     table = ran.out[ran.out.index("As KIWI Table 2") : ran.out.index("seconds:")]
-    compare("kiwi_tables.txt", "".join(f"{line.rstrip()}\n" for line in table.splitlines()))
+    golden("kiwi_tables.txt", "".join(f"{line.rstrip()}\n" for line in table.splitlines()))
     check_narrow(Summary.model_validate_json(Path("run/summary.json").read_bytes()))
     page = Path("run/report.html").read_text()
     assert "As KIWI Table 6" in page

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
-from tests.evaluation.test_report_tables import DEMO, SUMMARY, write_run
+from tests.evaluation.reported import DEMO, SUMMARY, write_run
 from turnmark.evaluation.benchmarks.mtrag_plan import plan_score
 from turnmark.evaluation.benchmarks.mtrag_retrieval import run_score
 from turnmark.evaluation.published import RERUN, Fact, Ran, beside, facts

@@ -17,7 +17,7 @@ from tests.evaluation import inscoqa_judges as inscoqa
 from tests.evaluation import judged_runs as mtrag
 from tests.evaluation import test_kiwi_analyse as kiwi
 from tests.evaluation.kiwis import session, turn, written
-from tests.evaluation.test_report_tables import compare
+from tests.evaluation.reported import golden
 from tests.servers import ScriptedServer
 from turnmark.corpora import compound_qa
 
@@ -43,8 +43,8 @@ def check(turnmark: Turnmark, name: str, *runs: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     printed, written = paper(ran.out, "\n"), paper(text.read_text(encoding="utf-8"), "### ")
     assert max(map(len, printed.splitlines())) <= 80, printed
-    compare(f"papers/{name}.txt", printed)
-    compare(f"papers/{name}.md", written)
+    golden(f"papers/{name}.txt", printed)
+    golden(f"papers/{name}.md", written)
     tree = html.fromstring(page.read_text(encoding="utf-8"))
     titles = [line.removeprefix("### ") for line in written.splitlines() if line.startswith("### As ")]
     drawn = [one for one in tree.xpath("//h2 | //h3") if one.text_content().startswith("As ")]
@@ -63,17 +63,8 @@ def check(turnmark: Turnmark, name: str, *runs: Path) -> None:
 def test_mtrag_retrieval(turnmark: Turnmark, benchmark_root: Path, tmp_path: Path) -> None:
     runs = [tmp_path / mode for mode in ("last-turn", "rewrite")]
     for run in runs:
-        words: list[str | Path] = [
-            "--task",
-            "retrieval",
-            "--retriever",
-            "bm25",
-            "--query",
-            run.name,
-            "--data",
-            benchmark_root,
-        ]
-        ran = turnmark("eval", "mtrag", *words, "--out", run)
+        words = "eval mtrag --task retrieval --retriever bm25 --query".split()
+        ran = turnmark(*words, run.name, "--data", benchmark_root, "--out", run)
         assert ran.code == 0, ran.err
         assert ran.out.count("As MTRAG Table") == 1
         assert "By what is asked" not in ran.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,8 +21,6 @@ def embed_one(text):
 
 
 def embed(texts):
-    import numpy as np
-
     return np.stack([embed_one(text) for text in texts])
 
 
@@ -80,8 +79,6 @@ def test_without_parts_there_is_nothing_to_cover():
 
 def bag(texts):
     """Unit vectors from letters: quick, and enough for what must hold with any vectors."""
-    import numpy as np
-
     rows = np.zeros((len(texts), 27), dtype=np.float32)
     for row, text in zip(rows, texts, strict=True):
         for char in text.lower():

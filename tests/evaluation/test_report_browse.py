@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.test_report_tables import SUMMARY, write_run
+from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.corpora import mtrag
 from turnmark.corpora.types import Message
 from turnmark.evaluation import generation
@@ -120,11 +120,6 @@ def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed() -> None:
 def test_a_task_of_another_kind_shows_nothing_and_breaks_nothing() -> None:
     assert material_of(object()) == browse.Material()
     assert material_of(None) == browse.Material()
-
-
-def test_long_texts_are_cut_and_say_so() -> None:
-    made = cut("x" * (browse.TEXT + 7))
-    assert (len(made.text), made.left_out) == (browse.TEXT, 7)
 
 
 @pytest.mark.parametrize(

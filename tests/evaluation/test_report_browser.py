@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.evaluation.chromium import WHY, Page, browser, found
-from tests.evaluation.test_report_tables import SUMMARY, write_run
+from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import ContextRef, Sample

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Turnmark
-from tests.evaluation.test_report_tables import DEMO, SUMMARY, run, write_run
+from tests.evaluation.reported import DEMO, SUMMARY, write_run
 from turnmark.corpora.home import write_json
-
-__all__ = ["run"]
 
 
 @pytest.fixture
@@ -23,26 +21,26 @@ def everything(tmp_path: Path) -> Path:
     return tmp_path / "all"
 
 
-def test_a_run_is_drawn(turnmark: Turnmark, run: Path) -> None:
-    ran = turnmark("report", run)
+def test_a_run_is_drawn(turnmark: Turnmark, stored_run: Path) -> None:
+    ran = turnmark("report", stored_run)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(DEMO[:60])
-    for words in ("[lead] baseline", "failed: timeout (1)", "By what is asked", "1,234,567", f"run: {run}"):
+    for words in ("[lead] baseline", "failed: timeout (1)", "By what is asked", "1,234,567", f"run: {stored_run}"):
         assert words in ran.out
 
 
-def test_json_is_one_object(turnmark: Turnmark, run: Path, everything: Path) -> None:
-    ran = turnmark("report", run, everything, "--json")
+def test_json_is_one_object(turnmark: Turnmark, stored_run: Path, everything: Path) -> None:
+    ran = turnmark("report", stored_run, everything, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert json.loads(ran.out) == {
         "runs": [
-            {**SUMMARY.model_dump(mode="json"), "run": str(run)},
+            {**SUMMARY.model_dump(mode="json"), "run": str(stored_run)},
             {**SUMMARY.model_dump(mode="json"), "run": str(everything / "mtrag")},
         ],
         "left_out": [{"run": str(everything), "benchmark": "kiwi", "skipped": "no data"}],
     }
-    assert list(json.loads(turnmark("report", run, run, "--json").out)) == ["runs"]
-    assert len(json.loads(turnmark("report", run, run, "--json").out)["runs"]) == 1
+    assert list(json.loads(turnmark("report", stored_run, stored_run, "--json").out)) == ["runs"]
+    assert len(json.loads(turnmark("report", stored_run, stored_run, "--json").out)["runs"]) == 1
 
 
 def test_a_folder_of_all_benchmarks_is_drawn_and_written(turnmark: Turnmark, everything: Path, tmp_path: Path) -> None:
@@ -59,16 +57,16 @@ def test_a_folder_of_all_benchmarks_is_drawn_and_written(turnmark: Turnmark, eve
     assert json.loads(again.out)["left_out"]
 
 
-def test_all_mistakes_are_said_at_once(turnmark: Turnmark, run: Path, tmp_path: Path) -> None:
+def test_all_mistakes_are_said_at_once(turnmark: Turnmark, stored_run: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/manifest.json").write_text("{}")
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd/summary.json").write_text('{"benchmark": 3}')
-    kept = run / "predictions.jsonl"
+    kept = stored_run / "predictions.jsonl"
     before = kept.read_bytes()
     names = ("nowhere", "empty", "begun", "odd", "run/summary.json")
-    ran = turnmark("report", *(tmp_path / name for name in names), run, "--html", kept, "--markdown", tmp_path)
+    ran = turnmark("report", *(tmp_path / name for name in names), stored_run, "--html", kept, "--markdown", tmp_path)
     assert (ran.code, ran.out) == (2, "")
     for said in (
         "nowhere' is not there; name the folder of a run", "empty' is no run: it has no summary.json",
@@ -80,24 +78,20 @@ def test_all_mistakes_are_said_at_once(turnmark: Turnmark, run: Path, tmp_path: 
     assert kept.read_bytes() == before
 
 
-def test_targets_that_cannot_be_written_are_refused(turnmark: Turnmark, run: Path, tmp_path: Path) -> None:
+def test_targets_that_cannot_be_written_are_refused(turnmark: Turnmark, stored_run: Path, tmp_path: Path) -> None:
     note = tmp_path / "note.md"
     note.write_text("my own notes")
-    inside = turnmark("report", run, "--markdown", note / "x.md", "--html", "/dev/null")
+    inside = turnmark("report", stored_run, "--markdown", note / "x.md", "--html", "/dev/null")
     assert inside.code == 2
     assert "is a file; name another place" in inside.err
     assert "'/dev/null' is no regular file" in inside.err
-    same = turnmark("report", run, "--markdown", tmp_path / "x", "--html", tmp_path / "." / "x")
+    same = turnmark("report", stored_run, "--markdown", tmp_path / "x", "--html", tmp_path / "." / "x")
     assert same.code == 2
     assert "both name" in same.err
     page = tmp_path / "page.html"
-    assert turnmark("report", run, "--html", page).code == 0
-    assert turnmark("report", run, "--markdown", page).code == 2
+    assert turnmark("report", stored_run, "--html", page).code == 0
+    assert turnmark("report", stored_run, "--markdown", page).code == 2
     assert note.read_text() == "my own notes"
-
-
-def test_a_run_is_named(turnmark: Turnmark) -> None:
-    assert turnmark("report").code == 2
 
 
 def test_hostile_names_are_printed_inert(turnmark: Turnmark, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from tests.evaluation.test_report_tables import DEMO, SAMPLES, SUMMARY, compare, metric, write_run
+from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, metric, write_run
 from turnmark.evaluation.records import DataUsed, Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.rendering import escaped, markdown, markdown_all, show
@@ -24,7 +24,7 @@ def test_the_whole_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
     text = markdown(SUMMARY, write_run(Path("runs/mtrag-0123456789ab")))
     assert "demo data" in text.split("\n")[0]
-    compare("report.md", text)
+    golden("report.md", text)
 
 
 def test_a_file_of_several_runs_begins_with_the_first_and_says_what_has_no_figures() -> None:

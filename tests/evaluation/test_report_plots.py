@@ -12,16 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.evaluation.test_report_page import EVIL
-from tests.evaluation.test_report_tables import REAL, SUMMARY, metric, run, write_run
+from tests.evaluation.reported import EVIL, REAL, SUMMARY, metric, write_run
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.report import plots
 from turnmark.evaluation.report.figures import figures, headlines
 from turnmark.evaluation.report.plots import Line, Scale, scale
 from turnmark.evaluation.report.stored import StoredRun
-
-__all__ = ["run"]
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False).filter(lambda value: value == 0 or abs(value) > 1e-6)
 
@@ -103,8 +100,8 @@ def test_texts_stay_text_and_nothing_has_a_style_or_an_address() -> None:
 # --- which plots a run has -------------------------------------------------------------------------------------------
 
 
-def test_the_plots_of_answers(run: Path) -> None:
-    made = {plot.title: plot for plot in figures(StoredRun(run, REAL))}
+def test_the_plots_of_answers(stored_run: Path) -> None:
+    made = {plot.title: plot for plot in figures(StoredRun(stored_run, REAL))}
     assert list(made) == ["Beside published figures", "By what is asked"]
     panel = made["By what is asked"].panels[0]
     assert [(row.kind, row.name, row.figures) for row in panel.rows] == [
@@ -115,7 +112,7 @@ def test_the_plots_of_answers(run: Path) -> None:
     rows = made["Beside published figures"].panels[0].rows
     assert [row.kind for row in rows if row.name == "GPT-4o"] == ["plain"]
     assert [row.kind for row in rows if row.name == "Llama 3.1 405B"] == ["faint"]
-    assert [plot.title for plot in figures(StoredRun(run, SUMMARY))] == ["By what is asked"]  # the demo's
+    assert [plot.title for plot in figures(StoredRun(stored_run, SUMMARY))] == ["By what is asked"]  # the demo's
     assert [one.name for one in headlines(SUMMARY)] == ["rouge_l.word", "k_precision", "token_recall", "unknown.f1"]
 
 

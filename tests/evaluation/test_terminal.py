@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.evaluation.conftest import Opener
-from tests.evaluation.test_report_tables import DEMO, SAMPLES, SUMMARY, compare, write_run
+from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, write_run
 from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
 from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
 from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
@@ -36,11 +36,11 @@ def small_run(root: Path, out: Path, query: str) -> Summary:
 def test_a_run_over_two_domains(benchmark_root: Path, tmp_path: Path) -> None:
     text = drawn(small_run(benchmark_root, tmp_path / "r", "rewrite"))
     assert max(map(len, text.split("\n"))) <= 80
-    compare("two_domains_rewrite.txt", text)
+    golden("two_domains_rewrite.txt", text)
 
 
 def test_a_run_with_a_mode_that_nobody_published(benchmark_root: Path, tmp_path: Path) -> None:
-    compare("two_domains_last_2.txt", drawn(small_run(benchmark_root, tmp_path / "r", "last-2")))
+    golden("two_domains_last_2.txt", drawn(small_run(benchmark_root, tmp_path / "r", "last-2")))
 
 
 def test_a_run_of_generation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ def test_a_run_of_generation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     text = drawn(SUMMARY, run=write_run(Path("runs/mtrag-0123456789ab")))
     assert max(map(len, text.split("\n"))) <= 80
     assert text.startswith(DEMO[:60])
-    compare("report.txt", text)
+    golden("report.txt", text)
 
 
 def test_a_wide_screen_has_room_for_a_third_metric() -> None:
@@ -70,7 +70,7 @@ def test_several_benchmarks_in_one_table(tmp_path: Path) -> None:
     assert max(map(len, text.split("\n"))) <= 80
     assert text.count("demo data: a small split") == 1
     assert "kiwi: no figures: its [bold]data are not there" in text
-    compare("report_all.txt", text)
+    golden("report_all.txt", text)
 
 
 def test_only_left_out_ones_make_no_table() -> None:
@@ -99,15 +99,3 @@ def test_texts_of_the_data_are_inert(tmp_path: Path) -> None:
     # data, specs, reason, dimension, value, role, price, seconds, note
     assert text.count("[bold red]x[/] abc␤forged␤line [/nonsense]") == 9
     assert "3 queries, 1 failed" in text
-
-
-def test_the_demo_says_first_what_it_is_worth() -> None:
-    from turnmark.evaluation.benchmarks.mtrag_data import DEMO_NOTE
-
-    text = drawn(Summary(
-        benchmark="mtrag", task="retrieval", data=DataUsed(name="demo", demo=True, fingerprint="f"), n=0, failed=0,
-        metrics={}, breakdowns={}, published=(), seconds={}, notes=(DEMO_NOTE, "another"),
-    ))  # fmt: skip
-    assert text.startswith("demo data: a small split that ships with Turnmark; its figures show")
-    assert text.count("demo data: a small split") == 1
-    assert "- another" in text
