@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from turnmark.assistant.options import Generator, Retriever, Step
 from turnmark.corpora.console import inert, print_json, stdin_is_terminal
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 
@@ -17,6 +16,27 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnmark.assistant.session_files import Session
+
+Generator = Annotated[
+    str,
+    typer.Option(
+        "--generator",
+        envvar="TURNMARK_GENERATOR",
+        help="extractive (no language model), openai:MODEL[@URL], ollama:MODEL, vllm:MODEL, local:MODEL, replay:FILE …",
+    ),
+]
+Retriever = Annotated[
+    str | None, typer.Option(help="default: conversational; splade:MODEL or bm25 where the index holds only those")
+]
+Step = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--step",
+        metavar="STEP=FORM",
+        help="another form of a step than by default, e.g. decide=llm; may be repeated",
+        show_default=False,
+    ),
+]
 
 LAST = ""
 """What `--resume` stands for without a name."""

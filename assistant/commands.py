@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnmark.assistant import chat_command
-from turnmark.assistant.options import Generator, Retriever, Step
+from turnmark.assistant.chat_command import Generator, Retriever, Step
 from turnmark.assistant.serving import command as serve_command
 from turnmark.corpora.console import inert, print_json, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError

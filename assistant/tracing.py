@@ -19,8 +19,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.config import section
-from turnmark.assistant.settings import CONFIG_NAME
+from turnmark.assistant.settings import section
 from turnmark.assistant.tracing_parts import (
     Told,
     TracedGenerator,
@@ -32,8 +31,7 @@ from turnmark.assistant.tracing_parts import (
     traced_embed,
 )
 from turnmark.assistant.types import Event, Reply
-from turnmark.corpora.errors import MissingExtra, RequestError
-from turnmark.corpora.home import home
+from turnmark.corpora.errors import ErrorCollector, MissingExtra
 from turnmark.corpora.types import Message, Record
 from turnmark.retrieval.types import Hit
 
@@ -59,19 +57,12 @@ def settings() -> Settings:
     Raises:
         RequestError: either says something that is none of what can be said.
     """
+    errors = ErrorCollector()
     switch = os.environ.get(ENV, "").strip().lower()
-    table = section("tracing", tuple(Settings.model_fields))
-    kinds = {"on": bool, "content": bool, "endpoint": str}
-    problems = [
-        f"{home() / CONFIG_NAME}: tracing: {key}: {'a text' if kinds[key] is str else 'true or false'} was expected"
-        for key, value in table.items()
-        if not isinstance(value, kinds[key])
-    ]
     if switch not in ("", "0", "1", "content"):
-        problems.append(f"{ENV}: 1, content (what was said and found, too) or 0 was expected")
-    if problems:
-        raise RequestError(problems)
-    configured = Settings.model_validate(table)
+        errors.add(f"{ENV}: 1, content (what was said and found, too) or 0 was expected")
+    configured = errors.collect(section, "tracing", Settings) or Settings()
+    errors.raise_all()
     if not switch:
         return configured
     return configured.model_copy(update={"on": switch != "0", "content": switch == "content" or configured.content})

@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.config import Budget, Price, load_prices, parse_budget, price_of
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, MAX_TOKENS, Completion, Generator, OnText, PromptMessage
+from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget, price_of
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation.benchmarks.base import Item

@@ -210,7 +210,7 @@ def check_calls(request: EvalRequest, errors: ErrorCollector) -> None:
 
 def check_budget(budget: str, judges: Sequence[str], errors: ErrorCollector) -> None:
     """Take down what is wrong with a budget that judges spend from."""
-    from turnmark.assistant.config import load_prices, parse_budget
+    from turnmark.assistant.settings import load_prices, parse_budget
     from turnmark.evaluation.judging.judge import open_judges
 
     limit, prices = errors.collect(parse_budget, budget), errors.collect(load_prices)

@@ -29,8 +29,8 @@ def main() -> int:
     options.add_argument("model")
     options.add_argument("--host", required=True)
     options.add_argument("--port", type=int, required=True)
-    known, engine = options.parse_known_args()
-    adapters = [one.partition("=")[0] for before, one in pairwise(engine) if before == "--lora-modules"]
+    arguments, engine = options.parse_known_args()
+    adapters = [value.partition("=")[0] for name, value in pairwise(engine) if name == "--lora-modules"]
     print("INFO loading the model, with", json.dumps(engine), flush=True)
     time.sleep(float(os.environ.get("STAND_IN_DELAY", "0")))
     if failure := os.environ.get("STAND_IN_FAIL"):
@@ -41,16 +41,16 @@ def main() -> int:
         Path(path).write_text(str(child.pid), encoding="utf-8")
     stop = threading.Event()
     signal.signal(signal.SIGTERM, signal.SIG_IGN if os.environ.get("STAND_IN_STUBBORN") else lambda *_: stop.set())
-    said = {
-        "pid": os.getpid(), "host": known.host, "engine": engine,
+    description = {
+        "pid": os.getpid(), "host": arguments.host, "engine": engine,
         "environment": sorted(name for name in os.environ if "KEY" in name or "TRACK" in name or "STATS" in name),
     }  # fmt: skip
 
     def reply(body: dict[str, object]) -> Say | Status:
-        return Say(json.dumps({**said, "asked": body["model"]}), logprobs=[-0.1])
+        return Say(json.dumps({**description, "asked": body["model"]}), logprobs=[-0.1])
 
-    models = [{"id": name, "max_model_len": 2048} for name in (known.model, *adapters)]
-    with ScriptedServer(reply, models=models, port=known.port):
+    models = [{"id": name, "max_model_len": 2048} for name in (arguments.model, *adapters)]
+    with ScriptedServer(reply, models=models, port=arguments.port):
         stop.wait()
     return 0
 

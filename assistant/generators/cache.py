@@ -22,9 +22,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from turnmark.assistant.config import section
 from turnmark.assistant.generators.base import (
     CallOptions,
     Completion,
@@ -34,10 +33,11 @@ from turnmark.assistant.generators.base import (
     traits_of,
 )
 from turnmark.assistant.generators.schema import strict_schema
+from turnmark.assistant.settings import section
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import notify
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
+from turnmark.corpora.types import Record
 
 T = TypeVar("T")
 
@@ -53,6 +53,12 @@ _BATCH = 64  # rows that are dropped at a time
 _SCHEMA = """CREATE TABLE IF NOT EXISTS reply ("key" TEXT PRIMARY KEY, "value" TEXT NOT NULL, "used" REAL NOT NULL)
     WITHOUT ROWID"""
 _INDEX = 'CREATE INDEX IF NOT EXISTS reply_used ON reply ("used")'
+
+
+class CacheSettings(Record):
+    """`[cache]` of the configuration."""
+
+    megabytes: int = Field(default=MEGABYTES, ge=1, le=1_000_000)
 
 
 class ResponseStore:
@@ -192,9 +198,7 @@ def default_store() -> ResponseStore:
     Raises:
         RequestError: `[cache]` of the configuration is wrong.
     """
-    megabytes = section("cache", ("megabytes",)).get("megabytes", MEGABYTES)
-    if isinstance(megabytes, bool) or not isinstance(megabytes, int) or not 1 <= megabytes <= 1_000_000:
-        raise RequestError("config.toml: cache.megabytes: a whole number from 1 to 1000000 was expected")
+    megabytes = section("cache", CacheSettings).megabytes
     return _store(home() / "cache" / FILE, megabytes * 1_000_000)
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
-from turnmark.assistant.generators.base import (
-    CONTEXT_TOKENS,
-    Settings,
-)
-from turnmark.assistant.generators.fleet import FleetGenerator, Place
-from turnmark.assistant.generators.openai import OpenAIGenerator
+from turnmark.assistant.generators.base import CONTEXT_TOKENS, Settings
+from turnmark.assistant.generators.fleet import FleetGenerator
+from turnmark.assistant.generators.openai import OpenAIGenerator, shown_url
 from turnmark.assistant.generators.options import CACHE, SETTINGS
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import Spec, check_options
@@ -24,17 +21,7 @@ OFFICIAL_URL = "https://api.openai.com/v1"
 OLLAMA_CONTEXT = 4096
 
 BETWEEN = "|"
-"""Between the URLs of several endpoints, and between the variables with their keys."""
-
-
-def shown_url(url: str) -> str:
-    """The URL without user, password, query and fragment: what names and messages may hold; so of several."""
-    return BETWEEN.join(_shown(part) for part in url.split(BETWEEN))
-
-
-def _shown(url: str) -> str:
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+"""Between the URLs of several endpoints."""
 
 
 def _url_problem(url: str) -> str:
@@ -55,7 +42,6 @@ class Endpoint:
         url: base URL of the endpoint; of several, with `|` between.
         key_env: name of the environment variable that holds the key.
         key: the key; empty where the endpoint needs none.
-        keys: of several endpoints, the variable and the key of each.
         more: values of the options that only this kind of endpoint has.
     """
 
@@ -66,16 +52,14 @@ class Endpoint:
     key: str
     settings: Settings
     more: Mapping[str, Any]
-    keys: tuple[tuple[str, str], ...] = ()
 
     def generator(self, url: str = "") -> OpenAIGenerator:
         """The generator; `url` in place of its own."""
-        url = url or self.url
-        if self.keys:
-            places = [Place(part, _shown(part), *key) for part, key in zip(url.split(BETWEEN), self.keys, strict=True)]
-            return FleetGenerator(self.name, self.model, places, self.settings, self.more.get("patience"))
-        label = f"{self.model} at {shown_url(url)}"
-        return OpenAIGenerator(self.name, self.model, url, label, self.key_env, self.key, self.settings)
+        urls = (url or self.url).split(BETWEEN)
+        if len(urls) > 1:
+            patience = self.more.get("patience")
+            return FleetGenerator(self.name, self.model, urls, self.key_env, self.key, self.settings, patience)
+        return OpenAIGenerator(self.name, self.model, urls[0], self.key_env, self.key, self.settings)
 
 
 def read_endpoint(
@@ -118,56 +102,28 @@ def read_endpoint(
         problems += error.problems
     key_option = options.pop("api_key_env", spec.options.get("api_key_env", ""))
     key_env = key_option or key_env
+    key = os.environ.get(key_env, "").strip()
     if problem := next(filter(None, map(_url_problem, urls)), ""):
         problems.append(f"{url_env if from_env else label + ': what follows @'} {problem}")
     elif spec.url and any("@" in urlsplit(part).netloc for part in urls):
         problems.append(f"{label}: no user or password in the URL; put the key into {key_env}")
     elif len(set(urls)) < len(urls):
         problems.append(f"{label}: an endpoint is named twice")
-    keys, key_problems = _keys(urls, key_env, bool(key_option))
-    problems += [f"{label}: {part}" for part in key_problems]
+    elif len(hosts := {urlsplit(part).hostname for part in urls}) > 1 and urlsplit(OFFICIAL_URL).hostname in hosts:
+        problems.append(f"{label}: OpenAI's key goes to OpenAI alone; no other URL can stand beside it")
+    if not key and (key_option or OFFICIAL_URL in urls):
+        problems.append(f"{label}: the environment variable {key_env} is not set; it holds the key")
     if problems:
         raise RequestError(problems)
-    normal = Spec(spec.name, spec.argument, shown_url(spec.url or from_env), spec.options)
-    extra = {key: options.pop(key) for key in list(options) if key not in SETTINGS}
+    shown = BETWEEN.join(map(shown_url, (spec.url or from_env).split(BETWEEN)))
+    extra = {name: options.pop(name) for name in list(options) if name not in SETTINGS}
     settings = Settings(**{"context": CONTEXT_TOKENS if url == OFFICIAL_URL else context, **options})
-    endpoint_keys = keys if len(urls) > 1 else ()
-    return Endpoint(str(normal), spec.argument, url, *keys[0], settings, extra, endpoint_keys)
+    name = str(Spec(spec.name, spec.argument, shown, spec.options))
+    return Endpoint(name, spec.argument, url, key_env, key, settings, extra)
 
 
 SEVERAL: Mapping[str, Callable[[str], Any]] = {"patience": SETTINGS["deadline"]}
 """Options that only several endpoints have."""
-
-
-def _keys(urls: Sequence[str], key_env: str, required: bool) -> tuple[tuple[tuple[str, str], ...], list[str]]:
-    """Variable and key for each URL, and what is wrong with them.
-
-    Args:
-        key_env: one variable for all, or one for each with `|` between; an empty one stands for no key.
-        required: the spec names it, so that it must be set.
-    """
-    names = key_env.split(BETWEEN) if len(urls) > 1 else [key_env]
-    if len(names) == 1:
-        names *= len(urls)
-    elif len(names) != len(urls):
-        return (("", ""),), [f"api_key_env names {len(names)} variables for {len(urls)} URLs; one for all, or for each"]
-    keys = tuple((name, os.environ.get(name, "").strip() if name else "") for name in names)
-    official = [_host(url) == _host(OFFICIAL_URL) for url in urls]
-    needed = [url == OFFICIAL_URL or (required and name != "") for url, name in zip(urls, names, strict=True)]
-    lacking = {name for need, (name, key) in zip(needed, keys, strict=True) if need and not key}
-    problems = [f"the environment variable {name} is not set; it holds the key" for name in sorted(lacking)]
-    if any(official) and not all(official) and BETWEEN not in key_env:
-        problems.append(
-            "OpenAI's key goes to OpenAI alone; name a variable for each URL: api_key_env=OPENAI_API_KEY|OTHER"
-        )
-    return keys, problems
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
 
 
 def open_openai(spec: Spec) -> OpenAIGenerator:

@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, Settings
-from turnmark.assistant.generators.openai import JITTER, LONGEST_WAIT, OpenAIGenerator
+from turnmark.assistant.generators.openai import JITTER, LONGEST_WAIT, OpenAIGenerator, shown_url
 from turnmark.assistant.generators.replies import Fault
 from turnmark.assistant.generators.stopping import current
 from turnmark.corpora.console import notify
@@ -29,21 +29,11 @@ LONGEST_REST = LONGEST_WAIT
 LOOK_AGAIN = 0.25  # seconds: an endpoint may answer another call while this one waits
 
 
-@dataclass(frozen=True)
-class Place:
-    """One endpoint: its base URL, that URL as it may be shown, and its own key. No other endpoint is sent that key."""
-
-    url: str
-    shown: str
-    key_env: str
-    key: str
-
-
 class _Member:
     """An endpoint, and how it fares. Its numbers are changed under the fleet's lock."""
 
-    def __init__(self, label: str, generator: OpenAIGenerator) -> None:
-        self.shown, self.generator = label, generator
+    def __init__(self, generator: OpenAIGenerator, url: str) -> None:
+        self.generator, self.shown = generator, shown_url(url)
         self.busy = self.answered = self.failed = self.in_a_row = 0
         self.until = 0.0  # when its rest ends
         self.since = 0.0  # when it began to rest: what was under way then tells nothing new by failing
@@ -71,32 +61,31 @@ class FleetGenerator(OpenAIGenerator):
     Args:
         name: the spec it was opened as, in normal form.
         model: the model's name at every endpoint.
-        places: the endpoints, two or more.
+        urls: of the endpoints, two or more.
         settings: limits and defaults. `concurrency` holds for all together; `retries` is the number of further requests
             of a call after each endpoint has had one.
         patience: seconds that a request may take before another endpoint is asked; None: as long as the call.
     """
 
     def __init__(
-        self, name: str, model: str, places: Sequence[Place], settings: Settings, patience: float | None = None
+        self,
+        name: str,
+        model: str,
+        urls: Sequence[str],
+        key_env: str,
+        key: str,
+        settings: Settings,
+        patience: float | None = None,
     ) -> None:
-        labels = ", ".join(place.shown for place in places)
-        description = f"{model} at {len(places)} endpoints ({labels})"
-        first = places[0]
-        super().__init__(name, model, first.url, description, first.key_env, first.key, settings)
-        member_settings = settings.model_copy(update={"concurrency": None})
+        super().__init__(name, model, urls[0], key_env, key, settings)
+        self._where = f"{model} at {len(urls)} endpoints ({', '.join(map(shown_url, urls))})"
         self._patience = patience
-        self._members = [
-            _Member(place.shown, self._member(place, model, member_settings, f"{model} at {place.shown}"))
-            for place in places
-        ]
+        alone = settings.model_copy(update={"concurrency": None})
+        self._members = [_Member(OpenAIGenerator(name, model, url, key_env, key, alone), url) for url in urls]
+        for member in self._members:
+            member.generator._dialect = self._dialect
         self._clients = self._members[0].generator._clients
         self._guard = threading.Lock()
-
-    def _member(self, place: Place, model: str, settings: Settings, description: str) -> OpenAIGenerator:
-        member = OpenAIGenerator(self.name, model, place.url, description, place.key_env, place.key, settings)
-        member._dialect = self._dialect
-        return member
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -109,7 +98,7 @@ class FleetGenerator(OpenAIGenerator):
         """The option `context`, else the least that an endpoint tells; one that cannot be reached is left out."""
         if self._context is None:
             sizes = [(member.generator.context_tokens, member.generator._context) for member in self._members]
-            limits = [sizes for _, sizes in sizes if sizes is not None]
+            limits = [known for _, known in sizes if known is not None]
             if not limits:
                 return CONTEXT_TOKENS
             self._context = min(limits)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel
 
@@ -61,6 +62,12 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/?#]*@")
 _OBJECTIONS = frozenset((400, 403, 422, 501))
 
 
+def shown_url(url: str) -> str:
+    """The URL without user, password, query and fragment: what names and messages may hold."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
 class OpenAIGenerator(ConfiguredGenerator):
     """A model behind an OpenAI-compatible endpoint.
 
@@ -68,15 +75,14 @@ class OpenAIGenerator(ConfiguredGenerator):
         name: the spec it was opened as, in normal form; with the URL where that came from the environment.
         model: the model's name at the endpoint.
         url: base URL of the endpoint.
-        label: model and endpoint as messages name them, without any secret.
         key_env: name of the environment variable that holds the key.
         key: the key; empty where the endpoint needs none.
         settings: limits and defaults; `context` None: asked of the endpoint, else 8192.
     """
 
-    def __init__(self, name: str, model: str, url: str, label: str, key_env: str, key: str, settings: Settings) -> None:
+    def __init__(self, name: str, model: str, url: str, key_env: str, key: str, settings: Settings) -> None:
         super().__init__(name, settings)
-        self._model, self._where, self._key_env, self._key = model, label, key_env, key
+        self._model, self._where, self._key_env, self._key = model, f"{model} at {shown_url(url)}", key_env, key
         self._context = settings.context
         self._dialect = Dialect()
         self._clients = ClientPool(url, key)

@@ -16,7 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from turnmark.assistant.config import section
+from pydantic import Field, field_validator
+
 from turnmark.assistant.generators.base import (
     CONTEXT_TOKENS,
     CallOptions,
@@ -30,17 +31,30 @@ from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.generators.endpoints import Endpoint, read_endpoint
 from turnmark.assistant.generators.openai import OpenAIGenerator
 from turnmark.assistant.generators.options import flag, seconds
-from turnmark.assistant.generators.vllm_server import USUAL_PORT, Plan, Server, obtain
+from turnmark.assistant.generators.vllm_server import COMMAND_ENV, USUAL_PORT, Plan, Server, obtain
+from turnmark.assistant.settings import section
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.specs import Spec
-
-COMMAND_ENV = "TURNMARK_VLLM_COMMAND"
-COMMAND = "vllm serve"
-START_SECONDS = 600.0
-LORA = "lora"
+from turnmark.corpora.types import Record
 
 _OURS = frozenset(("--host", "--port", "--served-model-name", "--api-key", "--uds"))
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+
+class VllmSettings(Record):
+    """`[vllm]` of the configuration. `start`: seconds that a server may take until it answers."""
+
+    command: str = "vllm serve"
+    arguments: list[str] = Field(default_factory=list)
+    start: float = Field(default=600.0, gt=0, le=86_400)
+
+    @field_validator("arguments")
+    @classmethod
+    def _not_ours(cls, arguments: list[str]) -> list[str]:
+        names = [argument.partition("=")[0] for argument in arguments]
+        if ours := [name for name in names if name.replace("_", "-") in _OURS]:
+            raise ValueError(f"{', '.join(ours)}: not for you to set; it is ours")
+        return arguments
 
 
 def _word(text: str) -> str:
@@ -69,17 +83,82 @@ def _adapter(text: str) -> str:
     return text
 
 
-_ENGINE_WORDS = """block_size cpu_offload_gb data_parallel_size dtype generation_config gpu_memory_utilization
-    kv_cache_dtype load_format max_lora_rank max_model_len max_num_batched_tokens max_num_seqs pipeline_parallel_size
-    quantization reasoning_parser revision swap_space tensor_parallel_size tokenizer_mode"""
-_SHORT = {f"{how}_parallel": f"{how}_parallel_size" for how in ("data", "pipeline", "tensor")}
 ENGINE: Mapping[str, Callable[[str], str | bool]] = {
-    **dict.fromkeys(_ENGINE_WORDS.split(), _word),
-    **dict.fromkeys(_SHORT, _count),
-    "enable_prefix_caching": flag,
+    "data_parallel": _count,
+    "dtype": _word,
     "enforce_eager": flag,
+    "gpu_memory_utilization": _word,
+    "max_lora_rank": _count,
+    "max_model_len": _word,
+    "max_num_seqs": _count,
+    "pipeline_parallel": _count,
+    "quantization": _word,
+    "tensor_parallel": _count,
 }
 """Options of a spec that become arguments of the engine: `max_model_len=4096` is `--max-model-len 4096`."""
+
+
+def open_vllm(spec: Spec) -> Generator:
+    """`vllm:MODEL[@URL]`; `VLLM_API_KEY` is sent, where it is set, and a server that is started asks for it.
+
+    Raises:
+        RequestError: the spec, `TURNMARK_VLLM_COMMAND` or `[vllm]` of the configuration is wrong.
+    """
+    if spec.url:
+        return read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY").generator()
+    errors = ErrorCollector()
+    extra = {**ENGINE, "start": seconds, "lora": _adapter}
+    endpoint = errors.collect(
+        read_endpoint, spec, preset_url=f"http://127.0.0.1:{USUAL_PORT}/v1", key_env="VLLM_API_KEY", extra_options=extra
+    )
+    if spec.argument.startswith("-"):
+        errors.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
+    settings = errors.collect(section, "vllm", VllmSettings)
+    command = errors.collect(_command, settings.command if settings else VllmSettings().command)
+    errors.raise_all()
+    if endpoint is None or settings is None or command is None:
+        raise AssertionError("what is None was a mistake")
+    adapter, _, path = endpoint.more.get("lora", "").partition(":")
+    lora = ("--enable-lora", "--lora-modules", f"{adapter}={path}") if adapter else ()
+    plan = Plan(
+        command=command,
+        model=endpoint.model,
+        arguments=(*settings.arguments, *_engine_arguments(endpoint.more), *lora),
+        key=endpoint.key,
+        start=endpoint.more.get("start", settings.start),
+        served_name=adapter or endpoint.model,
+    )
+    return VllmGenerator(replace(endpoint, model=plan.served_name), plan)
+
+
+def _engine_arguments(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Options of a spec as the engine's arguments, in order of their names."""
+    arguments: list[str] = []
+    for name, value in sorted(options.items()):
+        if name in ENGINE:
+            argument = (f"{name}_size" if name.endswith("_parallel") else name).replace("_", "-")
+            if isinstance(value, bool):
+                arguments.append(f"--{argument}" if value else f"--no-{argument}")
+            else:
+                arguments += [f"--{argument}", value]
+    return tuple(arguments)
+
+
+def _command(configured: str) -> tuple[str, ...]:
+    """What starts a server, as this machine has it.
+
+    Raises:
+        RequestError: it is no command.
+    """
+    from_env = os.environ.get(COMMAND_ENV, "").strip()
+    source = COMMAND_ENV if from_env else "config.toml: vllm.command"
+    try:
+        command = tuple(shlex.split(from_env or configured))
+    except ValueError as error:
+        raise RequestError(f"{source}: {error}") from error
+    if not command:
+        raise RequestError(f"{source}: a command such as 'vllm serve' was expected")
+    return command
 
 
 class VllmGenerator(ConfiguredGenerator):
@@ -123,21 +202,12 @@ class VllmGenerator(ConfiguredGenerator):
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """One reply; see `Generator.complete`. A server that ended is started anew, before the call or once in it."""
-        streamed, on_text = False, options.get("on_text")
-
-        def on_piece(piece: str) -> None:
-            nonlocal streamed
-            streamed = True
-            if on_text is not None:
-                on_text(piece)
-
-        if on_text is not None:
-            options["on_text"] = on_piece
         generator = self._served()
         try:
             return generator.complete(messages, **options)
         except GeneratorError as error:
-            if error.kind != "unavailable" or streamed or self._server is None or self._server.alive(self._plan):
+            server_lives = self._server is None or self._server.alive(self._plan)
+            if error.kind != "unavailable" or options.get("on_text") or server_lives:
                 raise
             self._server = None
             reply = self._served().complete(messages, **options)
@@ -160,93 +230,3 @@ class VllmGenerator(ConfiguredGenerator):
                 self._server = obtain(self._plan)
                 self._generator = self._endpoint.generator(self._server.url)
             return self._generator
-
-
-def open_vllm(spec: Spec) -> Generator:
-    """`vllm:MODEL[@URL]`; `VLLM_API_KEY` is sent, where it is set, and a server that is started asks for it.
-
-    Raises:
-        RequestError: the spec, `TURNMARK_VLLM_COMMAND` or `[vllm]` of the configuration is wrong.
-    """
-    if spec.url:
-        return read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY").generator()
-    errors = ErrorCollector()
-    extra = {**ENGINE, "start": seconds, LORA: _adapter}
-    endpoint = errors.collect(
-        read_endpoint, spec, preset_url=f"http://127.0.0.1:{USUAL_PORT}/v1", key_env="VLLM_API_KEY", extra_options=extra
-    )
-    if spec.argument.startswith("-"):
-        errors.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
-    for short, long in _SHORT.items():
-        if short in spec.options and long in spec.options:
-            errors.add(f"generator 'vllm': {short} and {long} are the same; give one of them")
-    settled = errors.collect(_configured)
-    errors.raise_all()
-    if endpoint is None or settled is None:
-        raise RequestError(f"generator '{spec}' cannot be opened")  # never: there was a mistake then
-    command, arguments, start = settled
-    adapter, _, path = endpoint.more.get(LORA, "").partition(":")
-    plan = Plan(
-        command=command,
-        model=endpoint.model,
-        arguments=(*arguments, *_engine_arguments(endpoint.more), *_lora_arguments(adapter, path)),
-        key=endpoint.key,
-        start=endpoint.more.get("start", start),
-        adapter=adapter,
-    )
-    return VllmGenerator(replace(endpoint, model=plan.served_name), plan)
-
-
-def _lora_arguments(adapter: str, path: str) -> tuple[str, ...]:
-    return ("--enable-lora", "--lora-modules", f"{adapter}={path}") if adapter else ()
-
-
-def _engine_arguments(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Options of a spec as the engine's arguments, in order of their names."""
-    arguments: list[str] = []
-    for name, value in sorted(options.items()):
-        if name not in ENGINE:
-            continue
-        argument = _SHORT.get(name, name).replace("_", "-")
-        if isinstance(value, bool):
-            arguments.append(f"--{argument}" if value else f"--no-{argument}")
-        else:
-            arguments += [f"--{argument}", value]
-    return tuple(arguments)
-
-
-def _configured() -> tuple[tuple[str, ...], tuple[str, ...], float]:
-    """The command, its arguments and the seconds for a start, as this machine has them.
-
-    Raises:
-        RequestError: every mistake.
-    """
-    table = section("vllm", ("command", "arguments", "start"))
-    problems: list[str] = []
-    from_env = os.environ.get(COMMAND_ENV, "").strip()
-    command_line, source = (
-        (from_env, COMMAND_ENV) if from_env else (table.get("command", COMMAND), "config.toml: vllm.command")
-    )
-    command: list[str] = []
-    try:
-        command = shlex.split(command_line) if isinstance(command_line, str) else []
-    except ValueError as error:
-        problems.append(f"{source}: {error}")
-    else:
-        if not command:
-            problems.append(f"{source}: a command such as 'vllm serve' was expected")
-    arguments = table.get("arguments", [])
-    if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
-        problems.append("config.toml: vllm.arguments: a list of texts was expected")
-        arguments = []
-    for argument in arguments:
-        if argument.partition("=")[0].replace("_", "-") in _OURS:
-            problems.append(
-                f"config.toml: vllm.arguments: {argument.partition('=')[0]} is not for you to set; it is ours"
-            )
-    start = table.get("start", START_SECONDS)
-    if isinstance(start, bool) or not isinstance(start, int | float) or not 0 < start <= 86_400:
-        problems.append("config.toml: vllm.start: seconds from 0 to 86400 were expected")
-    if problems:
-        raise RequestError(problems)
-    return tuple(command), tuple(arguments), float(start)

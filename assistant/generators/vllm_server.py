@@ -26,6 +26,7 @@ from turnmark.corpora.console import notify
 from turnmark.corpora.home import home
 from turnmark.corpora.text import printable
 
+COMMAND_ENV = "TURNMARK_VLLM_COMMAND"
 USUAL_PORT = 8000
 """Where `vllm serve` listens unless it is told otherwise."""
 REQUEST_SECONDS = 2.0
@@ -37,7 +38,6 @@ LOG_LINES, LOG_CHARACTERS, ERROR_CHARACTERS = 15, 2000, 600
 
 # Of other services; what a server of models has no use for.
 _NOT_PASSED_ON = ("OPENAI_API_KEY", "OLLAMA_API_KEY", "ANTHROPIC_API_KEY")
-_TRACEBACK = "Traceback (most recent call last)"
 # The line that a traceback ends with, behind what a logger may have put before it.
 _ERROR = re.compile(r"(?:^|\] )((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.*)$")
 
@@ -72,7 +72,7 @@ class Plan:
         arguments: of the engine, behind the model.
         key: the key that the server shall ask for; empty: none.
         start: seconds that it may take until it answers.
-        adapter: the name of a LoRA adapter among the arguments, which is asked in place of the model; empty: none.
+        served_name: what requests ask for, and what the server must list: the model, or a LoRA adapter over it.
     """
 
     command: tuple[str, ...]
@@ -80,12 +80,7 @@ class Plan:
     arguments: tuple[str, ...]
     key: str
     start: float
-    adapter: str = ""
-
-    @property
-    def served_name(self) -> str:
-        """The name under which requests ask for it, and which a server for this plan must list."""
-        return self.adapter or self.model
+    served_name: str
 
     @property
     def log(self) -> Path:
@@ -164,15 +159,13 @@ def obtain(plan: Plan) -> Server:
 
 
 def _existing(plan: Plan) -> Server | None:
-    server = _started.get(plan)
-    if server and os.getpid() == _owner and server.alive(plan):
+    own = _started if os.getpid() == _owner else {}
+    if (server := own.get(plan)) and server.alive(plan):
         return server
     usual = f"http://127.0.0.1:{USUAL_PORT}/v1"
-    ours = os.getpid() == _owner and any(
-        server_of_ours.url == usual and server_of_ours.alive(owner_plan)
-        for owner_plan, server_of_ours in _started.items()
-    )
-    if ours or not serves(usual, plan.served_name, plan.key):  # ours has other arguments
+    if any(server.url == usual and not server.ended for server in own.values()):  # it has other arguments
+        return None
+    if not serves(usual, plan.served_name, plan.key):
         return None
     if plan.arguments:
         notify(
@@ -184,7 +177,7 @@ def _existing(plan: Plan) -> Server | None:
 
 def _start(plan: Plan) -> Server:
     if shutil.which(plan.command[0]) is None:
-        hint = "pip install 'turnmark[vllm]', or name the command of one that is installed in TURNMARK_VLLM_COMMAND"
+        hint = f"pip install 'turnmark[vllm]', or name the command of one that is installed in {COMMAND_ENV}"
         raise GeneratorError("unavailable", f"vLLM for {plan.model}: {plan.command[0]} cannot be run: {hint}")
     port = _free_port()
     command = [*plan.command, plan.model, "--host", "127.0.0.1", "--port", str(port), *plan.arguments]
@@ -198,9 +191,7 @@ def _start(plan: Plan) -> Server:
     server = Server(f"http://127.0.0.1:{port}/v1", watcher)
     try:
         notify(f"starting vLLM for {plan.model} on port {port}; its log: {plan.log}")
-        began = time.monotonic()
-        _wait(plan, server)
-        notify(f"vLLM answers, after {time.monotonic() - began:.0f} s")
+        _wait(plan, server, watcher)
     except BaseException:
         _stop([server])
         raise
@@ -208,23 +199,23 @@ def _start(plan: Plan) -> Server:
     return server
 
 
-def _wait(plan: Plan, server: Server) -> None:
+def _wait(plan: Plan, server: Server, watcher: subprocess.Popen[bytes]) -> None:
     """Until the server serves the model.
 
     Raises:
         GeneratorError: it ended, or did not answer in time.
     """
-    assert server.watcher is not None
     began = reported = time.monotonic()
-    while (code := server.watcher.poll()) is None:
+    while (code := watcher.poll()) is None:
+        passed = time.monotonic() - began
         if serves(server.url, plan.served_name, plan.key):
+            notify(f"vLLM answers, after {passed:.0f} s")
             return
-        seconds = time.monotonic() - began
-        if seconds > plan.start:
+        if passed > plan.start:
             raise _failure(f"vLLM for {plan.model} did not answer within {plan.start:g} s", plan.log)
         if time.monotonic() - reported >= REPORT_SECONDS:
             reported = time.monotonic()
-            notify(f"vLLM is loading {plan.model}, for {seconds:.0f} s now")
+            notify(f"vLLM is loading {plan.model}, for {passed:.0f} s now")
         time.sleep(POLL_SECONDS)
     raise _failure(f"vLLM for {plan.model} ended with code {code} before it answered", plan.log)
 
@@ -233,9 +224,7 @@ def _environment(plan: Plan) -> dict[str, str]:
     """Ours, without keys of other services, without reports to vLLM's makers, with the key that we will send."""
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     environment |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
-    if plan.key:
-        environment["VLLM_API_KEY"] = plan.key
-    return environment
+    return environment | ({"VLLM_API_KEY": plan.key} if plan.key else {})
 
 
 def _free_port() -> int:
@@ -251,7 +240,7 @@ def _free_port() -> int:
 
 
 @atexit.register
-def stop_started() -> None:
+def _stop_started() -> None:
     """Stop every server that this process started; one that a parent started before a fork is not ours."""
     if os.getpid() == _owner:
         _stop(list(_started.values()))
@@ -270,41 +259,21 @@ def _stop(servers: list[Server]) -> None:
             watcher.kill()
 
 
-# --- the log of a server that did not start --------------------------------------------------------------------------
-
-
 def _failure(problem: str, log: Path) -> GeneratorError:
-    end, first = log_tail(log), first_error(log)
-    cause = f": {first}" if first and first not in end else ""
-    return GeneratorError("unavailable", f"{problem}{cause}; the end of its log, {log}:\n{end}".rstrip())
-
-
-def log_tail(log: Path) -> str:
-    """The last lines of a log, safe to print."""
-    try:
-        with open(log, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 4 * LOG_CHARACTERS))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-    # A progress bar writes one line over and over.
-    lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
-    last = [printable(line) for line in lines if line.strip()][-LOG_LINES:]
-    return "\n".join(f"  {line}" for line in last)[-LOG_CHARACTERS:]
-
-
-def first_error(log: Path) -> str:
-    """What the first traceback of a log ends with; empty where there is none.
+    """A server did not start: the end of its log, and what its first traceback ends with.
 
     A worker that fails takes its engine along, and that the server: the log ends with "see root cause above".
     """
-    in_traceback = False
     try:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            for line in file:
-                in_traceback = in_traceback or _TRACEBACK in line
-                if in_traceback and (match := _ERROR.search(line)):
-                    return printable(match[1].strip())[:ERROR_CHARACTERS]
+        text = log.read_bytes().decode("utf-8", "replace")
     except OSError:
-        pass
-    return ""
+        text = ""
+    # A progress bar writes one line over and over.
+    lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+    lines = [printable(line) for line in lines if line.strip()]
+    end = "\n".join(f"  {line}" for line in lines[-LOG_LINES:])[-LOG_CHARACTERS:]
+    first = next((at for at, line in enumerate(lines) if "Traceback (most recent call last)" in line), len(lines))
+    errors = (match[1].strip()[:ERROR_CHARACTERS] for line in lines[first:] if (match := _ERROR.search(line)))
+    cause = next(errors, "")
+    cause = f": {cause}" if cause and cause not in end else ""
+    return GeneratorError("unavailable", f"{problem}{cause}; the end of its log, {log}:\n{end}".rstrip())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnmark.assistant.options import Generator, Retriever, Step
+from turnmark.assistant.chat_command import Generator, Retriever, Step
 from turnmark.assistant.serving.limits import (
     BODY,
     MESSAGES,

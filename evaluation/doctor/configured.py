@@ -9,7 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from turnmark.assistant.generators.endpoints import BETWEEN, OFFICIAL_URL, shown_url
+from turnmark.assistant.generators.endpoints import BETWEEN, OFFICIAL_URL
+from turnmark.assistant.generators.openai import shown_url
 from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, Source, read_source_file
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
@@ -156,12 +157,9 @@ def _of_specs(specs: dict[str, str]) -> Iterator[Place]:
             yield place if spec.url else Place(place.who, place.url, place.path, place.key_env, needed=False)
 
 
-def _each(place: Place) -> Iterator[Place]:
-    """The endpoints of a spec that names several; each is asked with its own key."""
-    urls, keys = place.url.split(BETWEEN), place.key_env.split(BETWEEN)
-    keys = keys * len(urls) if len(keys) == 1 else [*keys, *[""] * len(urls)]
-    for url, key_env in zip(urls, keys, strict=False):
-        yield replace(place, url=url, key_env=key_env)
+def _each(place: Place) -> list[Place]:
+    """The endpoints of a spec that names several."""
+    return [replace(place, url=url) for url in place.url.split(BETWEEN)]
 
 
 def _of_environment() -> Iterator[Place]:

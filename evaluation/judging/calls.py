@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from turnmark.assistant.config import Budget, Price
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, ON_RATE_LIMIT, GeneratorError, PromptMessage, make_ready
+from turnmark.assistant.settings import Budget, Price
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
 from turnmark.corpora.types import Problem
@@ -235,7 +235,7 @@ class JudgeCalls:
         return judgement, used
 
     def _priced(self, judge: Judge, used: Usage) -> Usage:
-        from turnmark.assistant.config import price_of
+        from turnmark.assistant.settings import price_of
 
         price = price_of(judge.name, self._prices)
         if used.cost is not None or price is None:

@@ -159,7 +159,7 @@ def described(plan: generation.Plan) -> dict[str, Any]:
 def _judging(
     task: JudgedTask, judges: Sequence[Judge], request: Any, manifest: RunManifest, elsewhere: Usage | None
 ) -> Judging:
-    from turnmark.assistant.config import load_prices, parse_budget
+    from turnmark.assistant.settings import load_prices, parse_budget
 
     brought_rubrics = own_rubrics(judges, judged_metrics(manifest.benchmark, manifest.task))
     return Judging(

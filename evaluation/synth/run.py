@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from turnmark.assistant.config import load_prices, price_of
+from turnmark.assistant.settings import load_prices, price_of
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, shown_progress
 from turnmark.corpora.errors import ErrorCollector, RequestError

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnmark.assistant.config import Budget, Price, load_prices, parse_budget, price_of
-from turnmark.assistant.settings import TABLES
+from turnmark.assistant.settings import TABLES, Budget, Price, load_prices, parse_budget, price_of
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
 
@@ -32,9 +31,8 @@ def problems(text: str) -> tuple[str, ...]:
     return tuple(re.sub(r"^line [0-9]+: ", "", problem.removeprefix(f"{path}: ")) for problem in caught.value.problems)
 
 
-def test_without_a_file_there_are_no_prices(tmp_path: Path) -> None:
+def test_without_a_file_there_are_no_prices() -> None:
     assert load_prices() == {}
-    assert load_prices(tmp_path / "none.toml") == {}
 
 
 def test_prices_are_read_from_the_home() -> None:
@@ -57,30 +55,33 @@ def test_a_cost_is_of_millions_of_tokens() -> None:
 
 
 def test_every_mistake_is_told_at_once() -> None:
+    keys = "there are: prompt, completion, currency"
+    finite, code = "Input should be a finite number", "String should match pattern '^[A-Z]{3}$'"
+    number, text = "Input should be a valid number", "Input should be a valid string"
     assert problems(
         'price = 1\n[prices]\na = 3\n[prices."b"]\npromt = 1\ncompletion = -1\n'
         '[prices."c"]\nprompt = nan\ncompletion = "2"\ncurrency = "dollars"\n'
         '[prices."d"]\nprompt = true\ncompletion = inf\ncurrency = 3\n[prices.gpt-4.1]\nprompt = 1\ncompletion = 1\n'
         '[prices."openai:m?a=1&b=2"]\nprompt = 1\ncompletion = 1\n'
         '[prices."openai:m?b=2&a=1"]\nprompt = 1\ncompletion = 1\n'
-        '[prices.""]\nprompt = 1979-05-27\ncompletion = []\n'
+        '[prices.""]\nprompt = 1e10\ncompletion = []\n'
     ) == (
         f"no table is called 'price' (did you mean 'prices'?); there are: {', '.join(TABLES)}",
-        "prices.'a': a table with prompt and completion was expected, not a number",
-        "prices.'b': no key is called 'promt' (did you mean 'prompt'?); there are: prompt, completion, currency",
-        "prices.'b': prompt is missing: the price of a million prompt tokens",
-        "prices.'b': completion = -1: a price from 0 to 1,000,000,000 was expected",
-        "prices.'c': prompt = nan: a price from 0 to 1,000,000,000 was expected",
-        "prices.'c': completion: a number was expected, not a text",
-        "prices.'c': currency = 'dollars': three letters such as USD were expected",
-        "prices.'d': prompt: a number was expected, not true or false",
-        "prices.'d': completion = inf: a price from 0 to 1,000,000,000 was expected",
-        "prices.'d': currency: three letters such as USD were expected, not a number",
+        "prices.'a': a table was expected, not a number",
+        f"prices.'b': no key is called 'promt' (did you mean 'prompt'?); {keys}",
+        "prices.'b'.prompt: Field required",
+        "prices.'b'.completion = -1: Input should be greater than or equal to 0",
+        f"prices.'c'.prompt = nan: {finite}",
+        f"prices.'c'.completion = '2': {number}",
+        f"prices.'c'.currency = 'DOLLARS': {code}",
+        f"prices.'d'.prompt = True: {number}",
+        f"prices.'d'.completion = inf: {finite}",
+        f"prices.'d'.currency = 3: {text}",
         "prices.'gpt-4': a name with a dot stands in quotes: [prices.\"gpt-4.1\"]",
         "prices.'openai:m?b=2&a=1' is the same as another name in the file, 'openai:m?a=1&b=2'; keep one",
         "prices.'': the name is empty; it is a model's or a generator's spec",
-        "prices.'': prompt: a number was expected, not a date or time",
-        "prices.'': completion: a number was expected, not a list",
+        "prices.''.prompt = 10000000000.0: Input should be less than or equal to 1000000000",
+        f"prices.''.completion = []: {number}",
     )  # fmt: skip
 
 
@@ -110,18 +111,14 @@ def test_a_mistake_of_syntax_names_its_line() -> None:
     assert problems('[prices."a"]\nprompt = \n') == ("not TOML: Invalid value (at line 2, column 10)",)
 
 
-def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match=r"cannot be read \(Is a directory\)"):
-        load_prices(tmp_path)
-    (tmp_path / "x.toml").write_bytes(b"\xff")
-    with pytest.raises(RequestError, match="not valid UTF-8 text"):
-        load_prices(tmp_path / "x.toml")
-
-
-def test_nesting_without_end_is_a_mistake(tmp_path: Path) -> None:
-    (tmp_path / "x.toml").write_text("a = " + "[" * 20_000 + "]" * 20_000, encoding="utf-8")
-    with pytest.raises(RequestError, match=r"x\.toml: "):
-        load_prices(tmp_path / "x.toml")
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"\xff", "not valid UTF-8 text"), (b"a = " + b"[" * 20_000 + b"]" * 20_000, r"config\.toml: ")],
+)
+def test_a_file_that_cannot_be_read_is_a_mistake(content: bytes, problem: str) -> None:
+    config("").write_bytes(content)
+    with pytest.raises(RequestError, match=problem):
+        load_prices()
 
 
 def test_the_nearest_name_gives_the_price() -> None:
@@ -130,22 +127,21 @@ def test_the_nearest_name_gives_the_price() -> None:
         for n, name in enumerate(("m", "openai:m", "openai:m@http://h/v1", "openai:m@http://h/v1?retries=1&temperature=0"))
     }  # fmt: skip
 
-    def found(spec: str, *without: str) -> float | None:
-        left = {name: price for name, price in prices.items() if name not in without}
-        price = price_of(spec, left)
+    def prompt_price(spec: str, *without: str) -> float | None:
+        price = price_of(spec, {name: price for name, price in prices.items() if name not in without})
         return None if price is None else price.prompt
 
-    whole = "openai:m@http://h/v1?temperature=0&retries=1"
+    spec = "openai:m@http://h/v1?temperature=0&retries=1"
     names = list(prices)
-    assert found(whole) == 3
-    assert found(whole, names[3]) == 2
-    assert found(whole, names[3], names[2]) == 1
-    assert found(whole, *names[1:]) == 0
-    assert found(whole, *names) is None
-    assert found("vllm:m") == 0
-    assert found("openai:other") is None
-    assert found("extractive") is None
-    assert found("No Spec") is None
+    assert prompt_price(spec) == 3
+    assert prompt_price(spec, names[3]) == 2
+    assert prompt_price(spec, names[3], names[2]) == 1
+    assert prompt_price(spec, *names[1:]) == 0
+    assert prompt_price(spec, *names) is None
+    assert prompt_price("vllm:m") == 0
+    assert prompt_price("openai:other") is None
+    assert prompt_price("extractive") is None
+    assert prompt_price("No Spec") is None
 
 
 # --- budgets ---------------------------------------------------------------------------------------------------------
@@ -170,7 +166,7 @@ def test_money(text: str, money: float, currency: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problem"),
     [
         ("", "--budget '' is no budget"),
         ("much", "--budget 'much' is no budget"),
@@ -189,10 +185,10 @@ def test_money(text: str, money: float, currency: str) -> None:
         ("9" * 500, "--budget '" + "9" * 76 + "… is no budget"),
     ],
 )
-def test_what_is_no_budget_is_told_both_forms(text: str, said: str) -> None:
+def test_what_is_no_budget_is_told_both_forms(text: str, problem: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse_budget(text)
-    assert caught.value.problems == (f"{said}; {FORMS}",)
+    assert caught.value.problems == (f"{problem}; {FORMS}",)
 
 
 @pytest.mark.parametrize("fields", [{}, {"tokens": 1, "money": 1.0, "currency": "USD"}, {"money": 1.0}, {"tokens": 0}])
@@ -204,11 +200,11 @@ def test_a_budget_is_tokens_or_money(fields: dict[str, float | str]) -> None:
 @given(st.text(max_size=12) | st.from_regex(r"\A[$€£]?[0-9.,_]{0,8} ?[a-zA-Z$€]{0,4}\Z"))
 def test_any_text_is_a_budget_of_one_kind_or_a_request_error(text: str) -> None:
     try:
-        found = parse_budget(text)
+        budget = parse_budget(text)
     except RequestError:
         return
-    assert (found.tokens is None) != (found.money is None)
-    assert (found.tokens or found.money or 0) > 0
+    assert (budget.tokens is None) != (budget.money is None)
+    assert (budget.tokens or budget.money or 0) > 0
 
 
 VALUES = st.sampled_from(("1", "-1", "nan", "1e400", "'x'", "true", "[]", "{a = 1}", "1979-05-27", "9" * 400))
@@ -218,11 +214,10 @@ HEADS = st.sampled_from(("[prices.a]", "[prices.'b:c?d=1']", "[prices]", "[[pric
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(HEADS | LINES, max_size=8) | st.lists(st.text(max_size=10), max_size=3))
-def test_any_file_is_prices_or_a_request_error(tmp_path: Path, lines: list[str]) -> None:
-    path = tmp_path / "any.toml"
-    path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
+def test_any_file_is_prices_or_a_request_error(lines: list[str]) -> None:
+    config("").write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
     try:
-        prices = load_prices(path)
+        prices = load_prices()
     except RequestError:
         return
     assert all(price.cost(10**12, 10**12) < float("inf") for price in prices.values())

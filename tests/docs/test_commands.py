@@ -69,7 +69,7 @@ def _a_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         probe.bind(("127.0.0.1", 0))
         monkeypatch.setattr(vllm_server, "USUAL_PORT", probe.getsockname()[1])
     yield
-    vllm_server.stop_started()
+    vllm_server._stop_started()
 
 
 @pytest.mark.parametrize("block", [block for block in SHELL if runs(block)], ids=lambda block: block.where)

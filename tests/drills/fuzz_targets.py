@@ -138,7 +138,7 @@ def _pdf() -> bytes:
 
 def _texts() -> dict[str, Target]:
     """What models and people type."""
-    from turnmark.assistant.config import parse_budget
+    from turnmark.assistant.settings import parse_budget
     from turnmark.assistant.steps.llm import parse_steps
     from turnmark.assistant.steps.marks import cited, unmarked
     from turnmark.assistant.steps.operations import operations, pieces_of

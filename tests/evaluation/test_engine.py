@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.evaluation.test_run_folder import manifest
-from turnmark.assistant.config import Budget
 from turnmark.assistant.generators.base import Completion, GeneratorError
+from turnmark.assistant.settings import Budget
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import NoProgress
 from turnmark.corpora.types import Problem

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from turnmark.assistant.config import Budget, Price
+from turnmark.assistant.settings import Budget, Price
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.budget import CAUTION, Ledger
 
