@@ -39,22 +39,22 @@ class Vectors:
             if key in self._known:
                 self._known.move_to_end(key)
                 return _copy(self._known[key])
-        found = compute()
+        result = compute()
         with self._lock:
             if key not in self._known:
-                self._known[key] = _copy(found)
-                self._size += _bytes(found)
+                self._known[key] = _copy(result)
+                self._size += _bytes(result)
             while self._size > self._room:
                 self._size -= _bytes(self._known.popitem(last=False)[1])
-        return found
+        return result
 
 
-def _copy(found: Any) -> Any:
-    return found.copy() if isinstance(found, np.ndarray) else type(found)(_copy(one) for one in found)
+def _copy(result: Any) -> Any:
+    return result.copy() if isinstance(result, np.ndarray) else type(result)(_copy(part) for part in result)
 
 
-def _bytes(found: Any) -> int:
-    return int(found.nbytes) if isinstance(found, np.ndarray) else sum(map(_bytes, found))
+def _bytes(result: Any) -> int:
+    return int(result.nbytes) if isinstance(result, np.ndarray) else sum(map(_bytes, result))
 
 
 def remember(vectors: Vectors, patch: pytest.MonkeyPatch) -> None:

@@ -53,11 +53,11 @@ class Say:
         """The text in the pieces in which it is streamed; each is a token."""
         return re.findall(r"\s*\S+|\s+$", self.text or "")
 
-    def token(self, at: int) -> dict[str, Any]:
+    def token(self, position: int) -> dict[str, Any]:
         """What is said of one word under `logprobs.content`."""
-        logprob = self.logprobs[at % len(self.logprobs)] if self.logprobs else None
-        first = [{"token": word, "logprob": value} for word, value in self.first] if at == 0 else []
-        return {"token": self.words[at], "logprob": logprob, "bytes": None, "top_logprobs": first}
+        logprob = self.logprobs[position % len(self.logprobs)] if self.logprobs else None
+        first = [{"token": word, "logprob": value} for word, value in self.first] if position == 0 else []
+        return {"token": self.words[position], "logprob": logprob, "bytes": None, "top_logprobs": first}
 
 
 @dataclass
@@ -98,7 +98,7 @@ Script = Scripted | Callable[[dict[str, Any]], Scripted]
 class Seen:
     """A request as it came: when, with what headers (names in lower case) and JSON body."""
 
-    at: float
+    arrived: float
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
@@ -141,14 +141,14 @@ class ScriptedServer:
     @property
     def bodies(self) -> list[dict[str, Any]]:
         """The JSON bodies of all chat requests so far."""
-        return [seen.body for seen in self.seen]
+        return [request.body for request in self.seen]
 
-    def take(self, seen: Seen) -> Scripted:
+    def take(self, request: Seen) -> Scripted:
         """Note a request and choose its reply."""
         with self._lock:
-            self.seen.append(seen)
+            self.seen.append(request)
             reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        return reply if isinstance(reply, Say | Status | Raw | Hang | Reset) else reply(seen.body)
+        return reply if isinstance(reply, Say | Status | Raw | Hang | Reset) else reply(request.body)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -208,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
         message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
         choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
         if body.get("logprobs") and reply.logprobs is not None:
-            choice["logprobs"] = {"content": [reply.token(at) for at in range(len(reply.words))]}
+            choice["logprobs"] = {"content": [reply.token(position) for position in range(len(reply.words))]}
         answer: dict[str, Any] = {
             "id": "x", "object": "chat.completion", "created": 0, "model": f"{body['model']}-served",
             "choices": [choice],
@@ -223,8 +223,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        for at in range(len(content)):
-            self.wfile.write(content[at : at + 1])
+        for position in range(len(content)):
+            self.wfile.write(content[position : position + 1])
             self.wfile.flush()
             self.server_owner.closing.wait(reply.pause)
         return None
@@ -242,15 +242,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(f"data: {json.dumps({**chunk, 'choices': choices, **more})}\n\n".encode())
             self.wfile.flush()
 
-        for at, word in enumerate(reply.words):
-            if at == reply.cut:
+        for position, word in enumerate(reply.words):
+            if position == reply.cut:
                 return
             wait(reply.pause)
             choice: dict[str, Any] = {"index": 0, "delta": {"content": word}, "finish_reason": None}
             if body.get("logprobs") and reply.logprobs is not None:
-                choice["logprobs"] = {"content": [reply.token(at)]}
+                choice["logprobs"] = {"content": [reply.token(position)]}
             event([choice])
-            if at == 0 and reply.stall:
+            if position == 0 and reply.stall:
                 # A client that goes away is noticed only by what can no longer be sent to it.
                 ends = time.monotonic() + reply.stall
                 while time.monotonic() < ends and not wait(0.02):

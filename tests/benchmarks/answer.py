@@ -1,11 +1,10 @@
 """What the extractive answer is worth on MTRAG's reference setting, and where its weights come from.
 
-    TURNMARK_DATA=… python -m tests.benchmarks.answer [train | seconds]
+    TURNMARK_DATA=… python -m tests.benchmarks.answer [train]
 
 Without a word: the tables of docs/measured.md. Weights are learned on some conversations and measured on the others
 (five folds, three times), and learned on one domain and measured on the other; MTRAG-UN, which nothing was chosen on,
-stands beside. `train` learns them on all of MTRAG and writes `assistant/steps/select_weights.json`. `seconds` times a
-turn's answer beside the cheapest one there is, the first sentences of the passages.
+stands beside. `train` learns them on all of MTRAG and writes `assistant/steps/select_weights.json`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,7 +35,7 @@ from turnmark.evaluation.benchmarks.measures import lead
 from turnmark.evaluation.benchmarks.turns import with_steps
 from turnmark.evaluation.metrics.overlap import _rouge_tokens, k_precision, rouge_l_word, token_recall
 from turnmark.retrieval.embed import open_embedder
-from turnmark.retrieval.task_passages import hits_of
+from turnmark.retrieval.task_passages import Embed, by_text, hits_of
 from turnmark.retrieval.types import Hit
 
 Floats = NDArray[np.float64]
@@ -46,21 +44,13 @@ ORDERS = 40
 RIDGE = 0.1
 ROUNDS = 3
 SEED = 0
+REMEMBERED = 200_000
+"""Vectors: of all texts."""
 
 
-class Vectors:
+def remembering() -> Embed:
     """An embedder that remembers each text, so that every fold can ask again."""
-
-    def __init__(self) -> None:
-        self._real = open_embedder("minilm")
-        self._known: dict[str, NDArray[np.float32]] = {}
-
-    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of the texts, in their order."""
-        new = sorted({text for text in texts if text not in self._known}, key=len)
-        if new:
-            self._known.update(zip(new, self._real.encode(new, "passage"), strict=True))
-        return np.stack([self._known[text] for text in texts])
+    return by_text(lambda texts: open_embedder("minilm").encode(texts, "passage"), REMEMBERED)
 
 
 @dataclass(frozen=True)
@@ -79,65 +69,65 @@ class Asked:
 
 def tasks_of(benchmark: mtrag.Benchmark) -> list[Asked]:
     """The answerable and partial tasks of a benchmark that have passages."""
-    found = []
+    cases = []
     for task in mtrag.load_tasks(root(), benchmark).data.values():
         if task.contexts and task.reference and task.answerability in ("ANSWERABLE", "PARTIAL"):
             passages = [
                 Passage(id=c.document_id, document=c.document_id, title=c.title, text=c.text, start=0, end=len(c.text))
                 for c in task.contexts[:10]
             ]
-            found.append(Asked(task, hits_of(passages), understand(task.history, task.question)))
-    return found
+            cases.append(Asked(task, hits_of(passages), understand(task.history, task.question)))
+    return cases
 
 
 # -- learning
 
 
-def gains(asked: Asked, dice: np.random.Generator) -> Floats:
+def gains(case: Asked, dice: np.random.Generator) -> Floats:
     """What each sentence adds to the subsequence that answer and reference share, for each word it has.
 
     The mean over random orders, in which sentences are taken until they are .2 to 1.2 times as long as the reference;
     the answer has them in the order of the passages. NaN where a sentence was never taken.
     """
-    reference = _rouge_tokens(asked.task.reference)
-    tokens = [_rouge_tokens(unit.text) for unit in asked.pool]
-    gained, taken = np.zeros(len(tokens)), np.zeros(len(tokens))
+    reference = _rouge_tokens(case.task.reference)
+    tokens = [_rouge_tokens(unit.text) for unit in case.pool]
+    gained, counts = np.zeros(len(tokens)), np.zeros(len(tokens))
     for _ in range(ORDERS):
         room, chosen, shared = len(reference) * dice.uniform(0.2, 1.2), list[int](), 0
         for place in dice.permutation(len(tokens)).tolist():
             chosen = sorted([*chosen, place])
-            now = LCSseq.similarity([token for one in chosen for token in tokens[one]], reference)
-            gained[place] += now - shared
-            taken[place] += 1
-            shared = now
+            common = LCSseq.similarity([token for number in chosen for token in tokens[number]], reference)
+            gained[place] += common - shared
+            counts[place] += 1
+            shared = common
             room -= len(tokens[place])
             if room <= 0:
                 break
-    sizes = np.array([len(one) for one in tokens], dtype=float)
-    return np.where((taken > 0) & (sizes > 0), gained / np.maximum(taken * sizes, 1), np.nan)
+    sizes = np.array([len(number) for number in tokens], dtype=float)
+    return np.where((counts > 0) & (sizes > 0), gained / np.maximum(counts * sizes, 1), np.nan)
 
 
 Row = tuple[Floats, Floats, Floats]
 """Of a task's sentences: features, gains less their mean, and how much each counts."""
 
 
-def row_of(asked: Asked, embed: Vectors, dice: np.random.Generator) -> Row | None:
+def row_of(case: Asked, embed: Embed, dice: np.random.Generator) -> Row | None:
     """What is learned from one task; None where it has no sentences."""
-    if not asked.pool:
+    if not case.pool:
         return None
-    found = select.rated((asked.task.question, asked.understood.rewrite), asked.pool, embed)
-    known = gains(Asked(asked.task, asked.hits, asked.understood), dice)[: len(found.units)]
-    there = ~np.isnan(known)
-    if not there.any() or len(found.units) < len(asked.pool):
+    rated = select.rated((case.task.question, case.understood.rewrite), case.pool, embed)
+    gained = gains(Asked(case.task, case.hits, case.understood), dice)[: len(rated.units)]
+    finite = ~np.isnan(gained)
+    if not finite.any() or len(rated.units) < len(case.pool):
         return None
-    sizes = np.sqrt([len(words(unit.text)) for unit in found.units])
-    return found.features[there], known[there] - known[there].mean(), sizes[there]
+    sizes = np.sqrt([len(words(unit.text)) for unit in rated.units])
+    return rated.features[finite], gained[finite] - gained[finite].mean(), sizes[finite]
 
 
 def learn(rows: Sequence[Row | None]) -> tuple[float, ...]:
     """Ridge regression of the gains on the measures; the weights have length 1."""
-    known = [row for row in rows if row is not None]
-    features, gained, counts = (np.concatenate(parts) for parts in zip(*known, strict=True))
+    learnt = [row for row in rows if row is not None]
+    features, gained, counts = (np.concatenate(parts) for parts in zip(*learnt, strict=True))
     weighted = features * counts[:, None]
     matrix = weighted.T @ features / counts.sum() + RIDGE * np.eye(features.shape[1])
     weights = np.linalg.solve(matrix, weighted.T @ gained / counts.sum())
@@ -164,117 +154,126 @@ def text_of(draft: Draft | None) -> str:
     return strip_citations(with_steps(draft.text, steps)).strip() if draft else ""
 
 
-def said(asked: Asked, embed: Vectors) -> str:
+def said(case: Asked, embed: Embed) -> str:
     """The product's answer."""
-    return text_of(answer.extract(asked.understood, asked.task.question, asked.hits, embed))
+    return text_of(answer.extract(case.understood, case.task.question, case.hits, embed))
 
 
-def said_at_length(asked: Asked, embed: Vectors) -> str:
+def said_at_length(case: Asked, embed: Embed) -> str:
     """The product's answer, were it told how long the reference is: what a perfect guess of that would bring."""
-    length = len(words(asked.task.reference))
-    told = {"LENGTH": length, "FACT_LENGTH": length, "MOST_SENTENCES": length, "FACT_SENTENCES": length}
-    with patch.multiple(answer, **told):
-        return said(asked, embed)
+    length = len(words(case.task.reference))
+    lengths = {"LENGTH": length, "FACT_LENGTH": length, "MOST_SENTENCES": length, "FACT_SENTENCES": length}
+    with patch.multiple(answer, **lengths):
+        return said(case, embed)
 
 
 Measured = Mapping[str, float]
 
 
-def measured(asked: Asked, text: str) -> Measured:
+def measured(case: Asked, text: str) -> Measured:
     """The figures of one answer, and of the first sentences at its length."""
-    texts = [hit.passage.text for hit in asked.hits]
-    first, reference = lead(texts, len(words(text))), asked.task.reference
-    found = {
+    texts = [hit.passage.text for hit in case.hits]
+    first, reference = lead(texts, len(words(text))), case.task.reference
+    figures_of = {
         "rouge": rouge_l_word(text, reference),
         "recall": token_recall(text, reference),
         "k_prec": k_precision(text, texts),
         "words": float(len(words(text))),
         "lead": rouge_l_word(first, reference),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in figures_of.items() if value is not None}
 
 
 def line(name: str, tasks: Sequence[Asked], rows: Sequence[Measured]) -> str:
     """A row of a table, with the interval over conversations."""
-    clusters = [asked.task.conversation for asked in tasks]
+    clusters = [case.task.conversation for case in tasks]
     mean, low, high = mean_interval([row["rouge"] for row in rows], clusters, SEED)
     beside = mean_interval([row["rouge"] - row["lead"] for row in rows], clusters, SEED)
-    rest = {key: float(np.mean([row[key] for row in rows])) for key in ("recall", "k_prec", "words", "lead")}
+    mean_of = {key: float(np.mean([row[key] for row in rows])) for key in ("recall", "k_prec", "words", "lead")}
     return (
-        f"| {name} | {len(tasks)} | {mean:.4f} | {low:.3f}-{high:.3f} | {rest['lead']:.4f} | {beside[0]:+.4f} "
-        f"({beside[1]:+.3f} to {beside[2]:+.3f}) | {rest['recall']:.3f} | {rest['k_prec']:.3f} | {rest['words']:.0f} |"
+        f"| {name} | {len(tasks)} | {mean:.4f} | {low:.3f}-{high:.3f} | {mean_of['lead']:.4f} | {beside[0]:+.4f} "
+        f"({beside[1]:+.3f} to {beside[2]:+.3f}) | {mean_of['recall']:.3f} | {mean_of['k_prec']:.3f} | "
+        f"{mean_of['words']:.0f} |"
     )
 
 
 def show(name: str, tasks: Sequence[Asked], rows: Sequence[Measured]) -> None:
     """Print the row of all tasks and that of the answerable ones."""
     print(line(name, tasks, rows))
-    kept = [at for at, asked in enumerate(tasks) if asked.task.answerability == "ANSWERABLE"]
-    print(line(f"{name}, ANSWERABLE", [tasks[at] for at in kept], [rows[at] for at in kept]), flush=True)
+    answerable = [number for number, case in enumerate(tasks) if case.task.answerability == "ANSWERABLE"]
+    print(
+        line(f"{name}, ANSWERABLE", [tasks[number] for number in answerable], [rows[number] for number in answerable]),
+        flush=True,
+    )
 
 
 def across(
-    tasks: Sequence[Asked], rows: Sequence[Row | None], parts: Sequence[NDArray[np.bool_]], embed: Vectors
+    tasks: Sequence[Asked], rows: Sequence[Row | None], parts: Sequence[NDArray[np.bool_]], embed: Embed
 ) -> list[Measured]:
     """Every task measured with weights that were learned on the tasks of the other parts."""
-    found: dict[int, Measured] = {}
+    by_task: dict[int, Measured] = {}
     for part in parts:
-        with weighing(learn([row for row, held in zip(rows, part, strict=True) if not held])):
-            found |= {at: measured(tasks[at], said(tasks[at], embed)) for at in np.flatnonzero(part).tolist()}
-    return [found[at] for at in range(len(tasks))]
+        with weighing(learn([row for row, inside in zip(rows, part, strict=True) if not inside])):
+            by_task |= {
+                number: measured(tasks[number], said(tasks[number], embed)) for number in np.flatnonzero(part).tolist()
+            }
+    return [by_task[number] for number in range(len(tasks))]
 
 
-def by_conversation(tasks: Sequence[Asked], rows: Sequence[Row | None], embed: Vectors) -> list[Measured]:
+def by_conversation(tasks: Sequence[Asked], rows: Sequence[Row | None], embed: Embed) -> list[Measured]:
     """As `across`, over folds of conversations, the mean of several rounds."""
     rounds = []
     for number in range(ROUNDS):
-        names = [asked.task.conversation for asked in tasks]
+        names = [case.task.conversation for case in tasks]
         order = np.random.default_rng(number).permutation(sorted(set(names))).tolist()
         folds = conversation_folds([f"{order.index(name):03}" for name in names])
         rounds.append(across(tasks, rows, folds, embed))
     return [
-        {key: float(np.mean([one[at][key] for one in rounds])) for key in rounds[0][at]} for at in range(len(tasks))
+        {key: float(np.mean([results[number][key] for results in rounds])) for key in rounds[0][number]}
+        for number in range(len(tasks))
     ]
 
 
-def first_sentences(asked: Asked) -> str:
+def first_sentences(case: Asked) -> str:
     """The first sentences of the passages, as many words as references have on average."""
-    return lead([hit.passage.text for hit in asked.hits], 97)
+    return lead([hit.passage.text for hit in case.hits], 97)
 
 
 def figures() -> None:
     """Print the tables."""
-    embed, dice = Vectors(), np.random.default_rng(SEED)
+    embed, dice = remembering(), np.random.default_rng(SEED)
     tasks = tasks_of("mtrag")
-    rows = [row_of(asked, embed, dice) for asked in tasks]
-    domains = np.array([asked.task.domain for asked in tasks])
+    rows = [row_of(case, embed, dice) for case in tasks]
+    domains = np.array([case.task.domain for case in tasks])
     print("| weights | n | ROUGE-L | 95% | lead | beside lead | token recall | K-precision | words |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    show("first sentences, 97 words", tasks, [measured(asked, first_sentences(asked)) for asked in tasks])
+    show("first sentences, 97 words", tasks, [measured(case, first_sentences(case)) for case in tasks])
     alone = [float(name == "message") for name in select.FEATURES]
     with weighing(alone):
-        show("similarity to the message alone", tasks, [measured(asked, said(asked, embed)) for asked in tasks])
+        show("similarity to the message alone", tasks, [measured(case, said(case, embed)) for case in tasks])
     show("other conversations", tasks, by_conversation(tasks, rows, embed))
     names = sorted(set(domains.tolist()))
     crossed = across(tasks, rows, [domains == name for name in names], embed)
     show("the other domain", tasks, crossed)
     for name in names:
-        kept = np.flatnonzero(domains == name).tolist()
-        print(line(f"the other domain: {name}", [tasks[at] for at in kept], [crossed[at] for at in kept]))
-    show("the product's, on what they were learned", tasks, [measured(asked, said(asked, embed)) for asked in tasks])
-    for dropped in range(len(select.FEATURES)):
-        keep = [at for at in range(len(select.FEATURES)) if at != dropped]
-        less = [None if row is None else (row[0] * np.isin(np.arange(row[0].shape[1]), keep), *row[1:]) for row in rows]
-        print(line(f"without `{select.FEATURES[dropped]}`", tasks, by_conversation(tasks, less, embed)), flush=True)
-    show("told the length of each reference", tasks, [measured(asked, said_at_length(asked, embed)) for asked in tasks])
-    other = tasks_of("mtrag-un")
-    show("the product's, MTRAG-UN", other, [measured(asked, said(asked, embed)) for asked in other])
+        of_domain = np.flatnonzero(domains == name).tolist()
+        print(
+            line(
+                f"the other domain: {name}",
+                [tasks[number] for number in of_domain],
+                [crossed[number] for number in of_domain],
+            )
+        )
+    show("the product's, on what they were learned", tasks, [measured(case, said(case, embed)) for case in tasks])
+    show("told the length of each reference", tasks, [measured(case, said_at_length(case, embed)) for case in tasks])
+    unseen = tasks_of("mtrag-un")
+    show("the product's, MTRAG-UN", unseen, [measured(case, said(case, embed)) for case in unseen])
 
 
 def train() -> None:
     """Learn the weights on all of MTRAG and write them."""
-    embed, dice = Vectors(), np.random.default_rng(SEED)
-    weights = learn([row_of(asked, embed, dice) for asked in tasks_of("mtrag")])
+    embed, dice = remembering(), np.random.default_rng(SEED)
+    weights = learn([row_of(case, embed, dice) for case in tasks_of("mtrag")])
     stored = {
         "made_by": "python -m tests.benchmarks.answer train",
         "weights": {name: round(value, 3) for name, value in zip(select.FEATURES, weights, strict=True)},
@@ -294,31 +293,10 @@ def conversation_folds(conversations: Sequence[str], folds: int = 5) -> list[NDA
     return [np.isin(numbers, part) for part in parts]
 
 
-def seconds() -> None:
-    """Time a turn's answer, every text new to the embedder, beside the first sentences."""
-    real = open_embedder("minilm")
-    real.encode(["load the model"], "passage")
-    tasks = sorted(tasks_of("mtrag"), key=lambda asked: len(asked.hits))[-60:]
-    taken, plain, used = [], [], time.process_time()
-    for asked in tasks:
-        began = time.perf_counter()
-        answer.extract(asked.understood, asked.task.question, asked.hits, lambda texts: real.encode(texts, "passage"))
-        taken.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        first_sentences(asked)
-        plain.append(time.perf_counter() - began)
-    used = (time.process_time() - used) / len(tasks)
-    middle, worst = np.percentile(taken, [50, 95])
-    many = float(np.mean([len(asked.hits) for asked in tasks])), float(np.mean([len(asked.pool) for asked in tasks]))
-    print(f"{len(tasks)} tasks, {many[0]:.1f} passages and {many[1]:.0f} sentences each")
-    print(f"{used:.3f} s of processor time each, over all cores: what other work does not change much")
-    print(f"median {middle:.3f} s, 95th percentile {worst:.3f} s; {middle / np.median(plain):.0f} times the lead's")
-
-
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     word = " ".join(sys.argv[1:])
-    known = {"": figures, "train": train, "seconds": seconds}
-    if word not in known:
-        raise SystemExit(f"unknown: {word!r}; nothing, train or seconds")
-    known[word]()
+    commands = {"": figures, "train": train}
+    if word not in commands:
+        raise SystemExit(f"unknown: {word!r}; nothing, or train")
+    commands[word]()

@@ -35,8 +35,6 @@ USED: Mapping[str, tuple[str, ...]] = {
     "no sentences": ("cosine", "agreement"),
     "words": ("words", "agreement"),
 }
-TRIED = (("cosine",), ("sentences",), ("agreement",), ("cosine", "sentences"), ("cosine", "agreement"),
-         ("sentences", "agreement"), ("cosine", "sentences", "agreement"))  # fmt: skip
 FOLDS, SEEDS, DRAWS, CUTS = 10, 5, 1000, (0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 
 Floats = NDArray[np.float64]
@@ -52,33 +50,33 @@ class Tasks:
     @property
     def unknown(self) -> Bools:
         """Which are unanswerable."""
-        return np.array([one.unknown for one in self.rows])
+        return np.array([row.unknown for row in self.rows])
 
     @property
     def groups(self) -> NDArray[np.int64]:
         """The groups."""
-        return np.array([one.group for one in self.rows])
+        return np.array([row.group for row in self.rows])
 
     def where(self, keep: Callable[[Seen], bool]) -> Bools:
         """Which are to be kept."""
-        return np.array([keep(one) for one in self.rows])
+        return np.array([keep(row) for row in self.rows])
 
     def part(self, keep: Bools) -> Tasks:
         """Some of them."""
-        return Tasks([one for one, kept in zip(self.rows, keep, strict=True) if kept])
+        return Tasks([row for row, chosen in zip(self.rows, keep, strict=True) if chosen])
 
 
 def fitted(tasks: Tasks, form: str, used: Sequence[str]) -> Form:
     """A form calibrated on tasks: scales, then a logistic curve at the prior, then the threshold."""
-    signals = [one.signals[form] for one in tasks.rows]
-    values = {name: np.array([some[name] for some in signals if name in some]) for name in used}
+    signals = [row.signals[form] for row in tasks.rows]
+    values = {name: np.array([own[name] for own in signals if name in own]) for name in used}
     scales = {name: Scale(mean=float(own.mean()), deviation=float(own.std()) + 1e-6) for name, own in values.items()}
     plain = Form(scales=scales, slope=1.0, intercept=0.0, least=0.5)
-    z = np.array([mean_z(plain, some) for some in signals])
+    z = np.array([mean_z(plain, own) for own in signals])
     weights = at_prior(tasks.unknown, PRIOR)
     slope, intercept = logistic(z, ~tasks.unknown, weights)
     level = plain.model_copy(update={"slope": slope, "intercept": intercept})
-    confidences = np.array([confidence_of(level, some) for some in signals])
+    confidences = np.array([confidence_of(level, own) for own in signals])
     return level.model_copy(update={"least": threshold(tasks.unknown, confidences)})
 
 
@@ -120,16 +118,16 @@ def splits(tasks: Tasks) -> Iterator[tuple[str, Split]]:
     for seed in range(SEEDS):
         fold = dict(zip(names.tolist(), np.random.default_rng(seed).permutation(len(names)) % FOLDS, strict=True))
         own = np.array([fold[group] for group in groups.tolist()])
-        yield "other conversations", [(own != one, own == one) for one in range(FOLDS)]
+        yield "other conversations", [(own != fold_number, own == fold_number) for fold_number in range(FOLDS)]
     for title, key in (("the other domain", "domain"), ("the other benchmark", "benchmark")):
-        values = sorted({getattr(one, key) for one in tasks.rows})
-        made: Split = []
+        values = sorted({getattr(row, key) for row in tasks.rows})
+        parts: Split = []
         for value in values:
-            here = tasks.where(lambda one, key=key, value=value: getattr(one, key) == value)  # type: ignore[misc]
-            there = ~here & (~np.isin(groups, groups[here]) if key == "benchmark" else True)
-            made.append((there, here))
+            inside = tasks.where(lambda row, key=key, value=value: getattr(row, key) == value)  # type: ignore[misc]
+            outside = ~inside & (~np.isin(groups, groups[inside]) if key == "benchmark" else True)
+            parts.append((outside, inside))
         if len(values) > 1:
-            yield title, made
+            yield title, parts
 
 
 @dataclass(frozen=True)
@@ -144,14 +142,17 @@ class Held:
 def held_out(tasks: Tasks, split: Split, form: str, used: Sequence[str]) -> Held:
     """Each part calibrated on what goes with it."""
     n = len(tasks.rows)
-    held = Held(np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool))
+    result = Held(np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool))
     for train, test in split:
-        made = fitted(tasks.part(train), form, used)
-        for at in np.flatnonzero(test).tolist():
-            signals = tasks.rows[at].signals[form]
-            held.z[at], held.confidence[at] = mean_z(made, signals), confidence_of(made, signals)
-            held.refused[at] = held.confidence[at] < made.least
-    return held
+        form_fitted = fitted(tasks.part(train), form, used)
+        for place in np.flatnonzero(test).tolist():
+            signals = tasks.rows[place].signals[form]
+            result.z[place], result.confidence[place] = (
+                mean_z(form_fitted, signals),
+                confidence_of(form_fitted, signals),
+            )
+            result.refused[place] = result.confidence[place] < form_fitted.least
+    return result
 
 
 def detection(positive: Sequence[bool], predicted: Sequence[bool]) -> Detection:
@@ -172,12 +173,12 @@ def unknown_auroc(
     return auroc(positive, [-value for value in confidences], weights)
 
 
-def figures(tasks: Tasks, held: Held, keep: Bools) -> dict[str, float]:
+def figures(tasks: Tasks, result: Held, keep: Bools) -> dict[str, float]:
     """AUROC of the confidence, and what the threshold does."""
-    unknown, refused = tasks.unknown[keep], held.refused[keep]
+    unknown, refused = tasks.unknown[keep], result.refused[keep]
     counts = detection(unknown.tolist(), refused.tolist())
     return {
-        "AUROC": unknown_auroc(unknown.tolist(), held.confidence[keep].tolist()) or 0.0,
+        "AUROC": unknown_auroc(unknown.tolist(), result.confidence[keep].tolist()) or 0.0,
         "F1": counts.f1 or 0.0,
         "precision": counts.precision or 0.0,
         "recall": counts.recall or 0.0,
@@ -185,21 +186,21 @@ def figures(tasks: Tasks, held: Held, keep: Bools) -> dict[str, float]:
     }
 
 
-def interval(tasks: Tasks, held: Held, keep: Bools) -> str:
+def interval(tasks: Tasks, result: Held, keep: Bools) -> str:
     """95% of bootstraps over groups, of AUROC and F1."""
     groups, draw = tasks.groups[keep], np.random.default_rng(0)
-    unknown, confidence, refused = tasks.unknown[keep], held.confidence[keep], held.refused[keep]
-    names, at = np.unique(groups, return_inverse=True)
+    unknown, confidence, refused = tasks.unknown[keep], result.confidence[keep], result.refused[keep]
+    names, positions = np.unique(groups, return_inverse=True)
     rocs, f1s = [], []
     for _ in range(DRAWS):
-        times = np.bincount(draw.integers(0, len(names), len(names)), minlength=len(names))[at]
+        times = np.bincount(draw.integers(0, len(names), len(names)), minlength=len(names))[positions]
         if not times[unknown].sum() or not times[~unknown].sum():
             continue
         rocs.append(unknown_auroc(unknown.tolist(), confidence.tolist(), times.tolist()) or 0.0)
         f1s.append(2 * times[unknown & refused].sum() / (times[unknown].sum() + times[refused].sum()))
-    said = [f"{name} {low:.2f}-{high:.2f}" for name, (low, high) in
+    cells = [f"{name} {low:.2f}-{high:.2f}" for name, (low, high) in
             (("AUROC", np.percentile(rocs, [2.5, 97.5])), ("F1", np.percentile(f1s, [2.5, 97.5])))]  # fmt: skip
-    return ", ".join(said)
+    return ", ".join(cells)
 
 
 def honest(tasks: Tasks, form: str, used: Sequence[str]) -> None:
@@ -208,50 +209,30 @@ def honest(tasks: Tasks, form: str, used: Sequence[str]) -> None:
     rows: dict[tuple[str, str], list[dict[str, float]]] = {}
     last: dict[tuple[str, str], tuple[Held, Bools]] = {}
     for title, split in splits(tasks):
-        held = held_out(tasks, split, form, used)
+        result = held_out(tasks, split, form, used)
         for name in BENCHMARKS:
-            keep = tasks.where(lambda one, name=name: one.benchmark == name)  # type: ignore[misc]
-            rows.setdefault((title, name), []).append(figures(tasks, held, keep))
-            last[title, name] = held, keep
-    for key, found in rows.items():
-        mean = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
-        told = "  ".join(f"{name} {value:.3f}" for name, value in mean.items())
-        say(f"{key[0]:20} {key[1]:8} {told}  ({interval(tasks, *last[key])})")
-
-
-def tried(tasks: Tasks) -> None:
-    """Print what each signal and each set of them does, scaled on all tasks (nothing else is fitted)."""
-    say("\n== AUROC by signals, of all and by domain; hidden: of pairs with and without the relevant passages")
-    domains = sorted({one.domain for one in tasks.rows})
-    for form, used in (*(("all", some) for some in TRIED), ("words", ("words",)), ("words", USED["words"])):
-        made = fitted(tasks, form, used)
-        z = np.array([mean_z(made, one.signals[form]) for one in tasks.rows])
-        cells = []
-        for name in BENCHMARKS:
-            for domain in (None, *domains):
-                keep = tasks.where(lambda one, n=name, d=domain: one.benchmark == n and d in (None, one.domain))  # type: ignore[misc]
-                cells.append(f"{unknown_auroc(tasks.unknown[keep].tolist(), z[keep].tolist()) or 0:.3f}")
-            pairs = [one for one in tasks.rows if one.benchmark == name and one.hidden.get(form)]
-            whole = [mean_z(made, one.signals[form]) for one in pairs]
-            less = [mean_z(made, one.hidden[form]) for one in pairs]
-            roc = unknown_auroc([False] * len(whole) + [True] * len(less), whole + less)
-            cells.append(f"hidden {roc or 0:.3f}   ")
-        say(f"{form:6} {' + '.join(used):34} {' '.join(cells)}")
+            keep = tasks.where(lambda row, name=name: row.benchmark == name)  # type: ignore[misc]
+            rows.setdefault((title, name), []).append(figures(tasks, result, keep))
+            last[title, name] = result, keep
+    for key, figures_of in rows.items():
+        mean = {name: float(np.mean([row[name] for row in figures_of])) for name in figures_of[0]}
+        cells = "  ".join(f"{name} {value:.3f}" for name, value in mean.items())
+        say(f"{key[0]:20} {key[1]:8} {cells}  ({interval(tasks, *last[key])})")
 
 
 def curve(tasks: Tasks) -> None:
     """Print the operating curve of "all", held out by conversation: what each threshold does at each prior."""
     _, split = next(splits(tasks))
-    held = held_out(tasks, split, "all", USED["all"])
+    result = held_out(tasks, split, "all", USED["all"])
     for name in BENCHMARKS:
-        keep = tasks.where(lambda one, name=name: one.benchmark == name)  # type: ignore[misc]
-        unknown, confidence = tasks.unknown[keep], held.confidence[keep]
+        keep = tasks.where(lambda task, name=name: task.benchmark == name)  # type: ignore[misc]
+        unknown, confidence = tasks.unknown[keep], result.confidence[keep]
         always = always_positive(unknown.tolist())
         say(f"\n== {name}: {unknown.sum()} unanswerable of {len(unknown)}; always unknown F1 {always.f1:.3f}")
         say("least   recall  refused   " + "   ".join(f"prior {p:g}: precision F1" for p in PRIORS))
         for cut in CUTS:
-            said = confidence < cut
-            recall, refused = said[unknown].mean(), said[~unknown].mean()
+            refused_now = confidence < cut
+            recall, refused = refused_now[unknown].mean(), refused_now[~unknown].mean()
             cells = []
             for prior in PRIORS:
                 hit, wrong = prior * recall, (1 - prior) * refused
@@ -261,9 +242,9 @@ def curve(tasks: Tasks) -> None:
     say("\n== calibration, held out by conversation, at the prior: confidence, answerable in fact, tasks")
     weights = at_prior(tasks.unknown, PRIOR)
     for low, high in zip((0, *CUTS), (*CUTS, 1.01), strict=True):
-        inside = (held.confidence >= low) & (held.confidence < high)
+        inside = (result.confidence >= low) & (result.confidence < high)
         if inside.any():
-            mean = np.average(held.confidence[inside], weights=weights[inside])
+            mean = np.average(result.confidence[inside], weights=weights[inside])
             fact = np.average(~tasks.unknown[inside], weights=weights[inside])
             say(f"{low:.2f}-{high:.2f}  {mean:.2f}  {fact:.2f}  {inside.sum()}")
 
@@ -272,23 +253,23 @@ def clarifying(everything: Sequence[Seen]) -> None:
     """Print what asking back and naming what is missing do, as they ship."""
     form = calibration().forms[0]
     for name in BENCHMARKS:
-        rows = [one for one in everything if one.benchmark == name]
-        truth = [one.label == "UNDERSPECIFIED" for one in rows]
-        sure = [one.unclear and confidence_of(form, one.signals["all"]) >= ABOUT for one in rows]
-        found = detection(truth, sure)
-        wrong = f"{found.false_positives} of {found.false_positives + found.true_negatives} wrongly"
+        rows = [task for task in everything if task.benchmark == name]
+        truth = [task.label == "UNDERSPECIFIED" for task in rows]
+        sure = [task.unclear and confidence_of(form, task.signals["all"]) >= ABOUT for task in rows]
+        counts = detection(truth, sure)
+        wrong = f"{counts.false_positives} of {counts.false_positives + counts.true_negatives} wrongly"
         always = always_positive(truth).f1
-        say(f"\n== clarify, {name}: precision {found.precision or 0:.2f} recall {found.recall or 0:.2f} "
-            f"F1 {found.f1 or 0:.3f} (always {always or 0:.3f}); {wrong}; "
-            f"{[one.readings for one, said in zip(rows, sure, strict=True) if said]} readings")  # fmt: skip
-        for domain in sorted({one.domain for one in rows}):
-            own = [(t, s) for t, s, one in zip(truth, sure, rows, strict=True) if one.domain == domain]
+        say(f"\n== clarify, {name}: precision {counts.precision or 0:.2f} recall {counts.recall or 0:.2f} "
+            f"F1 {counts.f1 or 0:.3f} (always {always or 0:.3f}); {wrong}; "
+            f"{[task.readings for task, asks_back in zip(rows, sure, strict=True) if asks_back]} readings")  # fmt: skip
+        for domain in sorted({task.domain for task in rows}):
+            own = [(t, s) for t, s, task in zip(truth, sure, rows, strict=True) if task.domain == domain]
             part = detection([t for t, _ in own], [s for _, s in own])
             say(f"   {domain}: {part.true_positives} of {part.positives} found, {part.false_positives} wrongly")
-        for label in sorted({one.label for one in rows}):
-            own_rows = [one for one in rows if one.label == label]
+        for label in sorted({task.label for task in rows}):
+            own_rows = [task for task in rows if task.label == label]
             named = sum(
-                one.missing > 0 and form.least <= confidence_of(form, one.signals["all"]) < SURE for one in own_rows
+                task.missing > 0 and form.least <= confidence_of(form, task.signals["all"]) < SURE for task in own_rows
             )
             say(f"   partial: {named} of {len(own_rows)} {label} ({named / len(own_rows):.3f})")
 
@@ -302,14 +283,13 @@ def say(line: str) -> None:
 def main(file: Path | None, write: bool) -> None:
     """Print the tables; write the calibration where that is asked for."""
     everything = seen(file)
-    tasks = Tasks([one for one in everything if one.label != "UNDERSPECIFIED"])
+    tasks = Tasks([task for task in everything if task.label != "UNDERSPECIFIED"])
     if write:
-        made = Calibration(prior=PRIOR, forms=tuple(fitted(tasks, form, USED[form]) for form in FORMS))
+        calibrated = Calibration(prior=PRIOR, forms=tuple(fitted(tasks, form, USED[form]) for form in FORMS))
         path = Path(turnmark.assistant.steps.decide.__file__).with_suffix(".json")
-        rounded = json.loads(made.model_dump_json(), parse_float=lambda text: round(float(text), 4))
+        rounded = json.loads(calibrated.model_dump_json(), parse_float=lambda text: round(float(text), 4))
         path.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
         calibration.cache_clear()
-    tried(tasks)
     for form in FORMS:
         honest(tasks, form, USED[form])
     honest(tasks, "all", ("cosine",))

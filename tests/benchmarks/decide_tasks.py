@@ -65,10 +65,10 @@ def seen(file: Path | None) -> list[Seen]:
     if file and file.is_file():
         return [Seen.model_validate(row) for row in json.loads(file.read_text(encoding="utf-8"))]
     source = mtrag.locate(None)
-    made = grouped(source, [one for domain in _domains(source) for one in _of_domain(source, domain)])
+    rows = grouped(source, [row for domain in _domains(source) for row in _of_domain(source, domain)])
     if file:
-        file.write_text(json.dumps([one.model_dump(mode="json") for one in made]), encoding="utf-8")
-    return made
+        file.write_text(json.dumps([row.model_dump(mode="json") for row in rows]), encoding="utf-8")
+    return rows
 
 
 def _tasks(source: Source) -> Iterator[tuple[mtrag.Benchmark, mtrag.Task]]:
@@ -79,7 +79,7 @@ def _tasks(source: Source) -> Iterator[tuple[mtrag.Benchmark, mtrag.Task]]:
 
 
 def _domains(source: Source) -> list[str]:
-    return list(dict.fromkeys(domain for one in BENCHMARKS for domain in load_data(one, source, ()).qrels))
+    return list(dict.fromkeys(domain for row in BENCHMARKS for domain in load_data(row, source, ()).qrels))
 
 
 def _of_domain(source: Source, domain: str) -> Iterator[Seen]:
@@ -95,24 +95,26 @@ def _of_domain(source: Source, domain: str) -> Iterator[Seen]:
             continue
         relevant = {*qrels[benchmark].get(task.id, ()), *(context.document_id for context in task.contexts)}
         query = conversation_query(task.history, task.question)
-        found = {name: way.search([query], PASSAGES + len(relevant))[0] for name, way in ways.items()}
-        yield _seen(benchmark, task, found, relevant, embed)  # type: ignore[arg-type]
+        hit_lists = {name: way.search([query], PASSAGES + len(relevant))[0] for name, way in ways.items()}
+        yield _seen(benchmark, task, hit_lists, relevant, embed)  # type: ignore[arg-type]
 
 
 def _seen(
-    benchmark: str, task: mtrag.Task, found: Mapping[str, Sequence[Hit]], relevant: set[str], embed: Embed
+    benchmark: str, task: mtrag.Task, hit_lists: Mapping[str, Sequence[Hit]], relevant: set[str], embed: Embed
 ) -> Seen:
-    asked = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
+    texts = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
 
     def signals(hidden: set[str]) -> dict[str, dict[str, float]]:
-        left = {name: [hit for hit in hits if hit.passage.id not in hidden][:PASSAGES] for name, hits in found.items()}
+        remaining = {
+            name: [hit for hit in hits if hit.passage.id not in hidden][:PASSAGES] for name, hits in hit_lists.items()
+        }
         return {
-            "all": signals_of(asked, left["conversational"], embed),
-            "no sentences": signals_of(asked, left["conversational"], None),
-            "words": signals_of(asked, left["bm25"], None),
+            "all": signals_of(texts, remaining["conversational"], embed),
+            "no sentences": signals_of(texts, remaining["conversational"], None),
+            "words": signals_of(texts, remaining["bm25"], None),
         }
 
-    hits = found["conversational"][:PASSAGES]
+    hits = hit_lists["conversational"][:PASSAGES]
     pair = task.answerability in ("ANSWERABLE", "PARTIAL") and {hit.passage.id for hit in hits[:FIRST]} & relevant
     open_ = unclear(task.question, task.history, hits, embed)
     sys.stderr.write(f"\r{benchmark} {task.id[:40]:40}")
@@ -129,7 +131,7 @@ def _seen(
     )
 
 
-def grouped(source: Source, made: Sequence[Seen]) -> list[Seen]:
+def grouped(source: Source, rows: Sequence[Seen]) -> list[Seen]:
     """The tasks with their groups: 15 tasks of MTRAG-UN begin as one of MTRAG does, which gives the other away."""
     tasks = {task.id: task for _, task in _tasks(source)}
     parent: dict[str, str] = {}
@@ -139,8 +141,8 @@ def grouped(source: Source, made: Sequence[Seen]) -> list[Seen]:
             key = parent[key]
         return key
 
-    for one in made:
-        task = tasks[one.id]
+    for row in rows:
+        task = tasks[row.id]
         opening = task.history[0].content if task.history else task.question
         for text in (opening, task.question):
             # "Why?" is asked in conversations that have nothing to do with each other.
@@ -148,8 +150,8 @@ def grouped(source: Source, made: Sequence[Seen]) -> list[Seen]:
                 parent[root(" ".join(text.lower().split()))] = root(f"conversation {task.conversation}")
     numbers: dict[str, int] = {}
     return [
-        one.model_copy(
-            update={"group": numbers.setdefault(root(f"conversation {tasks[one.id].conversation}"), len(numbers))}
+        row.model_copy(
+            update={"group": numbers.setdefault(root(f"conversation {tasks[row.id].conversation}"), len(numbers))}
         )
-        for one in made
+        for row in rows
     ]

@@ -1,13 +1,12 @@
 """Fits the embedded judges, and says how far they agree with people and with the official judge.
 
-    TURNMARK_DATA=… python -m tests.benchmarks.judging idk|rated [--vectors FILE] [--write]
-    TURNMARK_DATA=… python -m tests.benchmarks.judging transfer|bert [--vectors FILE] [--model FOLDER]
+    TURNMARK_DATA=… python -m tests.benchmarks.judging idk|rated [--write]
+    TURNMARK_DATA=… python -m tests.benchmarks.judging bert [--model FOLDER]
 
 `idk`: the IDK verdict against the official judge's, its one number chosen on one system and tested on another.
 `rated`: the ratings of people, over the human evaluation without its reference answers; fitted and tested on other
-systems, other conversations, and both at once. `transfer`: the same measures fitted to RL_F of other answers instead,
-without one rating of a person. `bert`: BERTScore by a local model beside the file's. `--write` writes the product's
-weights, fitted to all of it; `--vectors` keeps embeddings. Intervals are 95% bootstraps over conversations.
+systems, other conversations, and both at once. `bert`: BERTScore by a local model beside the file's. `--write` writes
+the product's weights, fitted to all of it. Intervals are 95% bootstraps over conversations.
 """
 
 from __future__ import annotations
@@ -33,6 +32,8 @@ from turnmark.evaluation.metrics.agreement import classified, rank_correlations,
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.records import Score
 from turnmark.evaluation.stats import _draws
+from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.task_passages import by_text
 
 USED = {
     "faithfulness": ("strange", "meant", "evidence"),
@@ -43,7 +44,9 @@ ALPHA = 10.0
 """Of the ridge, over standardised measures; not tuned."""
 CLAIMED = (0, 5, 10, 15, 20, 25, 30, 40)
 FILE_RL_F = "the file's rl_f"
-SEED, DRAWS, TRANSFERRED = 0, 10_000, 200
+SEED, DRAWS = 0, 10_000
+REMEMBERED = 200_000
+"""Vectors: of all texts."""
 
 Floats = NDArray[np.float64]
 
@@ -65,23 +68,23 @@ def idk() -> dict[str, Any]:
     for system in systems:
         most = best_claimed([row for row in rows if row.system != system])
         tested = [row for row in rows if row.system == system]
-        said = [wording(row.case.answer).verdict(most) for row in tested]
+        verdicts = [wording(row.case.answer).verdict(most) for row in tested]
         print(f"{system}, n {len(tested)}, most_claimed {most} from the other system:")
         conversations = [row.conversation for row in tested]
         for name, right in (
-            ("yes/not yes", [(a == "yes") == (b.idk == "yes") for a, b in zip(said, tested, strict=True)]),
-            ("three labels", [a == b.idk for a, b in zip(said, tested, strict=True)]),
+            ("yes/not yes", [(a == "yes") == (b.idk == "yes") for a, b in zip(verdicts, tested, strict=True)]),
+            ("three labels", [a == b.idk for a, b in zip(verdicts, tested, strict=True)]),
         ):
             mean, low, high = mean_interval(list(map(float, right)), conversations, SEED)
             print(f"  {name}: {mean:.3f} [{low:.3f}, {high:.3f}]")
-        found = classified([str(row.idk) for row in tested], said)
-        assert found is not None
-        print("  " + ", ".join(f"{k} F1 {v.f1 or 0:.2f} of {v.support}" for k, v in found.labels.items()), end="")
-        print(f", kappa {found.kappa:.2f}" if found.kappa is not None else "")
+        agreement = classified([str(row.idk) for row in tested], verdicts)
+        assert agreement is not None
+        print("  " + ", ".join(f"{k} F1 {v.f1 or 0:.2f} of {v.support}" for k, v in agreement.labels.items()), end="")
+        print(f", kappa {agreement.kappa:.2f}" if agreement.kappa is not None else "")
     for path in (SYNTHETIC, RATED):
-        others = evaluated(DATA / path)
-        for system in dict.fromkeys(row.system for row in others):
-            own = [row for row in others if row.system == system and row.says_idk is not None]
+        rows_of_file = evaluated(DATA / path)
+        for system in dict.fromkeys(row.system for row in rows_of_file):
+            own = [row for row in rows_of_file if row.system == system and row.says_idk is not None]
             right = [(says_idk(row.case.answer) == "yes") == row.says_idk for row in own]
             yes = sum(bool(row.says_idk) for row in own)
             print(f"{Path(path).stem} {system}: yes/not yes {sum(right) / len(right):.4f}, n {len(own)}, {yes} yes")
@@ -102,13 +105,13 @@ def fitted(x: Floats, y: Floats) -> tuple[float, Floats]:
 def held_out(x: Floats, y: Floats, *groups: Sequence[str]) -> Floats:
     """Predictions for each row by what was fitted to the rows that share none of its groups."""
     sides = [np.unique(group, return_inverse=True)[1] for group in groups]
-    made = np.zeros(len(y))
+    predictions = np.zeros(len(y))
     for cell in {tuple(int(side[i]) for side in sides) for i in range(len(y))}:
         test = np.all([side == value for side, value in zip(sides, cell, strict=True)], axis=0)
         train = np.all([side != value for side, value in zip(sides, cell, strict=True)], axis=0)
         intercept, weights = fitted(x[train], y[train])
-        made[test] = intercept + x[test] @ weights
-    return made
+        predictions[test] = intercept + x[test] @ weights
+    return predictions
 
 
 def correlated(scores: Floats, y: Floats, rows: Sequence[Row], beside: Floats | None = None) -> str:
@@ -132,8 +135,8 @@ def correlated(scores: Floats, y: Floats, rows: Sequence[Row], beside: Floats | 
 def measured(rows: Sequence[Row], embed: Embed) -> dict[str, Floats]:
     """Rubric -> its values."""
     embedded, names = SentenceVectors(embed), sorted({name for used in USED.values() for name in used})
-    found = [ReplyFeatures(row.case, embedded).measures(names) for row in rows]
-    return {name: np.array([one[name] for one in found]) for name in names}
+    measures = [ReplyFeatures(row.case, embedded).measures(names) for row in rows]
+    return {name: np.array([values[name] for values in measures]) for name in names}
 
 
 def baselines(rows: Sequence[Row], prop: str) -> dict[str, Floats]:
@@ -150,9 +153,9 @@ def baselines(rows: Sequence[Row], prop: str) -> dict[str, Floats]:
     }
     files = {f"the file's {name}": values for name, values in files.items()}
     if prop == "faithfulness":
-        both = of(lambda row, text: k_precision(text, row.case.passages or (), said(row)))
+        with_history = of(lambda row, text: k_precision(text, row.case.passages or (), said(row)))
         return {
-            "k_precision[+history]": both,
+            "k_precision[+history]": with_history,
             "k_precision": of(lambda row, text: k_precision(text, row.case.passages or ())),
         } | files
     own = token_recall if prop == "completeness" else rouge_l_word
@@ -162,112 +165,67 @@ def baselines(rows: Sequence[Row], prop: str) -> dict[str, Floats]:
 def rated(embed: Embed) -> dict[str, Any]:
     """Print the figures; the weights that the product takes."""
     rows = [row for row in evaluated(DATA / RATED) if row.system != REFERENCE]
-    found = measured(rows, embed)
+    features = measured(rows, embed)
     print(f"{len(rows)} answers, {len({row.conversation for row in rows})} conversations")
-    made = {prop: _fit_of(rows, prop, found) for prop in USED}
-    _summary_of(rows, found)
-    return made
-
-
-def _summary_of(rows: Sequence[Row], found: dict[str, Floats]) -> None:
-    """Print what one figure for all three would be worth: the judges' mean beside that of people's ratings."""
-    y = np.mean([[row.people[prop] for row in rows] for prop in USED], axis=0)
-    known = np.array([row.case.answerability != "UNANSWERABLE" for row in rows])
-    print("\nmean of the three ratings")
-    for name, scores in (baselines(rows, "completeness") | baselines(rows, "appropriateness")).items():
-        print(f"  {name}: {correlated(scores, y, rows)}; without UNANSWERABLE {_without(scores, y, known)}")
-    systems, conversations = [row.system for row in rows], [row.conversation for row in rows]
-    held = {"system": [systems], "conversation": [conversations], "both": [systems, conversations]}
-    for name, groups in held.items():
-        judges = {}
-        for prop, used in USED.items():
-            made = held_out(np.stack([found[one] for one in used], axis=1), _ratings(rows, prop), *groups)
-            judges[prop] = np.clip((made - LOW) / (HIGH - LOW), 0, 1)
-        mean = np.mean(list(judges.values()), axis=0)
-        print(f"  mean of the judges, other {name}: {correlated(mean, y, rows)}; without UNANSWERABLE "
-              f"{_without(mean, y, known)}")  # fmt: skip
-        for prop, alone in judges.items():
-            print(f"    {prop} alone {spearman(list(alone), list(y)):.3f}; the mean {correlated(mean, y, rows, alone)}")
+    return {prop: _fit_of(rows, prop, features) for prop in USED}
 
 
 def _ratings(rows: Sequence[Row], prop: str) -> Floats:
     return np.array([row.people[prop] for row in rows])
 
 
-def _fit_of(rows: Sequence[Row], prop: str, found: dict[str, Floats]) -> dict[str, Any]:
-    known = np.array([row.case.answerability != "UNANSWERABLE" for row in rows])
+def _fit_of(rows: Sequence[Row], prop: str, features: dict[str, Floats]) -> dict[str, Any]:
+    answerable = np.array([row.case.answerability != "UNANSWERABLE" for row in rows])
     y, names = _ratings(rows, prop), USED[prop]
-    x = np.stack([found[name] for name in names], axis=1)
+    x = np.stack([features[name] for name in names], axis=1)
     ratings = dict(zip(*(side.tolist() for side in np.unique(y, return_counts=True)), strict=True))
     print(f"\n{prop}: ratings {ratings}")
-    others = baselines(rows, prop)
-    first = next(iter(others.values()))
-    for name, scores in others.items():
-        print(f"  {name}: {correlated(scores, y, rows)}; without UNANSWERABLE {_without(scores, y, known)}")
+    rivals = baselines(rows, prop)
+    first = next(iter(rivals.values()))
+    for name, scores in rivals.items():
+        print(f"  {name}: {correlated(scores, y, rows)}; without UNANSWERABLE {_without(scores, y, answerable)}")
     for name in names:
-        alone = found[name] * (-1 if name == "strange" else 1)
-        print(f"  {name} alone: {correlated(alone, y, rows, first)}; without UNANSWERABLE {_without(alone, y, known)}")
+        alone = features[name] * (-1 if name == "strange" else 1)
+        text = correlated(alone, y, rows, first)
+        print(f"  {name} alone: {text}; without UNANSWERABLE {_without(alone, y, answerable)}")
     systems, conversations = [row.system for row in rows], [row.conversation for row in rows]
-    held = {"system": [systems], "conversation": [conversations], "both": [systems, conversations]}
-    for name, groups in held.items():
-        made = held_out(x, y, *groups)
-        told = correlated(made, y, rows, first)
-        print(f"  embedded, other {name}: {told}; without UNANSWERABLE {_without(made, y, known)}")
+    groupings = {"system": [systems], "conversation": [conversations], "both": [systems, conversations]}
+    for name, groups in groupings.items():
+        predictions = held_out(x, y, *groups)
+        text = correlated(predictions, y, rows, first)
+        print(f"  embedded, other {name}: {text}; without UNANSWERABLE {_without(predictions, y, answerable)}")
         if prop == "faithfulness":
-            _as_scored(rows, made, y, others)
+            _as_scored(rows, predictions, y, rivals)
     intercept, weights = fitted(x, y)
     rounded = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
     print(f"  fitted to all: {intercept:.4f}, {rounded}")
     return {"intercept": round(intercept, 4), "weights": rounded}
 
 
-def _without(scores: Floats, y: Floats, known: NDArray[np.bool_]) -> str:
-    return f"{spearman(list(scores[known]), list(y[known])):.3f}"
+def _without(scores: Floats, y: Floats, answerable: NDArray[np.bool_]) -> str:
+    return f"{spearman(list(scores[answerable]), list(y[answerable])):.3f}"
 
 
-def _as_scored(rows: Sequence[Row], made: Floats, y: Floats, others: dict[str, Floats]) -> None:
+def _as_scored(rows: Sequence[Row], predictions: Floats, y: Floats, rivals: dict[str, Floats]) -> None:
     """The same held-out predictions as the product gives them: nothing for a reply that claims nothing; conditioned."""
     scored = np.array([says_idk(row.case.answer) != "yes" for row in rows])
-    kept = [row for row, good in zip(rows, scored, strict=True) if good]
-    first = next(iter(others.values()))
-    print(f"    {FAITHFULNESS}, n {len(kept)}: {correlated(made[scored], y[scored], kept, first[scored])}")
+    scored_rows = [row for row, good in zip(rows, scored, strict=True) if good]
+    first = next(iter(rivals.values()))
+    text = correlated(predictions[scored], y[scored], scored_rows, first[scored])
+    print(f"    {FAITHFULNESS}, n {len(scored_rows)}: {text}")
     values = []
-    for row, value in zip(rows, made, strict=True):
+    for row, value in zip(rows, predictions, strict=True):
         share = min(1.0, max(0.0, (value - LOW) / (HIGH - LOW)))
         about = {"id": row.task, "metric": FAITHFULNESS, "by": EMBEDDED}
         after = conditioned(
             Score(status="scored", value=share, **about), row.case.answerability, says_idk(row.case.answer), EMBEDDED
         )
         values.append(after.value or 0.0)
-    told = correlated(np.array(values), y, rows, others[FILE_RL_F])
-    print(f"    {FAITHFULNESS}{mark_of(IDK)}, n {len(rows)}: {told}, {FILE_RL_F} being what it is held against")
+    text = correlated(np.array(values), y, rows, rivals[FILE_RL_F])
+    print(f"    {FAITHFULNESS}{mark_of(IDK)}, n {len(rows)}: {text}, {FILE_RL_F} being what it is held against")
 
 
 # --- other measures of the same --------------------------------------------------------------------------------------
-
-
-def transfer(embed: Embed) -> None:
-    """Print what weights that no person's rating went into are worth: fitted to RL_F, which a language model gave."""
-    rows = [row for row in evaluated(DATA / RATED) if row.system != REFERENCE]
-    y, names = np.array([row.people["faithfulness"] for row in rows]), USED["faithfulness"]
-    known = np.array([row.case.answerability != "UNANSWERABLE" for row in rows])
-    found = measured(rows, embed)
-    x, first = np.stack([found[name] for name in names], axis=1), next(iter(baselines(rows, "faithfulness").values()))
-    synthetic = [row for row in evaluated(DATA / SYNTHETIC) if row.system != REFERENCE and "rl_f" in row.scores]
-    chosen = set(sorted({row.task for row in synthetic})[:: max(1, 600 // TRANSFERRED)])
-    for label, others, score in (
-        ("MTRAG-S", [row for row in synthetic if row.task in chosen], "rl_f"),
-        ("MTRAG-UN", [row for row in recorded(DATA / RECORDED) if "RL_F" in row.scores], "RL_F"),
-    ):
-        theirs = measured(others, embed)
-        target = np.array([row.scores[score] for row in others])
-        whole = np.stack([theirs[name] for name in names], axis=1)
-        intercept, weights = fitted(whole, target)
-        made = intercept + x @ weights
-        print(f"fitted to RL_F of {len(others)} answers to {label}: {correlated(made, y, rows, first)}; "
-              f"without UNANSWERABLE {_without(made, y, known)}")  # fmt: skip
-        inside = held_out(whole, target, [row.system for row in others])
-        print(f"  with RL_F itself, other systems: {spearman(list(inside), list(target)):.3f}")
 
 
 def bert(model: str) -> None:
@@ -279,84 +237,52 @@ def bert(model: str) -> None:
     y = np.array([row.people["faithfulness"] for row in rows])
     recall = np.array([bert_recall(opened, strip_citations(row.case.answer), row.case.reference) or 0 for row in rows])
     print(f"bert_recall[{opened.name}] with Bert-Rec, n {len(rows)}: {_file(recall, rows, 'Bert-Rec')}")
-    some = [row for row in rows if row.case.passages]
+    answerable = [row for row in rows if row.case.passages]
     near = np.array(
-        [bert_k_precision(opened, strip_citations(row.case.answer), row.case.passages or ()) for row in some]
+        [bert_k_precision(opened, strip_citations(row.case.answer), row.case.passages or ()) for row in answerable]
     )
-    print(f"bert_k_precision[{opened.name}] with Bert-KPrec, n {len(some)}: {_file(near, some, 'Bert-KPrec')}")
-    people = y[np.array([bool(row.case.passages) for row in rows])]
-    stored = np.array([row.scores["Bert-KPrec"] for row in some])
     print(
-        f"  with faithfulness: {correlated(near, people, some, stored)}, the file's {correlated(stored, people, some)}"
+        f"bert_k_precision[{opened.name}] with Bert-KPrec, n {len(answerable)}: {_file(near, answerable, 'Bert-KPrec')}"
     )
-    known = dict(zip(map(id, some), near, strict=True))
-    whole = []
-    for row, one in zip(rows, recall, strict=True):
+    people = y[np.array([bool(row.case.passages) for row in rows])]
+    stored = np.array([row.scores["Bert-KPrec"] for row in answerable])
+    ours, theirs = correlated(near, people, answerable, stored), correlated(stored, people, answerable)
+    print(f"  with faithfulness: {ours}, the file's {theirs}")
+    near_precisions = dict(zip(map(id, answerable), near, strict=True))
+    values = []
+    for row, recalled in zip(rows, recall, strict=True):
         rouge = rouge_l_word(strip_citations(row.case.answer), row.case.reference) or 0.0
-        share = rb_alg(float(one), rouge, known.get(id(row)))
+        share = rb_alg(float(recalled), rouge, near_precisions.get(id(row)))
         score = Score(status="scored", value=share, id=row.task, metric="rb_alg", by=opened.by)
-        whole.append(conditioned(score, row.case.answerability, says_idk(row.case.answer), EMBEDDED).value or 0.0)
-    told = _file(np.array(whole), rows, "rb_agg")
-    print(f"rb_alg[{opened.name}]{mark_of(IDK)} with rb_agg, n {len(rows)}: {told}")
+        values.append(conditioned(score, row.case.answerability, says_idk(row.case.answer), EMBEDDED).value or 0.0)
+    text = _file(np.array(values), rows, "rb_agg")
+    print(f"rb_alg[{opened.name}]{mark_of(IDK)} with rb_agg, n {len(rows)}: {text}")
 
 
 def _file(scores: Floats, rows: Sequence[Row], name: str) -> str:
     return correlated(scores, np.array([row.scores[name] for row in rows]), rows)
 
 
-# --- embedding -------------------------------------------------------------------------------------------------------
-
-
-class Remembering:
-    """The bundled embedder; with a file, what it embedded before is read from it. Texts are embedded as they come."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._known: dict[str, Any] = {}
-        self._embedder: Any = None
-        if path is not None and path.is_file():
-            with np.load(path, allow_pickle=False) as stored:
-                self._known = dict(zip(stored["texts"].tolist(), stored["vectors"], strict=True))
-
-    def __call__(self, texts: Sequence[str]) -> Any:
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if new:
-            if self._embedder is None:
-                from turnmark.retrieval.embed import open_embedder
-
-                self._embedder = open_embedder("minilm")
-            self._known |= dict(zip(new, self._embedder.encode(new, "passage"), strict=True))
-        return np.stack([self._known[text] for text in texts])
-
-    def save(self) -> None:
-        """Write all that is known."""
-        if self._path is not None and self._known:
-            np.savez(self._path, texts=np.array(list(self._known)), vectors=np.stack(list(self._known.values())))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("idk", "rated", "transfer", "bert"))
-    parser.add_argument("--vectors", type=Path, help="a file that keeps embeddings (.npz)")
+    parser.add_argument("what", choices=("idk", "rated", "bert"))
     parser.add_argument("--model", default="minilm", help="of BERTScore: a folder, or the bundled one")
     parser.add_argument("--write", action="store_true", help="write the product's weights")
     chosen = parser.parse_args(arguments)
     if not (DATA / RATED).is_file():
         print(f"no real benchmark data at {DATA}; set TURNMARK_DATA", file=sys.stderr)
         return 1
-    made: dict[str, Any] = {}
-    embed = Remembering(chosen.vectors)
+    fitted_weights: dict[str, Any] = {}
     if chosen.what == "idk":
-        made = {"idk": idk()}
+        fitted_weights = {"idk": idk()}
     elif chosen.what == "rated":
-        made = {"fits": rated(embed)}
-    elif chosen.what == "transfer":
-        transfer(embed)
+        fitted_weights = {
+            "fits": rated(by_text(lambda texts: open_embedder("minilm").encode(texts, "passage"), REMEMBERED))
+        }
     else:
         bert(chosen.model)
-    embed.save()
-    if chosen.write and made:
-        stored = json.loads(WEIGHTS.read_text(encoding="utf-8")) | made
+    if chosen.write and fitted_weights:
+        stored = json.loads(WEIGHTS.read_text(encoding="utf-8")) | fitted_weights
         stored = {"made_by": "python -m tests.benchmarks.judging idk|rated --write"} | stored
         WEIGHTS.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
     return 0

@@ -51,23 +51,23 @@ def evaluated(path: Path) -> list[Row]:
     documents = {document["document_id"]: document["text"] for document in content["documents"]}
     raters = {metric["name"] for metric in content["metrics"] if metric["author"] == "human"}
     rows = []
-    for one in content["evaluations"]:
-        task = tasks[one["task_id"]]
+    for answer in content["evaluations"]:
+        task = tasks[answer["task_id"]]
         label = _first(task["Answerability"])
         people: dict[str, float] = {}
         scores: dict[str, float] = {}
-        for name, by in one["annotations"].items():
-            values = [float(said["value"]) for said in by.values() if said["value"] is not None]
+        for name, ratings in answer["annotations"].items():
+            values = [float(rating["value"]) for rating in ratings.values() if rating["value"] is not None]
             if not values:
                 continue
             (people if name in raters else scores)[name] = statistics.median(values)
         right = scores.get("conditional_idk")
         case = _case(
-            task["input"], one["model_response"], task["targets"],
+            task["input"], answer["model_response"], task["targets"],
             [documents[context["document_id"]] for context in task["contexts"]], label,
         )  # fmt: skip
         says = None if right is None else (right == 1) == (label == "UNANSWERABLE")
-        rows.append(Row(one["task_id"], one["model_id"], case, people, scores, says_idk=says))
+        rows.append(Row(answer["task_id"], answer["model_id"], case, people, scores, says_idk=says))
     return rows
 
 
@@ -78,14 +78,14 @@ def recorded(folder: Path) -> list[Row]:
 
 def _recorded(path: Path) -> Iterator[Row]:
     for line in path.read_text(encoding="utf-8").splitlines():
-        said = json.loads(line)
-        scores = {name: float(values[0]) for name, values in said["metrics"].items() if values[0] is not None}
+        record = json.loads(line)
+        scores = {name: float(values[0]) for name, values in record["metrics"].items() if values[0] is not None}
         case = _case(
-            said["input"], said["predictions"][0]["text"], said["targets"],
-            [context["text"] for context in said["contexts"]], _first(said["answerability"]),
+            record["input"], record["predictions"][0]["text"], record["targets"],
+            [context["text"] for context in record["contexts"]], _first(record["answerability"]),
         )  # fmt: skip
         idk = LABELS.get(scores["idk_eval"]) if "idk_eval" in scores else None
-        yield Row(said["task_id"], path.stem, case, {}, scores, idk, None if idk is None else idk == "yes")
+        yield Row(record["task_id"], path.stem, case, {}, scores, idk, None if idk is None else idk == "yes")
 
 
 def _first(label: Any) -> str:
@@ -94,6 +94,6 @@ def _first(label: Any) -> str:
 
 def _case(messages: Any, answer: str, targets: Any, passages: list[str], label: str) -> Case:
     roles = {"user": "user", "agent": "assistant"}
-    history = tuple(Message(role=roles[said["speaker"]], content=said["text"]) for said in messages[:-1])
+    history = tuple(Message(role=roles[message["speaker"]], content=message["text"]) for message in messages[:-1])
     reference = targets[0]["text"] if targets else ""
     return Case(messages[-1]["text"], answer, history, reference, tuple(passages), label)

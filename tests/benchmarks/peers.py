@@ -28,7 +28,7 @@ from typing import Any
 
 PASSAGES = 2000
 CORPUS = Path("mt-rag-benchmark") / "corpora" / "passage_level" / "clapnq.jsonl"
-ASKED = 100
+QUERIES = 100
 K = 10
 ROUNDS = 2
 CONCURRENCY, SECONDS = 64, 0.2
@@ -113,18 +113,18 @@ def build_and_query(corpus: Path, texts: Sequence[str], folder: Path) -> Iterato
     ours, theirs = [], []
     for number in range(ROUNDS):
         ours.append(seconds(lambda name=f"peers{number}": tm.Index.build(small, name, retriever="dense")))  # type: ignore[misc]
-        theirs.append(seconds(lambda at=folder / f"chroma{number}": llama_index(at, embedding, texts)))  # type: ignore[misc]
-    rates = [len(texts) / min(taken) for taken in (ours, theirs)]
+        theirs.append(seconds(lambda path=folder / f"chroma{number}": llama_index(path, embedding, texts)))  # type: ignore[misc]
+    rates = [len(texts) / min(times) for times in (ours, theirs)]
     peer = "LlamaIndex with Chroma"
     yield (f"index of {len(texts):,} passages", peer, f"{rates[0]:.0f}/s", f"{rates[1]:.0f}/s", rates[0] / rates[1])
 
     index = tm.Index.open("peers0")
     retriever = llama_index(folder / "chroma0", embedding, None).as_retriever(similarity_top_k=K)
-    taken: dict[str, list[float]] = {"ours": [], "theirs": []}
-    for query in ["warm", *questions(texts, ASKED)]:
-        taken["ours"].append(seconds(lambda query=query: index.search(query, K, retriever="dense")))  # type: ignore[misc]
-        taken["theirs"].append(seconds(lambda query=query: retriever.retrieve(query)))  # type: ignore[misc]
-    worst = [1000 * float(np.percentile(each[1:], 95)) for each in taken.values()]
+    times: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for query in ["warm", *questions(texts, QUERIES)]:
+        times["ours"].append(seconds(lambda query=query: index.search(query, K, retriever="dense")))  # type: ignore[misc]
+        times["theirs"].append(seconds(lambda query=query: retriever.retrieve(query)))  # type: ignore[misc]
+    worst = [1000 * float(np.percentile(side_times[1:], 95)) for side_times in times.values()]
     yield ("one query, p95", peer, f"{worst[0]:.0f} ms", f"{worst[1]:.0f} ms", worst[1] / worst[0])
 
     peaks = [
@@ -172,10 +172,10 @@ def bm25(corpus: Path) -> Iterator[Row]:
     index = tm.Index.build(corpus, "bm25", retriever="bm25")
     analyse = analyser("english")
     reference = BM25Okapi([analyse(text) for text in texts], k1=0.9, b=0.4)
-    asked = questions(texts, ASKED)
+    queries = questions(texts, QUERIES)
     index.search("warm", K, retriever="bm25")
-    ours = seconds(lambda: [index.search(query, K, retriever="bm25") for query in asked]) / ASKED
-    few = asked[: ASKED // 4]
+    ours = seconds(lambda: [index.search(query, K, retriever="bm25") for query in queries]) / QUERIES
+    few = queries[: QUERIES // 4]
     scored = seconds(lambda: [np.argsort(-reference.get_scores(analyse(query)))[:K] for query in few]) / len(few)
     yield (f"BM25 over {len(texts):,} passages", "rank-bm25", f"{1 / ours:.0f}/s", f"{1 / scored:.0f}/s", scored / ours)
 
@@ -266,8 +266,8 @@ def engine(folder: Path) -> Iterator[Row]:
             evaluated(url, folder / "warm-run", "--limit", "1")
             ours, plain, count = [], [], 0
             for number in range(ROUNDS):
-                taken, count = evaluated(url, folder / f"run{number}", "--repeat", str(REPEATS))
-                ours.append(taken)
+                duration, count = evaluated(url, folder / f"run{number}", "--repeat", str(REPEATS))
+                ours.append(duration)
                 began = time.perf_counter()
                 bare(url, count)
                 plain.append(time.perf_counter() - began)
@@ -298,8 +298,8 @@ def main(words: Sequence[str]) -> None:
         }  # fmt: skip
         print("| what | beside | Turnmark | the other | times better |\n|---|---|---|---|---|", flush=True)
         for part in chosen:
-            for what, peer, ours, theirs, ratio in parts[part]():
-                print(f"| {what} | {peer} | {ours} | {theirs} | {shown(ratio)} |", flush=True)
+            for task, peer, ours, theirs, ratio in parts[part]():
+                print(f"| {task} | {peer} | {ours} | {theirs} | {shown(ratio)} |", flush=True)
     print(f"\n{os.cpu_count()} processors, load over the last minute {os.getloadavg()[0]:.1f}")
 
 

@@ -32,7 +32,7 @@ def turns() -> list[mtrag.Task]:
     for task in mtrag.load_tasks(root(), "mtrag").data.values():
         if task.id in judged:
             conversations.setdefault(task.conversation, []).append(task)
-    return [task for some in conversations.values() for task in sorted(some, key=lambda task: task.turn)]
+    return [task for tasks in conversations.values() for task in sorted(tasks, key=lambda task: task.turn)]
 
 
 def both_pools() -> Index:

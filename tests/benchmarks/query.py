@@ -111,7 +111,7 @@ def one_by_one(
     retriever: Retriever, tasks: Sequence[Task], clock: Clock, before: Callable[[Task], None]
 ) -> list[float]:
     """What each of the queries takes, its making included."""
-    taken = []
+    times = []
     for task in tasks:
         before(task)
         clock.drop()
@@ -119,9 +119,9 @@ def one_by_one(
         with clock.counting("rewriting"):
             query = conversation_query(task.history, task.question)
         retriever.search([query], K)
-        taken.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - began)
         clock.next_query()
-    return taken
+    return times
 
 
 def measure(index: Index, spec: str, goal: float, tasks: Sequence[Task]) -> None:
@@ -135,12 +135,12 @@ def measure(index: Index, spec: str, goal: float, tasks: Sequence[Task]) -> None
     alone = one_by_one(retriever, tasks, Clock(), hears(retriever))
     forget(index)
     used = time.process_time()
-    whole = one_by_one(retriever, tasks, Clock(), nothing)
+    together = one_by_one(retriever, tasks, Clock(), nothing)
     used = 1000 * (time.process_time() - used) / len(tasks)
     worst = 1000 * float(np.percentile(alone, 95))
     print(f"\n{spec}, {len(tasks)} queries over {index.manifest.passages} passages")
     print(f"  {'one by one':24}{middle_and_p95(alone)}   goal {goal} ms, ratio {goal / worst:.2f}")
-    print(f"  {'all asked at once':24}{middle_and_p95(whole)}")
+    print(f"  {'all asked at once':24}{middle_and_p95(together)}")
     print(f"  {'its processor time':24}mean   {used:7.1f} ms, over all cores: what other work does not change much")
     forget(index)
     began = time.perf_counter()
@@ -148,9 +148,9 @@ def measure(index: Index, spec: str, goal: float, tasks: Sequence[Task]) -> None
     batch = time.perf_counter() - began
     cold = one_by_one(retriever, tasks, Clock(), lambda _: forget(index))
     print(f"  {'nothing remembered':24}{middle_and_p95(cold)}")
-    print(f"  {'as one batch':24}{len(tasks) / batch:.1f} queries a second, goal {BATCH} times those of one by one:")
-    for name, one in (("all asked at once", whole), ("nothing remembered", cold)):
-        print(f"    {name:22}{len(tasks) / sum(one):.1f} queries a second, ratio {sum(one) / batch:.2f}")
+    print(f"  {'as query batch':24}{len(tasks) / batch:.1f} queries a second, goal {BATCH} times those of one by one:")
+    for name, durations in (("all asked at once", together), ("nothing remembered", cold)):
+        print(f"    {name:22}{len(tasks) / sum(durations):.1f} queries a second, ratio {sum(durations) / batch:.2f}")
 
 
 def measure_parts(index: Index, spec: str, tasks: Sequence[Task]) -> None:
@@ -161,8 +161,8 @@ def measure_parts(index: Index, spec: str, tasks: Sequence[Task]) -> None:
     forget(index)
     one_by_one(retriever, tasks, clock, hears(retriever))
     print(f"\nparts of {spec}; embedding is part of late, too, where late asks for it")
-    for part, taken in sorted(clock.parts.items(), key=lambda pair: -sum(pair[1])):
-        print(f"  {part:24}{middle_and_p95([0.0] * (len(tasks) - len(taken)) + taken)}")
+    for part, times in sorted(clock.parts.items(), key=lambda pair: -sum(pair[1])):
+        print(f"  {part:24}{middle_and_p95([0.0] * (len(tasks) - len(times)) + times)}")
 
 
 def main(count: int) -> None:

@@ -49,12 +49,12 @@ def trained(x: NDArray[np.float64], y: NDArray[np.bool_]) -> dict[str, tuple[flo
     """Type -> intercept and weights."""
     from sklearn.linear_model import LogisticRegression
 
-    found = {}
+    models = {}
     for place, name in enumerate(TYPES):
         if y[:, place].sum() >= FEWEST:
-            made = LogisticRegression(C=PENALTY, class_weight="balanced", max_iter=5000).fit(x, y[:, place])
-            found[name] = float(made.intercept_[0]), made.coef_[0]
-    return found
+            model = LogisticRegression(C=PENALTY, class_weight="balanced", max_iter=5000).fit(x, y[:, place])
+            models[name] = float(model.intercept_[0]), model.coef_[0]
+    return models
 
 
 def predicted(models: Mapping[str, tuple[float, NDArray[np.float64]]], row: NDArray[np.float64]) -> dict[str, float]:
@@ -66,25 +66,25 @@ def held_out(x: NDArray[np.float64], y: NDArray[np.bool_], groups: Sequence[str]
     """Probabilities for each row by a classifier that has not seen its conversation."""
     from sklearn.model_selection import GroupKFold
 
-    found: list[dict[str, float]] = [{} for _ in groups]
+    probabilities: list[dict[str, float]] = [{} for _ in groups]
     for train, test in GroupKFold(PARTS, shuffle=True, random_state=SEED).split(x, y, groups):
         models = trained(x[train], y[train])
         for row in test:
-            found[row] = predicted(models, x[row])
-    return found
+            probabilities[row] = predicted(models, x[row])
+    return probabilities
 
 
-def told(what: str, said: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> None:
+def told(title: str, predictions: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> None:
     """Print accuracy of the first label, macro F1, and F1 of each type."""
-    first = sum(one[0] in other for one, other in zip(said, true, strict=True)) / len(true)
+    first = sum(ours[0] in annotated for ours, annotated in zip(predictions, true, strict=True)) / len(true)
     scores = {}
     for name in TYPES:
-        hits = sum(name in one and name in other for one, other in zip(said, true, strict=True))
-        sizes = sum(name in one for one in said) + sum(name in one for one in true)
-        if sum(name in one for one in true) >= FEWEST:
+        hits = sum(name in ours and name in annotated for ours, annotated in zip(predictions, true, strict=True))
+        sizes = sum(name in ours for ours in predictions) + sum(name in ours for ours in true)
+        if sum(name in ours for ours in true) >= FEWEST:
             scores[name] = 2 * hits / sizes
     macro = sum(scores.values()) / len(scores)
-    print(f"{what}: n {len(true)}, first label right {first:.3f}, macro F1 {macro:.3f} over {len(scores)} types")
+    print(f"{title}: n {len(true)}, first label right {first:.3f}, macro F1 {macro:.3f} over {len(scores)} types")
     print("  " + ", ".join(f"{name} {score:.2f}" for name, score in scores.items()))
 
 
@@ -98,10 +98,10 @@ def flow(tasks: Sequence[mtrag.Task]) -> dict[str, Any]:
     """What follows what in MTRAG's conversations; a question of several types counts in equal parts for each."""
     starts: Counter[str] = Counter()
     follows: dict[str, Counter[str]] = {name: Counter() for name in TYPES}
-    by: dict[str, dict[int, mtrag.Task]] = {}
+    by_conversation: dict[str, dict[int, mtrag.Task]] = {}
     for task in tasks:
-        by.setdefault(task.conversation, {})[task.turn] = task
-    for turns in by.values():
+        by_conversation.setdefault(task.conversation, {})[task.turn] = task
+    for turns in by_conversation.values():
         for number, task in turns.items():
             for kind in task.question_types:
                 if number == 1:
@@ -124,28 +124,28 @@ def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the product's weights")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     from turnmark.retrieval.embed import open_embedder
 
-    found = human_tasks()
-    tasks = [task for _, task in found]
+    tasks_by_benchmark = human_tasks()
+    tasks = [task for _, task in tasks_by_benchmark]
     true = [task.question_types for task in tasks]
     vectors = np.asarray(open_embedder("minilm").encode([task.question for task in tasks], "passage"), np.float64)
     x = np.hstack([vectors * SCALE, np.asarray([surface(task.question) for task in tasks])])
     y = np.asarray([[name in kinds for name in TYPES] for kinds in true])
 
-    said = [labels(one) for one in held_out(x, y, [task.conversation for task in tasks])]
+    predictions = [labels(probabilities) for probabilities in held_out(x, y, [task.conversation for task in tasks])]
     common = Counter(kind for kinds in true for kind in kinds).most_common(1)[0][0]
     for name in ("mtrag", "mtrag-un", None):
-        rows = [place for place, (own, _) in enumerate(found) if name in (None, own)]
+        rows = [place for place, (own, _) in enumerate(tasks_by_benchmark) if name in (None, own)]
         told(f"{name or 'both'}, always {common}", [(common,)] * len(rows), [true[row] for row in rows])
-        told(f"{name or 'both'}, classifier", [said[row] for row in rows], [true[row] for row in rows])
-    if asked.write:
+        told(f"{name or 'both'}, classifier", [predictions[row] for row in rows], [true[row] for row in rows])
+    if arguments.write:
         models = trained(x, y)
         scaled = {name: [round(float(w) * SCALE, 4) for w in weights[:384]] for name, (_, weights) in models.items()}
         stored = {
             "made_by": "python -m tests.benchmarks.question_types --write",
-            **flow([task for own, task in found if own == "mtrag"]),
+            **flow([task for own, task in tasks_by_benchmark if own == "mtrag"]),
             "intercepts": {name: round(start, 4) for name, (start, _) in models.items()},
             "weights": {
                 name: [*scaled[name], *(round(float(w), 4) for w in weights[384:])]

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
+from tests.served import free_port
+
+START_SECONDS = 60
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -67,3 +77,33 @@ def many(folder: Path, count: int = 1400) -> Path:
             text = " ".join(pick.choices(WORDS, k=pick.randint(4, 24)))
             file.write(json.dumps({"_id": f"row-{n}", "title": f"Note {n}", "text": text}) + "\n")
     return folder / "corpus.jsonl"
+
+
+class ChromaProcess:
+    """`chroma run` on one folder and port, which can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, port = folder, free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self._command = [Path(sys.executable).with_name("chroma"), "run", "--path", folder / "data"]
+        self._command += ["--host", "127.0.0.1", "--port", str(port)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        log = self.folder / "log"
+        with log.open("ab") as output:
+            environment = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
+            self._process = subprocess.Popen(self._command, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        ends = time.monotonic() + START_SECONDS
+        while time.monotonic() < ends and self._process.poll() is None:
+            try:
+                with urllib.request.urlopen(f"{self.url}/api/v2/heartbeat", timeout=2):
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                time.sleep(0.1)
+        pytest.fail(f"chroma run did not start:\n{log.read_text(errors='replace')[-3000:]}")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()

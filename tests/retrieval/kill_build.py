@@ -27,15 +27,15 @@ if not openvino_installed():
 
 def one_build(source: str, name: str, wait: float) -> bool:
     """Start a build, kill it `wait` seconds after it began to read; True if it had not ended by itself."""
-    read, write = os.pipe()
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.dup2(write, 2)
+        os.dup2(writer, 2)
         sys.argv = ["turnmark", "index", "build", source, "--name", name]
         main()
         os._exit(0)
-    os.close(write)
-    with os.fdopen(read, encoding="utf-8") as messages:
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as messages:
         while (line := messages.readline()) and not line.startswith("reading"):
             pass
         time.sleep(wait)

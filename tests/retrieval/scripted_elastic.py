@@ -32,8 +32,8 @@ class Elastic:
                 url = urlsplit(self.path)
                 many = url.path.endswith(("_msearch", "_bulk"))
                 script.headers.append({key.lower(): value for key, value in self.headers.items()})
-                status, said = script.reply(self.command, unquote(url.path), lines if many else (lines or [None])[0])
-                payload = json.dumps(said).encode()
+                status, answer = script.reply(self.command, unquote(url.path), lines if many else (lines or [None])[0])
+                payload = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("X-Elastic-Product", "Elasticsearch")
                 self.send_header("Content-Type", "application/vnd.elasticsearch+json;compatible-with=9")
@@ -64,7 +64,7 @@ class Elastic:
             return 200, {"name": "node", "version": {"number": "9.1.0"}, "tagline": "You Know, for Search"}
         name, _, action = path.strip("/").partition("/")
         if name == "_msearch" or action == "_msearch":
-            return 200, {"took": 1, "responses": [self.found(name, one) for one in body[1::2]]}
+            return 200, {"took": 1, "responses": [self.found(name, search) for search in body[1::2]]}
         if action == "_mapping":
             if name not in self.indices:
                 cause = {"type": "index_not_found_exception", "reason": f"no such index [{name}]", "index": name}
@@ -102,10 +102,10 @@ class Elastic:
             [only] = query["bool"]["filter"]
             [query] = query["bool"]["must"]
         if "knn" in query:
-            asked = query["knn"]["query_vector"]
+            vector = query["knn"]["query_vector"]
             only = (query["knn"].get("filter") or [None])[0]
             scores = {
-                i: (1 + sum(a * b for a, b in zip(asked, document["vector"], strict=True))) / 2
+                i: (1 + sum(a * b for a, b in zip(vector, document["vector"], strict=True))) / 2
                 for i, document in self.documents[name].items()
             }
         else:
@@ -116,8 +116,8 @@ class Elastic:
             }
         if only:
             [(key, values)] = only["terms"].items()
-            scores = {i: one for i, one in scores.items() if self.documents[name][i].get(key) in values}
-        best = sorted(((i, one) for i, one in scores.items() if one), key=lambda pair: -pair[1])[: search["size"]]
+            scores = {i: score for i, score in scores.items() if self.documents[name][i].get(key) in values}
+        best = sorted(((i, score) for i, score in scores.items() if score), key=lambda pair: -pair[1])[: search["size"]]
         return result(*best)
 
 
@@ -125,11 +125,11 @@ def result(*hits: tuple[str, float], **changed: Any) -> dict[str, Any]:
     """A search's answer as the reference documents it."""
     listed = [{"_index": "x", "_id": identity, "_score": score} for identity, score in hits]
     shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
-    whole = {
+    response = {
         "took": 2,
         "timed_out": False,
         "_shards": shards,
         "hits": {"max_score": None, "hits": listed},
         "status": 200,
     }
-    return {**whole, **changed}
+    return {**response, **changed}

@@ -23,7 +23,7 @@ from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.servers import address, redact
 from turnmark.retrieval.types import Query
 
-HERE = "llama-index:tests.retrieval.test_adapters:"
+MODULE = "llama-index:tests.retrieval.test_adapters:"
 QUESTIONS = ["how do I descale the kettle", "opening hours of the library", "what does a season ticket cost"]
 
 
@@ -60,9 +60,9 @@ class Scripted(BaseRetriever):
 
 def over_vectors(index: Index) -> VectorStoreIndex:
     nodes = [node_of(passage) for page in index.store.pages() for _, _, passage in page]
-    kept = index.vectors_of([node.node_id for node in nodes])
+    vectors = index.vectors_of([node.node_id for node in nodes])
     for node in nodes:
-        node.embedding = kept[node.node_id].tolist()
+        node.embedding = vectors[node.node_id].tolist()
     return VectorStoreIndex(nodes, embed_model=Bundled(index))
 
 
@@ -100,8 +100,8 @@ def raising(index: Index) -> Any:
 def scripted(index: Index, *nodes: tuple[str, str, float | None]) -> Any:
     from turnmark.retrieval.adapters import LlamaIndexRetriever
 
-    made = Scripted(*(NodeWithScore(node=TextNode(id_=i, text=text), score=score) for i, text, score in nodes))
-    return LlamaIndexRetriever("llama-index:x:y", made, index)
+    inner = Scripted(*(NodeWithScore(node=TextNode(id_=i, text=text), score=score) for i, text, score in nodes))
+    return LlamaIndexRetriever("llama-index:x:y", inner, index)
 
 
 @pytest.fixture
@@ -110,21 +110,23 @@ def demo(in_demo_home: None) -> Index:
 
 
 def test_a_vector_store_index_finds_what_our_dense_retriever_finds(demo):
-    theirs = open_retriever(HERE + "over_vectors", demo)
+    theirs = open_retriever(MODULE + "over_vectors", demo)
     queries = [Query(text=text) for text in QUESTIONS]
-    for got, wanted in zip(theirs.search(queries, 7), open_retriever("dense", demo).search(queries, 7), strict=True):
-        assert len(got) == 7
-        assert [hit.passage for hit in got] == [hit.passage for hit in wanted]
-        assert [hit.score for hit in got] == pytest.approx([hit.score for hit in wanted], abs=0.01)
-        assert [hit.found["llama-index"].rank for hit in got] == [1, 2, 3, 4, 5, 6, 7]
+    for adapted, direct in zip(
+        theirs.search(queries, 7), open_retriever("dense", demo).search(queries, 7), strict=True
+    ):
+        assert len(adapted) == 7
+        assert [hit.passage for hit in adapted] == [hit.passage for hit in direct]
+        assert [hit.score for hit in adapted] == pytest.approx([hit.score for hit in direct], abs=0.01)
+        assert [hit.found["llama-index"].rank for hit in adapted] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_ours_through_llama_index_and_back_gives_the_same_hits(demo):
-    hybrid, there_and_back = open_retriever("hybrid", demo), open_retriever(HERE + "ours", demo)
+    hybrid, there_and_back = open_retriever("hybrid", demo), open_retriever(MODULE + "ours", demo)
     for text in QUESTIONS:
         # One by one: a vector depends, in its last digits, on the texts that were embedded beside it.
-        [got], [wanted] = (retriever.search([Query(text=text)], 12) for retriever in (there_and_back, hybrid))
-        assert [(hit.passage, hit.score) for hit in got] == [(hit.passage, hit.score) for hit in wanted]
+        [adapted], [direct] = (retriever.search([Query(text=text)], 12) for retriever in (there_and_back, hybrid))
+        assert [(hit.passage, hit.score) for hit in adapted] == [(hit.passage, hit.score) for hit in direct]
 
 
 def test_ours_is_a_llama_index_retriever(demo):
@@ -140,7 +142,7 @@ def test_ours_is_a_llama_index_retriever(demo):
 
 
 def test_nodes_that_are_no_passages_of_ours_become_passages(demo):
-    hits = open_retriever(HERE + "over_documents", demo).search([Query(text="the tank of a boat")], 5)[0]
+    hits = open_retriever(MODULE + "over_documents", demo).search([Query(text="the tank of a boat")], 5)[0]
     boats, bees = (hit.passage for hit in hits)
     assert (boats.text, boats.title, boats.path, boats.page) == ("Drain the tank.", "Boats", "boats/winter.pdf", 4)
     assert (bees.text, bees.title, bees.path, bees.page) == ("Feed the bees.", "bees.txt", "bees.txt", None)
@@ -154,14 +156,14 @@ def test_an_index_without_vectors_is_enough(tmp_path):
     index = open_index("plain")
     [passage] = index.store.by_rows([0])
     retriever = scripted(index, (passage.id, "what the node says", 0.5), ("other", "another text", 0.25))
-    found = [hit.passage for hit in retriever.search([Query(text="tank")], 5)[0]]
-    assert found[0] == passage
-    assert (found[1].id, found[1].text, found[1].document) == ("other", "another text", "other")
+    passages = [hit.passage for hit in retriever.search([Query(text="tank")], 5)[0]]
+    assert passages[0] == passage
+    assert (passages[1].id, passages[1].text, passages[1].document) == ("other", "another text", "other")
 
 
 def test_scores_order_and_doubles(demo):
-    given = [("a", "one", 0.1), ("b", "two", 0.9), ("a", "one", 0.5), ("c", "  ", 0.8), ("d", "x", 0.2)]
-    retriever = scripted(demo, *given)
+    nodes = [("a", "one", 0.1), ("b", "two", 0.9), ("a", "one", 0.5), ("c", "  ", 0.8), ("d", "x", 0.2)]
+    retriever = scripted(demo, *nodes)
     retriever._inner.retrieve = lambda text: retriever._inner.nodes  # LlamaIndex would keep the first double itself
     [hits] = retriever.search([Query(text="q")], 10)
     assert [(hit.passage.id, hit.score) for hit in hits] == [("b", 0.9), ("a", 0.5), ("d", 0.2)]
@@ -173,7 +175,7 @@ def test_scores_order_and_doubles(demo):
 
 
 def test_a_message_and_its_variants_are_fused(demo):
-    retriever = open_retriever(HERE + "over_vectors", demo)
+    retriever = open_retriever(MODULE + "over_vectors", demo)
     [hits] = retriever.search([Query(text=QUESTIONS[0], variants=(QUESTIONS[1], QUESTIONS[0]))], 40)
     alone = retriever.search([Query(text=text) for text in QUESTIONS[:2]], 5)
     assert {name for hit in hits for name in hit.found} == {"llama-index", "llama-index+1"}
@@ -189,29 +191,29 @@ def test_a_message_and_its_variants_are_fused(demo):
 
 def test_a_filter_is_refused(demo):
     with pytest.raises(RequestError, match="takes no filter"):
-        open_retriever(HERE + "ours", demo).search([Query(text="q", where={"path": "*"})], 3)
+        open_retriever(MODULE + "ours", demo).search([Query(text="q", where={"path": "*"})], 3)
 
 
 @pytest.mark.parametrize(
-    ("spec", "what"),
+    ("spec", "message"),
     [
-        (HERE + "nowhere", "has no 'nowhere'"),
-        (HERE + "nothing", "gave a object, which is neither"),
-        (HERE + "broken", r"its factory failed: ConnectionError: no route, key \*\*\*$"),
-        (HERE + "ours?depth=3", "has no option 'depth'"),
+        (MODULE + "nowhere", "has no 'nowhere'"),
+        (MODULE + "nothing", "gave a object, which is neither"),
+        (MODULE + "broken", r"its factory failed: ConnectionError: no route, key \*\*\*$"),
+        (MODULE + "ours?depth=3", "has no option 'depth'"),
         ("llama-index", "write package.module:factory"),
-        (HERE + "ours@http://x", "without an address"),
+        (MODULE + "ours@http://x", "without an address"),
     ],
 )
-def test_wrong_specs(demo, spec, what):
-    with pytest.raises(RequestError, match=what):
+def test_wrong_specs(demo, spec, message):
+    with pytest.raises(RequestError, match=message):
         open_retriever(spec, demo)
 
 
 def test_what_a_retriever_raises_is_named_and_keeps_secrets(demo, monkeypatch):
     monkeypatch.setenv("SOME_API_TOKEN", "hush-hush-hush")
     with pytest.raises(TurnmarkError, match=r"failed: ValueError: refused, token is \*\*\*$"):
-        open_retriever(HERE + "raising", demo).search([Query(text="q")], 3)
+        open_retriever(MODULE + "raising", demo).search([Query(text="q")], 3)
     strange = scripted(demo)
     strange._inner.retrieve = lambda text: ["a string"]
     with pytest.raises(TurnmarkError, match="gave a str, not a NodeWithScore"):
@@ -219,10 +221,10 @@ def test_what_a_retriever_raises_is_named_and_keeps_secrets(demo, monkeypatch):
 
 
 def test_the_command_line_searches_through_it(demo, turnmark):
-    ran = turnmark("search", QUESTIONS[0], "--index", "demo", "--retriever", HERE + "ours", "--explain")
+    ran = turnmark("search", QUESTIONS[0], "--index", "demo", "--retriever", MODULE + "ours", "--explain")
     assert ran.code == 0, ran.err
     assert "llama-index: rank 1" in ran.out
-    ran = turnmark("ask", QUESTIONS[0], "--index", "demo", "--retriever", HERE + "over_vectors", "--json")
+    ran = turnmark("ask", QUESTIONS[0], "--index", "demo", "--retriever", MODULE + "over_vectors", "--json")
     assert ran.code == 0, ran.err
 
 
@@ -257,8 +259,8 @@ def test_a_passage_survives_as_a_node(passage):
     ],
 )
 def test_addresses(url, base, path):
-    found = address(url, 8000, "chroma+http", "TOKEN")
-    assert (found.base, found.path) == (base, path)
+    parsed = address(url, 8000, "chroma+http", "TOKEN")
+    assert (parsed.base, parsed.path) == (base, path)
 
 
 @pytest.mark.parametrize("url", ["http://me:hush@host", "http://:80", "http://host:99999", "http://a b", "http://h#x"])

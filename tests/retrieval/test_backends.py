@@ -48,9 +48,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def both(model: str) -> tuple[TokenEmbedder, TokenEmbedder]:
     """A model on PyTorch and on OpenVINO, in fp32."""
-    made = [open_embedder(f"{model}?backend={name}&precision=fp32") for name in ("torch", "openvino")]
-    assert all(isinstance(one, TokenEmbedder) for one in made)
-    return made[0], made[1]
+    embedders = [open_embedder(f"{model}?backend={name}&precision=fp32") for name in ("torch", "openvino")]
+    assert all(isinstance(embedder, TokenEmbedder) for embedder in embedders)
+    return embedders[0], embedders[1]
 
 
 @needs_openvino
@@ -62,12 +62,13 @@ def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
     theirs, their_tokens, their_ids = torch.encode_both(TEXTS, role)
     assert ours == pytest.approx(theirs, abs=1e-4)
     assert openvino.encode(TEXTS, role) == pytest.approx(torch.encode(TEXTS, role), abs=1e-4)
-    for mine, other, mine_ids, other_ids in zip(our_tokens, their_tokens, our_ids, their_ids, strict=True):
-        assert mine == pytest.approx(other, abs=1e-4)
-        assert mine_ids.tolist() == other_ids.tolist()
-        assert mine_ids.dtype == np.int32
-        assert len(mine) == len(mine_ids) >= 2, "the special tokens are among them"
-        assert np.linalg.norm(mine, axis=1) == pytest.approx(np.ones(len(mine)), abs=1e-5)
+    texts = zip(our_tokens, their_tokens, our_ids, their_ids, strict=True)
+    for ours_of_text, theirs_of_text, our_text_ids, their_text_ids in texts:
+        assert ours_of_text == pytest.approx(theirs_of_text, abs=1e-4)
+        assert our_text_ids.tolist() == their_text_ids.tolist()
+        assert our_text_ids.dtype == np.int32
+        assert len(ours_of_text) == len(our_text_ids) >= 2, "the special tokens are among them"
+        assert np.linalg.norm(ours_of_text, axis=1) == pytest.approx(np.ones(len(ours_of_text)), abs=1e-5)
 
 
 @needs_openvino
@@ -118,8 +119,8 @@ def test_vectors_in_bf16_are_of_length_1_too(models):
     embedder = open_embedder(f"sentence-transformers:{models}?backend=torch&precision=bf16")
     assert embedder.backend == "torch bf16"
     vectors, tokens, _ = embedder.encode_both(TEXTS, "query")
-    for some in (vectors, embedder.encode(TEXTS, "passage"), *tokens):
-        assert np.linalg.norm(some, axis=1) == pytest.approx(np.ones(len(some)), abs=1e-6)
+    for rows in (vectors, embedder.encode(TEXTS, "passage"), *tokens):
+        assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(len(rows)), abs=1e-6)
 
 
 @pytest.mark.parametrize("backend", ["auto", "torch"])
@@ -140,7 +141,8 @@ def test_the_environment_asks_for_fp32_on_every_processor_and_an_option_for_what
 @needs_openvino
 def test_rounded_vectors_stay_within_a_hundredth_and_the_fingerprint_is_the_weights():
     fast, exact = open_embedder("minilm"), open_embedder("minilm?backend=torch&precision=fp32")
-    texts = [f"{(ROOT / 'README.md').read_text(encoding='utf-8')[at : at + 600]}" for at in range(0, 6000, 600)]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    texts = [readme[start : start + 600] for start in range(0, 6000, 600)]
     for role in ("query", "passage"):
         assert (fast.encode(texts, role) * exact.encode(texts, role)).sum(axis=1).min() >= 0.99
     assert fast.fingerprint == exact.fingerprint
@@ -185,8 +187,8 @@ def test_a_kept_conversion_needs_no_torch_and_reports_to_nobody():
         "open_embedder('minilm').encode(['tea'], 'query')\n"
         "print(sorted({'torch', 'openvino_telemetry', 'sentence_transformers'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 @pytest.mark.slow
@@ -207,11 +209,11 @@ def test_converting_and_running_opens_no_socket_and_writes_into_the_cache_alone(
         place.mkdir()
     env = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "HF_", "TORCH"))}
     env |= {name: str(place) for name, place in places.items() if name != "cwd"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=places["cwd"], env={**env, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert (process.returncode, process.stdout) == (0, ""), process.stderr
     written = {name: [path for path in place.rglob("*") if path.is_file()] for name, place in places.items()}
     assert {path.name for path in written.pop("TURNMARK_CACHE")} >= {"model.xml", "model.bin", "about.json"}
     assert not any(written.values()), written

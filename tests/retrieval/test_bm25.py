@@ -71,8 +71,8 @@ def test_a_mask_hides_rows(tmp_path):
 def test_extra_terms_count_with_their_weight(tmp_path):
     build_bm25(TEXTS, tmp_path / "b", BM25Settings())
     bm25 = BM25(tmp_path / "b", BM25Settings())
-    both = bm25.scores("tide", {"otter": 0.5})
-    assert both.tolist() == pytest.approx((bm25.scores("tide") + 0.5 * bm25.scores("otter")).tolist(), abs=1e-6)
+    scores = bm25.scores("tide", {"otter": 0.5})
+    assert scores.tolist() == pytest.approx((bm25.scores("tide") + 0.5 * bm25.scores("otter")).tolist(), abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_a_built_index_finds_what_is_in_it(notes):
     index = open_index("n")
     for name in ("bm25", "dense", "hybrid", "hybrid?fusion=rrf&weight=1"):
         hits = open_retriever(name, index).search([Query(text="winter fuel"), Query(text="syrup for bees")], 1)
-        assert [one[0].passage.document for one in hits] == ["boat.md", "bees.md"]
+        assert [first[0].passage.document for first in hits] == ["boat.md", "bees.md"]
     assert verify_index(index) == []
 
 
@@ -175,8 +175,8 @@ def test_verify_names_what_is_damaged(notes, damage, monkeypatch):
         store._collection.delete(ids=[next(iter(store.rows()))[0]])
         store.close()
     else:
-        other = write(notes.parent / "other", one="# One\n\nOnly this.\n")
-        build_index(other, "o", retriever="bm25")
+        source = write(notes.parent / "other", one="# One\n\nOnly this.\n")
+        build_index(source, "o", retriever="bm25")
         for path in (open_index("o").files / "bm25").iterdir():
             (files / "bm25" / path.name).write_bytes(path.read_bytes())
     problems = verify_index(open_index("n"))
@@ -310,7 +310,7 @@ def test_where_matches_stars_and_question_marks_only(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("spec", "what"),
+    ("spec", "message"),
     [
         ("bm25?b=3", "a number from 0 to 1"),
         ("hybrid:foo", "takes options only"),
@@ -320,9 +320,9 @@ def test_where_matches_stars_and_question_marks_only(tmp_path):
         ("python:tests.retrieval.test_build:not_a_retriever", "lacks: name, search"),
     ],
 )
-def test_wrong_retrievers_are_wrong_requests(notes, spec, what):
+def test_wrong_retrievers_are_wrong_requests(notes, spec, message):
     build_index(notes, "n")
-    with pytest.raises(RequestError, match=what):
+    with pytest.raises(RequestError, match=message):
         open_retriever(spec, open_index("n"))
 
 

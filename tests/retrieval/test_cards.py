@@ -57,10 +57,10 @@ def test_a_card_is_followed_by_a_model_of_its_name(tmp_path):
 def test_options_say_what_is_put_in_front(tmp_path):
     model = tiny.dense(tmp_path / "a", "e5-base-v2", prompts={"query": "hull ", "document": ""})
     own = open_embedder(f"sentence-transformers:{model}?precision=fp32")
-    asked = open_embedder(f"sentence-transformers:{model}?precision=fp32&query_prompt=&passage_prompt=oil ")
-    assert np.allclose(own.encode(["fuel"], "query"), asked.encode(["hull fuel"], "query"), atol=1e-5)
-    assert np.allclose(own.encode(["oil fuel"], "passage"), asked.encode(["fuel"], "passage"), atol=1e-5)
-    assert own.fingerprint != asked.fingerprint
+    prompted = open_embedder(f"sentence-transformers:{model}?precision=fp32&query_prompt=&passage_prompt=oil ")
+    assert np.allclose(own.encode(["fuel"], "query"), prompted.encode(["hull fuel"], "query"), atol=1e-5)
+    assert np.allclose(own.encode(["oil fuel"], "passage"), prompted.encode(["fuel"], "passage"), atol=1e-5)
+    assert own.fingerprint != prompted.fingerprint
 
 
 def test_the_dense_retriever_hands_prompts_to_its_model(tmp_path):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.retrieval.test_chroma_server import notes, wait_for
-from tests.served import free_port
+from tests.retrieval.conftest import ChromaProcess
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.retrieval import chroma as chroma_module
 from turnmark.retrieval.build import build_index
@@ -25,44 +21,19 @@ from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.types import Query
 
-__all__ = ["notes"]
-
 pytestmark = pytest.mark.server
 
 
-class Chroma:
-    """`chroma run` on one folder and port, which can be killed and started again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = [Path(sys.executable).with_name("chroma"), "run", "--path", self.folder / "data"]
-        with (self.folder / "log").open("ab") as output:
-            self.process = subprocess.Popen(
-                [*command, "--port", str(self.port), "--host", "127.0.0.1"], stdout=output, stderr=subprocess.STDOUT,
-                env={**os.environ, "ANONYMIZED_TELEMETRY": "False"},
-            )  # fmt: skip
-        wait_for(self.url, self.process, self.folder / "log")
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-
 @pytest.fixture
-def chroma(tmp_path: Path) -> Iterator[Chroma]:
-    server = Chroma(tmp_path)
+def chroma(tmp_path: Path) -> Iterator[ChromaProcess]:
+    server = ChromaProcess(tmp_path)
     server.start()
     yield server
     server.kill()
 
 
 @pytest.fixture
-def dying(chroma: Chroma, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def dying(chroma: ChromaProcess, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The server is killed when the first of three pages is stored; `then` is called at that moment."""
     add = ChromaVectors.add
     state: dict[str, Any] = {"then": None, "killed": False}
@@ -82,7 +53,7 @@ def dying(chroma: Chroma, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_a_server_that_comes_back_is_waited_for(chroma, dying, notes):
     def later() -> None:
-        time.sleep(1.0)
+        time.sleep(0.3)
         chroma.start()
 
     back = threading.Thread(target=later)
@@ -104,14 +75,12 @@ def test_a_server_that_stays_away_is_told_with_what_it_has_and_the_same_command_
 ):
     monkeypatch.setattr(chroma_module, "PATIENCE", 0.5)
     spec = f"chroma+{chroma.url}"
-    began = time.monotonic()
     with pytest.raises(TurnmarkError) as raised:
         build_index(notes, "n", retriever=spec)
-    assert time.monotonic() - began < 30
-    told = str(raised.value)
-    assert f"the Chroma server at {chroma.url} cannot be reached (tried for 0.5 s)" in told
-    assert "1 of 3 vectors had been stored as 'turnmark-n-g0001-" in told
-    assert "the same command goes on without the model" in told
+    message = str(raised.value)
+    assert f"the Chroma server at {chroma.url} cannot be reached (tried for 0.5 s)" in message
+    assert "1 of 3 vectors had been stored as 'turnmark-n-g0001-" in message
+    assert "the same command goes on without the model" in message
     ran = turnmark("index", "build", notes, "--name", "n", "--retriever", spec)
     assert ran.code == 1
     assert "cannot be reached (4 tries)" in ran.err

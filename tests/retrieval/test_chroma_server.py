@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 
 import pytest
 
 from tests.conftest import DEMO
+from tests.retrieval.conftest import ChromaProcess
 from tests.served import free_port
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
@@ -29,57 +24,22 @@ from turnmark.retrieval.registry import build_settings, open_retriever
 from turnmark.retrieval.servers import Served
 from turnmark.retrieval.types import Query
 
-START_SECONDS = 60
 QUESTIONS = ["how do I descale the kettle", "opening hours of the library", "what does a season ticket cost"]
-
-
-def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    ends = time.monotonic() + START_SECONDS
-    while time.monotonic() < ends and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{url}/api/v2/heartbeat", timeout=2):
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.1)
-    pytest.fail(f"chroma run did not start:\n{log.read_text(errors='replace')[-3000:]}")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of `chroma run`, with an empty folder."""
-    folder, port = tmp_path_factory.mktemp("chroma-server"), free_port()
-    log = folder / "log"
-    command = [Path(sys.executable).with_name("chroma"), "run", "--path", folder / "data", "--port", str(port)]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1"], stdout=output, stderr=subprocess.STDOUT,
-            env={**os.environ, "ANONYMIZED_TELEMETRY": "False"},
-        )  # fmt: skip
-        try:
-            wait_for(f"http://127.0.0.1:{port}", process, log)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    process = ChromaProcess(tmp_path_factory.mktemp("chroma-server"))
+    process.start()
+    yield process.url
+    process.kill()
 
 
 def collections(url: str, prefix: str = "turnmark-") -> list[str]:
     base = f"{url}/api/v2/tenants/default_tenant/databases/default_database"
     with urllib.request.urlopen(f"{base}/collections?limit=100") as reply:
-        return sorted(one["name"] for one in json.load(reply) if one["name"].startswith(prefix))
-
-
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    for name, text in (("bread", "Bake the loaf."), ("boat", "Drain the fuel tank."), ("bees", "Feed the bees.")):
-        (folder / f"{name}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
-    return folder
+        return sorted(row["name"] for row in json.load(reply) if row["name"].startswith(prefix))
 
 
 @pytest.mark.server
@@ -106,10 +66,10 @@ def test_a_server_gives_the_hits_that_files_give(server, demo_home, in_demo_home
     for text in QUESTIONS:
         kinds = ({}, {"variants": (QUESTIONS[1],)}, {"where": {"path": "handbook/*"}})
         for query in (Query(text=text, **kind) for kind in kinds):
-            [got], [wanted] = (retriever.search([query], 10) for retriever in (served, embedded))
-            assert [hit.passage for hit in got] == [hit.passage for hit in wanted]
-            assert [hit.score for hit in got] == pytest.approx([hit.score for hit in wanted], abs=1e-4)
-            assert [list(hit.found) for hit in got] == [list(hit.found) for hit in wanted]
+            [served_hits], [local_hits] = (retriever.search([query], 10) for retriever in (served, embedded))
+            assert [hit.passage for hit in served_hits] == [hit.passage for hit in local_hits]
+            assert [hit.score for hit in served_hits] == pytest.approx([hit.score for hit in local_hits], abs=1e-4)
+            assert [list(hit.found) for hit in served_hits] == [list(hit.found) for hit in local_hits]
     # Whatever searches vectors searches them where they are.
     assert open_retriever("dense", index).search([Query(text=QUESTIONS[0])], 3)[0]
     remove_index("on-server")
@@ -146,9 +106,9 @@ def test_a_tenant_and_a_database_of_ones_own(server, notes, turnmark):
     assert verify_index(index) == []
     served, embedded = open_retriever(spec, index), open_retriever("hybrid", open_index("here"))
     for text in ("bees", "fuel", "loaf"):
-        [got], [wanted] = (one.search([Query(text=text)], 3) for one in (served, embedded))
-        assert [hit.passage.id for hit in got] == [hit.passage.id for hit in wanted]
-        assert [hit.score for hit in got] == pytest.approx([hit.score for hit in wanted], abs=1e-5)
+        [served_hits], [local_hits] = (retriever.search([Query(text=text)], 3) for retriever in (served, embedded))
+        assert [hit.passage.id for hit in served_hits] == [hit.passage.id for hit in local_hits]
+        assert [hit.score for hit in served_hits] == pytest.approx([hit.score for hit in local_hits], abs=1e-5)
     with pytest.raises(RequestError, match="build it again"):
         open_retriever(f"chroma+{server}", index)
     assert build_index(notes, "n", retriever=spec).unchanged
@@ -297,18 +257,18 @@ def test_what_is_left_on_a_server_that_is_away_is_named(notes, monkeypatch, turn
 class Guarded(BaseHTTPRequestHandler):
     """Answers heartbeats to whoever has the token, and writes down the headers of all."""
 
-    seen: ClassVar[list[str | None]] = []
+    headers_seen: ClassVar[list[str | None]] = []
 
     def do_GET(self) -> None:
-        type(self).seen.append(self.headers["Authorization"])
+        type(self).headers_seen.append(self.headers["Authorization"])
         allowed = self.headers["Authorization"] == "Bearer hush-hush"
         body = {"/api/v2/heartbeat": {"nanosecond heartbeat": 1}, "/api/v2/auth/identity": {
             "user_id": "", "tenant": "default_tenant", "databases": ["default_database"]}}  # fmt: skip
-        said = json.dumps(body.get(self.path, {"name": "x", "id": "y", "tenant": "z"}) if allowed else {}).encode()
+        answer = json.dumps(body.get(self.path, {"name": "x", "id": "y", "tenant": "z"}) if allowed else {}).encode()
         self.send_response(200 if allowed else 401)
-        self.send_header("Content-Length", str(len(said)))
+        self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
-        self.wfile.write(said)
+        self.wfile.write(answer)
 
     def log_message(self, *args: Any) -> None:
         pass
@@ -316,7 +276,7 @@ class Guarded(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def guarded() -> Iterator[str]:
-    Guarded.seen = []
+    Guarded.headers_seen = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Guarded)
     Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -331,14 +291,14 @@ def test_the_token_comes_from_the_environment(guarded, monkeypatch):
     with pytest.raises(TurnmarkError, match="refuses the request; set TURNMARK_CHROMA_TOKEN"):
         connect(place)
     monkeypatch.setenv("TURNMARK_CHROMA_TOKEN", "hush-hush")
-    assert Guarded.seen == [None]
+    assert Guarded.headers_seen == [None]
     connect(place).close()
-    assert set(Guarded.seen[1:]) == {"Bearer hush-hush"}
-    assert len(Guarded.seen) > 2
+    assert set(Guarded.headers_seen[1:]) == {"Bearer hush-hush"}
+    assert len(Guarded.headers_seen) > 2
 
 
 @pytest.mark.parametrize(
-    ("spec", "what"),
+    ("spec", "message"),
     [
         ("chroma+http://me:hush@h:1", "no user and password in an address"),
         ("chroma+http://me:hush@h:1?rerank_depth=3", "no user and password in an address"),
@@ -349,8 +309,8 @@ def test_the_token_comes_from_the_environment(guarded, monkeypatch):
         ("chroma+http://h:1/path", "leave 'path' out"),
     ],
 )
-def test_wrong_specs(spec, what):
-    with pytest.raises(RequestError, match=what) as raised:
+def test_wrong_specs(spec, message):
+    with pytest.raises(RequestError, match=message) as raised:
         build_settings(spec)
     assert "hush" not in str(raised.value)
 

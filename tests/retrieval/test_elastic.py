@@ -37,19 +37,10 @@ FIELDS = Fields(text="body", title="head", vector="v", sparse="ml.tokens", infer
 def elastic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elastic]:
     for name in ("ELASTIC_API_KEY", "TURNMARK_ELASTIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    made = Elastic()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-
-
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    for name, text in (("bread", "Bake the loaf."), ("boat", "Drain the fuel tank."), ("bees", "Feed the bees.")):
-        (folder / f"{name}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
-    return folder
+    server = Elastic()
+    yield server
+    server.server.shutdown()
+    server.server.server_close()
 
 
 @pytest.fixture
@@ -97,7 +88,7 @@ def test_an_index_that_is_there_is_searched_as_it_is(elastic, index):
     assert hits[1] == []
     assert list(hits[2][0].found) == ["bm25", "bm25+1"]
     [searches] = elastic.sent("/there/_msearch")
-    assert [one["query"]["multi_match"]["query"] for one in searches[1::2]] == ["when to feed", "q", "r"]
+    assert [search["query"]["multi_match"]["query"] for search in searches[1::2]] == ["when to feed", "q", "r"]
     assert searches[0] == {}
     assert searches[1] == {
         "query": {"multi_match": {"query": "when to feed", "fields": ["body", "head"]}},
@@ -146,8 +137,8 @@ def test_the_embedder_of_an_index_that_is_there_is_not_the_local_indexes(elastic
     elastic.answer = result((ids(index)[0], 0.9))
     open_retriever(f"elasticsearch+{elastic.url}/there?query=knn", index).search([Query(text="fuel")], 1)
     [[_, search]] = elastic.sent("_msearch")
-    wanted = open_embedder("minilm").encode(["fuel"], "query")[0].tolist()
-    assert search["query"]["knn"]["query_vector"] == pytest.approx(wanted)
+    vector = open_embedder("minilm").encode(["fuel"], "query")[0].tolist()
+    assert search["query"]["knn"]["query_vector"] == pytest.approx(vector)
 
 
 def test_what_a_killed_build_wrote_to_a_server_goes_when_it_is_no_longer_wanted(elastic, notes, monkeypatch):
@@ -176,25 +167,25 @@ def test_a_build_writes_our_passages(elastic, notes, turnmark):
     index = open_index("n")
     [name] = elastic.indices
     assert re.fullmatch(r"turnmark-n-g0001-[0-9a-f]{8}", name)
-    made = elastic.indices[name]
-    assert made["settings"]["index"]["similarity"]["turnmark"] == {"type": "BM25", "k1": 1.2, "b": 0.4}
-    fields = made["mappings"]["properties"]
+    body = elastic.indices[name]
+    assert body["settings"]["index"]["similarity"]["turnmark"] == {"type": "BM25", "k1": 1.2, "b": 0.4}
+    fields = body["mappings"]["properties"]
     assert fields["text"] == {"type": "text", "analyzer": "english", "similarity": "turnmark"}
     assert fields["vector"] == {"type": "dense_vector", "dims": 384, "index": True, "similarity": "cosine"}
     assert fields["path"] == {"type": "keyword"}
-    kept = {p.id: (p.indexed_text, content) for page in index.store.pages() for _, content, p in page}
+    contents = {p.id: (p.indexed_text, content) for page in index.store.pages() for _, content, p in page}
     written = elastic.documents[name]
-    assert {i: (one["text"], one["hash"]) for i, one in written.items()} == kept
-    assert all(set(one) <= set(fields) for one in written.values())
-    vectors = index.vectors_of(list(kept))
-    assert all(one["vector"] == pytest.approx(vectors[i].tolist()) for i, one in written.items())
+    assert {i: (document["text"], document["hash"]) for i, document in written.items()} == contents
+    assert all(set(document) <= set(fields) for document in written.values())
+    vectors = index.vectors_of(list(contents))
+    assert all(document["vector"] == pytest.approx(vectors[i].tolist()) for i, document in written.items())
     assert verify_index(index) == []
     served, local = open_retriever(spec, index), open_retriever("hybrid?k1=1.2", index)
     for query in (Query(text="drain the tank"), Query(text="bees", where={"path": "b?e*"})):
-        [got], [wanted] = (retriever.search([query], 3) for retriever in (served, local))
-        assert {hit.passage.id for hit in got} == {hit.passage.id for hit in wanted}
-        assert got[0].passage == wanted[0].passage
-        assert got[0].similarity == pytest.approx(wanted[0].similarity, abs=1e-3)
+        [served_hits], [local_hits] = (retriever.search([query], 3) for retriever in (served, local))
+        assert {hit.passage.id for hit in served_hits} == {hit.passage.id for hit in local_hits}
+        assert served_hits[0].passage == local_hits[0].passage
+        assert served_hits[0].similarity == pytest.approx(local_hits[0].similarity, abs=1e-3)
     assert served.search([Query(text="bees", where={"path": "zzz"})], 3) == [[]]
     ran = turnmark("search", "drain the tank", "--index", "n", "--retriever", spec, "--explain")
     assert ran.code == 0, ran.err
@@ -247,7 +238,7 @@ def test_keys_come_from_the_environment_and_go_nowhere_else(elastic, index, monk
 
 
 @pytest.mark.parametrize(
-    ("answer", "what"),
+    ("answer", "message"),
     [
         (result(timed_out=True), "a part of its shards only"),
         (result(_shards={"total": 2, "successful": 1, "failed": 1}), "a part of its shards only"),
@@ -260,15 +251,15 @@ def test_keys_come_from_the_environment_and_go_nowhere_else(elastic, index, monk
         (result(("strange", 1.0)), "such as 'strange', and none is a passage of the index 'n'"),
     ],
 )  # fmt: skip
-def test_answers_that_are_none(elastic, index, answer, what):
+def test_answers_that_are_none(elastic, index, answer, message):
     has(elastic, text={"type": "text"})
     elastic.answer = answer
-    with pytest.raises(TurnmarkError, match=what):
+    with pytest.raises(TurnmarkError, match=message):
         open_retriever(f"elasticsearch+{elastic.url}/there", index).search([Query(text="q")], 1)
 
 
 @pytest.mark.parametrize(
-    ("options", "what"),
+    ("options", "message"),
     [
         ("?text=content", "has no field 'content'; set text=FIELD, there are: body"),
         ("?text=body&title=path", "field 'path' is a keyword, and text=FIELD needs text or"),
@@ -276,9 +267,9 @@ def test_answers_that_are_none(elastic, index, answer, what):
         ("?query=elser", "has no field 'sparse'; set sparse=FIELD, there are: none of a fitting type"),
     ],
 )
-def test_fields_that_the_index_lacks(elastic, index, options, what):
+def test_fields_that_the_index_lacks(elastic, index, options, message):
     has(elastic, body={"type": "text"}, path={"type": "keyword"}, v={"type": "dense_vector", "dims": 3})
-    with pytest.raises(RequestError, match=what):
+    with pytest.raises(RequestError, match=message):
         open_retriever(f"elasticsearch+{elastic.url}/there{options}", index).search([Query(text="q")], 1)
     assert not elastic.sent("_msearch")
 
@@ -312,7 +303,7 @@ def test_passages_that_the_server_refuses_are_named(elastic, notes):
 
 
 @pytest.mark.parametrize(
-    ("spec", "what"),
+    ("spec", "message"),
     [
         ("http://me:hush@h/there", "no user and password"),
         ("http://h/a/b", "is not the name of one Elasticsearch index"),
@@ -325,8 +316,8 @@ def test_passages_that_the_server_refuses_are_named(elastic, notes):
         ("http://h/there?query=knn&weight=1", "has no option 'weight'; it has: b, depth"),
     ],
 )
-def test_wrong_specs(spec, what):
-    with pytest.raises(RequestError, match=what) as raised:
+def test_wrong_specs(spec, message):
+    with pytest.raises(RequestError, match=message) as raised:
         build_settings(f"elasticsearch+{spec}")
     assert "hush" not in str(raised.value)
 

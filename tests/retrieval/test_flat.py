@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +15,7 @@ from hypothesis import strategies as st
 
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.flat import FILE, FlatVectors, write_vectors
+from turnmark.retrieval.flat import FILE, FlatVectors, by_cores, write_vectors
 from turnmark.retrieval.fusion import TopK, top_k
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.maintenance import verify_index
@@ -53,19 +57,17 @@ def test_the_nearest_by_hand(tmp_path: Path) -> None:
 
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(1, 50), st.integers(0, 1000))
 def test_a_batch_gives_what_each_query_gives_alone(queries: int, rows: int, k: int, seed: int) -> None:
-    import tempfile
-
     dice = np.random.default_rng(seed)
     vectors = dice.normal(size=(rows, 8)).astype(np.float32)[dice.integers(0, rows, rows)]  # some are twice there
-    asked = dice.normal(size=(queries, 8)).astype(np.float32)
-    asked /= np.linalg.norm(asked, axis=1, keepdims=True)
+    query_vectors = dice.normal(size=(queries, 8)).astype(np.float32)
+    query_vectors /= np.linalg.norm(query_vectors, axis=1, keepdims=True)
     with tempfile.TemporaryDirectory() as folder:
         exact = opened(Path(folder) / "v", vectors)
-        whole = exact.nearest(asked, k)
-        for one, found in zip(asked, whole, strict=True):
-            assert len(found) == min(k, rows)
-            (alone,) = exact.nearest(one[None], k)
-            assert found.scores == pytest.approx(alone.scores, abs=2e-6)
+        tops = exact.nearest(query_vectors, k)
+        for vector, top in zip(query_vectors, tops, strict=True):
+            assert len(top) == min(k, rows)
+            (alone,) = exact.nearest(vector[None], k)
+            assert top.scores == pytest.approx(alone.scores, abs=2e-6)
 
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), max_size=30), st.integers(0, 12), st.booleans(), st.data())
@@ -74,10 +76,10 @@ def test_the_best_are_those_that_sorting_gives(
 ) -> None:
     may = data.draw(st.none() | st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
     fits = [n for n, score in enumerate(scores) if (may is None or may[n]) and (score > 0 or not positive)]
-    wanted = [(n, scores[n]) for n in sorted(fits, key=lambda n: (-scores[n], n))][:k]
+    expected = [(n, scores[n]) for n in sorted(fits, key=lambda n: (-scores[n], n))][:k]
     mask = None if may is None else np.array(may, dtype=np.bool_)
-    assert list(top_k(np.array(scores, dtype=np.float32), k, mask, positive)) == wanted
-    assert list(TopK.from_pairs(wanted)) == wanted
+    assert list(top_k(np.array(scores, dtype=np.float32), k, mask, positive)) == expected
+    assert list(TopK.from_pairs(expected)) == expected
 
 
 def test_chroma_finds_the_same(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,14 +92,14 @@ def test_chroma_finds_the_same(notes: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not (graph.files / "exact").exists()
     assert not (exact.files / "chroma").exists()
     assert exact.fingerprint == graph.fingerprint
-    where = {"document": "a*"}
-    queries = [Query(text=text, where=some) for text in QUESTIONS for some in ({}, where)]
+    only_a = {"document": "a*"}
+    queries = [Query(text=text, where=flat_hits) for text in QUESTIONS for flat_hits in ({}, only_a)]
     queries.append(Query(text="tea", where={"document": "nothing-is-called-so"}))
     for name in ("dense", "hybrid", "conversational?rerank=none"):
         ours, theirs = (open_retriever(name, index).search(queries, 8) for index in (exact, graph))
-        for some, others in zip(ours, theirs, strict=True):
-            assert [hit.passage.id for hit in some] == [hit.passage.id for hit in others]
-            assert [hit.score for hit in some] == pytest.approx([hit.score for hit in others], abs=1e-4)
+        for flat_hits, graph_hits in zip(ours, theirs, strict=True):
+            assert [hit.passage.id for hit in flat_hits] == [hit.passage.id for hit in graph_hits]
+            assert [hit.score for hit in flat_hits] == pytest.approx([hit.score for hit in graph_hits], abs=1e-4)
     assert verify_index(exact) == verify_index(graph) == []
 
 
@@ -120,24 +122,48 @@ def test_a_file_that_is_none_or_another_is_damage(notes: Path) -> None:
     build_index(notes, "n", retriever="hybrid")
     path = open_index("n").files / "exact" / FILE
     good = path.read_bytes()
-    for content, told in ((b"", "damaged: exact"), (good[:300], "damaged: exact"), (b"\x00" * 999, "damaged: exact")):
+    for content in (b"", good[:300], b"\x00" * 999):
         path.write_bytes(content)
-        with pytest.raises(TurnmarkError, match=told):
+        with pytest.raises(TurnmarkError, match="damaged: exact"):
             open_retriever("hybrid", open_index("n")).search([Query(text="tea")], 1)
         assert any("exact" in problem for problem in verify_index(open_index("n")))
 
 
 def test_linear_algebra_has_its_threads_back_after_queries_of_many_threads(tmp_path: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     from threadpoolctl import threadpool_info
 
     def threads() -> list[int]:
-        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+        return [row["num_threads"] for row in threadpool_info() if row["user_api"] == "blas"]
 
     exact = opened(tmp_path / "v", np.eye(64, dtype=np.float32))
     before = threads()
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda n: exact.nearest(np.eye(64, dtype=np.float32)[n : n + 1], 1)[0], range(64)))
-    assert [list(one) for one in found] == [[(n, 1.0)] for n in range(64)]
+        tops = list(pool.map(lambda n: exact.nearest(np.eye(64, dtype=np.float32)[n : n + 1], 1)[0], range(64)))
+    assert [list(row) for row in tops] == [[(n, 1.0)] for n in range(64)]
     assert threads() == before
+
+
+@given(st.integers(0, 500), st.integers(1, 600), st.integers(1, 90))
+def test_every_row_is_in_one_stretch_and_each_begins_at_a_step(rows, apiece, step):
+    lock, stretches = threading.Lock(), list[slice]()
+
+    def work(part: slice) -> None:
+        with lock:
+            stretches.append(part)
+
+    by_cores(rows, work, apiece=apiece, step=step)
+    assert sorted(row for part in stretches for row in range(part.start, part.stop)) == list(range(rows))
+    assert all(part.start % step == 0 for part in stretches)
+    assert rows >= apiece or len(stretches) == 1, "a few rows are one core's"
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_what_goes_wrong_on_a_core_is_told(failing):
+    def work(part: slice) -> None:
+        if (part.start > 0) == bool(failing):
+            raise MemoryError(f"rows from {part.start}")
+
+    if failing and (os.cpu_count() or 1) < 2:
+        pytest.skip("one core only")
+    with pytest.raises(MemoryError, match="rows from"):
+        by_cores(100, work, apiece=1)

@@ -73,9 +73,9 @@ def test_five_retrievers_find_what_they_found(tmp_path: Path) -> None:
     assert len(frozen) == QUERIES * len(RETRIEVERS)
     records = list(search(write_corpus(tmp_path / "corpus.jsonl")))
     for record, expected in zip(records, frozen, strict=True):
-        where = f"{expected['retriever']}, query {expected['query']}"
-        assert record["rows"] == expected["rows"], where
-        assert record["scores"] == pytest.approx(expected["scores"], abs=TOLERANCE), where
+        label = f"{expected['retriever']}, query {expected['query']}"
+        assert record["rows"] == expected["rows"], label
+        assert record["scores"] == pytest.approx(expected["scores"], abs=TOLERANCE), label
 
 
 if __name__ == "__main__":

@@ -62,12 +62,12 @@ rows = st.lists(st.tuples(st.integers(0, 30), st.floats(-5, 50)), unique_by=lamb
 
 @given(st.lists(rows, min_size=1, max_size=4), st.sampled_from(["rrf", "zscore"]), st.integers(1, 40))
 def test_fusion_gives_every_row_once_in_order(lists, method, k):
-    fused = fuse([ranked(f"l{i}", one) for i, one in enumerate(lists)], method, k)
-    everything = {row for one in lists for row, _ in one}
+    fused = fuse([ranked(f"l{i}", pairs) for i, pairs in enumerate(lists)], method, k)
+    everything = {row for pairs in lists for row, _ in pairs}
     assert len(fused) == min(k, len(everything)) == len({row.row for row in fused})
     assert [row.score for row in fused] == sorted((row.score for row in fused), reverse=True)
     for row in fused:
-        assert set(row.found) == {f"l{i}" for i, one in enumerate(lists) if row.row in dict(one)}
+        assert set(row.found) == {f"l{i}" for i, pairs in enumerate(lists) if row.row in dict(pairs)}
 
 
 # --- nested ----------------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ methods = st.sampled_from(["rrf", "zscore"])
 
 
 def named(lists):
-    return [[ranked(f"l{i}+{n}", one, 1 + i) for i, one in enumerate(group)] for n, group in enumerate(lists)]
+    return [[ranked(f"l{i}+{n}", pairs, 1 + i) for i, pairs in enumerate(group)] for n, group in enumerate(lists)]
 
 
 def test_nested_rrf_by_hand():
@@ -110,19 +110,19 @@ def test_nested_fusion_is_a_plain_loop_over_the_ranks_of_each_text(lists, method
 
 @given(groups, methods, st.randoms(use_true_random=False))
 def test_the_order_of_the_texts_changes_nothing(lists, method, random):
-    pairs = [(group, 0.5 + n) for n, group in enumerate(named(lists))]
-    shuffled = random.sample(pairs, len(pairs))
-    one = fuse_nested([group for group, _ in pairs], [weight for _, weight in pairs], method, 50)
+    by_text = [(group, 0.5 + n) for n, group in enumerate(named(lists))]
+    shuffled = random.sample(by_text, len(by_text))
+    by_text = fuse_nested([group for group, _ in by_text], [weight for _, weight in by_text], method, 50)
     two = fuse_nested([group for group, _ in shuffled], [weight for _, weight in shuffled], method, 50)
-    assert {row.row: row.score for row in one} == pytest.approx({row.row: row.score for row in two})
+    assert {row.row: row.score for row in by_text} == pytest.approx({row.row: row.score for row in two})
 
 
 @given(groups, methods)
 def test_a_text_that_weighs_nothing_might_as_well_not_be_there(lists, method):
-    kept = named(lists)
+    texts = named(lists)
     nothing = [ranked("x", [(99, 1.0)]), ranked("y", [(0, 2.0), (1, 1.0)])]
-    assert fuse_nested([*kept, nothing], [1.0] * len(kept) + [0.0], method, 50) == fuse_nested(
-        kept, [1.0] * len(kept), method, 50
+    assert fuse_nested([*texts, nothing], [1.0] * len(texts) + [0.0], method, 50) == fuse_nested(
+        texts, [1.0] * len(texts), method, 50
     )
 
 

@@ -35,17 +35,17 @@ def files() -> Path:
     return open_index("k").files
 
 
-def flip(path: Path, at: int = -1) -> None:
+def flip(path: Path, position: int = -1) -> None:
     content = bytearray(path.read_bytes())
-    content[at] ^= 1
+    content[position] ^= 1
     path.write_bytes(content)
 
 
 @pytest.mark.usefixtures("source")
 def test_every_file_has_a_checksum_and_holds(turnmark: Turnmark) -> None:
     listed = json.loads((files() / "seal.json").read_text())["files"]
-    there = {path.relative_to(files()).as_posix() for path in files().rglob("*") if path.is_file()}
-    assert there - set(listed) == {"seal.json", "models"}
+    files_there = {path.relative_to(files()).as_posix() for path in files().rglob("*") if path.is_file()}
+    assert files_there - set(listed) == {"seal.json", "models"}
     assert turnmark("search", "kettle", "--index", "k").code == 0
     assert verify_index(open_index("k")) == []
 
@@ -150,5 +150,5 @@ def test_another_backend_may_verify_and_another_model_is_found(
     build_index(tmp_path / "kettle.md", "d", retriever="dense")
     index = open_index("d")
     monkeypatch.setitem(index.__dict__, "embedder", Tilted(index.embedder, cosine))
-    found = verify_index(index)
-    assert found == [] if holds else "is not what minilm gives for its text" in found[0]
+    problems = verify_index(index)
+    assert problems == [] if holds else "is not what minilm gives for its text" in problems[0]

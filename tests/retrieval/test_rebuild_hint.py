@@ -31,17 +31,17 @@ def manifest(embedder: str = "minilm", **changed: Any) -> Manifest:
 
 def words(command: str) -> list[str]:
     """What follows `--retriever`."""
-    before, _, rest = command.partition(" --retriever ")
+    before, _, flags = command.partition(" --retriever ")
     assert before.endswith("turnmark index build '/my notes' --name n")
-    return shlex.split(rest)
+    return shlex.split(flags)
 
 
 def test_the_embedder_and_the_globs_are_kept():
-    made = manifest(BGE, include=("a b/*", "*.md"), exclude=("x'y",))
-    rest = ["--embedder", BGE, "--include", "a b/*", "--include", "*.md", "--exclude", "x'y"]
-    assert words(build_command(made, "conversational")) == ["conversational", *rest]
-    assert words(build_command(made, "dense:other?rerank=late")) == ["dense:other?rerank=late", *rest[2:]]
-    assert words(build_command(made, "splade:m")) == ["splade:m", *rest[2:]]
+    index = manifest(BGE, include=("a b/*", "*.md"), exclude=("x'y",))
+    flags = ["--embedder", BGE, "--include", "a b/*", "--include", "*.md", "--exclude", "x'y"]
+    assert words(build_command(index, "conversational")) == ["conversational", *flags]
+    assert words(build_command(index, "dense:other?rerank=late")) == ["dense:other?rerank=late", *flags[2:]]
+    assert words(build_command(index, "splade:m")) == ["splade:m", *flags[2:]]
     assert words(build_command(manifest(), "hybrid")) == ["hybrid"]
 
 
@@ -52,9 +52,9 @@ def test_bm25s_options_and_a_chroma_server_are_kept():
     ]
     assert words(build_command(manifest(bm25=tuned), "dense")) == ["dense"]
     served = manifest(bm25=tuned, server=Served(kind="chroma", url="https://h:1", name="mine"))
-    wanted = "chroma+https://h:1?collection=mine&k1=2.0&language=german"
-    assert words(build_command(served, "hybrid")) == [wanted]
-    assert words(build_command(served, "conversational")) == [f"{wanted}&rerank=late"]
+    spec = "chroma+https://h:1?collection=mine&k1=2.0&language=german"
+    assert words(build_command(served, "hybrid")) == [spec]
+    assert words(build_command(served, "conversational")) == [f"{spec}&rerank=late"]
     theirs = manifest(server=Served(kind="chroma", url="https://h:1", tenant="team", database="notes"))
     assert words(build_command(theirs, "hybrid")) == ["chroma+https://h:1?database=notes&tenant=team"]
 
@@ -74,10 +74,10 @@ def test_an_index_as_it_was_has_the_same_settings(retriever):
         "splade": ModelInfo(spec=settings.splade, fingerprint="x", dimension=3) if settings.splade else None,
         "bm25": settings.bm25, "tokens": settings.tokens, "server": settings.server,
     }  # fmt: skip
-    made = manifest(settings.embedder, **parts)
-    [again] = words(build_command(made, as_built(made)))
+    index = manifest(settings.embedder, **parts)
+    [again] = words(build_command(index, as_built(index)))
     assert build_settings(again) == settings
-    assert rebuild_command(made) == f"turnmark index remove n, then {build_command(made, as_built(made))}"
+    assert rebuild_command(index) == f"turnmark index remove n, then {build_command(index, as_built(index))}"
 
 
 def test_without_late():
@@ -88,15 +88,15 @@ def test_without_late():
 def test_messages_name_the_whole_spec_and_what_they_advise_helps(tmp_path: Path, turnmark):
     notes = write(tmp_path / "my notes", boat="# Boat\n\nDrain the fuel tank.\n", bees="# Bees\n\nFeed the bees.\n")
     build_index(notes, "n", retriever="hybrid?b=0", exclude=["bees*"])
-    asked = "conversational?k1=2&rerank=none"
+    spec = "conversational?k1=2&rerank=none"
     with pytest.raises(RequestError, match=r"was built with k1=0\.9, not 2\.0; build it again: turnmark ") as raised:
-        open_retriever(asked, open_index("n"))
+        open_retriever(spec, open_index("n"))
     command = str(raised.value).partition("build it again: turnmark ")[2]
     assert turnmark(*shlex.split(command)).code == 0
     index = open_index("n")
     assert (index.manifest.bm25.k1, index.manifest.bm25.b, index.manifest.documents) == (2, 0, 1)
     assert not index.manifest.tokens
-    assert open_retriever(asked, index).name == asked
+    assert open_retriever(spec, index).name == spec
     assert open_retriever(default_retriever(index), index).name == "conversational?rerank=none"
     with pytest.raises(RequestError, match=r"search it with --retriever dense, .*--retriever 'dense\?rerank=late'"):
         open_retriever("dense?rerank=late", index)

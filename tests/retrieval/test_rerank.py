@@ -69,7 +69,7 @@ class Says:
         self.told = scores
 
     def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> list[list[float]]:
-        return [list(self.told) if one else [] for one in hits]
+        return [list(self.told) if hits_of_query else [] for hits_of_query in hits]
 
 
 def ids(hits: Sequence[Hit]) -> list[str]:
@@ -110,13 +110,13 @@ def test_equal_scores_none_and_one_are_no_numbers_that_are_none():
 
 
 @pytest.mark.parametrize(
-    ("told", "what"),
+    ("scores", "message"),
     [((1.0,), "did not score every passage once"), ((1.0, 2.0, 3.0), "did not"), ((1.0, math.nan), "is not finite"),
      ((1.0, math.inf), "is not finite")],
 )  # fmt: skip
-def test_scores_that_are_none_are_an_error_that_names_the_model(told, what):
-    with pytest.raises(TurnmarkError, match=f"reranker 'late:whatever' .*{what}"):
-        Reranked("x", Fixed(2, 1), Says(*told)).search([Query(text="q")], 2)
+def test_scores_that_are_none_are_an_error_that_names_the_model(scores, message):
+    with pytest.raises(TurnmarkError, match=f"reranker 'late:whatever' .*{message}"):
+        Reranked("x", Fixed(2, 1), Says(*scores)).search([Query(text="q")], 2)
 
 
 def test_neighbours_are_the_retrievers_own(notes):
@@ -148,12 +148,12 @@ def test_a_cross_encoder_over_an_index(notes, model, turnmark):
         pairs = [(query.text, hit.passage.indexed_text) for hit in reranked]
         expected = library.predict(pairs, activation_fn=Identity(), show_progress_bar=False)
         assert [hit.found["cross"].score for hit in reranked] == pytest.approx(expected.tolist(), abs=1e-4)
-    shown = turnmark("search", "hull water", "--index", "n", "--retriever", text, "--explain")
-    assert shown.code == 0
-    assert "cross: rank 1" in shown.out
-    assert "bm25: rank 1" in shown.out
-    told = json.loads(turnmark("search", "hull water", "--index", "n", "--retriever", text, "--json").out)
-    assert told["retriever"] == retriever.name
+    explained = turnmark("search", "hull water", "--index", "n", "--retriever", text, "--explain")
+    assert explained.code == 0
+    assert "cross: rank 1" in explained.out
+    assert "bm25: rank 1" in explained.out
+    reply = json.loads(turnmark("search", "hull water", "--index", "n", "--retriever", text, "--json").out)
+    assert reply["retriever"] == retriever.name
 
 
 def test_any_retriever_can_be_reranked_and_sees_nothing_of_it(notes, model):

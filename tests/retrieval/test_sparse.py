@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import ROOT
 from tests.retrieval import tiny
-from tests.retrieval.conftest import WORDS, many, write
+from tests.retrieval.conftest import WORDS, write
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.corpora.specs import Spec, parse_spec
@@ -48,15 +44,15 @@ def test_the_order_is_that_of_the_librarys_own_similarity(tmp_path, model):
     from sentence_transformers import SparseEncoder
 
     texts = [" ".join(tiny.WORDS[(3 * i + j) % 19] for j in range(2 + i % 7)) + f" {WORDS[i % 16]}" for i in range(60)]
-    asked = ["fuel of the boat", "sugar", "bake bread at nine", ""]
+    questions = ["fuel of the boat", "sugar", "bake bread at nine", ""]
     library = SparseEncoder(str(model), device="cpu")
-    exact = library.similarity(library.encode_query(asked), library.encode_document(texts)).to_dense().numpy()
+    exact = library.similarity(library.encode_query(questions), library.encode_document(texts)).to_dense().numpy()
     (tmp_path / "c.jsonl").write_text(
         "\n".join(json.dumps({"_id": str(i), "title": "", "text": text}) for i, text in enumerate(texts)), "utf-8"
     )
     build_index(tmp_path / "c.jsonl", "n", retriever=spec(model))
-    found = open_retriever(spec(model), open_index("n")).search([Query(text=text) for text in asked], 10)
-    for scores, hits in zip(exact, found, strict=True):
+    hit_lists = open_retriever(spec(model), open_index("n")).search([Query(text=text) for text in questions], 10)
+    for scores, hits in zip(exact, hit_lists, strict=True):
         ours = {int(hit.passage.id): hit.score for hit in hits}
         assert len(ours) == 10
         assert list(ours.values()) == sorted(ours.values(), reverse=True)
@@ -77,8 +73,8 @@ def test_a_vector_is_the_librarys_own_to_the_bit(model, tmp_path, activation, si
     texts = ["fuel", "", "the boat sails at nine with sugar and winter oil", "bees bees bees", "a b c d e"]
     encoder = SpladeEncoder(parse_spec(spec(tmp_path / "model")))
     library = SparseEncoder(str(tmp_path / "model"), device="cpu")
-    for one in (encoder._model, library):
-        one.tokenizer.padding_side = side
+    for encoder_of_either in (encoder._model, library):
+        encoder_of_either.tokenizer.padding_side = side
     exact = library.encode_document(texts).to_dense().numpy()
     assert (exact > 0).any(axis=1).sum() >= 3
     for row, (terms, weights) in zip(exact, encoder.encode(texts, "passage"), strict=True):
@@ -115,50 +111,21 @@ def test_an_index_for_splade_is_searched_and_updated(notes, model):
 
 def test_the_list_of_indexes_names_the_encoder(notes, model, turnmark):
     build_index(notes, "n", retriever=spec(model))
-    shown = turnmark("index", "list").out
-    assert "splade:" in shown
-    assert "none (bm25)" not in shown
-
-
-@pytest.mark.slow
-def test_killed_in_a_block_a_build_goes_on_from_the_last_whole_one(tmp_path, model, monkeypatch):
-    # Blocks of one size everywhere: in its last digits a vector depends on its neighbours.
-    monkeypatch.setattr("turnmark.retrieval.build.BLOCK", 16)
-    source = many(tmp_path, 140)
-    build_index(source, "whole", retriever=spec(model))
-    script = (
-        "import os, signal\nfrom pathlib import Path\nfrom retrieval import build\n"
-        "from turnmark.retrieval.build import build_index\nbuild.BLOCK = 16\n"
-        "from turnmark.retrieval.store import Checkpoint\nadd, done = Checkpoint.add, []\n"
-        "def dying(self, hashes, values):\n"
-        "    done.append(0)\n"
-        "    if len(done) == 4:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    add(self, hashes, values)\n"
-        "Checkpoint.add = dying\n"
-        f"build_index(Path({str(source)!r}), 'k', retriever={spec(model)!r})\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, env=os.environ)
-    assert ran.returncode == -9, ran.stderr
-    with pytest.raises(RequestError, match="interrupted"):
-        open_index("k")
-    report = build_index(source, "k", retriever=spec(model))
-    assert (report.embedded, report.kept) == (140 - 3 * 16, 3 * 16)
-    whole, resumed = stored("whole"), stored("k")
-    assert list(whole) == list(resumed)
-    assert all(np.array_equal(whole[i][0], resumed[i][0]) for i in whole)
-    assert all(np.array_equal(whole[i][1], resumed[i][1]) for i in whole)
+    printed = turnmark("index", "list").out
+    assert "splade:" in printed
+    assert "none (bm25)" not in printed
 
 
 def test_another_model_does_not_go_on_from_the_first_ones_work(notes, model, tmp_path):
     def interrupted(*anything: object) -> None:
         raise KeyboardInterrupt
 
-    other = tiny.splade(tmp_path / "other", seed=8)
+    second_model = tiny.splade(tmp_path / "other", seed=8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("turnmark.retrieval.components.SpladeComponent.write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build_index(notes, "n", retriever=spec(model))
-    report = build_index(notes, "n", retriever=spec(other))
+    report = build_index(notes, "n", retriever=spec(second_model))
     assert (report.embedded, report.kept) == (3, 0)
     report = build_index(notes, "n", retriever=spec(model))
     assert (report.embedded, report.kept) == (3, 0)
@@ -184,9 +151,9 @@ def test_an_index_without_says_what_to_type(notes, model):
 def test_a_model_that_changed_under_its_name_is_refused(notes, model):
     build_index(notes, "n", retriever=spec(model))
     path = home() / "indexes" / "n" / "manifest.json"
-    made = json.loads(path.read_text(encoding="utf-8"))
-    made["splade"]["fingerprint"] += " once"
-    path.write_text(json.dumps(made), encoding="utf-8")
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    fields["splade"]["fingerprint"] += " once"
+    path.write_text(json.dumps(fields), encoding="utf-8")
     with pytest.raises(RequestError, match="another model under the name 'splade:"):
         open_retriever(spec(model), open_index("n")).search([Query(text="hull")], 1)
 
@@ -234,9 +201,9 @@ def test_prompts_of_the_model_are_put_in_front_and_are_in_its_fingerprint(tmp_pa
     encoder = SpladeEncoder(Spec("splade", str(folder), options={"precision": "fp32"}))
     assert "'sugar '|'hull '" in encoder.fingerprint
     assert encoder.max_tokens == 63
-    asked, plain = encoder.encode(["boat"], "query"), encoder.encode(["boat"], "passage")
+    query, plain = encoder.encode(["boat"], "query"), encoder.encode(["boat"], "passage")
     encoder._prompts = {"query": "", "passage": ""}
-    for (terms, weights), text in ((asked[0], "sugar boat"), (plain[0], "hull boat")):
+    for (terms, weights), text in ((query[0], "sugar boat"), (plain[0], "hull boat")):
         [(again, more)] = encoder.encode([text], "query")
         assert np.array_equal(terms, again)
         assert weights == pytest.approx(more)
@@ -275,7 +242,7 @@ def test_damage_is_named_and_mended(notes, model, damage):
 
 vectors = st.lists(
     st.dictionaries(st.integers(0, 30), st.floats(0.125, 60, width=16), max_size=8).map(
-        lambda one: (np.asarray(sorted(one), np.int32), np.asarray([one[key] for key in sorted(one)], np.float32))
+        lambda terms: (np.asarray(sorted(terms), np.int32), np.asarray([terms[n] for n in sorted(terms)], np.float32))
     ),
     min_size=1,
     max_size=12,
@@ -283,23 +250,23 @@ vectors = st.lists(
 
 
 @given(vectors, st.integers(1, 5), st.data())
-def test_postings_give_back_every_vector_and_every_dot_product(tmp_path_factory, made, page, data):
+def test_postings_give_back_every_vector_and_every_dot_product(tmp_path_factory, vectors_drawn, page, data):
     folder = tmp_path_factory.mktemp("x") / "splade"
-    packed = [pack(one) for one in made]
-    for one, two in zip(made, map(unpack, packed), strict=True):
-        assert np.array_equal(one[0], two[0])
-        assert np.array_equal(one[1], two[1])
-    write_sparse(folder, lambda: (packed[at : at + page] for at in range(0, len(packed), page)), 31)
+    packed = [pack(vector) for vector in vectors_drawn]
+    for vector, two in zip(vectors_drawn, map(unpack, packed), strict=True):
+        assert np.array_equal(vector[0], two[0])
+        assert np.array_equal(vector[1], two[1])
+    write_sparse(folder, lambda: (packed[start : start + page] for start in range(0, len(packed), page)), 31)
     index = SparseIndex(folder)
-    assert (index.rows, index.postings) == (len(made), sum(len(one[0]) for one in made))
-    rows = data.draw(st.permutations(range(len(made))).map(lambda order: order[: len(order) // 2 + 1]))
+    assert (index.rows, index.postings) == (len(vectors_drawn), sum(len(vector[0]) for vector in vectors_drawn))
+    rows = data.draw(st.permutations(range(len(vectors_drawn))).map(lambda order: order[: len(order) // 2 + 1]))
     for row, (terms, weights) in zip(rows, index.vectors(rows), strict=True):
-        assert np.array_equal(terms, made[row][0])
-        assert np.array_equal(weights, made[row][1])
-    whole = np.zeros((len(made), 31))
-    for row, (terms, weights) in enumerate(made):
-        whole[row, terms] = weights
-    assert index.scores(made[0]) == pytest.approx(whole @ whole[0], rel=1e-5)
+        assert np.array_equal(terms, vectors_drawn[row][0])
+        assert np.array_equal(weights, vectors_drawn[row][1])
+    dense = np.zeros((len(vectors_drawn), 31))
+    for row, (terms, weights) in enumerate(vectors_drawn):
+        dense[row, terms] = weights
+    assert index.scores(vectors_drawn[0]) == pytest.approx(dense @ dense[0], rel=1e-5)
 
 
 def test_a_weight_beyond_what_is_stored_is_an_error():
@@ -308,14 +275,14 @@ def test_a_weight_beyond_what_is_stored_is_an_error():
 
 
 def test_a_block_is_kept_whole_or_not_at_all(tmp_path):
-    kept = Checkpoint(tmp_path)
-    kept.add(["a", "b"], {"one": [b"1", b"2"], "two": [b"3", b"4"]})
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.add(["a", "b"], {"one": [b"1", b"2"], "two": [b"3", b"4"]})
     with pytest.raises(ValueError):
-        kept.add(["c", "d"], {"one": [b"5", b"6"], "two": [b"7"]})
-    assert kept.get("one", ["b", "a"]) == [b"2", b"1"]
+        checkpoint.add(["c", "d"], {"one": [b"5", b"6"], "two": [b"7"]})
+    assert checkpoint.get("one", ["b", "a"]) == [b"2", b"1"]
     with pytest.raises(KeyError):
-        kept.get("one", ["c"])
-    kept.close()
+        checkpoint.get("one", ["c"])
+    checkpoint.close()
     (tmp_path / "kept.db").write_bytes(b"not a database, but long enough to be looked at" * 100)
     with pytest.raises(TurnmarkError, match=r"kept\.db is damaged: .*; delete it"):
         Checkpoint(tmp_path)

@@ -19,7 +19,7 @@ from turnmark.retrieval.search import SPLADE_WEIGHT
 from turnmark.retrieval.sparse import open_encoder
 from turnmark.retrieval.types import Hit, Query
 
-ASKED = Query(
+QUERY = Query(
     text="And the fuel?",
     variants=("Drain the fuel of the boat",),
     history=[Message(role="user", content="The boat?"), Message(role="assistant", content="Wash its hull.")],
@@ -36,8 +36,8 @@ def built(notes: Path, retriever: str) -> Index:
     return open_index("n")
 
 
-def found(index: Index, retriever: str, asked: Query = ASKED) -> list[Hit]:
-    return open_retriever(retriever, index).search([asked], 3)[0]
+def found(index: Index, retriever: str, query: Query = QUERY) -> list[Hit]:
+    return open_retriever(retriever, index).search([query], 3)[0]
 
 
 def order(hits: list[Hit]) -> list[tuple[str, float]]:
@@ -48,7 +48,7 @@ def order(hits: list[Hit]) -> list[tuple[str, float]]:
 def test_its_lists_are_fused_with_the_others(notes, model, name):
     joined = f"{name}{'&' if '?' in name else '?'}splade={model}?precision=fp32"
     index = built(notes, joined)
-    lists = {one for hit in found(index, joined) for one in hit.found}
+    lists = {name for hit in found(index, joined) for name in hit.found}
     assert {"splade", "splade+1", "bm25", "bm25+1", "dense"} <= lists
     assert order(found(index, f"{joined}&splade_weight=0")) == order(found(index, name)), "weighed 0 it changes nothing"
     assert order(found(index, joined)) != order(found(index, name))
@@ -63,8 +63,8 @@ def test_a_message_alone_has_the_weight_that_it_shares_with_its_rewrites(notes, 
     twice = Query(text=alone.text, variants=(alone.text + " ",))
     by_terms = [hit.passage.id for hit in found(index, f"splade:{model}", alone)]
     assert [hit.passage.id for hit in found(index, spec, alone)][: len(by_terms)] == by_terms
-    for one, two in zip(found(index, spec, alone), found(index, spec, twice), strict=True):
-        assert one.score == pytest.approx(two.score, abs=1e-4)
+    for name, two in zip(found(index, spec, alone), found(index, spec, twice), strict=True):
+        assert name.score == pytest.approx(two.score, abs=1e-4)
 
 
 def test_one_index_serves_every_way_and_names_the_widest(notes, model):
@@ -72,7 +72,7 @@ def test_one_index_serves_every_way_and_names_the_widest(notes, model):
     for retriever in ("bm25", "dense", "hybrid", f"splade:{model}", "conversational?rerank=none"):
         assert found(index, retriever)
     assert default_retriever(index) == f"conversational?rerank=none&splade={model}"
-    assert {"splade", "dense"} <= {one for hit in found(index, default_retriever(index)) for one in hit.found}
+    assert {"splade", "dense"} <= {name for hit in found(index, default_retriever(index)) for name in hit.found}
     assert index.build_command("bm25").endswith("--retriever bm25")
 
 
@@ -94,13 +94,13 @@ def test_an_index_without_says_what_to_type(notes, model):
 
 def test_another_model_than_the_index_s_is_refused(notes, model, tmp_path):
     index = built(notes, f"hybrid?splade={model}")
-    other = tiny.splade(tmp_path)
+    second_model = tiny.splade(tmp_path)
     with pytest.raises(RequestError, match="was built with the sparse encoder"):
-        found(index, f"conversational?splade={other}&rerank=none")
+        found(index, f"conversational?splade={second_model}&rerank=none")
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ("hybrid?splade_weight=1", "splade_weight without a model; add splade=MODEL"),
         ("hybrid?splade=m&splade_weight=11", "a number from 0 to 10"),
@@ -109,10 +109,10 @@ def test_another_model_than_the_index_s_is_refused(notes, model, tmp_path):
         ("bm25?splade=m", "splade"),
     ],
 )
-def test_wrong_options_are_refused_before_anything_is_loaded(spec, said):
+def test_wrong_options_are_refused_before_anything_is_loaded(spec, message):
     with pytest.raises(RequestError) as error:
         build_settings(spec)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_the_manifest_tells_its_weight():
@@ -125,13 +125,13 @@ def test_a_benchmarks_index_that_holds_it_serves_those_without(notes, model):
     texts = [path.read_text(encoding="utf-8") for path in sorted(notes.rglob("*")) if path.is_file()]
     corpus.write_text("".join(json.dumps({"_id": str(n), "text": text}) + "\n" for n, text in enumerate(texts)))
     words = corpus_index(corpus, "bm25")
-    both = corpus_index(corpus, f"hybrid?splade={model}")
-    assert both.manifest.splade
+    with_terms = corpus_index(corpus, f"hybrid?splade={model}")
+    assert with_terms.manifest.splade
     for retriever in ("hybrid", "dense", f"splade:{model}"):
-        assert corpus_index(corpus, retriever).folder == both.folder
-    assert corpus_index(corpus, "bm25").folder in (words.folder, both.folder), "whichever is older"
-    for other in ("conversational", "hybrid?k1=1.2"):
-        assert corpus_index(corpus, other).folder not in (both.folder, words.folder)
+        assert corpus_index(corpus, retriever).folder == with_terms.folder
+    assert corpus_index(corpus, "bm25").folder in (words.folder, with_terms.folder), "whichever is older"
+    for retriever in ("conversational", "hybrid?k1=1.2"):
+        assert corpus_index(corpus, retriever).folder not in (with_terms.folder, words.folder)
 
 
 @pytest.fixture
@@ -178,8 +178,8 @@ def test_a_default_whose_model_was_removed_says_how_to_fetch_it(notes):
 @pytest.mark.usefixtures("fetched")
 def test_index_info_shows_the_model_and_the_default(notes, turnmark):
     build_index(notes, "n")
-    told = json.loads(turnmark("index", "info", "n", "--json").out)
-    assert (told["splade"]["spec"], told["retriever"]) == (
+    printed = json.loads(turnmark("index", "info", "n", "--json").out)
+    assert (printed["splade"]["spec"], printed["retriever"]) == (
         "splade:splade-tiny", "conversational?splade=splade-tiny",
     )  # fmt: skip
 
@@ -189,8 +189,8 @@ def test_a_benchmarks_index_without_its_terms_gets_them_in_its_place(notes, mode
     corpus.write_text("".join(json.dumps({"_id": str(n), "text": f"{n} boats and bees"}) + "\n" for n in range(5)))
     plain = corpus_index(corpus, "hybrid")
     vectors = plain.flat.of(range(5))
-    both = corpus_index(corpus, f"hybrid?splade={model}")
-    assert both.folder == plain.folder
-    assert both.manifest.generation == plain.manifest.generation + 1
-    assert both.manifest.splade
-    assert (both.flat.of(range(5)) == vectors).all()
+    with_terms = corpus_index(corpus, f"hybrid?splade={model}")
+    assert with_terms.folder == plain.folder
+    assert with_terms.manifest.generation == plain.manifest.generation + 1
+    assert with_terms.manifest.splade
+    assert (with_terms.flat.of(range(5)) == vectors).all()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tests.retrieval.conftest import Angles
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.embed import open_embedder
-from turnmark.retrieval.task_passages import by_list, cut, hits_of, ranked_by
+from turnmark.retrieval.task_passages import Cache, by_list, by_text, cut, hits_of, ranked_by
 
 
 def passage(text: str, document: str = "d", title: str = "") -> Passage:
@@ -37,9 +41,9 @@ def test_ranked_by_the_mean_cosine_of_the_texts():
 
 
 def test_ties_stay_in_the_order_given_and_no_embedder_means_no_ranking():
-    same = [passage("45", "b"), passage("45", "a"), passage("45", "c")]
-    assert [hit.passage.document for hit in ranked_by(same, ["0"], Angles())] == ["b", "a", "c"]
-    assert ranked_by(same, ["0"], None) == hits_of(same)
+    equal = [passage("45", "b"), passage("45", "a"), passage("45", "c")]
+    assert [hit.passage.document for hit in ranked_by(equal, ["0"], Angles())] == ["b", "a", "c"]
+    assert ranked_by(equal, ["0"], None) == hits_of(equal)
     assert ranked_by([], ["0"], Angles()) == []
 
 
@@ -55,9 +59,9 @@ def test_each_document_is_embedded_by_itself_and_once():
     remembered = by_list(embed)
     first, second = [passage("1", "a"), passage("2", "a")], [passage("3", "b")]
     alone = ranked_by(first, ["10"], remembered)
-    both = ranked_by([*second, *first], ["20"], remembered)
+    ranked = ranked_by([*second, *first], ["20"], remembered)
     assert embed.asked == [["10"], ["1", "2"], ["20"], ["3"]]
-    assert {hit.passage.text for hit in both} == {"1", "2", "3"}
+    assert {hit.passage.text for hit in ranked} == {"1", "2", "3"}
     assert ranked_by(first, ["10"], remembered) == alone
     assert len(embed.asked) == 4
 
@@ -66,10 +70,10 @@ def test_a_text_is_cut_where_its_markdown_says():
     items = "\n".join(f"{number}. Do the thing that is number {number} of all." for number in range(1, 13))
     text = f"# A title\n\n{'Some words about it. ' * 30}\n\n## Steps\n\n{items}\r\n\r\nThe end."
     passages = cut("some/../id", " A  title ", text)
-    assert [one.title for one in passages] == ["A title", "A title"]
-    assert {one.document for one in passages} == {"some/../id"}
-    assert {one.path for one in passages} == {""}
-    assert all(one.text.count("\r") == 0 for one in passages)
+    assert [piece.title for piece in passages] == ["A title", "A title"]
+    assert {piece.document for piece in passages} == {"some/../id"}
+    assert {piece.path for piece in passages} == {""}
+    assert all(piece.text.count("\r") == 0 for piece in passages)
     assert passages[1].text.startswith("## Steps\n\n1. Do")
     assert passages[1].text.endswith("The end.")
     assert passages[1].id == f"some/../id-{passages[1].start}-{passages[1].end}"
@@ -79,9 +83,9 @@ def test_a_text_is_cut_where_its_markdown_says():
 @settings(max_examples=60)
 def test_cutting_loses_no_word_and_repeats_none(text: str, title: str):
     passages = cut("d", title, text)
-    whole = text.replace("\r\n", "\n").replace("\r", "\n")
-    assert "".join("".join(one.text.split()) for one in passages) == "".join(whole.split())
-    assert all(whole[one.start : one.end] == one.text for one in passages)
+    normal = text.replace("\r\n", "\n").replace("\r", "\n")
+    assert "".join("".join(piece.text.split()) for piece in passages) == "".join(normal.split())
+    assert all(normal[piece.start : piece.end] == piece.text for piece in passages)
 
 
 def test_passages_fit_the_bundled_model():
@@ -90,6 +94,79 @@ def test_passages_fit_the_bundled_model():
     text = " ".join(
         f"The {word} of Ternsay boiled 250 g of barley in 1891." for word in ["cook", "keeper", "pupil"] * 60
     )
-    lengths = [len(tokenize(one.indexed_text)) for one in cut("d", "How to boil barley", text)]
+    lengths = [len(tokenize(piece.indexed_text)) for piece in cut("d", "How to boil barley", text)]
     assert len(lengths) > 5
     assert max(lengths) <= embedder.max_tokens
+
+
+# --- the cache of embeddings
+
+
+def test_a_cache_never_outgrows_its_capacity():
+    computed: list[Sequence[int]] = []
+
+    def compute(keys: Sequence[int]) -> list[str]:
+        computed.append(list(keys))
+        return ["x" * key for key in keys]
+
+    cache: Cache[int, str] = Cache(compute, 6, len)
+    assert cache.get([2, 3, 2]) == ["xx", "xxx", "xx"]
+    assert (cache.weight, cache.get([7]), cache.weight) == (5, ["x" * 7], 5)
+    assert (cache.get([2, 4]), cache.weight) == (["xx", "xxxx"], 6)
+    assert cache.get([2, 4]) == ["xx", "xxxx"]
+    assert cache.get([3]) == ["xxx"]
+    assert computed == [[2, 3], [7], [4], [3]]
+
+
+def test_by_text_embeds_only_new_texts():
+    embed = Angles()
+    cached = by_text(embed)
+    assert cached(["1", "2", "1"]).shape == (3, 2)
+    assert cached(["2", "3"]) == pytest.approx(np.array([Angles.one(2), Angles.one(3)]))
+    assert embed.asked == [["1", "2"], ["3"]]
+
+
+def test_where_one_text_ends_and_the_next_begins_counts():
+    calls: list[Sequence[str]] = []
+
+    def lengths(texts: Sequence[str]) -> NDArray[np.float32]:
+        calls.append(texts)
+        return np.array([[len(text)] for text in texts], dtype=np.float32)
+
+    cached = by_list(lengths)
+    assert cached(["ab", "c"]).tolist() == [[2], [1]]
+    assert cached(["a", "bc"]).tolist() == [[1], [2]]
+    assert len(calls) == 2
+
+
+def test_what_is_cached_cannot_be_changed_by_who_asks():
+    cached = by_list(Angles())
+    with pytest.raises(ValueError, match="read-only"):
+        cached(["1"])[0, 0] = 5.0
+    assert cached(["1"])[0, 0] == pytest.approx(math.cos(math.radians(1)))
+
+
+def test_many_threads_get_the_same_vectors():
+    cached = by_list(Angles(), capacity=20)
+
+    def work(seed: int) -> bool:
+        texts = [str(seed % 13), str(seed % 13 + 1)]
+        return bool(np.allclose(cached(texts), [Angles.one(float(text)) for text in texts], atol=1e-6))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(1600)))
+
+
+def test_an_error_of_the_embedder_is_not_cached():
+    calls = []
+
+    def fails_once(texts: Sequence[str]) -> NDArray[np.float32]:
+        calls.append(texts)
+        if len(calls) == 1:
+            raise RuntimeError("no memory")
+        return np.zeros((len(texts), 2), dtype=np.float32)
+
+    cached = by_list(fails_once)
+    with pytest.raises(RuntimeError):
+        cached(["1"])
+    assert cached(["1"]).shape == (1, 2)

@@ -15,10 +15,10 @@ from turnmark.corpora.errors import RequestError
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.tokens import TokenIndex, frame, pack, packed_texts, token_embedder, unpack, write_tokens
 
-Made = list[tuple[np.ndarray, np.ndarray]]
+Texts = list[tuple[np.ndarray, np.ndarray]]
 
 
-def made(lengths: list[int], dimension: int = 12, seed: int = 3) -> Made:
+def made(lengths: list[int], dimension: int = 12, seed: int = 3) -> Texts:
     drawn = np.random.default_rng(seed)
     return [
         (drawn.normal(size=(n, dimension)).astype(np.float32), drawn.integers(0, 9, n).astype(np.int32))
@@ -26,9 +26,9 @@ def made(lengths: list[int], dimension: int = 12, seed: int = 3) -> Made:
     ]
 
 
-def written(folder: Path, texts: Made, page: int = 2) -> TokenIndex:
-    packed = [pack(*one) for one in texts]
-    write_tokens(folder, lambda: (packed[at : at + page] for at in range(0, len(packed), page)))
+def written(folder: Path, texts: Texts, page: int = 2) -> TokenIndex:
+    packed = [pack(*text) for text in texts]
+    write_tokens(folder, lambda: (packed[start : start + page] for start in range(0, len(packed), page)))
     return TokenIndex(folder)
 
 
@@ -49,16 +49,16 @@ def test_what_is_packed_comes_back_as_signs(vectors: np.ndarray) -> None:
 def test_the_best_sign_of_each_passage_by_a_plain_loop(tmp_path: Path) -> None:
     texts = made([4, 1, 0, 7, 3])
     index = written(tmp_path / "tokens", texts)
-    asked = made([5], seed=8)[0][0]
+    query = made([5], seed=8)[0][0]
     rows = [3, 0, 2, 4]
-    found = index.best(rows, asked)
-    for row, best in zip(rows, found, strict=True):
-        for query, value in zip(asked, best, strict=True):
+    best_by_row = index.best(rows, query)
+    for row, best in zip(rows, best_by_row, strict=True):
+        for token_vector, value in zip(query, best, strict=True):
             signs = [np.where(token > 0, 1, -1) for token in texts[row][0]]
-            expected = max((float(query @ sign) / math.sqrt(12) for sign in signs), default=-1.0)
+            expected = max((float(token_vector @ sign) / math.sqrt(12) for sign in signs), default=-1.0)
             assert value == pytest.approx(expected, abs=1e-5)
-    assert index.best([], asked).shape == (0, 5)
-    assert index.best(rows, asked[:0]).shape == (4, 0)
+    assert index.best([], query).shape == (0, 5)
+    assert index.best(rows, query[:0]).shape == (4, 0)
 
 
 def test_idf_counts_passages_not_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,8 +67,8 @@ def test_idf_counts_passages_not_tokens(tmp_path: Path, monkeypatch: pytest.Monk
     texts = made([4, 6, 0, 9, 2, 1])
     index = written(tmp_path / "tokens", texts)
     for token in range(12):
-        held = sum(token in ids for _, ids in texts)
-        expected = math.log1p((6 + 0.5) / (held + 0.5))
+        holding = sum(token in ids for _, ids in texts)
+        expected = math.log1p((6 + 0.5) / (holding + 0.5))
         assert float(index.idf(np.array([token], dtype=np.int32))[0]) == pytest.approx(expected, rel=1e-6)
 
 
@@ -76,7 +76,7 @@ def test_a_row_read_back_is_what_was_written(tmp_path: Path) -> None:
     texts = made([4, 0, 3], dimension=16)
     index = written(tmp_path / "tokens", texts)
     assert index.rows == 3
-    assert [index.packed(row) for row in range(3)] == [pack(*one) for one in texts]
+    assert [index.packed(row) for row in range(3)] == [pack(*text) for text in texts]
 
 
 def test_nothing_but_empty_texts(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_bundled_models_own_tokens_without_special_ones() -> None:
     embedder = token_embedder(open_embedder("minilm"))
     assert frame(embedder, "passage") == (1, 1)
     vectors, own = packed_texts(embedder, ["bread and butter", ""])
-    tokens = [unpack(one)[1] for one in own]
+    tokens = [unpack(text)[1] for text in own]
     assert [len(ids) for ids in tokens] == [3, 0]
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1], abs=1e-5)
 

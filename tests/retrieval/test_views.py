@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from turnmark.retrieval import views as views_module
 from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.views import CONTEXT_TOKENS, MESSAGE_TOKENS, REMEMBERED, Views
+from turnmark.retrieval.views import CONTEXT_TOKENS, MESSAGE_TOKENS, Views
 
 ANSWER = "A sourdough starter is flour and water in which wild yeast lives. It is fed every day."
 MESSAGE = "How long does it take?"
@@ -18,39 +19,24 @@ def embedder() -> Embedder:
 
 
 class Counting:
-    """The real embedder, counting the texts that it was given."""
+    """The real embedder, counting the texts that it was given; without `encode_both`, one of sentence vectors only."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self.name, self.dimension = embedder.name, embedder.dimension
         self.max_tokens, self.fingerprint = embedder.max_tokens, embedder.fingerprint
+        self.tokenizer = embedder.tokenizer
         self.texts: list[str] = []
 
     def encode(self, texts, role):
         self.texts += texts
         return self._embedder.encode(texts, role)
 
+
+class CountingTokens(Counting):
     def encode_both(self, texts, role):
         self.texts += texts
         return self._embedder.encode_both(texts, role)
-
-    def tokenizer(self):
-        return self._embedder.tokenizer()
-
-
-class WithoutTokens:
-    """The real embedder as one that knows sentence vectors only."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self.name, self.dimension = "plain", embedder.dimension
-        self.max_tokens, self.fingerprint = embedder.max_tokens, "plain"
-
-    def encode(self, texts, role):
-        return self._embedder.encode(texts, role)
-
-    def tokenizer(self):
-        return self._embedder.tokenizer()
 
 
 def test_a_message_alone_is_the_mean_of_its_own_tokens(embedder: Embedder) -> None:
@@ -64,25 +50,25 @@ def test_a_message_alone_is_the_mean_of_its_own_tokens(embedder: Embedder) -> No
 
 def test_context_colours_a_message_and_adds_no_token_to_it(embedder: Embedder) -> None:
     alone, coloured = Views(embedder).of([("", MESSAGE), (ANSWER, MESSAGE)])
-    meant = embedder.encode(["How long does a sourdough starter take?"], "query")[0]
+    expected = embedder.encode(["How long does a sourdough starter take?"], "query")[0]
     assert coloured.ids.tolist() == alone.ids.tolist()
-    assert float(coloured.vector @ meant) > float(alone.vector @ meant) + 0.1
+    assert float(coloured.vector @ expected) > float(alone.vector @ expected) + 0.1
 
 
 def test_a_long_message_is_not_read_in_context_and_embedded_once(embedder: Embedder) -> None:
-    counting = Counting(embedder)
+    counting = CountingTokens(embedder)
     views = Views(counting)
     views.of([("", "warm up")])
     short, long = " word" * MESSAGE_TOKENS, " word" * (MESSAGE_TOKENS + 1)
     counting.texts.clear()
-    alone, coloured, plain, same = views.of([("", short), (ANSWER, short), ("", long), (ANSWER, long)])
+    alone, coloured, plain, in_context = views.of([("", short), (ANSWER, short), ("", long), (ANSWER, long)])
     assert counting.texts == [short, f"{ANSWER} {short}", long]
     assert not np.allclose(alone.vector, coloured.vector)
-    assert (plain.vector == same.vector).all()
+    assert (plain.vector == in_context.vector).all()
 
 
 def test_an_answer_that_was_heard_is_embedded_no_more(embedder: Embedder) -> None:
-    counting = Counting(embedder)
+    counting = CountingTokens(embedder)
     views = Views(counting)
     views.heard(ANSWER)
     counting.texts.clear()
@@ -108,28 +94,29 @@ def test_a_message_longer_than_the_model_reads_needs_no_context(embedder: Embedd
 
 
 def test_a_conversation_that_comes_again_is_not_embedded_again(embedder: Embedder) -> None:
-    counting = Counting(embedder)
+    counting = CountingTokens(embedder)
     views = Views(counting)
     first = views.of([("", MESSAGE), (ANSWER, MESSAGE), ("", MESSAGE)])
     views.plain([ANSWER, ANSWER])
-    asked = len(counting.texts)
+    embedded = len(counting.texts)
     again = views.of([(ANSWER, MESSAGE), ("", MESSAGE)])
     views.plain([ANSWER])
-    assert len(counting.texts) == asked
+    assert len(counting.texts) == embedded
     assert counting.texts.count(ANSWER) == 1
     assert again[0] is first[1]
     assert again[1] is first[0]
 
 
-def test_what_was_not_asked_for_longest_is_forgotten(embedder: Embedder) -> None:
-    views = Views(WithoutTokens(embedder))
+def test_what_was_not_asked_for_longest_is_forgotten(embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views_module, "REMEMBERED", 3)
+    views = Views(Counting(embedder))
     first = views.of([("", "the first")])[0]
-    views.of([("", f"message {n}") for n in range(REMEMBERED)])
+    views.of([("", f"message {n}") for n in range(3)])
     assert views.of([("", "the first")])[0] is not first
 
 
 def test_an_embedder_without_tokens_gives_its_own_vectors(embedder: Embedder) -> None:
-    alone, coloured = Views(WithoutTokens(embedder)).of([("", MESSAGE), (ANSWER, MESSAGE)])
+    alone, coloured = Views(Counting(embedder)).of([("", MESSAGE), (ANSWER, MESSAGE)])
     assert alone.vector == pytest.approx(embedder.encode([MESSAGE], "query")[0], abs=1e-6)
     assert coloured.vector == pytest.approx(alone.vector, abs=1e-6)
     assert len(coloured.tokens) == len(coloured.ids) == 0

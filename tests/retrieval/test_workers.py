@@ -64,8 +64,8 @@ def test_workers_take_four_cores_or_the_smallest_node_or_a_gpu() -> None:
     assert shapes([node(CPU=8), node(CPU=2)]) == [{"num_cpus": 2}] * 5
     assert shapes([node(CPU=8), node(False, CPU=2)]) == [{"num_cpus": 4}] * 2
     # 8 cores by four, and two GPUs with a core each; a node of no cores (a head that only directs) has no worker.
-    there = [node(CPU=8), node(CPU=32, GPU=2), node()]
-    assert shapes(there) == [{"num_cpus": 4}] * 2 + [{"num_cpus": 1, "num_gpus": 1}] * 2
+    nodes = [node(CPU=8), node(CPU=32, GPU=2), node()]
+    assert shapes(nodes) == [{"num_cpus": 4}] * 2 + [{"num_cpus": 1, "num_gpus": 1}] * 2
     assert shapes([node()]) == [{"num_cpus": 1}]
 
 

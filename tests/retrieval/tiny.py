@@ -9,7 +9,7 @@ LETTERS = [chr(code) for code in range(97, 123)]
 WORDS = (
     "fuel tank winter hull bees sugar syrup autumn flour water bake loaf ferry sails nine oil the boat bread".split()
 )
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{one}" for one in LETTERS), *WORDS]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS), *WORDS]
 
 
 def bert(folder: Path, kind: str, seed: int = 7, words: int = 0, **more: Any) -> Path:
@@ -27,11 +27,11 @@ def bert(folder: Path, kind: str, seed: int = 7, words: int = 0, **more: Any) ->
     vocabulary = [*VOCABULARY, *(f"[unused{n}]" for n in range(words - len(VOCABULARY)))]
     (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
     transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
-    made = getattr(transformers, kind)
+    model_class = getattr(transformers, kind)
     usual = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     usual |= {"max_position_embeddings": 64, "initializer_range": 0.6, "pad_token_id": 0}
-    config = made.config_class(vocab_size=len(vocabulary), **{**usual, **more})
-    made(config).save_pretrained(folder)
+    config = model_class.config_class(vocab_size=len(vocabulary), **{**usual, **more})
+    model_class(config).save_pretrained(folder)
     return folder
 
 
@@ -73,4 +73,4 @@ def break_weights(folder: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     for path in folder.rglob("*.safetensors"):
-        save_file({name: torch.full_like(one, float("nan")) for name, one in load_file(path).items()}, path)
+        save_file({name: torch.full_like(weights, float("nan")) for name, weights in load_file(path).items()}, path)
