@@ -29,7 +29,7 @@ from turnmark.retrieval.components import COMPONENTS, Material, Page, components
 from turnmark.retrieval.encoders import Encoder, Models, Window, open_encoders
 from turnmark.retrieval.flat import FLAT_LIMIT
 from turnmark.retrieval.index import Index, indexes_folder, list_indexes, locked, open_index
-from turnmark.retrieval.maintenance import forget, reach, write_checksums
+from turnmark.retrieval.maintenance import forget, server_of, write_checksums
 from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, read_manifest
 from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
@@ -93,7 +93,7 @@ def build_index(
     if not source.exists():
         raise RequestError(f"source {str(source)!r} does not exist")
     if settings.server:
-        reach(settings.server)
+        server_of(settings.server).greet(settings.server)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, wait=internal):
         build = Build(

@@ -134,6 +134,15 @@ def _is_cloud(url: str) -> bool:
     return (urlsplit(url).hostname or "").endswith(CLOUD)
 
 
+def greet(place: Served) -> None:
+    """Make sure that a Chroma server answers, and has the tenant and the database.
+
+    Raises:
+        TurnmarkError: see `connect`.
+    """
+    connect(place).close()
+
+
 def remove(place: Served) -> None:
     """Delete a collection, if it is there.
 
@@ -162,31 +171,28 @@ def place_of(spec: Spec) -> Served:
     Raises:
         RequestError: a wrong address.
     """
-    host = address(spec.url, PORT, spec.name, TOKEN)
-    if host.path:
-        raise RequestError(f"retriever {spec.name!r}: an address ends with the port; leave {host.path!r} out")
+    base, path = address(spec.url, PORT, spec.name, TOKEN)
+    if path:
+        raise RequestError(f"retriever {spec.name!r}: an address ends with the port; leave {path!r} out")
     return Served(
-        kind="chroma", url=host.base, name=spec.options.get("collection", ""), tenant=spec.options.get("tenant", ""),
+        kind="chroma", url=base, name=spec.options.get("collection", ""), tenant=spec.options.get("tenant", ""),
         database=spec.options.get("database", ""),
     )  # fmt: skip
 
 
-def collection_name(text: str) -> str:
-    """The option `collection`: the beginning of a collection's name."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,99}", text):
-        raise ValueError("2 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit")
-    return text
+def _name_of(least: int) -> Callable[[str], str]:
+    """The converter of a name on a server, of `least` to 100 characters; Chroma's service names tenants by UUID."""
 
+    def convert(text: str) -> str:
+        if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]{{{least - 1},99}}", text):
+            raise ValueError(f"{least} to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit")
+        return text
 
-def within_name(text: str) -> str:
-    """The options `tenant` and `database`; Chroma's service names tenants by their UUID."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{2,99}", text):
-        raise ValueError("3 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit")
-    return text
+    return convert
 
 
 OPTIONS: dict[str, Callable[[str], Any]] = {
-    "collection": collection_name, "tenant": within_name, "database": within_name,
+    "collection": _name_of(2), "tenant": _name_of(3), "database": _name_of(3),
 }  # fmt: skip
 """Options of this retriever beside those of `hybrid`."""
 

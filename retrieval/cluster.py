@@ -24,7 +24,7 @@ KNOCK = 10.0
 """Seconds in which a client server takes a connection."""
 _HEAD = "does its head run, and is that its --ray-client-server-port?"
 _SHARED_MEMORY = 256 << 20
-_SAID = 300
+_LINE_LENGTH = 300
 
 
 def connected(engine: str) -> tuple[Any, bool]:
@@ -126,7 +126,7 @@ def error_line(error: BaseException) -> str:
     text = str(error).strip()
     if "Traceback (most recent call last)" in text:
         text = text.splitlines()[-1]
-    return " ".join(text.split())[:_SAID] or type(error).__name__
+    return " ".join(text.split())[:_LINE_LENGTH] or type(error).__name__
 
 
 def shapes(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:

@@ -215,7 +215,7 @@ def _draw(hits: list[Hit], explain: bool) -> None:
         where_from = hit.passage.document + (f", page {hit.passage.page}" if hit.passage.page else "")
         console.print(Text.assemble((f"{rank:2} ", "bold"), (f"{hit.score:8.3f}  ", "cyan"), inert(where_from)))
         if explain:
-            places = (f"{name}: rank {at.rank}, {at.score:.3f}" for name, at in hit.found.items())
+            places = (f"{name}: rank {place.rank}, {place.score:.3f}" for name, place in hit.found.items())
             console.print(Text("             " + inert("; ".join(places)), style="dim"))
         text = " ".join(printable(hit.passage.text).split())
         console.print(Text(f"             {text[:240]}{'…' if len(text) > 240 else ''}", style="dim"), soft_wrap=False)
@@ -230,7 +230,7 @@ def parse_where(pairs: list[str]) -> dict[str, str]:
     """
     from turnmark.retrieval.store import WHERE_KEYS
 
-    where: dict[str, str] = {}
+    filters: dict[str, str] = {}
     errors = ErrorCollector()
     for pair in map(valid_text, pairs):
         key, equals, value = pair.partition("=")
@@ -238,11 +238,11 @@ def parse_where(pairs: list[str]) -> dict[str, str]:
             errors.add(f"--where {pair!r}: write KEY=VALUE")
         elif key not in WHERE_KEYS:
             errors.add(f"--where: passages have no {key!r}; they have: {', '.join(WHERE_KEYS)}")
-        elif key in where:
+        elif key in filters:
             errors.add(f"--where {key}: given twice")
-        where[key] = value
+        filters[key] = value
     errors.raise_all()
-    return where
+    return filters
 
 
 def register(app: typer.Typer) -> None:

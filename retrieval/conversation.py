@@ -20,7 +20,7 @@ from turnmark.retrieval.index import Index
 from turnmark.retrieval.search import DEPTH, BM25Ranker, DenseRanker, Ranker, with_passages
 from turnmark.retrieval.types import Hit, Query
 
-WHOLE = "conversation"
+ONE_VECTOR = "conversation"
 """The list that the one vector finds."""
 COSINE = "dense"
 BM25_WEIGHT = 0.3
@@ -118,18 +118,22 @@ class ConversationalRetriever:
 
     def _by_evidence(self, queries: Sequence[Query]) -> list[Query]:
         """The queries; one that stands alone, and finds something by itself, without its conversation and rewrites."""
-        places = [at for at, query in enumerate(queries) if query.standalone and (query.history or query.variants)]
+        places = [
+            position for position, query in enumerate(queries) if query.standalone and (query.history or query.variants)
+        ]
         if not places:
             return list(queries)
-        vectors = np.stack([view.vector for view in self.index.views.of([("", queries[at].text) for at in places])])
-        nearest = self._dense.nearest(vectors, [queries[at] for at in places], 1)
+        vectors = np.stack(
+            [view.vector for view in self.index.views.of([("", queries[position].text) for position in places])]
+        )
+        nearest = self._dense.nearest(vectors, [queries[position] for position in places], 1)
         plain = {"history": (), "variants": (), "variant_weights": ()}
         alone = {
-            at: queries[at].model_copy(update=plain)
-            for at, rows in zip(places, nearest, strict=True)
+            position: queries[position].model_copy(update=plain)
+            for position, rows in zip(places, nearest, strict=True)
             if len(rows.rows) and float(rows.scores[0]) >= STANDS
         }
-        return [alone.get(at, query) for at, query in enumerate(queries)]
+        return [alone.get(position, query) for position, query in enumerate(queries)]
 
     def _lists(self, queries: Sequence[Query], vectors: NDArray[np.float32], depth: int) -> list[list[RankedList]]:
         """The lists of each query, to be fused; all are searched as one batch."""
@@ -140,7 +144,7 @@ class ConversationalRetriever:
         rankers = [(ranker.name, weight, iter(ranker.lists(flat, owners, depth))) for ranker, weight in self._rankers]
         lists_by_query = []
         for rows, own_texts in zip(dense, texts, strict=True):
-            lists = [RankedList(WHOLE, rows)]
+            lists = [RankedList(ONE_VECTOR, rows)]
             for name, weight, results in rankers:
                 rewrites = len(own_texts) - 1
                 message = weight / 2 if rewrites else weight

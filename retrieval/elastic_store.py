@@ -70,27 +70,25 @@ def place_of(spec: Spec) -> tuple[Served, bool]:
         MissingExtra: the official client is not installed.
     """
     role = f"retriever {spec.name!r}"
-    host = address(spec.url, PORT, spec.name, KEYS[0])
+    base, path = address(spec.url, PORT, spec.name, KEYS[0])
     problems = []
     # One name, for a pattern could find a passage twice.
-    if host.path and not re.fullmatch(r"[a-z0-9.][a-z0-9._+-]{0,254}", host.path):
-        problems.append(
-            f"{role}: {host.path!r} is not the name of one Elasticsearch index (lower case, no '/', no '*')"
-        )
-    if host.path and (of_build := sorted(spec.options.keys() & {"k1", "b", "language"})):
+    if path and not re.fullmatch(r"[a-z0-9.][a-z0-9._+-]{0,254}", path):
+        problems.append(f"{role}: {path!r} is not the name of one Elasticsearch index (lower case, no '/', no '*')")
+    if path and (of_build := sorted(spec.options.keys() & {"k1", "b", "language"})):
         problems.append(f"{role}: {', '.join(of_build)} belong to an index that is built; leave them out")
-    if not host.path and (of_existing := sorted(spec.options.keys() & {*Fields.model_fields, "embedder"})):
-        problems.append(f"{role}: {', '.join(of_existing)} are for an index that is there; name it: {host.base}/INDEX")
-    if not host.path and spec.options.get("query") == "elser":
+    if not path and (of_existing := sorted(spec.options.keys() & {*Fields.model_fields, "embedder"})):
+        problems.append(f"{role}: {', '.join(of_existing)} are for an index that is there; name it: {base}/INDEX")
+    if not path and spec.options.get("query") == "elser":
         problems.append(
             f"{role}: query=elser searches an index that is there, since its terms are made by the server's own model; "
-            f"name it: {host.base}/INDEX"
+            f"name it: {base}/INDEX"
         )
     if problems:
         raise RequestError(problems)
     if find_spec("elasticsearch") is None:
         raise MissingExtra(role, "elasticsearch")
-    return Served(kind="elasticsearch", url=host.base, name=host.path), bool(host.path)
+    return Served(kind="elasticsearch", url=base, name=path), bool(path)
 
 
 def rankers_of(spec: Spec) -> tuple[str, ...]:
@@ -148,10 +146,10 @@ def own_errors(server: str) -> Iterator[None]:
         ) from None
 
 
-def greet(url: str) -> None:
+def greet(place: Served) -> None:
     """Make sure that an Elasticsearch server answers; raises as `own_errors`."""
-    with own_errors(url):
-        connect(url).info()
+    with own_errors(place.url):
+        connect(place.url).info()
 
 
 def remove(place: Served) -> None:

@@ -77,14 +77,14 @@ class TokenEmbedder(Protocol):
 class SentenceTransformerEmbedder:
     """A sentence-transformers model, with the token limit that its own configuration gives.
 
-    The model is loaded when it is first needed; what is `known` of it is told without that.
+    The model is loaded when it is first needed; its `sizes` are told without that.
 
     Args:
         model: a folder, or a name on the Hugging Face hub.
         name: the spec that opens it again.
         precision, backend: of `PRECISIONS` and `BACKENDS`; `turnmark.retrieval.backends` says what `auto` chooses.
         weights_sha256: when given, the digest that `model.safetensors` must have; checked when it is loaded.
-        known: dimension and token limit, where they are known beforehand; such a model has no prompts of its own.
+        sizes: dimension and token limit, where they are known beforehand; such a model has no prompts of its own.
         prompts: what is put in front of the texts, where that is not to be as
             `turnmark.retrieval.models.effective_prompts` says. A passage prompt takes its tokens off the limit.
     """
@@ -95,7 +95,7 @@ class SentenceTransformerEmbedder:
         name: str,
         precision: str = "auto",
         weights_sha256: str = "",
-        known: tuple[int, int] | None = None,
+        sizes: tuple[int, int] | None = None,
         prompts: Prompts = NOTHING,
         backend: str = "auto",
     ) -> None:
@@ -108,11 +108,11 @@ class SentenceTransformerEmbedder:
         self._loaded: Any = None
         self._loaded_at = ""
         configured: dict[str, str | None] = {}
-        if known is None:
+        if sizes is None:
             loaded = self._model()
-            known = (int(loaded.get_embedding_dimension()), int(loaded.max_seq_length or 512))
+            sizes = (int(loaded.get_embedding_dimension()), int(loaded.max_seq_length or 512))
             configured = loaded.prompts
-        self.dimension, self.max_tokens = known
+        self.dimension, self.max_tokens = sizes
         query, passage = effective_prompts(str(model), configured, prompts)
         self._prompts: dict[Role, str] = {"query": query, "passage": passage}
         if passage:
@@ -241,7 +241,7 @@ def open_minilm(spec: Spec) -> Embedder:
 
     options = check_options(spec, _RUNNING, "embedder")
     return SentenceTransformerEmbedder(
-        get_model_path(), str(spec), weights_sha256=MINILM_SHA256, known=(384, 256), **options
+        get_model_path(), str(spec), weights_sha256=MINILM_SHA256, sizes=(384, 256), **options
     )
 
 

@@ -69,8 +69,8 @@ class FlatVectors:
     def nearest(self, vectors: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None = None) -> list[TopK]:
         """For each vector of length 1 the `k` nearest rows with their cosines; `mask`: True where one may be found."""
         nearest = []
-        for at in range(0, len(vectors), _AT_ONCE):
-            batch = vectors[at : at + _AT_ONCE]
+        for start in range(0, len(vectors), _AT_ONCE):
+            batch = vectors[start : start + _AT_ONCE]
             # One vector alone: the product with a matrix of one column would copy what is mapped.
             scores = self._alone(batch[0])[None] if len(batch) == 1 else batch @ self._vectors.T
             nearest += [top_k(row, k, mask) for row in np.round(scores, _DIGITS)]

@@ -119,8 +119,10 @@ class Fused:
         places: dict[int, dict[str, Found]] = {row: {} for row in rows}
         for ranked in self.lists:
             top = ranked.rows
-            for at in np.flatnonzero(np.isin(top.rows, self.rows.rows)).tolist():
-                places[int(top.rows[at])][ranked.name] = Found(rank=at + 1, score=float(top.scores[at]))
+            for position in np.flatnonzero(np.isin(top.rows, self.rows.rows)).tolist():
+                places[int(top.rows[position])][ranked.name] = Found(
+                    rank=position + 1, score=float(top.scores[position])
+                )
         scores = self.rows.scores.tolist()
         return [FusedRow(row, score, places[row]) for row, score in zip(rows, scores, strict=True)]
 
@@ -144,14 +146,14 @@ def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -
     fused = np.zeros(len(rows))
     for ranked in lists:
         own_rows, scores = ranked.rows.rows, ranked.rows.scores
-        at = np.searchsorted(rows, own_rows)
+        places = np.searchsorted(rows, own_rows)
         if len(lists) == 1:
-            fused[at] = scores
+            fused[places] = scores
         elif method == "rrf":
-            fused[at] += ranked.weight / (RRF_K + np.arange(1, len(own_rows) + 1))
+            fused[places] += ranked.weight / (RRF_K + np.arange(1, len(own_rows) + 1))
         elif len(own_rows):
             above = np.full(len(rows), scores.min())
-            above[at] = scores
+            above[places] = scores
             fused += ranked.weight * (above - scores.mean()) / spread(scores)
     return top_k_of(rows, fused, k)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +42,6 @@ from turnmark.retrieval.tokens import TokenIndex
 from turnmark.retrieval.views import Views
 
 T = TypeVar("T")
-
-
-class _Model(Protocol):
-    fingerprint: str
-
-
-M = TypeVar("M", bound=_Model)
 
 
 class Index:
@@ -125,7 +118,9 @@ class Index:
             RequestError: there are no vectors, or the model under that name is no longer the one that made them.
         """
         info = self._info("embedder")
-        return self._unchanged(open_embedder(info.spec), info)
+        embedder = open_embedder(info.spec)
+        self._check_unchanged(embedder.fingerprint, info)
+        return embedder
 
     @cached_property
     def views(self) -> Views:
@@ -173,7 +168,9 @@ class Index:
             RequestError: there are no postings, or the model under that name is no longer the one that made them.
         """
         info = self._info("splade")
-        return self._unchanged(open_encoder(info.spec), info)
+        encoder = open_encoder(info.spec)
+        self._check_unchanged(encoder.fingerprint, info)
+        return encoder
 
     def _info(self, field: Literal["embedder", "splade"]) -> ModelInfo:
         """Which model made a part."""
@@ -188,15 +185,14 @@ class Index:
             )
         return info
 
-    def _unchanged(self, model: M, info: ModelInfo) -> M:
-        """The model, if it is the one that the index was built with."""
-        if model.fingerprint != info.fingerprint:
+    def _check_unchanged(self, fingerprint: str, info: ModelInfo) -> None:
+        """Make sure that a model is the one that the index was built with."""
+        if fingerprint != info.fingerprint:
             raise RequestError(
                 f"index {self.manifest.name!r} was built with another model under the name {info.spec!r}: "
-                f"{info.fingerprint} then, {model.fingerprint} now; build it again: "
+                f"{info.fingerprint} then, {fingerprint} now; build it again: "
                 f"{self.build_command(as_built(self.manifest))}"
             )
-        return model
 
     def build_command(self, retriever: str) -> str:
         """What to type to have the index built for another retriever."""

@@ -7,30 +7,21 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import check_name, file_sha256, write_json
+from turnmark.retrieval import chroma, elastic_store
 from turnmark.retrieval.components import components_of
 from turnmark.retrieval.index import Index, indexes_folder, locked, open_index
 from turnmark.retrieval.manifest import Manifest
 from turnmark.retrieval.servers import NOTE, Served, read_note
 
 
-def reach(place: Served) -> None:
-    """Make sure that a server is there before work is done for it.
-
-    Raises:
-        TurnmarkError: it is not, or refuses.
-    """
-    if place.kind == "chroma":
-        from turnmark.retrieval.chroma import connect
-
-        connect(place)
-    else:
-        from turnmark.retrieval.elastic_store import greet
-
-        greet(place.url)
+def server_of(place: Served) -> ModuleType:
+    """The module that speaks with a place's server: it has `greet` and `remove`."""
+    return chroma if place.kind == "chroma" else elastic_store
 
 
 def forget(folder: Path) -> list[str]:
@@ -48,21 +39,10 @@ def forget(folder: Path) -> list[str]:
             continue
         try:
             if place is not None:
-                _remove(place)
+                server_of(place).remove(place)
         except TurnmarkError as error:
             leftovers.append(f"{place} is left on its server: {error}")
     return leftovers
-
-
-def _remove(place: Served) -> None:
-    if place.kind == "chroma":
-        from turnmark.retrieval.chroma import remove
-
-        remove(place)
-    else:
-        from turnmark.retrieval.elastic_store import remove as remove_index
-
-        remove_index(place)
 
 
 def remove_index(name: str) -> None:

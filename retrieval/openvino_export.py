@@ -205,7 +205,7 @@ def _sample_texts() -> tuple[list[str], list[str]]:
     pieces = []
     for item in read_source(Path(str(files("turnmark.corpora.demo"))) / "documents"):
         if isinstance(item, Document):
-            pieces += [item.text[at : at + TEXT_LENGTH] for at in range(0, len(item.text), TEXT_LENGTH)]
+            pieces += [item.text[start : start + TEXT_LENGTH] for start in range(0, len(item.text), TEXT_LENGTH)]
     ranged, checked = pieces[::2][:CALIBRATION_TEXTS], pieces[1::2][:CHECKED_TEXTS]
     # A text of one word, or of none, lies furthest from the others.
     return [*ranged, *_short(ranged), "", "a", "What?"], [*checked, *_short(checked), "tea", " "]
@@ -226,7 +226,7 @@ def _encode(model: Any, texts: Sequence[str]) -> NDArray[np.float32]:
 
 def _least_cosine(runner: Runner, texts: Sequence[str], expected: NDArray[np.float32]) -> float:
     """Of the texts embedded as a batch, and a few at a time, which may run otherwise."""
-    in_threes = [runner.encode(texts[at : at + 3]) for at in range(0, len(texts), 3)]
+    in_threes = [runner.encode(texts[start : start + 3]) for start in range(0, len(texts), 3)]
     return min(float((ours * expected).sum(axis=1).min()) for ours in (runner.encode(texts), np.concatenate(in_threes)))
 
 
@@ -284,8 +284,8 @@ def quantise(converted: Any, ranges: Ranges) -> bool:
         weights = _linear_weights(node)
         if weights is not None and (key := _digest(weights)) in ranges:
             source = node.input_value(0)
-            at = source.get_node().get_friendly_name(), source.get_index()
-            sharing.setdefault(at, []).append((node, weights, key))
+            output = source.get_node().get_friendly_name(), source.get_index()
+            sharing.setdefault(output, []).append((node, weights, key))
     for layers in sharing.values():
         # Layers with one input (query, key and value) share its rounding.
         low, high = ranges[layers[0][2]]

@@ -233,26 +233,26 @@ def in_one_row(ids: Sequence[Ids], about: About) -> Laid:
     length = sum(_rounded_up(len(token_ids)) for token_ids in ids)
     padded = np.full((1, length), about.pad, dtype=np.int64)
     places, numbers = np.zeros((2, 1, length), dtype=np.int64)
-    spans, at = [], 0
+    spans, start = [], 0
     for number, token_ids in enumerate(ids, 1):
-        span = slice(at, at + len(token_ids))
+        span = slice(start, start + len(token_ids))
         padded[0, span], places[0, span], numbers[0, span] = token_ids, np.arange(len(token_ids)), number
         spans.append((0, span))
-        at += _rounded_up(len(token_ids))
+        start += _rounded_up(len(token_ids))
     return Laid([padded, places, numbers], spans)
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Positions of texts in batches of like length, the longest first, so that no core has a long one at the end."""
     batch: list[int] = []
-    for at in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        longest = lengths[(batch or [at])[0]]
+    for position in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        longest = lengths[(batch or [position])[0]]
         full = (len(batch) + 1) * _rounded_up(longest) > BATCH_TOKENS
         # Among a few texts, padding a short one costs more than another batch, and another core may take that.
-        if batch and (full or lengths[at] < longest * LIKE - STEP):
+        if batch and (full or lengths[position] < longest * LIKE - STEP):
             yield batch
             batch = []
-        batch.append(at)
+        batch.append(position)
     if batch:
         yield batch
 

@@ -31,25 +31,25 @@ from turnmark.retrieval.servers import no_credentials, redact
 from turnmark.retrieval.sparse import ENCODER_OPTIONS, encoder_spec, named_encoder
 from turnmark.retrieval.types import Retriever
 
-_HERE = "turnmark.retrieval.registry:"
-_CHROMA = Entry(_HERE + "open_chroma", "hybrid with the vectors on a Chroma server; …://HOST:PORT")
+_MODULE = "turnmark.retrieval.registry:"
+_CHROMA = Entry(_MODULE + "open_chroma", "hybrid with the vectors on a Chroma server; …://HOST:PORT")
 _ELASTIC = Entry(
-    _HERE + "open_elastic",
+    _MODULE + "open_elastic",
     "…://HOST:PORT[/INDEX]; options query=bm25|knn|hybrid|elser, text, title, vector, sparse, inference",
     "elasticsearch",
 )
 RETRIEVERS = Registry(
     "retriever",
     {
-        "bm25": Entry(_HERE + "open_bm25", "BM25 (Lucene variant, stemmed); options k1, b, language"),
-        "dense": Entry(_HERE + "open_dense", "embeddings; dense:MODEL for another than MiniLM"),
+        "bm25": Entry(_MODULE + "open_bm25", "BM25 (Lucene variant, stemmed); options k1, b, language"),
+        "dense": Entry(_MODULE + "open_dense", "embeddings; dense:MODEL for another than MiniLM"),
         "conversational": Entry(
-            _HERE + "open_conversational",
+            _MODULE + "open_conversational",
             "the default: knows the turns before, reranks by late interaction; options weight, splade, rerank=none",
         ),
-        "hybrid": Entry(_HERE + "open_hybrid", "dense and BM25, fused; options weight, splade, depth, fusion"),
-        "splade": Entry(_HERE + "open_splade", "splade:MODEL, a sparse encoder; options precision, depth"),
-        "python": Entry(_HERE + "open_python", "python:pkg.mod:factory, called with the index"),
+        "hybrid": Entry(_MODULE + "open_hybrid", "dense and BM25, fused; options weight, splade, depth, fusion"),
+        "splade": Entry(_MODULE + "open_splade", "splade:MODEL, a sparse encoder; options precision, depth"),
+        "python": Entry(_MODULE + "open_python", "python:pkg.mod:factory, called with the index"),
         "llama-index": Entry(
             "turnmark.retrieval.adapters:open_llama_index", "llama-index:pkg.mod:factory, a LlamaIndex retriever"
         ),

@@ -142,12 +142,12 @@ class Reranked:
     def _fused(self, hits: Sequence[Hit], scores: NDArray[np.float64], k: int) -> list[Hit]:
         """The first `k` of a query's hits in their new order."""
         places = {
-            at: {self._label: Found(rank=rank, score=score)}
-            for rank, (at, score) in enumerate(top_k(scores, len(scores)), 1)
+            position: {self._label: Found(rank=rank, score=score)}
+            for rank, (position, score) in enumerate(top_k(scores, len(scores)), 1)
         }
         return [
-            Hit(passage=hits[at].passage, score=score, found={**hits[at].found, **places.get(at, {})})
-            for at, score in islice(self._order(np.array([hit.score for hit in hits]), scores), k)
+            Hit(passage=hits[position].passage, score=score, found={**hits[position].found, **places.get(position, {})})
+            for position, score in islice(self._order(np.array([hit.score for hit in hits]), scores), k)
         ]
 
     @property
@@ -298,12 +298,12 @@ class LateReranker:
 
     def _scored(self, query: Query, spoken: Sequence[Spoken], rows: NDArray[np.int64]) -> NDArray[np.float32]:
         best = self._index.tokens.best(rows, np.concatenate([message.tokens for message in spoken]))
-        total, at = np.zeros(len(rows), dtype=np.float32), 0
+        total, start = np.zeros(len(rows), dtype=np.float32), 0
         for message, weight in zip(spoken, _weights(query), strict=True):
             if len(message.ids):
                 rare = self._index.tokens.idf(message.ids)
-                total += weight * _mean(best[:, at : at + len(message.ids)], rare)
-            at += len(message.ids)
+                total += weight * _mean(best[:, start : start + len(message.ids)], rare)
+            start += len(message.ids)
         return total
 
     def _rows(self, hits: Sequence[Hit]) -> NDArray[np.int64]:

@@ -83,11 +83,11 @@ class DenseRanker:
         """
         results = [TopK.from_pairs(())] * len(queries)
         filters: dict[tuple[tuple[str, str], ...], list[int]] = {}
-        for at, query in enumerate(queries):
-            filters.setdefault(tuple(sorted(query.where.items())), []).append(at)
-        for where, places in filters.items():
-            for at, nearest_rows in zip(places, self._under(dict(where), vectors[places], k), strict=True):
-                results[at] = nearest_rows
+        for position, query in enumerate(queries):
+            filters.setdefault(tuple(sorted(query.where.items())), []).append(position)
+        for condition, places in filters.items():
+            for position, nearest_rows in zip(places, self._under(dict(condition), vectors[places], k), strict=True):
+                results[position] = nearest_rows
         return results
 
     def _under(self, where: Mapping[str, str], vectors: NDArray[np.float32], k: int) -> Iterable[TopK]:

@@ -18,7 +18,7 @@ from turnmark.corpora.specs import Spec
 from turnmark.corpora.text import printable
 from turnmark.corpora.types import Record
 
-SHOWN = 300
+LONGEST = 300
 """Characters of a foreign error message that are passed on."""
 
 SECRET_LENGTH = 6
@@ -30,18 +30,8 @@ _SECRET_LOOK = re.compile(
 )
 
 
-class Address(Record):
-    """Where a server is: `base` is scheme, host and port; `path` what follows, without slashes around it."""
-
-    base: str
-    path: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.base}/{self.path}" if self.path else self.base
-
-
-def address(url: str, default_port: int, role: str, token: str) -> Address:
-    """The address that a spec's URL gives.
+def address(url: str, default_port: int, role: str, token: str) -> tuple[str, str]:
+    """Scheme, host and port of a spec's URL, and the path that follows, without slashes around it.
 
     Args:
         default_port: where the URL names no port.
@@ -67,7 +57,7 @@ def address(url: str, default_port: int, role: str, token: str) -> Address:
     if problems:
         raise RequestError(problems)
     bracketed = f"[{host}]" if ":" in host else host
-    return Address(base=f"{parts.scheme}://{bracketed}:{port}", path=parts.path.strip("/"))
+    return f"{parts.scheme}://{bracketed}:{port}", parts.path.strip("/")
 
 
 def no_credentials(spec: Spec) -> None:
@@ -90,7 +80,7 @@ def redact(error: BaseException) -> str:
         if len(value) >= SECRET_LENGTH and _SECRET_NAME.search(name.upper()):
             text = text.replace(value, "***")
     text = _SECRET_LOOK.sub("***", text)
-    text = text if len(text) <= SHOWN else text[:SHOWN] + "…"
+    text = text if len(text) <= LONGEST else text[:LONGEST] + "…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

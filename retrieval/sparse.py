@@ -207,14 +207,14 @@ class SparseIndex:
         matches: list[tuple[Any, Any]] = []
         for start in range(0, self.postings, SCANNED_AT_ONCE):
             places = place[self._rows[start : start + SCANNED_AT_ONCE]]
-            at = np.flatnonzero(places >= 0)
-            matches.append((places[at], at + start))
+            positions = np.flatnonzero(places >= 0)
+            matches.append((places[positions], positions + start))
         places = np.concatenate([places_part for places_part, _ in matches]) if matches else np.zeros(0, np.int32)
-        at = np.concatenate([places_part for _, places_part in matches]) if matches else np.zeros(0, np.int64)
+        positions = np.concatenate([places_part for _, places_part in matches]) if matches else np.zeros(0, np.int64)
         order = np.argsort(places, kind="stable")
-        places, at = places[order], at[order]
-        terms = (np.searchsorted(self._starts, at, side="right") - 1).astype(np.int32)
-        weights = np.asarray(self._weights[at])
+        places, positions = places[order], positions[order]
+        terms = (np.searchsorted(self._starts, positions, side="right") - 1).astype(np.int32)
+        weights = np.asarray(self._weights[positions])
         starts = np.searchsorted(places, np.arange(len(rows) + 1))
         return [(terms[a:b], weights[a:b]) for a, b in pairwise(starts)]
 
@@ -259,8 +259,8 @@ def _place(
             np.arange(first, first + len(page), dtype=np.int32), [len(term_ids) for term_ids, _ in vectors]
         )
         different, begins, counts = np.unique(terms, return_index=True, return_counts=True)
-        at = free[terms] + np.arange(len(terms)) - np.repeat(begins, counts)
-        postings[at] = own_rows[order]
-        weights[at] = np.concatenate([two for _, two in vectors])[order]
+        places = free[terms] + np.arange(len(terms)) - np.repeat(begins, counts)
+        postings[places] = own_rows[order]
+        weights[places] = np.concatenate([two for _, two in vectors])[order]
         free[different] += counts
         first += len(page)

@@ -69,14 +69,17 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
     places: list[dict[str, Found]] = [{} for _ in passages]
     for number in range(len(texts)):
         name = f"{DENSE}+{number}" if number else DENSE
-        for rank, at in enumerate(_best_first([row[number] for row in cosines]), 1):
-            places[at][name] = Found(rank=rank, score=cosines[at][number])
+        for rank, position in enumerate(_best_first([row[number] for row in cosines]), 1):
+            places[position][name] = Found(rank=rank, score=cosines[position][number])
     means = [fmean(row) for row in cosines]
-    return [Hit(passage=passages[at], score=means[at], found=places[at]) for at in _best_first(means)]
+    return [
+        Hit(passage=passages[position], score=means[position], found=places[position])
+        for position in _best_first(means)
+    ]
 
 
 def _best_first(scores: Sequence[float]) -> list[int]:
-    return sorted(range(len(scores)), key=lambda at: (-scores[at], at))
+    return sorted(range(len(scores)), key=lambda position: (-scores[position], position))
 
 
 def _runs(passages: Sequence[Passage]) -> Iterator[list[Passage]]:

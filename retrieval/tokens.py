@@ -68,26 +68,25 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
     """Write the token index of some texts, in row order; memory holds one page of them.
 
     Args:
-        pages: gives what `pack` made of the texts, of one dimension all, a page at a time; asked three times.
+        pages: gives what `pack` made of the texts, of one dimension all, a page at a time; asked twice.
     """
     from numpy.lib.format import open_memmap
 
     folder.mkdir()
-    heads = (np.frombuffer(packed, dtype=np.int32, count=2) for page in pages() for packed in page)
-    lengths = np.fromiter((int(tokens) for tokens, _ in heads), dtype=np.int64)
-    dimension = next(int(np.frombuffer(packed, dtype=np.int32, count=2)[1]) for page in pages() for packed in page)
-    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+    heads = np.array([np.frombuffer(packed, dtype=np.int32, count=2) for page in pages() for packed in page])
+    dimension = int(heads[0, 1])
+    starts = np.concatenate([[0], np.cumsum(heads[:, 0], dtype=np.int64)])
     total = int(starts[-1])
     width = -(-dimension // 8)
     # One row at least: an empty file cannot be mapped.
     bits = open_memmap(folder / _BITS, mode="w+", dtype=np.uint8, shape=(max(total, 1), width))
     ids = open_memmap(folder / _IDS, mode="w+", dtype=np.int32, shape=(max(total, 1),))
-    at = 0
+    start = 0
     for page in pages():
         for packed in page:
             signs, text_ids = unpack(packed)
-            bits[at : at + len(text_ids)], ids[at : at + len(text_ids)] = signs, text_ids
-            at += len(text_ids)
+            bits[start : start + len(text_ids)], ids[start : start + len(text_ids)] = signs, text_ids
+            start += len(text_ids)
     bits.flush()
     ids.flush()
     np.save(folder / _STARTS, starts)
@@ -179,8 +178,8 @@ class TokenIndex:
         block = max(16, _BLOCK // self.dimension)
 
         def multiply(part: slice) -> None:
-            for at in range(part.start, part.stop, block):
-                stretch = slice(at, min(at + block, part.stop))
+            for start in range(part.start, part.stop, block):
+                stretch = slice(start, min(start + block, part.stop))
                 bits = np.unpackbits(packed[stretch], axis=1, count=self.dimension).astype(np.float32)
                 np.matmul(bits, query_matrix, out=products[stretch])
 

@@ -48,9 +48,9 @@ class Spoken:
     ids: Ids
 
 
-Said = tuple[str, str]
+InContext = tuple[str, str]
 """A context, which may be empty, and a message."""
-_Read = tuple[str, int | None]
+_Reading = tuple[str, int | None]
 """What the model reads, and how many of its last tokens are the message's; None: all of them."""
 
 
@@ -65,11 +65,11 @@ class Views:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._messages: Cache[_Read, Spoken] = Cache(self._spoken, REMEMBERED)
+        self._messages: Cache[_Reading, Spoken] = Cache(self._spoken, REMEMBERED)
         self._answers: Cache[str, Floats] = Cache(lambda texts: embedder.encode(texts, "query"), REMEMBERED)
         self._ends: Cache[str, list[int]] = Cache(lambda texts: map(self._end, texts), REMEMBERED)
 
-    def of(self, messages: Sequence[Said]) -> list[Spoken]:
+    def of(self, messages: Sequence[InContext]) -> list[Spoken]:
         """The views of some messages, in order; what is not remembered is embedded as one batch."""
         return self._messages.get([self._read(*message) for message in messages])
 
@@ -94,7 +94,7 @@ class Views:
             return None
         return (*frame(self._embedder, "query"), _pools_tokens(self._embedder))
 
-    def _spoken(self, missing: Sequence[_Read]) -> list[Spoken]:
+    def _spoken(self, missing: Sequence[_Reading]) -> list[Spoken]:
         if self._traits is None or not isinstance(self._embedder, TokenEmbedder):
             nothing = np.zeros((0, self._embedder.dimension), dtype=np.float32), np.zeros(0, dtype=np.int32)
             plain = self._embedder.encode([text for text, _ in missing], "query")
@@ -108,7 +108,7 @@ class Views:
             views.append(_spoken(vector, token_vectors[message_tokens], its[message_tokens], pools))
         return views
 
-    def _read(self, context: str, message: str) -> _Read:
+    def _read(self, context: str, message: str) -> _Reading:
         """What is embedded for a message in its context."""
         if not (context.strip() and self._traits and self._traits[2]):
             return message, None

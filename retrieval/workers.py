@@ -343,8 +343,6 @@ class Workers(Generic[R]):
 def _difference(first: str, second: str) -> str:
     """The lines of two marks that are not in both."""
     first_lines, second_lines = first.splitlines(), second.splitlines()
-    only_first, only_second = (
-        [line for line in first_lines if line not in second_lines],
-        [line for line in second_lines if line not in first_lines],
-    )
+    only_first = [line for line in first_lines if line not in second_lines]
+    only_second = [line for line in second_lines if line not in first_lines]
     return f"{'; '.join(only_first) or 'nothing'} here, {'; '.join(only_second) or 'nothing'} there"
