@@ -6,7 +6,7 @@ Both MTRAG pools make one index, kept under TURNMARK_HOME. What is searched is w
 of MTRAG's 388 judged turns, one after the other as their users asked them: what was said before is remembered, and
 answers were embedded when they were given, as the chat does while they are read. `all asked at once` embeds an answer
 with the question; `nothing remembered` is that where each query comes from a conversation that was never heard of, as
-from a loop without a memory; a batch stands beside both. Parts are wall time, too.
+from a loop without a memory; a batch stands beside both.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from tests.benchmarks.pools import both_pools, middle_and_p95, turns
 from turnmark.assistant.steps.retrieve import conversation_query
@@ -30,60 +28,6 @@ SPECS = {"conversational?rerank=none": 25, "conversational": 300}
 """The retrievers, and the 95th percentile in milliseconds that each is to stay under."""
 BATCH = 5
 K = 10
-
-
-class Clock:
-    """Adds up what calls take, by part and query."""
-
-    def __init__(self) -> None:
-        self.parts: dict[str, list[float]] = {}
-        self._now: dict[str, float] = {}
-
-    def watch(self, owner: Any, name: str, part: str) -> None:
-        """Count the calls of `owner.name` as `part`."""
-        call: Callable[..., Any] = getattr(owner, name)
-
-        def timed(*args: Any, **named: Any) -> Any:
-            with self.counting(part):
-                return call(*args, **named)
-
-        setattr(owner, name, timed)
-
-    @contextmanager
-    def counting(self, part: str) -> Iterator[None]:
-        """Count what happens inside as `part`."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._now[part] = self._now.get(part, 0.0) + time.perf_counter() - began
-
-    def drop(self) -> None:
-        """What was counted since the last query is none's."""
-        self._now = {}
-
-    def next_query(self) -> None:
-        """What is counted from now on is another query's."""
-        for part in self._now.keys() | self.parts.keys():
-            self.parts.setdefault(part, []).append(self._now.get(part, 0.0))
-        self._now = {}
-
-
-def watched(index: Index, retriever: Retriever, clock: Clock) -> None:
-    """Count the parts of a query."""
-    import turnmark.retrieval.conversation
-
-    clock.watch(index.embedder, "encode_both", "embedding")
-    clock.watch(index.embedder, "encode", "embedding")
-    clock.watch(index.flat, "nearest", "dense search")
-    clock.watch(index.store, "by_rows", "passages by row")
-    for name in ("top", "scores"):
-        if hasattr(index.bm25, name):
-            clock.watch(index.bm25, name, "BM25")
-            break
-    clock.watch(turnmark.retrieval.conversation, "fuse", "fusion")
-    if hasattr(retriever, "_reranker"):
-        clock.watch(retriever._reranker, "scores_of_rows", "late (all of it)")
 
 
 def nothing(task: Task) -> None:
@@ -107,20 +51,14 @@ def hears(retriever: Retriever) -> Callable[[Task], None]:
     return hear
 
 
-def one_by_one(
-    retriever: Retriever, tasks: Sequence[Task], clock: Clock, before: Callable[[Task], None]
-) -> list[float]:
+def one_by_one(retriever: Retriever, tasks: Sequence[Task], before: Callable[[Task], None]) -> list[float]:
     """What each of the queries takes, its making included."""
     times = []
     for task in tasks:
         before(task)
-        clock.drop()
         began = time.perf_counter()
-        with clock.counting("rewriting"):
-            query = conversation_query(task.history, task.question)
-        retriever.search([query], K)
+        retriever.search([conversation_query(task.history, task.question)], K)
         times.append(time.perf_counter() - began)
-        clock.next_query()
     return times
 
 
@@ -130,12 +68,12 @@ def measure(index: Index, spec: str, goal: float, tasks: Sequence[Task]) -> None
 
     retriever = open_retriever(spec, index)
     forget(index)
-    one_by_one(retriever, tasks[:8], Clock(), nothing)
+    one_by_one(retriever, tasks[:8], nothing)
     forget(index)
-    alone = one_by_one(retriever, tasks, Clock(), hears(retriever))
+    alone = one_by_one(retriever, tasks, hears(retriever))
     forget(index)
     used = time.process_time()
-    together = one_by_one(retriever, tasks, Clock(), nothing)
+    together = one_by_one(retriever, tasks, nothing)
     used = 1000 * (time.process_time() - used) / len(tasks)
     worst = 1000 * float(np.percentile(alone, 95))
     print(f"\n{spec}, {len(tasks)} queries over {index.manifest.passages} passages")
@@ -146,23 +84,11 @@ def measure(index: Index, spec: str, goal: float, tasks: Sequence[Task]) -> None
     began = time.perf_counter()
     retriever.search([conversation_query(task.history, task.question) for task in tasks], K)
     batch = time.perf_counter() - began
-    cold = one_by_one(retriever, tasks, Clock(), lambda _: forget(index))
+    cold = one_by_one(retriever, tasks, lambda _: forget(index))
     print(f"  {'nothing remembered':24}{middle_and_p95(cold)}")
     print(f"  {'as query batch':24}{len(tasks) / batch:.1f} queries a second, goal {BATCH} times those of one by one:")
     for name, durations in (("all asked at once", together), ("nothing remembered", cold)):
         print(f"    {name:22}{len(tasks) / sum(durations):.1f} queries a second, ratio {sum(durations) / batch:.2f}")
-
-
-def measure_parts(index: Index, spec: str, tasks: Sequence[Task]) -> None:
-    """Print what the parts of a query take. Watches the index's parts: nothing else can be timed afterwards."""
-    clock = Clock()
-    retriever = open_retriever(spec, index)
-    watched(index, retriever, clock)
-    forget(index)
-    one_by_one(retriever, tasks, clock, hears(retriever))
-    print(f"\nparts of {spec}; embedding is part of late, too, where late asks for it")
-    for part, times in sorted(clock.parts.items(), key=lambda pair: -sum(pair[1])):
-        print(f"  {part:24}{middle_and_p95([0.0] * (len(tasks) - len(times)) + times)}")
 
 
 def main(count: int) -> None:
@@ -172,7 +98,6 @@ def main(count: int) -> None:
     print(f"embedder: {getattr(index.embedder, 'backend', index.embedder.name)}")
     for spec, goal in SPECS.items():
         measure(index, spec, goal, tasks)
-    measure_parts(index, "conversational", tasks)
     print(f"\nload of the machine over the last 1, 5 and 15 minutes: {os.getloadavg()}")
 
 

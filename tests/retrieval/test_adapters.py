@@ -13,10 +13,9 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import Document, NodeWithScore, TextNode
 
-from tests.conftest import DEMO
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.adapters import as_llama_index, node_of, open_llama_index, passage_of
+from turnmark.retrieval.adapters import as_llama_index, node_of, passage_of
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import open_retriever
@@ -274,10 +273,3 @@ def test_foreign_errors_are_one_short_line(text):
     line = redact(ValueError(text))
     assert len(line) <= 320
     assert not re.search(r"[\n\r\x1b]", line)
-
-
-def test_open_llama_index_is_what_the_table_names():
-    from turnmark.retrieval.registry import RETRIEVERS
-
-    assert RETRIEVERS.factory(RETRIEVERS.check("llama-index:a:b")) is open_llama_index
-    assert DEMO.is_dir()

@@ -18,6 +18,7 @@ from tests.retrieval.conftest import content, write
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.retrieval.build import build_index
+from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.index import locked, open_index
 from turnmark.retrieval.maintenance import remove_index, verify_index
 from turnmark.retrieval.registry import open_retriever
@@ -59,16 +60,6 @@ def test_a_change_embeds_only_what_changed(notes):
     [bread] = [i for i in old if i.startswith("bread")]
     assert np.array_equal(old[bread], new[bread])
     assert verify_index(open_index("n")) == []
-
-
-def test_an_open_index_survives_a_rebuild(notes):
-    build_index(notes, "n")
-    reader = open_retriever("hybrid", open_index("n"))
-    assert reader.search([Query(text="bees")], 1)[0][0].passage.document == "bees.md"
-    (notes / "bees.md").unlink()
-    build_index(notes, "n")
-    fresh = open_retriever("hybrid", open_index("n"))
-    assert "bees.md" not in {hit.passage.document for hit in fresh.search([Query(text="bees")], 3)[0]}
 
 
 def test_a_bm25_index_needs_neither_torch_nor_a_model(notes):
@@ -157,31 +148,14 @@ def test_two_builds_at_once_are_refused(notes):
         build_index(notes, "n")
 
 
-@pytest.mark.parametrize("damage", ["chroma", "bm25", "passages"])
-def test_verify_names_what_is_damaged(notes, damage, monkeypatch):
-    import sqlite3
-
-    if damage == "chroma":
-        monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
+def test_verify_compares_what_chroma_holds(notes, monkeypatch):
+    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n")
-    files = open_index("n").files
-    if damage == "passages":
-        with sqlite3.connect(files / "passages.db") as db:
-            db.execute("UPDATE passages SET text = 'tampered', hash = 'x' WHERE document = 'boat.md'")
-    elif damage == "chroma":
-        from turnmark.retrieval.chroma import ChromaVectors
-
-        store = ChromaVectors(files / "chroma")
-        store._collection.delete(ids=[next(iter(store.rows()))[0]])
-        store.close()
-    else:
-        source = write(notes.parent / "other", one="# One\n\nOnly this.\n")
-        build_index(source, "o", retriever="bm25")
-        for path in (open_index("o").files / "bm25").iterdir():
-            (files / "bm25" / path.name).write_bytes(path.read_bytes())
-    problems = verify_index(open_index("n"))
-    assert problems
-    assert damage in problems[0]
+    store = ChromaVectors(open_index("n").files / "chroma")
+    store._collection.delete(ids=[next(iter(store.rows()))[0]])
+    store.close()
+    [problem] = verify_index(open_index("n"))
+    assert "chroma has other contents than the 3 passages: 1 differ" in problem
 
 
 def test_rebuilding_keeps_what_a_running_chat_has_not_opened_yet(notes):
@@ -281,15 +255,6 @@ def test_what_is_gone_is_counted_without_vectors_too(notes):
     build_index(notes, "n", retriever="bm25")
     (notes / "bees.md").unlink()
     assert build_index(notes, "n", retriever="bm25").removed == 1
-
-
-def test_the_same_content_from_elsewhere_changes_only_where_it_came_from(notes, tmp_path):
-    build_index(notes, "n")
-    moved = notes.rename(tmp_path / "moved")
-    assert build_index(moved, "n").unchanged
-    manifest = open_index("n").manifest
-    assert manifest.source == str(moved.resolve())
-    assert manifest.generation == 1
 
 
 def test_where_matches_stars_and_question_marks_only(tmp_path):

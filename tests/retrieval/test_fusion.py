@@ -108,24 +108,6 @@ def test_nested_fusion_is_a_plain_loop_over_the_ranks_of_each_text(lists, method
         assert fused == fuse(named(lists)[0], method, k)
 
 
-@given(groups, methods, st.randoms(use_true_random=False))
-def test_the_order_of_the_texts_changes_nothing(lists, method, random):
-    by_text = [(group, 0.5 + n) for n, group in enumerate(named(lists))]
-    shuffled = random.sample(by_text, len(by_text))
-    by_text = fuse_nested([group for group, _ in by_text], [weight for _, weight in by_text], method, 50)
-    two = fuse_nested([group for group, _ in shuffled], [weight for _, weight in shuffled], method, 50)
-    assert {row.row: row.score for row in by_text} == pytest.approx({row.row: row.score for row in two})
-
-
-@given(groups, methods)
-def test_a_text_that_weighs_nothing_might_as_well_not_be_there(lists, method):
-    texts = named(lists)
-    nothing = [ranked("x", [(99, 1.0)]), ranked("y", [(0, 2.0), (1, 1.0)])]
-    assert fuse_nested([*texts, nothing], [1.0] * len(texts) + [0.0], method, 50) == fuse_nested(
-        texts, [1.0] * len(texts), method, 50
-    )
-
-
 @given(st.lists(st.sampled_from("abc"), max_size=5), st.data())
 def test_what_a_query_searches_and_how_much_each_text_counts(variants, data):
     weights = data.draw(st.lists(st.floats(0, 4), min_size=len(variants), max_size=len(variants)))

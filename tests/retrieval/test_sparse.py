@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.retrieval import tiny
 from tests.retrieval.conftest import WORDS, write
 from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import home
 from turnmark.corpora.specs import Spec, parse_spec
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
@@ -148,16 +147,6 @@ def test_an_index_without_says_what_to_type(notes, model):
         open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
 
 
-def test_a_model_that_changed_under_its_name_is_refused(notes, model):
-    build_index(notes, "n", retriever=spec(model))
-    path = home() / "indexes" / "n" / "manifest.json"
-    fields = json.loads(path.read_text(encoding="utf-8"))
-    fields["splade"]["fingerprint"] += " once"
-    path.write_text(json.dumps(fields), encoding="utf-8")
-    with pytest.raises(RequestError, match="another model under the name 'splade:"):
-        open_retriever(spec(model), open_index("n")).search([Query(text="hull")], 1)
-
-
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
@@ -218,23 +207,17 @@ def test_texts_that_activate_nothing_are_found_by_nothing(notes, tmp_path):
     assert open_retriever(spec(dead), index).search([Query(text="hull"), Query(text="")], 3) == [[], []]
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "weights", "rows"])
+@pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_damage_is_named_and_mended(notes, model, damage):
     build_index(notes, "n", retriever=spec(model))
     files = open_index("n").files / "splade"
     if damage == "missing":
         shutil.rmtree(files)
-    elif damage == "cut":
-        (files / "rows.npy").write_bytes((files / "rows.npy").read_bytes()[:-4])
-    elif damage == "weights":
-        weights = np.load(files / "weights.npy")
-        np.save(files / "weights.npy", weights * np.float16(1.5))
     else:
-        np.save(files / "rows.npy", np.load(files / "rows.npy") + np.int32(1))
+        (files / "rows.npy").write_bytes((files / "rows.npy").read_bytes()[:-4])
     assert any("splade" in problem for problem in verify_index(open_index("n")))
-    if damage in ("missing", "cut"):
-        with pytest.raises(TurnmarkError, match="index 'n' is damaged: splade"):
-            open_retriever(spec(model), open_index("n")).search([Query(text="hull")], 1)
+    with pytest.raises(TurnmarkError, match="index 'n' is damaged: splade"):
+        open_retriever(spec(model), open_index("n")).search([Query(text="hull")], 1)
     if damage == "missing":
         assert not build_index(notes, "n", retriever=spec(model)).unchanged
         assert verify_index(open_index("n")) == []

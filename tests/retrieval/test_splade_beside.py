@@ -85,20 +85,6 @@ def test_built_again_as_it_was_it_is_the_same(notes, model):
     assert open_index("n").fingerprint == index.fingerprint
 
 
-def test_an_index_without_says_what_to_type(notes, model):
-    index = built(notes, "hybrid")
-    with pytest.raises(RequestError, match="has no SPLADE terms; build it again") as error:
-        found(index, f"hybrid?splade={model}")
-    assert f"--name n --retriever 'hybrid?splade={model}'" in str(error.value)
-
-
-def test_another_model_than_the_index_s_is_refused(notes, model, tmp_path):
-    index = built(notes, f"hybrid?splade={model}")
-    second_model = tiny.splade(tmp_path)
-    with pytest.raises(RequestError, match="was built with the sparse encoder"):
-        found(index, f"conversational?splade={second_model}&rerank=none")
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
