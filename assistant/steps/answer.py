@@ -12,11 +12,11 @@ from dataclasses import replace
 from turnmark.assistant.steps.clarify import clarification
 from turnmark.assistant.steps.courtesy import is_greeting
 from turnmark.assistant.steps.procedure import by_document, procedure_of
-from turnmark.assistant.steps.select import asked_type, picked, rated, trust
-from turnmark.assistant.steps.units import Unit, units_of
+from turnmark.assistant.steps.select import asked_type, picked, rated, trust, typed
+from turnmark.assistant.steps.units import MIN_WORDS, Unit, units_of, with_lists
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
 from turnmark.assistant.types import GROUNDED, Checks, Draft, Judgement, Step, SubQuestion, Understanding
-from turnmark.corpora.text import sentences, strip_citations, words
+from turnmark.corpora.text import content_words, sentences, strip_citations, words
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
@@ -52,7 +52,7 @@ class Extractive:
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        turn.write(without_answer(turn) or extracted(turn.group, turn.embed, len(turn.parts)))
+        turn.write(without_answer(turn) or extracted(turn.group, turn.embed, len(turn.parts), turn.draft.text))
 
 
 def without_answer(turn: Turn) -> Draft | None:
@@ -66,30 +66,31 @@ def without_answer(turn: Turn) -> Draft | None:
     return None
 
 
-def extracted(parts: Sequence[Part], embed: Embed | None, count: int = 1) -> Draft:
+def extracted(parts: Sequence[Part], embed: Embed | None, count: int = 1, earlier: str = "") -> Draft:
     """The extractive answer to each part that can be answered, as paragraphs; what cannot be is named in its place.
 
     A sentence that answers two parts is said once.
 
     Args:
         count: of the parts of the whole message, of which these may be some.
+        earlier: what is said to the parts before these.
     """
     drafts = [_extract(part, embed, max(count, len(parts))) for part in parts]
     answers = tuple(_with_steps(draft) if draft else "" for draft in drafts)
     if not any(answers):
         return nothing(parts)
     steps = tuple(step for draft in drafts if draft for step in draft.procedure)
-    if len(parts) == 1 and drafts[0]:
+    if len(parts) == 1 and drafts[0] and not earlier:
         text = "\n\n".join(filter(None, (drafts[0].text, _missing(parts[0]))))
         return Draft(text=text, procedure=steps, answers=answers)
-    stated: set[str] = set()
+    stated = {strip_citations(piece) for piece in _AFTER_CITATION.split(earlier)}
     paragraphs: list[str] = []
     for part, draft in zip(parts, drafts, strict=True):
         pieces = list(dict.fromkeys(_AFTER_CITATION.split(draft.text))) if draft else [not_found(part.text)]
         if draft and (missing := _missing(part)):
             pieces.append(missing)
-        fresh = [piece for piece in pieces if piece not in stated]
-        stated.update(fresh)
+        fresh = [piece for piece in pieces if strip_citations(piece) not in stated]
+        stated.update(map(strip_citations, fresh))
         paragraphs.append(" ".join(fresh))
     return Draft(text="\n\n".join(filter(None, paragraphs)), procedure=steps, answers=answers)
 
@@ -189,10 +190,10 @@ def extract(
         near = {unit.document for unit in steps}
         pool = [u for u in pool if u.document in near and not u.item and (u.document, u.at) not in used]
         length, sentence_limit = LEAD_LENGTH, LEAD_SENTENCES
-    elif wants_fact(questions):
-        length, sentence_limit = FACT_LENGTH, FACT_SENTENCES
     else:
-        length, sentence_limit = LENGTH, SENTENCES
+        pool = with_lists(pool)
+        fact = wants_fact(questions)
+        length, sentence_limit = (FACT_LENGTH, FACT_SENTENCES) if fact else (LENGTH, SENTENCES)
     length = max(SHORTEST_PART, round(length / parts**0.5)) if parts > 1 else length
     lead = procedure.lead if procedure and procedure.lead and procedure.lead.complete else None
     selection = [lead] if lead else _chosen(questions, pool, embed, length, sentence_limit, hits)
@@ -243,6 +244,9 @@ def _chosen(
         places = picked(measured, measured.scores() + added, length, sentence_limit, leans, first)
         return [measured.units[place] for place in places]
     places = picked(measured, scores, length, sentence_limit, leans)
+    holding = typed(measured)
+    if holding and not set(holding) & set(places):  # what is asked for is said, however long the rest is
+        places = picked(measured, scores, length, sentence_limit, leans, [max(holding, key=lambda place: scores[place])])
     direct = max(places, key=lambda place: scores[place])
     preceding = [direct - 1] if direct - 1 in places and leans(measured.units[direct].text) else []
     leading = [*preceding, direct]
@@ -250,11 +254,12 @@ def _chosen(
 
 
 def _reads(unit: Unit, questions: Sequence[str]) -> bool:
-    """Whether a unit can stand in an answer. "30 g of salt" can where its list is asked for: what do I need?"""
-    if not (unit.item and unit.text[:1].islower()):
+    """Whether a unit can stand in an answer. "30 g of salt" can where its list, or what it says, is asked for."""
+    if not unit.item or (len(words(unit.text)) >= MIN_WORDS and not unit.text[:1].islower()):
         return True
     question_words = {word for question in questions for word in words(question)} - _PLAIN
-    return unit.heading == "" or bool(question_words & set(words(unit.heading)))
+    named = {word for question in questions for word in content_words(question)}
+    return bool(question_words & set(words(unit.heading)) or named & set(words(unit.text)))
 
 
 def leans(text: str) -> bool:

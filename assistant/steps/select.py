@@ -39,8 +39,9 @@ NEIGHBOUR = 0.7
 """What the sentences beside one count in its window."""
 MOST_UNITS = 96
 """Sentences that are looked at; of more, those with most of the question's words."""
-LEAST = 0.5
-"""A sentence joins an answer if it is this near to the question, as a share of the nearest one."""
+LEAST, LEAST_TYPED = 0.5, 0.3
+"""A sentence joins an answer if it is this near to the question, as a share of the nearest one; the second where no
+nearer one holds the kind of answer that is asked for."""
 SAME = 0.9
 """Cosine from which two sentences say the same."""
 
@@ -216,6 +217,12 @@ def picked(
         if filled >= length or len(selected) >= unit_limit:
             break
     return sorted(selected)
+
+
+def typed(measured: Rated) -> list[int]:
+    """Places of the units that hold the type of answer that is asked for and may be what is meant."""
+    bound = LEAST_TYPED * max(float(measured.near.max()), 0.0)
+    return [at for at, value in enumerate(measured.holds) if value >= 1 and measured.near[at] >= bound]
 
 
 def _follows(units: Sequence[Unit], place: int) -> bool:

@@ -174,6 +174,43 @@ def _of_passage(passage: Passage) -> tuple[Unit, ...]:
     return tuple(_with_code(in_order, code, passage.start))
 
 
+LIST_WORDS, LEAD_WORDS = 50, 25
+"""Of a list that is shown as one sentence with what leads up to it, and of what leads up to an item of a longer one."""
+_JOINS = re.compile(r"[\s;,.]*(?:[;,]\s*(?:and|or))?[\s;,.]*$", re.IGNORECASE)
+
+
+def with_lists(units: Sequence[Unit]) -> list[Unit]:
+    """The units, each list behind a sentence that ends in a colon joined to that sentence.
+
+    A short list becomes one unit. Of a longer one, what is no sentence of its own stands behind that sentence.
+    """
+    joined: list[Unit] = []
+    at = 0
+    while at < len(units):
+        lead, end = units[at], at + 1
+        while end < len(units) and units[end].item and units[end].citation == lead.citation:
+            end += 1
+        items = units[at + 1 : end]
+        if lead.item or not items or lead.text[-1] not in ":：":
+            joined.append(lead)
+            at += 1
+            continue
+        texts = [_JOINS.sub("", item.text) for item in items]
+        if len(items) > 1 and sum(len(words(text)) for text in (lead.text, *texts)) <= LIST_WORDS:
+            joined.append(replace(lead, text=f"{lead.text} {'; '.join(texts)}.", complete=True))
+        else:
+            joined.append(lead)
+            joined += [_behind(lead, item, text) for item, text in zip(items, texts, strict=True)]
+        at = end
+    return joined
+
+
+def _behind(lead: Unit, item: Unit, text: str) -> Unit:
+    """An item of a list behind its lead, where it is no sentence of its own."""
+    fragment = item.text[:1].islower() and len(words(lead.text)) <= LEAD_WORDS
+    return replace(item, text=f"{lead.text} {text}.") if fragment and text else item
+
+
 def _inside(offset: int, blocks: Sequence[Block]) -> bool:
     return any(block.start <= offset < block.end for block in blocks)
 
