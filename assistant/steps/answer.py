@@ -246,7 +246,9 @@ def _chosen(
     places = picked(measured, scores, length, sentence_limit, leans)
     holding = typed(measured)
     if holding and not set(holding) & set(places):  # what is asked for is said, however long the rest is
-        places = picked(measured, scores, length, sentence_limit, leans, [max(holding, key=lambda place: scores[place])])
+        places = picked(
+            measured, scores, length, sentence_limit, leans, [max(holding, key=lambda place: scores[place])]
+        )
     direct = max(places, key=lambda place: scores[place])
     preceding = [direct - 1] if direct - 1 in places and leans(measured.units[direct].text) else []
     leading = [*preceding, direct]
@@ -254,12 +256,12 @@ def _chosen(
 
 
 def _reads(unit: Unit, questions: Sequence[str]) -> bool:
-    """Whether a unit can stand in an answer. "30 g of salt" can where its list, or what it says, is asked for."""
+    """Whether a unit may be said: "30 g of salt" can where its list, or a fact that it names, is asked for."""
     if not unit.item or (len(words(unit.text)) >= MIN_WORDS and not unit.text[:1].islower()):
         return True
     question_words = {word for question in questions for word in words(question)} - _PLAIN
     named = {word for question in questions for word in content_words(question)}
-    return bool(question_words & set(words(unit.heading)) or named & set(words(unit.text)))
+    return bool(question_words & set(words(unit.heading)) or (wants_fact(questions) and named & set(words(unit.text))))
 
 
 def leans(text: str) -> bool:

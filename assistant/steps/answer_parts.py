@@ -13,10 +13,11 @@ from itertools import zip_longest
 from turnmark.assistant.generators.base import traits_of
 from turnmark.assistant.steps import reading
 from turnmark.assistant.steps.answer import extracted, not_found, nothing, without_answer
-from turnmark.assistant.steps.answer_type import answer_type, holds
+from turnmark.assistant.steps.answer_type import holds
 from turnmark.assistant.steps.answer_whole import Whole
 from turnmark.assistant.steps.claims import Sources, claims_of
 from turnmark.assistant.steps.reading import Excerpt, excerpts_of
+from turnmark.assistant.steps.select import asked_type
 from turnmark.assistant.steps.support import coverage, fits, missing_numbers
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, Usage
@@ -33,7 +34,7 @@ SAID = 0.7
 """A sentence of which so many content words stand in the model's answer says nothing new."""
 LEAST_FIT, TYPE_WEIGHT = 0.2, 0.2
 """The cosine with the question from which a sentence is added, and what holding the kind of answer counts beside it."""
-LENGTH, SENTENCES = 60, 2
+LENGTH, SENTENCES = 75, 3
 """Words and sentences that are added at most; the first sentence may be longer."""
 
 
@@ -118,7 +119,7 @@ def answer_part(turn: Turn, part: Part, excerpts: Sequence[Excerpt], earlier: Se
         turn.use("answer", Usage(), f"the documents' own sentences stand instead of the model's: {problem}")
         return extract
     text, steps = reply.draft.text, listed or reply.draft.procedure
-    addition = beside(question, text, extract.text, turn.embed) if extract and not steps else ""
+    addition = beside((part.text, question), text, extract.text, turn.embed) if extract and not steps else ""
     if addition:
         turn.stream(f" {addition}")
     for number, step in enumerate(listed, 1):  # a streamed answer ends with its steps
@@ -172,24 +173,31 @@ def supported(draft: Draft, sources: Sources) -> bool:
     )
 
 
-def beside(question: str, answer: str, extract: str, embed: Embed | None) -> str:
+def beside(questions: Sequence[str], answer: str, extract: str, embed: Embed | None) -> str:
     """The sentences of an extract, marks included, that tell a reader more than a model's answer; "" where none does.
 
-    They are about the question, the nearest first in the choice; one that holds the kind of answer that is asked for (a
-    number, a person) comes before one that does not.
+    Its first sentence, the most direct one, always does unless the answer has it. Others are about the question, and
+    those that hold the kind of answer that is asked for (a number, a person) come before those that do not.
+
+    Args:
+        questions: the question as it was typed, and its rewrite.
     """
     pieces = [(piece, strip_citations(piece)) for piece in _AFTER_MARK.split(extract)]
     additions = [(piece, bare) for piece, bare in pieces if words(bare) and not says(answer, bare)]
     if not additions:
         return ""
-    [row] = fits([question], [bare for _, bare in additions], embed)
-    expected = answer_type(question)
-    scores = [fit + TYPE_WEIGHT * holds(expected, bare) for fit, (_, bare) in zip(row, additions, strict=True)]
+    rows = fits(questions, [bare for _, bare in additions], embed)
+    expected = asked_type(questions)
+    scores = [
+        max(near) + TYPE_WEIGHT * holds(expected, bare)
+        for near, (_, bare) in zip(zip(*rows, strict=True), additions, strict=True)
+    ]
+    direct = [0] if additions[0] == pieces[0] else []
     places: list[int] = []
     length = 0
-    for at in sorted(range(len(additions)), key=lambda at: -scores[at]):
+    for at in [*direct, *(at for at in sorted(range(len(additions)), key=lambda at: -scores[at]) if at not in direct)]:
         size = len(words(additions[at][1]))
-        if scores[at] < LEAST_FIT or len(places) >= SENTENCES:
+        if (scores[at] < LEAST_FIT and at not in direct) or len(places) >= SENTENCES:
             break
         if not places or length + size <= LENGTH:
             places.append(at)

@@ -60,6 +60,9 @@ MOST_WORDS = 60
 FEW = 3
 """Fewer steps than these are completed from another document."""
 MOST_STEPS = 20
+LEAST_WORDS = 3
+"""Of an item, in the mean, in a list that may be of steps: shorter ones name things."""
+_ENGLISH = re.compile(r"\b(?:the|of|to|and|is|are|for|with|that)\b", re.IGNORECASE)
 MOST_PROSE, MOST_WORDS_TOLD, LEAST_TOLD = 8, 150, 2
 """Sentences and words of a procedure in running text, and how many of them must tell somebody to do something."""
 GAP = 400
@@ -203,7 +206,21 @@ def _runs(units: Sequence[Unit], hits: Sequence[Hit]) -> Iterator[Procedure]:
         document_units = sorted((unit for unit in units if unit.document == document), key=lambda unit: unit.at)
         for section in _sections(document_units):
             if not _MATERIAL_HEADING.search(section[0].heading):
-                yield from _of_section(section)
+                yield from filter(_is_procedure, _of_section(section))
+
+
+def _is_procedure(run: Procedure) -> bool:
+    """Whether the items of a list may be steps: numbered, under such a heading, or not a mere list of things or facts.
+
+    What is not written in English is taken for steps.
+    """
+    steps = run.steps
+    if steps[0].number is not None or _PROCEDURE_HEADING.search(steps[0].heading):
+        return True
+    if any(map(_tells, steps)):
+        return True
+    text = " ".join(step.text for step in steps)
+    return len(words(text)) >= LEAST_WORDS * len(steps) and not _ENGLISH.search(text)
 
 
 def _sections(units: Sequence[Unit]) -> Iterator[list[Unit]]:

@@ -68,8 +68,10 @@ class Condense:
         line = next(iter(without_thinking(reply.text).strip().splitlines()), "")
         question = strip_citations(_LABEL.sub("", line)).strip(" \t\"'“”`*")
         problem = fault_of(question, turn.history, turn.message)
-        turn.use("rewrite", reply.usage, f"understood by rules: the model's rewrite {problem}" if problem else "")
-        if not problem:
+        turn.use("rewrite", reply.usage)
+        if problem:
+            turn.tell("understand", "", problem=f"the model's rewrite {problem}")  # for the trace, nothing to read
+        else:
             turn.forms["understand"] = "llm"
             turn.understanding = with_question(turn.understanding, turn.message, question)
 
