@@ -261,7 +261,9 @@ def _reads(unit: Unit, questions: Sequence[str]) -> bool:
         return True
     question_words = {word for question in questions for word in words(question)} - _PLAIN
     named = {word for question in questions for word in content_words(question)}
-    return bool(question_words & set(words(unit.heading)) or (wants_fact(questions) and named & set(words(unit.text))))
+    expected = asked_type(questions)
+    says = (expected.quantity or expected.kind == "yes_no") and bool(named & set(words(unit.text)))
+    return says or bool(question_words & set(words(unit.heading)))
 
 
 def leans(text: str) -> bool:

@@ -176,8 +176,8 @@ def supported(draft: Draft, sources: Sources) -> bool:
 def beside(questions: Sequence[str], answer: str, extract: str, embed: Embed | None) -> str:
     """The sentences of an extract, marks included, that tell a reader more than a model's answer; "" where none does.
 
-    Its first sentence, the most direct one, always does unless the answer has it. Others are about the question, and
-    those that hold the kind of answer that is asked for (a number, a person) come before those that do not.
+    Its first sentence, the most direct one, does even where it is half as near as others must be. The others are about
+    the question, those that hold the kind of answer that is asked for (a number, a person) before those that do not.
 
     Args:
         questions: the question as it was typed, and its rewrite.
@@ -192,7 +192,7 @@ def beside(questions: Sequence[str], answer: str, extract: str, embed: Embed | N
         max(near) + TYPE_WEIGHT * holds(expected, bare)
         for near, (_, bare) in zip(zip(*rows, strict=True), additions, strict=True)
     ]
-    direct = [0] if additions[0] == pieces[0] else []
+    direct = [0] if additions[0] == pieces[0] and scores[0] >= LEAST_FIT / 2 else []
     places: list[int] = []
     length = 0
     for at in [*direct, *(at for at in sorted(range(len(additions)), key=lambda at: -scores[at]) if at not in direct)]:

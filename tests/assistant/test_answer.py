@@ -13,6 +13,7 @@ from turnmark.assistant.steps.answer import choose, extract, leans, wants_fact
 from turnmark.assistant.steps.marks import cited, unmarked
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.corpora.text import sentences, strip_citations, words
+from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.types import Found, Hit
 
 
@@ -135,6 +136,28 @@ def test_what_is_needed_is_told_only_where_it_is_asked_for():
     text = "# Bread\n\n## What you need\n\n- bread flour, 500 g\n- bread salt, 10 g\n\n## About\n\nThe bread is dark.\n"
     assert "flour" not in said("What is the bread like?", hits(text))
     assert "bread flour, 500 g. [1]" in said("What do I need for the bread?", hits(text))
+
+
+def test_a_short_list_is_said_as_one_sentence_with_what_leads_up_to_it():
+    text = "The archive has three areas:\n\n- main\n- contrib, and\n- non-free.\n\nIt is old.\n"
+    answer = said("Which areas has the archive?", hits(text))
+    assert "The archive has three areas: main; contrib; non-free. [1]" in answer
+
+
+def test_an_item_that_is_no_sentence_stands_behind_what_leads_up_to_it():
+    items = "".join(f"- must not {what} anything that another package of the archive needs\n" for what in "abcdef")
+    answer = said("What must packages not a?", hits(f"Packages in main:\n\n{items}\nThe archive is old.\n"))
+    assert "Packages in main: must not a anything" in answer
+
+
+def test_a_sentence_with_the_kind_of_answer_that_is_asked_for_is_said_however_long_the_nearest_is():
+    question = "How long is beef wellington in the hot oven?"
+    near = "Beef wellington is a dish of beef in a hot oven, " + "which is beef of the hot oven, " * 9 + "and so on."
+    text = f"{near} The hot oven makes beef wellington soft. The pastry is baked for 35 minutes."
+    encode = open_embedder("minilm").encode
+    draft = extract(asked(question), question, hits(text), lambda texts: encode(list(texts), "passage"))
+    assert draft
+    assert "35 minutes" in draft.text
 
 
 def test_other_languages_are_answered():

@@ -124,17 +124,17 @@ def test_a_figure_that_the_model_leaves_out_is_put_beside_its_answer(home):
 
 def test_what_the_model_said_is_not_said_twice():
     extract = "The toaster was made by Ada Berg in 1931. [1]"
-    assert beside("Who made the toaster?", "Ada Berg made the toaster in 1931 [1].", extract, None) == ""
-    assert beside("Who made the toaster?", "Someone made the toaster.", extract, None) == extract
+    assert beside(("Who made the toaster?",), "Ada Berg made the toaster in 1931 [1].", extract, None) == ""
+    assert beside(("Who made the toaster?",), "Someone made the toaster.", extract, None) == extract
 
 
 def test_what_the_documents_add_stands_beside_an_answer():
     question = "How hot should the oven be?"
     extract = "Sear the fillet in the pan. [2] Preheat the oven to 150 °C. [2]"
-    beside_it = beside(question, "The oven should be hot [1].", extract, None)
+    beside_it = beside((question,), "The oven should be hot [1].", extract, None)
     assert "Preheat the oven to 150 °C. [2]" in beside_it
-    assert beside(question, "Preheat the oven to 150 °C [2].", "Preheat the oven to 150 °C. [2]", None) == ""
-    assert beside(question, "The oven should be hot [1].", "Nobody knows. [3]", None) == ""
+    assert beside((question,), "Preheat the oven to 150 °C [2].", "Preheat the oven to 150 °C. [2]", None) == ""
+    assert beside((question,), "The oven should be hot [1].", "Nobody knows. [3]", None) == ""
 
 
 def test_an_answer_without_support_gives_way_to_the_documents(home):

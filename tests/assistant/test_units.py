@@ -158,3 +158,14 @@ def test_a_quotation_loses_its_mark():
     assert [unit.text for unit in units_of(hits("> The harbour has\n> moved its channel."))] == [
         "The harbour has moved its channel."
     ]
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "Kettles of the club:\n\n- red kettle\n- blue kettle\n- old pot\n",
+        "The folders that are looked at for tea:\n\n- the old tea of the north\n- the tea that is from the south\n",
+    ],
+)
+def test_a_list_of_things_is_no_procedure(listed):
+    assert steps_of(hits(listed)) == []
