@@ -8,20 +8,20 @@ or in `config.toml` ([tracing] on, content, endpoint), or `traced(assistant, pro
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, wraps
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ParamSpec
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.settings import section
 from turnmark.assistant.tracing_parts import (
-    Told,
     TracedGenerator,
     TracedRetriever,
     Tracing,
@@ -29,11 +29,13 @@ from turnmark.assistant.tracing_parts import (
     fail,
     kinded,
     traced_embed,
+    valued,
 )
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.errors import ErrorCollector, MissingExtra
 from turnmark.corpora.types import Message, Record
-from turnmark.retrieval.types import Hit
+
+P = ParamSpec("P")
 
 ENV = "TURNMARK_TRACING"
 KINDS = {"retrieve": "RETRIEVER", "verify": "EVALUATOR"}
@@ -92,11 +94,32 @@ def traced(assistant: Assistant, provider: Any, content: bool = False, embedder:
         embedder: what its embedder is called.
     """
     tracer = provider.get_tracer("turnmark", version("turnmark"))
-    return _TracedAssistant(assistant, Tracing(tracer, Told.from_environment(content)), embedder)
+    return _TracedAssistant(assistant, Tracing(tracer, content), embedder)
+
+
+def _in_span(turn: Callable[P, Reply]) -> Callable[P, Reply]:
+    """A method of the assistant that is a turn, with a span around it."""
+    signature = inspect.signature(turn)
+
+    @wraps(turn)
+    def traced_turn(*args: P.args, **options: P.kwargs) -> Reply:
+        call = signature.bind(*args, **options)
+        call.apply_defaults()
+        assistant, history, message = call.args[:3]
+        with assistant.turn_span(history, message, call.arguments["on_event"]) as steps:
+            call.arguments["on_event"] = steps.take
+            reply = turn(*call.args, **call.kwargs)
+            steps.outcome(reply)
+            return reply
+
+    return traced_turn
 
 
 class _TracedAssistant(Assistant):
     """An assistant whose turns are spans."""
+
+    reply = _in_span(Assistant.reply)
+    revise = _in_span(Assistant.revise)
 
     def __init__(self, assistant: Assistant, tracing: Tracing, embedder: str) -> None:
         vars(self).update(vars(assistant))  # its settings as they are, whatever they are
@@ -116,28 +139,12 @@ class _TracedAssistant(Assistant):
         turn = _TURN.get()
         return turn.step(step) if turn is not None else nullcontext()
 
-    def reply(
-        self,
-        history: Sequence[Message],
-        message: str,
-        on_event: Callable[[Event], None] = lambda _: None,
-        evidence: Sequence[Hit] | None = None,
-        trusted: bool = False,
-    ) -> Reply:
-        """See `Assistant.reply`."""
-        with self._turn(history, message, on_event) as turn:
-            return turn.done(super().reply(history, message, turn.told, evidence, trusted))
-
-    def revise(
-        self, history: Sequence[Message], instruction: str, on_event: Callable[[Event], None] = lambda _: None
-    ) -> Reply:
-        """See `Assistant.revise`."""
-        with self._turn(history, instruction, on_event) as turn:
-            return turn.done(super().revise(history, instruction, turn.told))
-
     @contextmanager
-    def _turn(self, history: Sequence[Message], message: str, on_event: Callable[[Event], None]) -> Iterator[_Steps]:
-        with self._tracing.span("turn", "CHAIN", self._tracing.input(message)) as span:
+    def turn_span(
+        self, history: Sequence[Message], message: str, on_event: Callable[[Event], None]
+    ) -> Iterator[_Steps]:
+        """A span around a turn; what comes of its steps is handed to what is given."""
+        with self._tracing.span("turn", "CHAIN", valued("input", message)) as span:
             turn = _Steps(self._tracing, span, on_event, len(history))
             token = _TURN.set(turn)
             try:
@@ -159,7 +166,7 @@ class _Steps:
         """A span around a step, in which the spans of its calls are."""
         from opentelemetry.trace import use_span
 
-        span = self._tracing.tracer.start_span(name, attributes=kinded(KINDS.get(name, "CHAIN")))
+        span = self._tracing.tracer.start_span(name, attributes=kinded(KINDS.get(name, "CHAIN"), {}))
         try:
             with use_span(span, record_exception=False, set_status_on_exception=False):
                 yield
@@ -169,37 +176,35 @@ class _Steps:
         finally:
             self._over.append((name, span, time.time_ns()))
 
-    def told(self, event: Event) -> None:
+    def take(self, event: Event) -> None:
         """An event of the turn: what its step came to, then as it was."""
         if not event.delta:
             if event.step == "note":
-                self._span.add_event("note", {"note": event.text} if self._tracing.told.content else {})
+                self._span.add_event("note", {"note": event.text} if self._tracing.content else {})
             last = next((span for name, span, _ in reversed(self._over) if name == event.step), None)
             if last is not None:
-                last.set_attributes({**self._tracing.output(event.text), "metadata": self._detail(event)})
+                self._tracing.add(last, {**valued("output", event.text), "metadata": self._detail(event)})
                 self.end()
         self._on_event(event)
 
-    def done(self, reply: Reply) -> Reply:
+    def outcome(self, reply: Reply) -> None:
         """What the turn came to."""
         about = {
             "decision": reply.decision, "generator": reply.generator, "turns": self._turns,
             "checks": reply.checks.model_dump(), "forms": dict(reply.trace.forms), "parts": len(reply.sub_questions),
             "citations": len(reply.citations), "steps": len(reply.procedure),
         }  # fmt: skip
-        self._span.set_attributes({**self._tracing.output(reply.answer), "metadata": dumped(about)})
-        return reply
+        self._tracing.add(self._span, {**valued("output", reply.answer), "metadata": dumped(about)})
 
     def end(self) -> None:
         """End the spans of all steps that are over, each at its own time."""
-        for _, span, at in self._over:
-            span.end(at)
+        for _, span, ended in self._over:
+            span.end(ended)
         self._over.clear()
 
     def _detail(self, event: Event) -> str:
-        """An event's details; only figures where content is not told."""
-        allowed = self._tracing.told
-        if allowed.content and allowed.inputs and allowed.outputs:  # details of a search hold its query, too
+        """An event's details; only figures where content is not told (those of a search hold its query, too)."""
+        if self._tracing.whole:
             return dumped(event.model_dump(mode="json")["detail"])
         return dumped({key: value for key, value in event.detail.items() if isinstance(value, int | float | None)})
 

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Unpack
 
-from turnmark.assistant.generators.base import (
-    CallOptions,
-    Completion,
-    Generator,
-    GeneratorWrapper,
-    PromptMessage,
-)
-from turnmark.corpora.types import Passage, Record
+from turnmark.assistant.generators.base import CallOptions, Completion, Generator, GeneratorWrapper, PromptMessage
+from turnmark.corpora.types import Passage
 from turnmark.retrieval.rerank import Reranked, Reranker
 from turnmark.retrieval.types import Hit, Query, Retriever, hear, neighbours_of
 
@@ -29,85 +24,99 @@ if TYPE_CHECKING:
 REDACTED = "__REDACTED__"
 MOST_DOCUMENTS = 50
 
+_CONTENT: Mapping[str, tuple[tuple[str, ...], str | None]] = {
+    r"input\.value|reranker\.query": (("INPUTS",), REDACTED),
+    r"output\.value": (("OUTPUTS",), REDACTED),
+    r"llm\.input_messages\..*": (("INPUTS", "INPUT_MESSAGES"), None),
+    r"llm\.output_messages\..*": (("OUTPUTS", "OUTPUT_MESSAGES"), None),
+    r"llm\.input_messages\.\d+\.message\.content": (("INPUT_TEXT",), REDACTED),
+    r"llm\.output_messages\.\d+\.message\.content": (("OUTPUT_TEXT",), REDACTED),
+    r".*\.document\.(content|metadata)": (("OUTPUTS",), None),
+    r"embedding\.embeddings\..*": (("INPUTS", "EMBEDDINGS_TEXT", "EMBEDDING_TEXT"), None),
+}
+"""Keys that hold what was asked, said or found -> the switches `OPENINFERENCE_HIDE_…` that hide them, and what stands
+in their place (None: nothing)."""
 
-class Told(Record):
-    """What spans may tell. Without `content` nothing that was asked, said or found, beside ids of passages."""
 
-    content: bool = False
-    inputs: bool = True
-    outputs: bool = True
-    input_messages: bool = True
-    output_messages: bool = True
-    input_text: bool = True
-    output_text: bool = True
-    parameters: bool = True
-    embeddings: bool = True
-
-    @classmethod
-    def from_environment(cls, content: bool) -> Told:
-        """As the switches `OPENINFERENCE_HIDE_…` have it."""
-
-        def shown(*names: str) -> bool:
-            return not any(os.environ.get(f"OPENINFERENCE_HIDE_{name}", "").lower() in ("1", "true") for name in names)
-
-        return cls(
-            content=content,
-            inputs=shown("INPUTS"),
-            outputs=shown("OUTPUTS"),
-            input_messages=shown("INPUTS", "INPUT_MESSAGES"),
-            output_messages=shown("OUTPUTS", "OUTPUT_MESSAGES"),
-            input_text=shown("INPUTS", "INPUT_TEXT", "INPUT_MESSAGES"),
-            output_text=shown("OUTPUTS", "OUTPUT_TEXT", "OUTPUT_MESSAGES"),
-            parameters=shown("LLM_INVOCATION_PARAMETERS"),
-            embeddings=shown("EMBEDDINGS_TEXT", "EMBEDDING_TEXT"),
-        )
+def _hidden(*switches: str) -> bool:
+    return any(os.environ.get(f"OPENINFERENCE_HIDE_{name}", "").lower() in ("1", "true") for name in switches)
 
 
 class Tracing:
-    """A tracer, and what it may tell."""
+    """A tracer, and what it may tell.
 
-    def __init__(self, tracer: Any, allowed: Told) -> None:
-        self.tracer, self.told = tracer, allowed
+    Args:
+        content: spans hold what was asked, said and found, less what the environment hides; else ids of passages alone.
+    """
+
+    def __init__(self, tracer: Any, content: bool) -> None:
+        self.tracer, self.content = tracer, content
+        self.whole = content and not _hidden("INPUTS", "OUTPUTS")
+        self._masks = [
+            (re.compile(pattern), place)
+            for pattern, (switches, place) in _CONTENT.items()
+            if not content or _hidden(*switches)
+        ]
+        if _hidden("LLM_INVOCATION_PARAMETERS"):
+            self._masks.append((re.compile(r"llm\.invocation_parameters"), None))
+
+    def visible(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """The attributes as they may be told."""
+        told = dict(attributes)
+        for pattern, place in self._masks:
+            for key in [key for key in told if pattern.fullmatch(key)]:
+                if place is None:
+                    del told[key]
+                else:
+                    told[key] = place
+        return told
 
     @contextmanager
-    def span(self, name: str, kind: str, attributes: Mapping[str, Any] | None = None) -> Iterator[Any]:
+    def span(self, name: str, kind: str, attributes: Mapping[str, Any]) -> Iterator[Any]:
         """A span around what is done; what is raised travels on, with its kind in the span."""
         with self.tracer.start_as_current_span(
-            name, attributes=kinded(kind, attributes), record_exception=False, set_status_on_exception=False
-        ) as span:
+            name, attributes=self.visible(kinded(kind, attributes)), record_exception=False,
+            set_status_on_exception=False,
+        ) as span:  # fmt: skip
             try:
                 yield span
             except BaseException as error:
                 fail(span, error)
                 raise
 
-    def input(self, text: str, mime: str = "text/plain") -> dict[str, str]:
-        """What went in, where it may be told."""
-        visible = self.told.content and self.told.inputs
-        return {"input.value": text if visible else REDACTED, "input.mime_type": mime}
+    def past_span(self, name: str, kind: str, began: int, ended: int, attributes: Mapping[str, Any]) -> None:
+        """A span of what was done between two times, in nanoseconds."""
+        span = self.tracer.start_span(name, start_time=began, attributes=self.visible(kinded(kind, attributes)))
+        span.end(ended)
 
-    def output(self, text: str, mime: str = "text/plain") -> dict[str, str]:
-        """What came out, where it may be told."""
-        visible = self.told.content and self.told.outputs
-        return {"output.value": text if visible else REDACTED, "output.mime_type": mime}
-
-    def documents(self, key: str, hits: Sequence[Hit], scores: Sequence[float] | None = None) -> dict[str, Any]:
-        """Passages as documents of the convention: ids and scores; with `content` their text."""
-        attributes: dict[str, Any] = {}
-        for at, hit in enumerate(hits[:MOST_DOCUMENTS]):
-            place = f"{key}.{at}.document"
-            attributes[f"{place}.id"] = hit.passage.id
-            attributes[f"{place}.score"] = float(hit.score if scores is None else scores[at])
-            if self.told.content and self.told.outputs:
-                attributes[f"{place}.content"] = hit.passage.text
-                about = {"title": hit.passage.title, "path": hit.passage.path, "document": hit.passage.document}
-                attributes[f"{place}.metadata"] = dumped(about)
-        return attributes
+    def add(self, span: Any, attributes: Mapping[str, Any]) -> None:
+        """Set further attributes of a span."""
+        span.set_attributes(self.visible(attributes))
 
 
-def kinded(kind: str, attributes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def valued(role: str, text: str, mime: str = "text/plain") -> dict[str, str]:
+    """What went into a span, or came out of it (`role`: `input` or `output`)."""
+    return {f"{role}.value": text, f"{role}.mime_type": mime}
+
+
+def documents(key: str, hits: Sequence[Hit], scores: Sequence[float] | None = None) -> dict[str, Any]:
+    """Passages as documents of the convention."""
+    attributes: dict[str, Any] = {}
+    for n, hit in enumerate(hits[:MOST_DOCUMENTS]):
+        place, passage = f"{key}.{n}.document", hit.passage
+        about = {"title": passage.title, "path": passage.path, "document": passage.document}
+        attributes |= {
+            f"{place}.id": passage.id,
+            f"{place}.score": float(hit.score if scores is None else scores[n]),
+            f"{place}.content": passage.text,
+            f"{place}.metadata": dumped(about),
+        }
+    return attributes
+
+
+def kinded(kind: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes with the kind of their span."""
-    return {"openinference.span.kind": kind, **(attributes or {})}
+    return {"openinference.span.kind": kind, **attributes}
 
 
 def fail(span: Any, error: BaseException) -> None:
@@ -139,45 +148,35 @@ class TracedGenerator(GeneratorWrapper):
             "max_tokens": options.get("max_tokens"), "temperature": options.get("temperature"),
             "schema": schema and schema.__name__,
         }  # fmt: skip
-        parameters = {key: value for key, value in parameters.items() if value is not None}
-        with self._tracing.span("llm", "LLM", self._asked(messages, parameters)) as span:
+        request: dict[str, Any] = {
+            "llm.model_name": self.name,
+            **valued("input", dumped([message.model_dump() for message in messages]), "application/json"),
+            "llm.invocation_parameters": dumped({key: value for key, value in parameters.items() if value is not None}),
+        }
+        for n, message in enumerate(messages):
+            request[f"llm.input_messages.{n}.message.role"] = message.role
+            request[f"llm.input_messages.{n}.message.content"] = message.content
+        with self._tracing.span("llm", "LLM", request) as span:
             completion = self.generator.complete(messages, **options)
-            span.set_attributes(self._answered(completion))
+            self._tracing.add(span, _completed(completion))
         return completion
 
-    def _asked(self, messages: Sequence[PromptMessage], parameters: Mapping[str, Any]) -> dict[str, Any]:
-        allowed = self._tracing.told
-        whole_input = self._tracing.input(dumped([message.model_dump() for message in messages]), "application/json")
-        attributes: dict[str, Any] = {"llm.model_name": self.name, **whole_input}
-        if allowed.parameters:
-            attributes["llm.invocation_parameters"] = dumped(parameters)
-        if allowed.content and allowed.input_messages:
-            for at, message in enumerate(messages):
-                attributes[f"llm.input_messages.{at}.message.role"] = message.role
-                attributes[f"llm.input_messages.{at}.message.content"] = (
-                    message.content if allowed.input_text else REDACTED
-                )
-        return attributes
 
-    def _answered(self, completion: Completion) -> dict[str, Any]:
-        allowed, usage = self._tracing.told, completion.usage
-        attributes: dict[str, Any] = {
-            **self._tracing.output(completion.text),
-            "llm.model_name": completion.model,
-            "llm.finish_reason": completion.finish_reason,
-            "llm.token_count.prompt": usage.prompt_tokens,
-            "llm.token_count.completion": usage.completion_tokens,
-            "llm.token_count.total": usage.prompt_tokens + usage.completion_tokens,
-            "metadata": dumped(
-                {"estimated": completion.estimated, "cached": completion.saved is not None, "calls": usage.calls}
-            ),
-        }
-        if usage.cost is not None:
-            attributes["llm.cost.total"] = usage.cost
-        if allowed.content and allowed.output_messages:
-            attributes["llm.output_messages.0.message.role"] = "assistant"
-            attributes["llm.output_messages.0.message.content"] = completion.text if allowed.output_text else REDACTED
-        return attributes
+def _completed(completion: Completion) -> dict[str, Any]:
+    usage = completion.usage
+    about = {"estimated": completion.estimated, "cached": completion.saved is not None, "calls": usage.calls}
+    return {
+        **valued("output", completion.text),
+        "llm.model_name": completion.model,
+        "llm.finish_reason": completion.finish_reason,
+        "llm.token_count.prompt": usage.prompt_tokens,
+        "llm.token_count.completion": usage.completion_tokens,
+        "llm.token_count.total": usage.prompt_tokens + usage.completion_tokens,
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content": completion.text,
+        "metadata": dumped(about),
+        **({"llm.cost.total": usage.cost} if usage.cost is not None else {}),
+    }
 
 
 class TracedRetriever:
@@ -188,7 +187,6 @@ class TracedRetriever:
         self._search = inner
         if isinstance(inner, Reranked):
             self._search = inner.reranked_by(lambda reranker: TracedReranker(reranker, tracing))
-
         self.name = inner.name
 
     def heard(self, answer: str) -> None:
@@ -201,28 +199,26 @@ class TracedRetriever:
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `Retriever.search`."""
-        one_query = len(queries) == 1
+        tracing = self._tracing
+        if len(queries) == 1:
+            with tracing.span("search", "RETRIEVER", self._request(queries[0], k)) as span:
+                results = self._search.search(queries, k)
+                tracing.add(span, documents("retrieval.documents", results[0]))
+            return results
         began = time.time_ns()
-        attributes = self._asked(queries[0], k) if one_query else {"metadata": dumped({"queries": len(queries)})}
-        with self._tracing.span("search", "RETRIEVER" if one_query else "CHAIN", attributes) as span:
+        with tracing.span("search", "CHAIN", {"metadata": dumped({"queries": len(queries)})}):
             results = self._search.search(queries, k)
-            if one_query:
-                span.set_attributes(self._tracing.documents("retrieval.documents", results[0]))
-                return results
             ended = time.time_ns()
             for query, hits in zip(queries, results, strict=True):
-                told = {**self._asked(query, k), **self._tracing.documents("retrieval.documents", hits)}
-                span_of_query = self._tracing.tracer.start_span(
-                    "search", start_time=began, attributes=kinded("RETRIEVER", told)
-                )
-                span_of_query.end(ended)
+                attributes = {**self._request(query, k), **documents("retrieval.documents", hits)}
+                tracing.past_span("search", "RETRIEVER", began, ended, attributes)
         return results
 
-    def _asked(self, query: Query, k: int) -> dict[str, Any]:
+    def _request(self, query: Query, k: int) -> dict[str, Any]:
         about: dict[str, Any] = {"retriever": self.inner.name, "k": k, "turns": len(query.history)}
-        if self._tracing.told.content and self._tracing.told.inputs:
+        if self._tracing.whole:
             about["variants"] = list(query.variants)
-        return {**self._tracing.input(query.text), "metadata": dumped(about)}
+        return {**valued("input", query.text), "metadata": dumped(about)}
 
 
 class TracedReranker:
@@ -238,23 +234,16 @@ class TracedReranker:
         scores_by_query = self.inner.scores(queries, hits)
         ended = time.time_ns()
         for query, query_hits, scores in zip(queries, hits, scores_by_query, strict=False):
-            span = self._tracing.tracer.start_span(
-                "rerank", start_time=began, attributes=kinded("RERANKER", self._told(query, query_hits, scores))
-            )
-            span.end(ended)
+            order = sorted(range(min(len(query_hits), len(scores))), key=lambda n, scores=scores: -scores[n])  # type: ignore[misc]
+            attributes = {
+                "reranker.model_name": self.name,
+                "reranker.query": query.text,
+                "reranker.top_k": len(query_hits),
+                **documents("reranker.input_documents", query_hits),
+                **documents("reranker.output_documents", [query_hits[n] for n in order], [scores[n] for n in order]),
+            }
+            self._tracing.past_span("rerank", "RERANKER", began, ended, attributes)
         return scores_by_query
-
-    def _told(self, query: Query, hits: Sequence[Hit], scores: Sequence[float]) -> dict[str, Any]:
-        tracing = self._tracing
-        visible = tracing.told.content and tracing.told.inputs
-        order = sorted(range(min(len(hits), len(scores))), key=lambda at: -scores[at])
-        return {
-            "reranker.model_name": self.name,
-            "reranker.query": query.text if visible else REDACTED,
-            "reranker.top_k": len(hits),
-            **tracing.documents("reranker.input_documents", hits),
-            **tracing.documents("reranker.output_documents", [hits[at] for at in order], [scores[at] for at in order]),
-        }
 
 
 def traced_embed(inner: Embed, model: str, tracing: Tracing) -> Embed:
@@ -262,9 +251,7 @@ def traced_embed(inner: Embed, model: str, tracing: Tracing) -> Embed:
 
     def embed(texts: Sequence[str]) -> Any:
         attributes: dict[str, Any] = {"embedding.model_name": model, "metadata": dumped({"texts": len(texts)})}
-        if tracing.told.content and tracing.told.inputs and tracing.told.embeddings:
-            for at, text in enumerate(texts):
-                attributes[f"embedding.embeddings.{at}.embedding.text"] = text
+        attributes |= {f"embedding.embeddings.{n}.embedding.text": text for n, text in enumerate(texts)}
         with tracing.span("embed", "EMBEDDING", attributes):
             return inner(texts)
 

@@ -16,8 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
-from turnmark.assistant.serving.guard import Guard
-from turnmark.assistant.serving.limits import Limits
+from turnmark.assistant.serving.guard import Guard, Limits
 from turnmark.assistant.serving.reply import Form, Stream, error, event_bytes, json_bytes
 from turnmark.assistant.serving.request import Refusal, Streaming, parse_body, parse_request
 from turnmark.assistant.serving.turns import QueuedTurn, TurnPool

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnmark.assistant.chat_command import Generator, Retriever, Step
-from turnmark.assistant.serving.limits import (
+from turnmark.assistant.serving.guard import (
     BODY,
     MESSAGES,
     MODEL_TURNS,

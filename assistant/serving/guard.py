@@ -1,17 +1,134 @@
-"""What stands before every request: whose name it was sent to, where it comes from, and whether it may."""
+"""Who may talk to the server, and how much it takes on: names, tokens, sizes, numbers, seconds."""
 
 from __future__ import annotations
 
 import hmac
+import ipaddress
+import os
+import stat
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from turnmark.assistant.serving.reply import error, json_bytes
+from pydantic import Field
+
 from turnmark.assistant.serving.request import Refusal
+from turnmark.corpora.console import inert
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY = 1_000_000
+MESSAGES = 200
+QUEUE = 256
+SECONDS = 120.0
+MODEL_TURNS = 16
+SPARE = 128
+"""Connections beside those of the turns: pages, health checks, clients that are told to come again."""
+OTHER_FILES = 128
+"""Files and connections that the rest of the process may have open: the index, and endpoints."""
+
+TOKEN_ENV = "TURNMARK_TOKEN"
+SHORTEST_TOKEN = 16
+_LONGEST_TOKEN = 4096
+_LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
+
+
+class Limits(Record):
+    """The most that a server takes on."""
+
+    body: int = Field(default=BODY, description="bytes of a request")
+    messages: int = Field(default=MESSAGES, description="of a conversation")
+    turns: int = Field(default=MODEL_TURNS, description="turns at work at once")
+    queue: int = Field(default=QUEUE, description="turns that wait beside them; what comes then is turned away")
+    seconds: float = Field(default=SECONDS, description="that a turn may take, waiting included")
+    connections: int = Field(default=MODEL_TURNS + QUEUE + SPARE, description="at once; what comes then gets 503")
+    head_seconds: float = Field(default=20.0, description="from a connection, or a reply, to the next request's head")
+    body_seconds: float = Field(default=30.0, description="from a request's head to its end")
+    unread_seconds: float = Field(default=30.0, description="that a client may take nothing of what it is sent")
+
+
+def default_turns(model: bool) -> int:
+    """Turns at once: without a language model as many as there are processors, since they compute; else 16."""
+    return MODEL_TURNS if model else max(2, os.cpu_count() or 2)
+
+
+def default_connections(turns: int, queue: int) -> int:
+    """Connections at once: one for every turn and some to spare, as far as this process may have so many files open.
+
+    The system's limit for a process is raised to what it allows.
+    """
+    needed_connections = turns + queue + SPARE
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return needed_connections
+    needed = needed_connections + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return needed_connections if soft == resource.RLIM_INFINITY else max(1, min(needed_connections, soft - OTHER_FILES))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens there."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def names_of(host: str, allowed: tuple[str, ...]) -> frozenset[str] | None:
+    """The names under which the server may be spoken to; None: any, which takes a token.
+
+    A page on the internet can make its own name lead to this machine (DNS rebinding). Its requests then carry that
+    name, and a server that knows its own names turns them away.
+    """
+    if is_loopback(host):
+        return _LOOPBACK_NAMES | {host.lower()} | {name.lower() for name in allowed}
+    return frozenset(name.lower() for name in (host, *allowed)) if allowed else None
+
+
+def read_token(path: Path | None) -> str | None:
+    """The token that every request must bring: from a file, else from `TURNMARK_TOKEN`; None where neither is there.
+
+    Raises:
+        RequestError: the file cannot be read or others can read it, or what is there is no token.
+    """
+    if path is None:
+        text, source = os.environ.get(TOKEN_ENV, "").strip(), TOKEN_ENV
+        return _token(text, source) if text else None
+    source = f"--token {inert(path)}"
+    try:
+        with open(path, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(_LONGEST_TOKEN + 1).decode("utf-8", "replace").strip()
+    except OSError as error:
+        raise RequestError(
+            f"{source}: cannot be read ({error.strerror or error}); it names a file that holds the token, "
+            f"and is never the token itself"
+        ) from error
+    if not stat.S_ISREG(mode):
+        raise RequestError(f"{source}: is no file; it names a file that holds the token")
+    if os.name == "posix" and mode & 0o077:
+        raise RequestError(f"{source}: others may read it (mode {mode & 0o777:04o}); chmod 600 {inert(path)}")
+    return _token(text, source)
+
+
+def _token(text: str, source: str) -> str:
+    if not SHORTEST_TOKEN <= len(text) <= _LONGEST_TOKEN or not all("!" <= letter <= "~" for letter in text):
+        raise RequestError(
+            f"{source}: a token of at least {SHORTEST_TOKEN} letters, digits and signs without spaces was expected; "
+            "make one: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+    return text
+
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -93,6 +210,8 @@ def _host(header: str) -> str:
 
 async def refuse(send: Send, refusal: Refusal) -> None:
     """Answer with an error."""
+    from turnmark.assistant.serving.reply import error, json_bytes
+
     body = json_bytes(error(refusal))
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if refusal.status == 401:

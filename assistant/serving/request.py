@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from turnmark.corpora.console import inert, valid_text
+from turnmark.corpora.console import cut, inert, valid_text
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Record
 
 Streaming = Literal["final", "draft"]
-STREAMINGS: tuple[Streaming, ...] = ("final", "draft")
 
 _USED = frozenset(("model", "messages", "stream", "stream_options", "turnmark"))
-_OPTIONS = ("events", "footnotes", "stream")
+_INSTRUCTIONS = ("system", "developer")
 _MOST_IGNORED = 40
 _LONGEST_NAME = 60
 _ESCAPED = re.compile(r"\\([\\\[\]<])")
@@ -81,6 +80,77 @@ def parse_body(body: bytes) -> dict[str, Any]:
     return value
 
 
+class _Wire(BaseModel):
+    """What a client sends: nothing is converted, and what is not declared is let pass."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Part(_Wire):
+    type: Literal["text"]
+    text: Annotated[str, BeforeValidator(lambda value: valid_text(value) if isinstance(value, str) else value)]
+
+
+def _parts(content: Any) -> Any:
+    """A message's text, given as a string or as parts of type `text`, as parts."""
+    return [{"type": "text", "text": content or ""}] if isinstance(content, str | None) else content
+
+
+class _Message(_Wire):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Annotated[list[_Part], BeforeValidator(_parts)] = []
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.content)
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> Self:
+        if self.role == "user" and not self.text.strip():
+            raise ValueError("the message is empty")
+        return self
+
+
+class _StreamOptions(_Wire):
+    include_usage: bool | None = None
+
+
+class _TextFormat(_Wire):
+    type: Literal["text"]
+
+
+class _Ours(_Wire):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    events: bool | None = None
+    footnotes: bool | None = None
+    stream: Streaming | None = None
+
+
+class _Body(_Wire):
+    """A request. What asks for another kind of reply than there is, is wrong: to let it pass would be to answer
+    something else."""
+
+    model: str
+    messages: list[_Message] = Field(min_length=1)
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    turnmark: _Ours = _Ours()
+    n: Literal[1] | None = None
+    response_format: _TextFormat | None = None
+    tool_choice: Literal["none", "auto"] | None = None
+    logprobs: Literal[False] | None = None
+    modalities: list[Literal["text"]] | None = None
+
+    @model_validator(mode="after")
+    def _can_be_answered(self) -> Self:
+        if self.stream_options and not self.stream:
+            raise ValueError("stream_options: only with stream: true")
+        if self.messages[-1].role != "user":
+            raise ValueError("messages: the last message must be the user's: it is what is answered")
+        return self
+
+
 def parse_request(
     body: Mapping[str, Any], model: str, max_messages: int, footnotes: bool = True, streaming: Streaming = "final"
 ) -> ChatRequest:
@@ -95,156 +165,55 @@ def parse_request(
     Raises:
         Refusal: every mistake in it; 404 for another model.
     """
-    reading = _Reading(body)
-    reading.model(model)
-    history, message = reading.conversation(max_messages)
-    stream = reading.flag("stream", body, False)
-    options = reading.table("stream_options")
-    usage = reading.flag("include_usage", options, False, "stream_options.")
-    if options and not stream:
-        reading.wrong("stream_options", "only with stream: true")
-    ours = reading.table("turnmark")
-    reading.refused()
-    for name in ours:
-        if name not in _OPTIONS:
-            reading.wrong(f"turnmark.{_named(name)}", f"no such option; there are: {', '.join(_OPTIONS)}")
-    events = reading.flag("events", ours, False, "turnmark.")
-    noted = reading.flag("footnotes", ours, footnotes, "turnmark.")
-    stream_mode = ours.get("stream", streaming)
-    if stream_mode not in STREAMINGS:
-        reading.wrong("turnmark.stream", f"one of {', '.join(STREAMINGS)} was expected")
-        stream_mode = streaming
-    reading.check()
-    passed = dict.fromkeys([*reading.passed, *(_named(name) for name in body if name not in _USED)])
+    name, rows = body.get("model"), body.get("messages")
+    if isinstance(name, str) and name != model:
+        message = f"The model {_named(name)!r} does not exist; the model served here is {model!r}"
+        raise Refusal(message, "model", 404, "model_not_found")
+    if isinstance(rows, list) and len(rows) > max_messages:
+        problem = f"messages: {len(rows)} messages, and {max_messages} are the most; leave the oldest out"
+        raise Refusal(problem, "messages")
+    try:
+        request = _Body.model_validate({**body, "turnmark": body.get("turnmark") or {}})
+    except ValidationError as error:
+        places = [_place(row["loc"]) for row in error.errors()]
+        words = [row["msg"].removeprefix("Value error, ") for row in error.errors()]
+        problems = [f"{place}: {said}" if place else said for place, said in zip(places, words, strict=True)]
+        raise Refusal(problems, places[0] or None) from None
+    system = [f"messages[{n}] ({row.role})" for n, row in enumerate(request.messages) if row.role in _INSTRUCTIONS]
+    ignored = dict.fromkeys([*system, *(_named(key) for key in body if key not in _USED)])
+    ours, options = request.turnmark, request.stream_options
     return ChatRequest(
-        history=history, message=message, stream=stream, usage=usage, events=events, footnotes=noted,
-        streaming=stream_mode, ignored=tuple(passed)[:_MOST_IGNORED],
-    )  # fmt: skip
+        history=tuple(_history(request.messages[:-1])),
+        message=request.messages[-1].text,
+        stream=bool(request.stream),
+        usage=bool(options and options.include_usage),
+        events=bool(ours.events),
+        footnotes=footnotes if ours.footnotes is None else ours.footnotes,
+        streaming=ours.stream or streaming,
+        ignored=tuple(ignored)[:_MOST_IGNORED],
+    )
 
 
-class _Reading:
-    """A request as it is read, and what is wrong with it."""
+def _history(messages: Sequence[_Message]) -> list[Message]:
+    """The turns before; what is said to the model alone, and replies without a word, are left out."""
+    return [
+        Message(role="user", content=message.text)
+        if message.role == "user"
+        else Message(role="assistant", content=strip_citations(without_footnotes(message.text)))
+        for message in messages
+        if message.role not in _INSTRUCTIONS and message.text.strip()
+    ]
 
-    def __init__(self, body: Mapping[str, Any]) -> None:
-        self.body = body
-        self.problems: list[str] = []
-        self.param: str | None = None
-        self.passed: list[str] = []
 
-    def wrong(self, param: str, problem: str) -> None:
-        self.param = self.param or param
-        self.problems.append(f"{param}: {problem}")
-
-    def check(self) -> None:
-        if self.problems:
-            raise Refusal(self.problems, self.param)
-
-    def model(self, served: str) -> None:
-        """The model is the one that is served."""
-        name = self.body.get("model")
-        if not isinstance(name, str) or not name:
-            self.wrong("model", f"missing; the model served here is {served!r}")
-        elif name != served:
-            message = f"The model {_named(name)!r} does not exist; the model served here is {served!r}"
-            raise Refusal(message, "model", 404, "model_not_found")
-
-    def flag(self, name: str, table: Mapping[str, Any], default: bool, prefix: str = "") -> bool:
-        value = table.get(name)
-        if value is None:
-            return default
-        if not isinstance(value, bool):
-            self.wrong(prefix + name, "true or false was expected")
-            return default
-        return value
-
-    def table(self, name: str) -> Mapping[str, Any]:
-        value = self.body.get(name)
-        if value is not None and not isinstance(value, dict):
-            self.wrong(name, "an object was expected")
-        return value if isinstance(value, dict) else {}
-
-    def refused(self) -> None:
-        """What asks for another kind of reply than there is: to let it pass would be to answer something else."""
-        body = self.body
-        if body.get("n") not in (None, 1):
-            self.wrong("n", "one reply a request")
-        form = body.get("response_format")
-        if form is not None and not (isinstance(form, dict) and form.get("type") == "text"):
-            self.wrong("response_format", 'replies are text; leave it out, or {"type": "text"}')
-        choice = body.get("tool_choice")
-        if choice not in (None, "none", "auto"):
-            self.wrong("tool_choice", "no tool is called here; leave it out, or none, or auto")
-        if body.get("logprobs"):
-            self.wrong("logprobs", "there are none: sentences come from sources")
-        if body.get("modalities") not in (None, ["text"]):
-            self.wrong("modalities", 'replies are text; leave it out, or ["text"]')
-
-    def conversation(self, max_messages: int) -> tuple[tuple[Message, ...], str]:
-        """The turns before, and the message to answer."""
-        rows = self.body.get("messages")
-        if not isinstance(rows, list) or not rows:
-            self.wrong("messages", "a list of messages was expected, the last one the user's")
-            return (), ""
-        if len(rows) > max_messages:
-            self.wrong("messages", f"{len(rows)} messages, and {max_messages} are the most; leave the oldest out")
-            return (), ""
-        problems_before = len(self.problems)
-        messages = [message for at, row in enumerate(rows) if (message := self._message(at, row)) is not None]
-        if len(self.problems) > problems_before:
-            return (), ""
-        if not messages or messages[-1].role != "user" or rows[-1].get("role") != "user":
-            self.wrong("messages", "the last message must be the user's: it is what is answered")
-            return (), ""
-        return tuple(messages[:-1]), messages[-1].content
-
-    def _message(self, at: int, row: Any) -> Message | None:
-        """One message; None for one that is let pass, or is wrong."""
-        place = f"messages[{at}]"
-        if not isinstance(row, dict):
-            self.wrong(place, "an object with role and content was expected")
-            return None
-        role = row.get("role")
-        if role in ("system", "developer"):
-            self.passed.append(f"{place} ({role})")
-            return None
-        if role not in ("user", "assistant"):
-            self.wrong(f"{place}.role", "one of system, developer, user, assistant was expected")
-            return None
-        text = self._text(f"{place}.content", row.get("content"))
-        if text is None:
-            return None
-        if not text.strip():
-            if role == "user":
-                self.wrong(f"{place}.content", "the message is empty")
-            return None
-        if role == "assistant":
-            text = strip_citations(without_footnotes(text))
-        return Message(role=role, content=text)
-
-    def _text(self, place: str, content: Any) -> str | None:
-        """A message's text, given as a string or as parts of type `text`."""
-        if content is None:
-            content = ""
-        if isinstance(content, str):
-            return valid_text(content)
-        if not isinstance(content, list):
-            self.wrong(place, "a text, or a list of text parts was expected")
-            return None
-        pieces, problems_before = [], len(self.problems)
-        for at, part in enumerate(content):
-            kind = part.get("type") if isinstance(part, dict) else None
-            piece = part.get("text") if isinstance(part, dict) else None
-            if kind != "text" or not isinstance(piece, str):
-                self.wrong(f"{place}[{at}]", 'only parts {"type": "text", "text": …} can be read')
-            else:
-                pieces.append(valid_text(piece))
-        return "\n".join(pieces) if len(self.problems) == problems_before else None
+def _place(location: Sequence[str | int]) -> str:
+    """Where a mistake is, as a client would write it: `messages[0].content[1].type`."""
+    keys = (f"[{key}]" if isinstance(key, int) else f".{_named(key)}" for key in location)
+    return "".join(keys).removeprefix(".")
 
 
 def _named(name: str) -> str:
     """A name of the client's own making, as one short inert line."""
-    line = inert(name)
-    return line if len(line) <= _LONGEST_NAME else f"{line[:_LONGEST_NAME]}…"
+    return cut(inert(name), _LONGEST_NAME)
 
 
 def without_footnotes(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
-from turnmark.assistant.serving.limits import Limits
+from turnmark.assistant.serving.guard import Limits
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.errors import RequestError, TurnmarkError

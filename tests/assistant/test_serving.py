@@ -19,7 +19,7 @@ from tests.assistant.serving import ASK, Server, said, serving
 from tests.servers import Hang, Say, ScriptedServer, Status
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_parts
-from turnmark.assistant.serving.limits import Limits
+from turnmark.assistant.serving.guard import Limits
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.serving.turns import TurnPool
 

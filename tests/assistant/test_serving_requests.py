@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.generators.llama_index import LlamaIndexGenerator
 from turnmark.assistant.generators.stopping import Stop, Stopped, current, stoppable
-from turnmark.assistant.serving.limits import is_loopback, names_of, read_token
+from turnmark.assistant.serving.guard import is_loopback, names_of, read_token
 from turnmark.assistant.serving.reply import FootnoteStream, Form, Stream, noted, with_footnotes
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_body, parse_request, without_footnotes
 from turnmark.assistant.types import Checks, Citation, Event, Reply, Step
@@ -21,7 +21,7 @@ from turnmark.corpora.errors import RequestError
 EVIL = "<script>x</script> ![i](https://example.org/p.png) [a](https://example.org) \\[b](https://example.org)"
 
 
-def asked(*messages: object, **more: object) -> ChatRequest:
+def chat_request(*messages: object, **more: object) -> ChatRequest:
     return parse_request({"model": "m", "messages": list(messages), **more}, "m", 5)
 
 
@@ -30,7 +30,7 @@ def user(content: object) -> dict[str, object]:
 
 
 def test_a_conversation_is_the_clients_messages():
-    found = asked(
+    request = chat_request(
         {"role": "system", "content": "Be brief."},
         user("What is it?"),
         {"role": "assistant", "content": "A kettle. [^1] It boils [2].\n\n[^1]: Kettles — k.md\n[^2]: More — m.md"},
@@ -39,18 +39,18 @@ def test_a_conversation_is_the_clients_messages():
         chat_id="x",
         tools=[],
     )
-    assert [(one.role, one.content) for one in found.history] == [
+    assert [(message.role, message.content) for message in request.history] == [
         ("user", "What is it?"),
         ("assistant", "A kettle. It boils."),
     ]
-    assert found.message == "And\nhow?"
-    assert found.ignored == ("messages[0] (system)", "temperature", "chat_id", "tools")
-    assert (found.stream, found.events, found.footnotes, found.streaming) == (False, False, True, "final")
+    assert request.message == "And\nhow?"
+    assert request.ignored == ("messages[0] (system)", "temperature", "chat_id", "tools")
+    assert (request.stream, request.events, request.footnotes, request.streaming) == (False, False, True, "final")
 
 
 def test_every_mistake_is_named_at_once():
     with pytest.raises(Refusal) as raised:
-        asked(
+        chat_request(
             user([{"type": "image_url", "image_url": {}}]),
             {"role": "tool", "content": "x"},
             user("  "),
@@ -64,37 +64,32 @@ def test_every_mistake_is_named_at_once():
             modalities=["audio"],
             turnmark={"event": True, "stream": "all"},
         )
-    assert raised.value.problems == (
-        'messages[0].content[0]: only parts {"type": "text", "text": …} can be read',
-        "messages[1].role: one of system, developer, user, assistant was expected",
-        "messages[2].content: the message is empty",
-        "messages[3]: an object with role and content was expected",
-        "stream: true or false was expected",
-        "stream_options: only with stream: true",
-        "n: one reply a request",
-        'response_format: replies are text; leave it out, or {"type": "text"}',
-        "tool_choice: no tool is called here; leave it out, or none, or auto",
-        "logprobs: there are none: sentences come from sources",
-        'modalities: replies are text; leave it out, or ["text"]',
-        "turnmark.event: no such option; there are: events, footnotes, stream",
-        "turnmark.stream: one of final, draft was expected",
-    )
-    assert (raised.value.param, raised.value.status) == ("messages[0].content[0]", 400)
+    places = [problem.partition(": ")[0] for problem in raised.value.problems]
+    assert places == [
+        "messages[0].content[0].type", "messages[0].content[0].text", "messages[1].role", "messages[2]", "messages[3]",
+        "stream", "turnmark.stream", "turnmark.event", "n", "response_format.type", "tool_choice", "logprobs",
+        "modalities[0]",
+    ]  # fmt: skip
+    assert "messages[2]: the message is empty" in raised.value.problems
+    assert "messages[0].content[0].type: Input should be 'text'" in raised.value.problems
+    assert (raised.value.param, raised.value.status) == ("messages[0].content[0].type", 400)
+    with pytest.raises(Refusal, match="stream_options: only with stream: true"):
+        chat_request(user("a"), stream_options={"include_usage": True})
 
 
 @pytest.mark.parametrize(
-    ("messages", "told"),
+    ("messages", "problem"),
     [
-        ([], "a list of messages was expected"),
+        ([], "messages: List should have at least 1 item"),
         ([user("a")] * 6, "6 messages, and 5 are the most"),
         ([user("a"), {"role": "assistant", "content": "b"}], "the last message must be the user's"),
         ([{"role": "system", "content": "b"}], "the last message must be the user's"),
         ([user("a"), {"role": "system", "content": "b"}], "the last message must be the user's"),
     ],
 )
-def test_conversations_that_ask_nothing(messages, told):
-    with pytest.raises(Refusal, match=told):
-        asked(*messages)
+def test_conversations_that_ask_nothing(messages, problem):
+    with pytest.raises(Refusal, match=problem):
+        chat_request(*messages)
 
 
 def test_another_model_is_not_found():
@@ -134,16 +129,15 @@ FIELDS = st.sampled_from(
 
 @given(st.dictionaries(FIELDS, JSON, max_size=6))
 def test_no_request_breaks_the_reading(body):
-    found: ChatRequest | Refusal
     try:
-        found = parse_request({"model": "m", **body}, "m", 5)
-    except Refusal as wrong:
-        found = wrong
-    if isinstance(found, Refusal):
-        assert found.problems
-        assert 400 <= found.status < 500
+        request = parse_request({"model": "m", **body}, "m", 5)
+    except Refusal as error:
+        refusal = error
     else:
-        assert found.message.strip()
+        assert request.message.strip()
+        return
+    assert refusal.problems
+    assert 400 <= refusal.status < 500
 
 
 # -- footnotes
@@ -169,8 +163,8 @@ def test_marks_become_footnotes_with_their_sources():
 
 
 def test_nothing_of_others_becomes_active():
-    made = noted(f"{EVIL} \x1b[31mred\x1b[0m [7] *so*", 3)
-    assert made == (
+    markdown = noted(f"{EVIL} \x1b[31mred\x1b[0m [7] *so*", 3)
+    assert markdown == (
         "\\<script>x\\</script> !\\[i\\](https://example.org/p.png) \\[a\\](https://example.org) "
         "\\\\\\[b\\](https://example.org) red \\[7\\] *so*"
     )
@@ -188,8 +182,8 @@ def test_an_answer_comes_back_without_its_footnotes(text):
 )
 def test_pieces_are_noted_as_the_whole_is(pieces):
     noting = FootnoteStream()
-    shown = "".join(noting.feed(piece) for piece in pieces) + noting.end()
-    assert shown == noted("".join(pieces), 999)
+    text = "".join(noting.feed(piece) for piece in pieces) + noting.end()
+    assert text == noted("".join(pieces), 999)
 
 
 # -- streams
@@ -207,12 +201,12 @@ def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[
 
 
 def test_a_stream_holds_only_what_was_checked():
-    content, told = streamed(reply(), ("It is ", "blue. [1]"))
+    content, extensions = streamed(reply(), ("It is ", "blue. [1]"))
     assert content == with_footnotes(reply())
-    assert [one["decision"] for one in told] == ["answer"]
-    content, told = streamed(reply(), ("It is ", "blue. [1]"), events=True, footnotes=False)
+    assert [extension["decision"] for extension in extensions] == ["answer"]
+    content, extensions = streamed(reply(), ("It is ", "blue. [1]"), events=True, footnotes=False)
     assert content == "It is red. [1] It boils. [2, 3]\n\n1. Boil it. [1]"
-    assert [one.get("event", {}).get("delta") for one in told] == ["It is ", "blue. [1]", None]
+    assert [extension.get("event", {}).get("delta") for extension in extensions] == ["It is ", "blue. [1]", None]
 
 
 def test_a_draft_stands_where_checking_left_it_and_is_followed_where_not():

@@ -50,15 +50,17 @@ class Traces:
         return self._exporter.get_finished_spans()
 
     def of(self, kind: str, name: str | None = None) -> list[ReadableSpan]:
-        return [one for one in self.spans if one.attributes[KIND] == kind and name in (None, one.name)]
+        return [span for span in self.spans if span.attributes[KIND] == kind and name in (None, span.name)]
 
     def parent(self, span: ReadableSpan) -> ReadableSpan | None:
-        return next((one for one in self.spans if span.parent and one.context.span_id == span.parent.span_id), None)
+        return next(
+            (above for above in self.spans if span.parent and above.context.span_id == span.parent.span_id), None
+        )
 
-    def said(self) -> str:
+    def text(self) -> str:
         """Everything that the spans hold."""
-        return json.dumps([[one.name, dict(one.attributes), [dict(e.attributes) for e in one.events],
-                            one.status.description] for one in self.spans])  # fmt: skip
+        return json.dumps([[span.name, dict(span.attributes), [dict(e.attributes) for e in span.events],
+                            span.status.description] for span in self.spans])  # fmt: skip
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ def traces() -> Traces:
 
 
 def known(key: str) -> bool:
-    """Whether a key is one of the convention: each of its parts that is no number."""
+    """Whether a key is span of the convention: each of its parts that is no number."""
     parts = ["".join(f".{word}" for word in part).strip(".") for part in _split(key)]
     return all(part in KEYS for part in parts)
 
@@ -84,8 +86,8 @@ def _split(key: str) -> list[list[str]]:
 
 def embed(texts: Sequence[str]) -> Any:
     """Vectors of letters, which is enough to be called."""
-    made = np.array([[text.lower().count(letter) + 1e-3 for letter in "abcdefghijklmnop"] for text in texts])
-    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+    vectors = np.array([[text.lower().count(letter) + 1e-3 for letter in "abcdefghijklmnop"] for text in texts])
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 def test_every_step_of_an_extractive_turn(home, traces):
@@ -97,20 +99,22 @@ def test_every_step_of_an_extractive_turn(home, traces):
 
     root = traces.of("CHAIN", "turn")[0]
     assert root.parent is None
-    assert {one.context.trace_id for one in traces.spans} == {root.context.trace_id}
+    assert {span.context.trace_id for span in traces.spans} == {root.context.trace_id}
     assert root.attributes["input.value"] == ASK
     assert root.attributes["output.value"] == reply.answer
     about = json.loads(root.attributes["metadata"])
     assert (about["decision"], about["citations"]) == ("answer", len(reply.citations))
-    steps = [one for one in traces.spans if traces.parent(one) is root]
-    names = [one.name for one in sorted(steps, key=lambda one: one.start_time)]
+    steps = [span for span in traces.spans if traces.parent(span) is root]
+    names = [span.name for span in sorted(steps, key=lambda step: step.start_time)]
     assert list(dict.fromkeys(names)) == ["understand", "retrieve", "decide", "answer", "verify"]
-    search = next(one for one in traces.of("RETRIEVER", "search"))
+    search = next(span for span in traces.of("RETRIEVER", "search"))
     assert traces.parent(search).name == "retrieve"
     assert search.attributes["input.value"] == ASK
     ids = [value for key, value in search.attributes.items() if key.endswith("document.id")]
     assert [hit.id for hit in reply.trace.searches[0].hits] == ids
-    assert search.attributes["retrieval.documents.0.document.content"] in {one.text for one in reply.citations}
+    assert search.attributes["retrieval.documents.0.document.content"] in {
+        citation.text for citation in reply.citations
+    }
     assert json.loads(traces.of("EVALUATOR", "verify")[0].attributes["metadata"])["grounded"] == reply.checks.grounded
     assert traces.of("EMBEDDING", "embed")[0].attributes["embedding.model_name"] == "bundled"
     for span in traces.spans:
@@ -128,33 +132,36 @@ def model_turn(tmp_path: Path, traces: Traces, content: bool) -> Any:
 def test_calls_of_a_model(home, tmp_path, traces):
     reply = model_turn(tmp_path, traces, content=True)
     span = traces.of("LLM")[0]
-    told = span.attributes
+    attributes = span.attributes
     assert traces.parent(span).name == "answer"
     assert (
-        told["llm.output_messages.0.message.content"]
-        == told["output.value"]
+        attributes["llm.output_messages.0.message.content"]
+        == attributes["output.value"]
         == "Sharpen it on a wet stone, SECRETLY. [1]"
     )
-    assert told["llm.input_messages.0.message.role"] == "system"
-    assert told["llm.token_count.prompt"] == reply.usage["answer"].prompt_tokens
-    assert told["llm.token_count.total"] == told["llm.token_count.prompt"] + told["llm.token_count.completion"]
-    assert (told["llm.model_name"], told["llm.finish_reason"]) == ("replay", "stop")
-    assert all(known(key) for key in told)
+    assert attributes["llm.input_messages.0.message.role"] == "system"
+    assert attributes["llm.token_count.prompt"] == reply.usage["answer"].prompt_tokens
+    assert (
+        attributes["llm.token_count.total"]
+        == attributes["llm.token_count.prompt"] + attributes["llm.token_count.completion"]
+    )
+    assert (attributes["llm.model_name"], attributes["llm.finish_reason"]) == ("replay", "stop")
+    assert all(known(key) for key in attributes)
 
 
 def test_nothing_that_was_said_or_found_is_told_unless_asked(home, tmp_path, traces):
     reply = model_turn(tmp_path, traces, content=False)
-    said = traces.said()
+    exported = traces.text()
     assert len(traces.spans) >= 7
     for text in ("SECRETLY", "knife sharpened", reply.citations[0].text[:30], reply.citations[0].title):
-        assert text not in said
+        assert text not in exported
     assert traces.of("CHAIN", "turn")[0].attributes["input.value"] == REDACTED
-    assert reply.citations[0].id in said
+    assert reply.citations[0].id in exported
     assert traces.of("LLM")[0].attributes["llm.token_count.completion"] > 0
 
 
 @pytest.mark.parametrize(
-    ("switch", "gone", "left"),
+    ("switch", "hidden", "visible"),
     [
         ("INPUTS", "knife sharpened", "SECRETLY"),
         ("OUTPUTS", "SECRETLY", "knife sharpened"),
@@ -162,11 +169,11 @@ def test_nothing_that_was_said_or_found_is_told_unless_asked(home, tmp_path, tra
         ("LLM_INVOCATION_PARAMETERS", "max_tokens", "SECRETLY"),
     ],
 )
-def test_the_switches_of_the_convention(home, tmp_path, traces, monkeypatch, switch, gone, left):
+def test_the_switches_of_the_convention(home, tmp_path, traces, monkeypatch, switch, hidden, visible):
     monkeypatch.setenv(f"OPENINFERENCE_HIDE_{switch}", "true")
     model_turn(tmp_path, traces, content=True)
-    assert left in traces.said()
-    assert gone is None or gone not in traces.said()
+    assert visible in traces.text()
+    assert hidden is None or hidden not in traces.text()
     if switch == "INPUT_MESSAGES":
         assert not any("input_messages" in key for key in traces.of("LLM")[0].attributes)
 
@@ -176,7 +183,7 @@ def test_a_reranker_and_a_message_of_parts(home, traces):
         name = "backwards"
 
         def scores(self, queries, hits):
-            return [[float(at) for at, _ in enumerate(one)] for one in hits]
+            return [[float(n) for n, _ in enumerate(query_hits)] for query_hits in hits]
 
     from turnmark.retrieval.rerank import Reranked
 
@@ -185,17 +192,17 @@ def test_a_reranker_and_a_message_of_parts(home, traces):
     traced(assistant, traces.provider, content=True).reply([], "What is a kitchen knife? How do I plant a tree?")
     batch = traces.of("CHAIN", "search")[0]
     assert json.loads(batch.attributes["metadata"])["queries"] == 3
-    inside = [one for one in traces.of("RETRIEVER", "search") if traces.parent(one) is batch]
+    inside = [span for span in traces.of("RETRIEVER", "search") if traces.parent(span) is batch]
     assert len(inside) == 3
     assert inside[0].attributes["input.value"] == "What is a kitchen knife?"
     span = traces.of("RERANKER")[0]
-    told = span.attributes
-    assert (told["reranker.model_name"], told["reranker.query"], told["reranker.top_k"]) == (
+    attributes = span.attributes
+    assert (attributes["reranker.model_name"], attributes["reranker.query"], attributes["reranker.top_k"]) == (
         "backwards", "What is a kitchen knife?", 4,
     )  # fmt: skip
-    assert told["reranker.output_documents.0.document.id"] == told["reranker.input_documents.3.document.id"]
-    assert told["reranker.output_documents.0.document.score"] == 3.0
-    assert all(known(key) for key in told)
+    assert attributes["reranker.output_documents.0.document.id"] == attributes["reranker.input_documents.3.document.id"]
+    assert attributes["reranker.output_documents.0.document.score"] == 3.0
+    assert all(known(key) for key in attributes)
 
 
 def test_what_fails_is_marked_without_what_was_said(home, tmp_path, traces):
@@ -203,10 +210,10 @@ def test_what_fails_is_marked_without_what_was_said(home, tmp_path, traces):
     assistant.reply([], "How is a knife sharpened?")
     with pytest.raises(GeneratorError):
         assistant.reply([], "Is a SECRET knife sharp?")
-    failed = [one for one in traces.spans if not one.status.is_ok and one.status.description]
-    assert {one.name for one in failed} == {"llm", "answer", "turn"}
-    assert {one.status.description for one in failed} == {"GeneratorError: bad_reply"}
-    assert "SECRET" not in traces.said()
+    failed = [span for span in traces.spans if not span.status.is_ok and span.status.description]
+    assert {span.name for span in failed} == {"llm", "answer", "turn"}
+    assert {span.status.description for span in failed} == {"GeneratorError: bad_reply"}
+    assert "SECRET" not in traces.text()
 
 
 def test_off_by_default_and_on_where_asked(home, monkeypatch):
