@@ -14,7 +14,7 @@ import typer
 import turnmark.evaluation.score_command
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector, TurnmarkError
-from turnmark.evaluation.benchmarks.registry import RETRIEVAL, measures_judges, task_names
+from turnmark.evaluation.benchmarks.registry import RETRIEVAL, measures_judges, retrieves, task_names
 from turnmark.evaluation.options import (
     AsJson,
     BenchmarkName,
@@ -33,7 +33,6 @@ from turnmark.evaluation.options import (
     names_of,
     planned,
     refusals,
-    retrieves,
     show_summary,
 )
 
@@ -178,14 +177,12 @@ def eval_(flags: EvalFlags) -> None:
     problems = refusals(flags.benchmark, flags.task, "eval")
     if flags.suite is not None and flags.benchmark != "all":
         problems.append(f"--suite is for `all`; {flags.benchmark} alone is no suite")
-    if retrieves(flags.benchmark, flags.task):
-        _retrieve(_retrieval_request(flags, problems), problems, flags)
-        return
-    request = _request(flags, problems)
+    make = _retrieval_request if retrieves(flags.benchmark, flags.task) else _request
+    request = make(flags, problems)
     if flags.benchmark == "all":
         _run_all(request, problems, flags)
     else:
-        _answer(request, problems, flags)
+        _run(request, problems, flags)
 
 
 def _common(flags: EvalFlags, problems: list[str]) -> dict[str, Any]:
@@ -232,12 +229,6 @@ def _request(flags: EvalFlags, problems: list[str]) -> EvalRequest:
     from turnmark.evaluation.request import EvalRequest
 
     common, benchmark = _common(flags, problems), flags.benchmark
-    if flags.chain and benchmark != "kiwi":
-        problems.append(f"--chain is for kiwi, whose turns revise each other; {benchmark} has no use for it")
-    if flags.references is not None and benchmark != "compound-qa":
-        problems.append(f"--references is for compound-qa, whose questions have parts; {benchmark} has no use for it")
-    if flags.types is not None and benchmark != "compound-qa":
-        problems.append(f"--types is for compound-qa, whose questions have types; {benchmark} has no use for it")
     if flags.protocol not in ("turn", "paper"):
         problems.append(f"--protocol {flags.protocol!r}: turn or paper was expected")
     elif flags.protocol == "paper" and not benchmark.startswith("mtrag") and benchmark != "kiwi":
@@ -288,46 +279,23 @@ def _asks_a_model(query: str | None, flags: Sequence[str], problems: list[str]) 
     return False
 
 
-def _retrieve(request: EvalRequest, problems: list[str], flags: EvalFlags) -> None:
-    from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
-
-    plan = planned(plan_eval, request, problems)
-    if flags.dry_run:
-        used = None
-        if plan.asking is not None:
-            from turnmark.evaluation.benchmarks.mtrag_rewriting import estimated
-
-            used = estimated(plan)
-        _print_plan(plan.describe(used), flags.as_json)
-        return
-    if plan.asking is None:
-        from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
-
-        show_summary(*run_eval(plan), flags.as_json, flags.full)
-        return
-    from turnmark.evaluation.benchmarks.mtrag_rewriting import run_asking
-
-    summary, folder, gave_up = run_asking(plan)
-    show_summary(summary, folder, flags.as_json, flags.full)
-    if gave_up:
-        raise TurnmarkError(f"{summary.failed} queries failed; the same command tries them again, and what was skipped")
-
-
-def _answer(request: EvalRequest, problems: list[str], flags: EvalFlags) -> None:
-    from turnmark.evaluation import generation
+def _run(request: EvalRequest, problems: list[str], flags: EvalFlags) -> None:
+    from turnmark.evaluation import running
     from turnmark.evaluation.judging.mounting import described, judged
+    from turnmark.evaluation.planning import plan
     from turnmark.evaluation.spread import spread
 
     # Of a benchmark that there is not, only the flags can be checked.
-    plan = planned(generation.plan if task_names(request.benchmark) else _only_checked, request, problems)
+    made_plan = planned(plan if task_names(request.benchmark) else _only_checked, request, problems)
     if flags.dry_run:
-        _print_plan(described(plan), flags.as_json)
+        _print_plan(described(made_plan), flags.as_json)
         return
-    with spread(judged(plan)) as spread_plan:
-        summary, folder, gave_up = generation.run(spread_plan)
+    with spread(judged(made_plan)) as spread_plan:
+        summary, folder, gave_up = running.run(spread_plan)
     show_summary(summary, folder, flags.as_json, flags.full)
     if gave_up:
-        raise TurnmarkError(f"{summary.failed} samples failed; the same command tries them again, and what was skipped")
+        noun = "queries" if made_plan.prepared.retrieves else "samples"
+        raise TurnmarkError(f"{summary.failed} {noun} failed; the same command tries them again, and what was skipped")
 
 
 def _only_checked(request: EvalRequest) -> None:
@@ -341,7 +309,7 @@ def _only_checked(request: EvalRequest) -> None:
 def _run_all(request: EvalRequest, problems: list[str], flags: EvalFlags) -> None:
     from turnmark.evaluation import suites
 
-    plan = planned(partial(suites.plan, suite=flags.suite), request, problems)
+    plan = planned(partial(suites.plan_suite, suite=flags.suite), request, problems)
     if flags.dry_run:
         described = plan.describe()
         if flags.as_json:
@@ -350,7 +318,7 @@ def _run_all(request: EvalRequest, problems: list[str], flags: EvalFlags) -> Non
             for name, part in described["benchmarks"].items():
                 _print_plan(part | {"benchmark": name}, flags.as_json)
         return
-    entries, folder, failed = suites.run(plan)
+    entries, folder, failed = suites.run_suite(plan)
     if flags.as_json:
         print_json({"run": str(folder), **suites.as_json(entries)})
     else:
@@ -389,7 +357,7 @@ def _print_plan(described: dict[str, Any], as_json: bool) -> None:
     noun = "queries" if described["task"] == RETRIEVAL else "samples"
     subject = " ".join(filter(None, (described["benchmark"], described.get("setting"))))
     lines = [f"would {verb} {described['n']} {noun} of {subject}" + (f" ({counts})" if counts else ""), f"with {specs}"]
-    for role, used in described.get("estimated", {}).items():
+    for role, used in described["estimated"].items():
         tokens = f"about {used['prompt_tokens']:,} tokens in, {used['completion_tokens']:,} out"
         lines.append(f"{role}: {used['calls']:,} calls, {tokens}")
     lines += [f"into {described['run']}", *(f"- {note}" for note in described["notes"])]

@@ -110,9 +110,9 @@ def benchmarks(incomplete: str) -> list[str]:
 
 def tasks(incomplete: str) -> list[str]:
     """Tasks of all benchmarks."""
-    from turnmark.evaluation.benchmarks.registry import BENCHMARKS
+    from turnmark.evaluation.benchmarks.registry import TASKS
 
-    return _starting(incomplete, {task.name for tasks in BENCHMARKS.values() for task in tasks})
+    return _starting(incomplete, TASKS)
 
 
 def models(incomplete: str) -> list[str]:

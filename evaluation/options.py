@@ -14,7 +14,7 @@ import typer
 
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector
-from turnmark.evaluation.benchmarks.registry import BENCHMARKS, RETRIEVAL, load_tasks, names, task_names
+from turnmark.evaluation.benchmarks.registry import TASKS, load_tasks, names, task_names
 
 if TYPE_CHECKING:
     from turnmark.evaluation.records import Summary
@@ -109,19 +109,12 @@ def from_flags(kind: type[F], run: Callable[[F], None]) -> Callable[..., None]:
     return command
 
 
-def retrieves(benchmark: str, task: str | None) -> bool:
-    """Whether a retrieval task is asked for, of a benchmark that has one."""
-    return task == RETRIEVAL and any(known_task.name == RETRIEVAL for known_task in BENCHMARKS.get(benchmark, ()))
-
-
 def refusals(benchmark: str, task: str | None, command: str) -> list[str]:
     """Why a request names nothing that there is."""
     errors = ErrorCollector()
     errors.collect(load_tasks, benchmark)
     own_tasks = task_names(benchmark)
-    task_choices = own_tasks or tuple(
-        dict.fromkeys(known_task.name for tasks in BENCHMARKS.values() for known_task in tasks)
-    )
+    task_choices = own_tasks or TASKS
     if not own_tasks and benchmark != "all" and not errors.problems:
         errors.add(f"no benchmark is called {benchmark!r}; there are: {', '.join(names())}")
     elif benchmark == "all" and command == "score":

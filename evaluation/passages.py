@@ -1,4 +1,4 @@
-"""The texts of passages by id, from a corpus file; and the passages that an earlier run found."""
+"""The texts of passages by id, from a corpus file; the passages that an earlier run found; what searches a corpus."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -19,6 +19,10 @@ from turnmark.evaluation.predictions import ends_a_line
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.trec import read_runs
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, neighbours_of
+
+if TYPE_CHECKING:
+    from turnmark.retrieval.index import Index
+    from turnmark.retrieval.manifest import BuildSettings
 
 HIDDEN = "#hidden"
 """Ends the id of a task whose relevant passages are hidden (`--counterfactual`)."""
@@ -230,3 +234,45 @@ def _of_samples(file: Path, path_in_words: str) -> dict[str, tuple[ContextRef, .
     if not lists:
         raise RequestError(f"--passages {path_in_words!r}: no sample in it is done")
     return lists
+
+
+# --- indexes of corpora ----------------------------------------------------------------------------------------------
+
+
+def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever, str]:
+    """The retriever over a passage file, whose index is built once and then kept; and that index's fingerprint."""
+    from turnmark.retrieval.build import corpus_index
+    from turnmark.retrieval.registry import build_settings, open_retriever
+
+    index = corpus_index(corpus, retriever, embedder)
+    settings = build_settings(retriever, embedder)
+    # Loading a model takes longer than a search, and is none.
+    if settings.embedder:
+        index.embedder.encode(["load the model"], "query")
+    if settings.splade:
+        index.splade_encoder.encode(["load the model"], "query")
+    return open_retriever(retriever, index), _fingerprint(index, settings)
+
+
+def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
+    """Fingerprints of the kept indexes that would be searched; nothing is built, and none may be there.
+
+    Args:
+        corpus: SHA-256 of the passage file.
+    """
+    from turnmark.retrieval.build import cached_indexes
+    from turnmark.retrieval.index import Index, indexes_folder
+    from turnmark.retrieval.registry import build_settings
+
+    settings = build_settings(retriever, embedder)
+    fingerprints = (
+        _fingerprint(Index(indexes_folder() / manifest.name, manifest), settings)
+        for manifest in cached_indexes(corpus, settings)
+    )
+    return tuple(dict.fromkeys(fingerprints))
+
+
+def _fingerprint(index: Index, settings: BuildSettings) -> str:
+    """The fingerprint of what is searched: an index with vectors serves BM25 too, and then its vectors do not count."""
+    unused = {part: None for part in ("embedder", "splade") if not getattr(settings, part)}
+    return type(index)(index.folder, index.manifest.model_copy(update=unused)).fingerprint

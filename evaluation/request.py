@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,13 +26,24 @@ if TYPE_CHECKING:
 
 
 class EvalRequest(Record):
-    """`turnmark eval BENCHMARK …`; which fields a task takes is checked where it is prepared."""
+    """`turnmark eval BENCHMARK …` or, with `predictions`, `turnmark score BENCHMARK …`.
+
+    Which fields a task takes is checked where it is prepared.
+    """
 
     benchmark: str
     task: str | None = Field(default=None, description="None: the benchmark's first")
-    setting: str | None = None
+    setting: str | None = Field(
+        default=None, description="None: the task's first; score: what the file says, if it does"
+    )
     data: Path | None = None
-    domains: tuple[str, ...] = Field(default=(), description="empty: all that are there")
+    domains: tuple[str, ...] = Field(
+        default=(), description="empty: all; score: those in which the file answers a task"
+    )
+    predictions: tuple[Path, ...] = Field(default=(), description="score: answers, or TREC runs")
+    answered_only: bool = Field(
+        default=False, description="score: tasks without an answer are left out, and do not fail"
+    )
     generator: str = "extractive"
     retriever: str = Field(default_factory=retriever_to_build)
     embedder: str = "minilm"
@@ -63,28 +75,15 @@ class EvalRequest(Record):
     out: Path | None = None
     command: str = ""
 
+    @property
+    def scoring(self) -> bool:
+        """Whether answers are there already: corpora are wanted only to look passages up, and may be missing."""
+        return bool(self.predictions)
 
-class ScoreRequest(Record):
-    """`turnmark score BENCHMARK --predictions FILE …`: answers that are written already, or TREC runs."""
-
-    benchmark: str
-    task: str | None = Field(default=None, description="None: the benchmark's first")
-    predictions: tuple[Path, ...]
-    setting: str | None = Field(default=None, description="None: what the file says, else the default")
-    data: Path | None = None
-    domains: tuple[str, ...] = Field(default=(), description="empty: those in which the file answers a task")
-    answered_only: bool = Field(default=False, description="tasks without an answer are left out, and do not fail")
-    references: Path | None = Field(default=None, description="compound-qa: a run that answers the sub-questions")
-    embedder: str = "minilm"
-    judge: tuple[str, ...] = Field(
-        default=(), description="specs; take effect by `turnmark.evaluation.judging.mounting.judged`"
-    )
-    prompts: Path | None = Field(default=None, description="folder with prompts of one's own, for the judges")
-    budget: str | None = Field(default=None, description="tokens, or money, for the judges")
-    engine: str = Field(default="local", description="takes effect by `turnmark.evaluation.spread.spread`")
-    seed: int = 0
-    out: Path | None = None
-    command: str = ""
+    @property
+    def asks_model(self) -> bool:
+        """Whether a language model is to answer."""
+        return not self.scoring and not self.generator.startswith("extractive")
 
 
 def all_alike(_: str) -> str:
@@ -148,22 +147,32 @@ MOST_AT_ONCE = 1000
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*%")
 
 
-def check_flags(
-    request: EvalRequest, errors: ErrorCollector
-) -> tuple[Generator | None, dict[str, str], tuple[str, str]]:
-    """Take down what is wrong with the flags by themselves, whatever the benchmark.
+@dataclass(frozen=True)
+class Checked:
+    """Flags that were checked by themselves: the generator, the hashes of its prompts, specs in normal form."""
 
-    Returns:
-        The generator, the hashes of its prompts, and retriever and embedder in normal form.
-    """
+    generator: Generator | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    retriever: str = ""
+    embedder: str = ""
+
+
+def check_flags(request: EvalRequest, errors: ErrorCollector) -> Checked:
+    """Take down what is wrong with the flags by themselves, whatever the benchmark."""
+    if request.seed < 0:
+        errors.add(f"--seed {request.seed}: a number from 0 was expected")
+    errors.collect(check_engine, request.engine)
+    if request.scoring:
+        return Checked()
     generator, prompts = generator_of(request, errors)
     selection_of(request).check(errors)
-    specs = _specs(request, errors)
+    retriever, embedder = errors.collect(retriever_specs, request.retriever, request.embedder) or ("", "")
     errors.collect(forms_for, not request.generator.startswith("extractive"), request.steps)
-    errors.collect(check_engine, request.engine)
-    _check_numbers(request, errors)
+    if request.repeat < 1:
+        errors.add(f"--repeat {request.repeat}: a number from 1 was expected")
+    check_calls(request, errors)
     failures(request, 1, errors)
-    return generator, prompts, specs
+    return Checked(generator, prompts, retriever, embedder)
 
 
 def selection_of(request: EvalRequest) -> Selection:
@@ -179,20 +188,6 @@ def generator_of(request: EvalRequest, errors: ErrorCollector) -> tuple[Generato
     prompts = errors.collect(own_prompts, request.prompts) or {}
     generator = errors.collect(open_generator, request.generator)
     return generator, prompts if generator is not None else {}
-
-
-def _specs(request: EvalRequest, errors: ErrorCollector) -> tuple[str, str]:
-    """Retriever and embedder in normal form."""
-    specs = errors.collect(retriever_specs, request.retriever, request.embedder)
-    return specs or ("", "")
-
-
-def _check_numbers(request: EvalRequest, errors: ErrorCollector) -> None:
-    if request.repeat < 1:
-        errors.add(f"--repeat {request.repeat}: a number from 1 was expected")
-    if request.seed < 0:
-        errors.add(f"--seed {request.seed}: a number from 0 was expected")
-    check_calls(request, errors)
 
 
 def check_calls(request: EvalRequest, errors: ErrorCollector) -> None:
@@ -234,14 +229,6 @@ def failures(request: EvalRequest, samples: int, errors: ErrorCollector) -> int 
     return int(samples * float(share[1]) / 100)
 
 
-def weighed(retriever: str) -> dict[str, str]:
-    """The weights of a retriever's lists, for the manifest, where it has several."""
-    from turnmark.retrieval.registry import weights_of
-
-    weights = weights_of(retriever)
-    return {"weights": weights} if weights else {}
-
-
 def retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
     """Both specs in normal form; no embedder where none takes part.
 
@@ -257,11 +244,3 @@ def retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
     errors.raise_all()
     assert settings is not None, "errors.raise_all() raised otherwise"
     return str(RETRIEVERS.check(retriever)), settings.embedder
-
-
-def reranked_by(retriever: str) -> dict[str, str]:
-    """What a manifest's `inputs` says of a reranker: the digest of its model, where that lies in a folder."""
-    from turnmark.retrieval.rerank import reranker_weights
-
-    digest = reranker_weights(retriever)
-    return {"reranker": digest} if digest else {}

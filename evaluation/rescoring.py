@@ -20,7 +20,7 @@ from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
 from turnmark.evaluation.predictions_official import MTRAG_FAMILY
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.request import ScoreRequest
+from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.suites import as_json
 
 ANSWERS = "answers"
@@ -36,7 +36,7 @@ class Plan:
         requests: system, as its folder is called -> the request for its answers.
     """
 
-    requests: Mapping[str, ScoreRequest]
+    requests: Mapping[str, EvalRequest]
     folder: Path
     notes: tuple[str, ...]
 
@@ -46,7 +46,7 @@ def is_evaluation(predictions: Sequence[Path]) -> bool:
     return any(path.suffix == ".json" and path.is_file() for path in predictions)
 
 
-def plan(request: ScoreRequest) -> Plan:
+def plan(request: EvalRequest) -> Plan:
     """Check the file, and write each system's answers as a file of predictions.
 
     Raises:
@@ -99,7 +99,7 @@ def _write(path: Path, content: Evaluation, model: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def run(plan: Plan, score: Callable[[ScoreRequest], tuple[Summary, Path]]) -> dict[str, Summary]:
+def run(plan: Plan, score: Callable[[EvalRequest], tuple[Summary, Path]]) -> dict[str, Summary]:
     """Score one system after the other; system -> its summary. `summary.json` and the page hold all of them.
 
     Args:

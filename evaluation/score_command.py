@@ -11,6 +11,7 @@ import typer
 
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector, RequestError
+from turnmark.evaluation.benchmarks.registry import retrieves
 from turnmark.evaluation.options import (
     AsJson,
     BenchmarkName,
@@ -27,13 +28,12 @@ from turnmark.evaluation.options import (
     names_of,
     planned,
     refusals,
-    retrieves,
     show_summary,
 )
 
 if TYPE_CHECKING:
     from turnmark.evaluation.records import Summary
-    from turnmark.evaluation.request import ScoreRequest
+    from turnmark.evaluation.request import EvalRequest
 
 
 @dataclass(frozen=True)
@@ -93,22 +93,20 @@ def score(flags: ScoreFlags) -> None:
             "--prompts": flags.prompts, "--budget": flags.budget,
         }  # fmt: skip
         problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
-        _score_lists(_request(flags, domains), problems, flags.as_json)
+        _score_answers(_request(flags, domains), problems, flags.as_json)
         return
     specs = judges_of(flags.benchmark, flags.task, flags.judge, problems)
     problems += _asked(specs, flags.prompts, flags.budget)
-    if flags.references is not None and flags.benchmark != "compound-qa":
-        problems.append(f"--references is for compound-qa; {flags.benchmark} has no use for it")
     copied = ("setting", "references", "embedder", "prompts", "budget", "engine")
     fields = {name: getattr(flags, name) for name in copied}
     _score_answers(_request(flags, domains, judge=specs, **fields), problems, flags.as_json)
 
 
-def _request(flags: ScoreFlags, domains: tuple[str, ...], **fields: Any) -> ScoreRequest:
-    from turnmark.evaluation.request import ScoreRequest
+def _request(flags: ScoreFlags, domains: tuple[str, ...], **fields: Any) -> EvalRequest:
+    from turnmark.evaluation.request import EvalRequest
 
     copied = ("benchmark", "task", "data", "seed", "out")
-    return ScoreRequest(
+    return EvalRequest(
         predictions=tuple(flags.predictions), domains=domains, command=command_line(),
         **{name: getattr(flags, name) for name in copied}, **fields,
     )  # fmt: skip
@@ -130,24 +128,16 @@ def _asked(judges: Sequence[str], prompts: Path | None, budget: str | None) -> l
     return errors.problems
 
 
-def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> None:
-    from turnmark.evaluation.benchmarks.mtrag_plan import plan_score
-
-    plan = planned(plan_score, request, problems)
-    from turnmark.evaluation.benchmarks.mtrag_retrieval import run_score
-
-    show_summary(*run_score(plan), as_json)
-
-
-def _score_answers(request: ScoreRequest, problems: list[str], as_json: bool) -> None:
-    from turnmark.evaluation import answers, rescoring, suites
+def _score_answers(request: EvalRequest, problems: list[str], as_json: bool) -> None:
+    from turnmark.evaluation import rescoring, running, suites
     from turnmark.evaluation.benchmarks.registry import task_names
     from turnmark.evaluation.judging.mounting import judged
+    from turnmark.evaluation.planning import plan
     from turnmark.evaluation.spread import spread
 
-    def scored(system_request: ScoreRequest) -> tuple[Summary, Path]:
-        with spread(judged(planned(answers.plan, system_request, problems))) as spread_plan:
-            return answers.run(spread_plan)
+    def scored(system_request: EvalRequest) -> tuple[Summary, Path]:
+        with spread(judged(planned(plan, system_request, problems))) as spread_plan:
+            return running.run(spread_plan)[:2]
 
     if not task_names(request.benchmark):  # there is no data to check the files against
         raise RequestError(problems)

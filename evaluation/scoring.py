@@ -199,7 +199,7 @@ def _ran(
         benchmark=manifest.benchmark,
         task=manifest.task,
         setting=manifest.setting,
-        query=getattr(benchmark, "query", manifest.specs.get("query")),
+        query=manifest.specs.get("query"),
         domains=manifest.domains,
         corpora=extents,
         passages={name: extent_in_words(name, corpus) for name, corpus in manifest.corpora.items()},
@@ -215,14 +215,15 @@ def _ran(
 
 def _known(manifest: RunManifest) -> tuple[Fact, ...]:
     """Every published row, with those that a benchmark of somebody else's brings along."""
-    return (*published_facts(), *getattr(find_task(manifest.benchmark, manifest.task), "published", ()))
+    task = find_task(manifest.benchmark, manifest.task)
+    return (*published_facts(), *(task.published if task is not None else ()))
 
 
 def _raters(benchmark: Benchmark[Any], judging: Judging | None) -> tuple[str, ...]:
     """Whose judgement the published one is held against: of judges without a language model the metrics have a name
     of their own, or no judge was published for them."""
     if judging is None:
-        return tuple(getattr(benchmark, "raters", ()))
+        return benchmark.raters
     return tuple(judge.name for judge in judging.judges if judge.has_model)
 
 

@@ -19,21 +19,20 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError, make_ready
 from turnmark.assistant.generators.cache import Cached, with_cache
 from turnmark.assistant.types import Usage
-from turnmark.evaluation import answers, generation
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.engine import GRACE, Answer, Job, failed
 from turnmark.evaluation.judging.judge import METRICS, open_judges
 from turnmark.evaluation.judging.judged import JudgedBenchmark, Judging
 from turnmark.evaluation.judging.mounting import judged
 from turnmark.evaluation.limits import Bounded
+from turnmark.evaluation.planning import Plan, plan
 from turnmark.evaluation.records import RunManifest, Sample, Score
-from turnmark.evaluation.request import EvalRequest, ScoreRequest
+from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.running import open_retrievers, warm
 from turnmark.evaluation.scorers import Question, TimedOutcome, judged_here, measured_here
 from turnmark.retrieval.workers import LOCAL, WorkerLost, Workers
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.benchmarks.turns import Parts
-    from turnmark.retrieval.types import Retriever
     from turnmark.retrieval.workers import Workers
 
 BLOCK = 16
@@ -136,7 +135,7 @@ def without_models(specs: Sequence[str]) -> tuple[str, ...]:
     return tuple(specs_left)
 
 
-def mark_of_judges(plan: generation.Plan | answers.Plan) -> str:
+def mark_of_judges(plan: Plan) -> str:
     """A line for each metric of judges without a language model, with what they measure by.
 
     Args:
@@ -154,9 +153,6 @@ def mark_of_judges(plan: generation.Plan | answers.Plan) -> str:
     )
 
 
-P = TypeVar("P", generation.Plan, answers.Plan)
-Request = EvalRequest | ScoreRequest
-
 _OF_THE_CALL = {"started", "command", "version"}
 """What manifests of the same samples may differ in."""
 
@@ -171,17 +167,15 @@ class Reply:
 
 
 @contextmanager
-def spread(plan: P) -> Iterator[P]:
+def spread(plan: Plan) -> Iterator[Plan]:
     """The plan, carried out by workers where its request names another engine than this process; they end with it."""
     if plan.request.engine == LOCAL:
         yield plan
         return
     pool = _Pool(plan)
     try:
-        if isinstance(plan, generation.Plan):
-            yield replace(plan, answering=pool.answering, scorers=SpreadScores(pool))
-        else:
-            yield replace(plan, scorers=SpreadScores(pool))
+        answering = pool.answering if plan.answers is None else None
+        yield replace(plan, answering=answering, scorers=SpreadScores(pool))
     finally:
         pool.close()
 
@@ -189,7 +183,7 @@ def spread(plan: P) -> Iterator[P]:
 class _Pool:
     """The workers of one run, there from the first time that they are asked for."""
 
-    def __init__(self, plan: generation.Plan | answers.Plan) -> None:
+    def __init__(self, plan: Plan) -> None:
         self._made = plan
         self._workers: Workers[Any] | None = None
 
@@ -204,7 +198,7 @@ class _Pool:
         """
         if self._workers is None:
             request = self._made.request
-            at_once = request.concurrency if isinstance(request, EvalRequest) else 1
+            at_once = 1 if request.scoring else request.concurrency
             expected = mark(self._made.manifest) + mark_of_judges(self._made)
             arguments = (absolute(request), answering)
             workers: Workers[Any] = Workers(request.engine, open_there, arguments, mark=expected, at_once=at_once)
@@ -213,8 +207,7 @@ class _Pool:
 
     @contextmanager
     def answering(self, _: Benchmark[Any]) -> Iterator[Answer]:
-        """What answers, see `generation.Answering`; the workers stay for the scores."""
-        assert isinstance(self._made, generation.Plan), "of others, nothing is answered"
+        """What answers, see `planning.Answering`; the workers stay for the scores."""
         yield Remote(self.opened(answering=True), self._made.limits.deadline)
 
     def close(self) -> None:
@@ -257,21 +250,15 @@ class Remote:
 class There:
     """On a worker: what it does of a run, by the first word of a task."""
 
-    def __init__(self, plan: generation.Plan | answers.Plan, answering: bool) -> None:
-        self._generator: Generator | None = None
-        retrievers: dict[str, Retriever] = {}
-        if isinstance(plan, generation.Plan):
-            parts: Parts = generation.parts_of(plan)
-            retrievers = generation.open_retrievers(plan, lambda *_: None) if answering else {}
-        else:
-            parts = answers.parts_of(plan.request.embedder)
-        self._benchmark = plan.prepared.build(parts, retrievers)
+    def __init__(self, plan: Plan, answering: bool) -> None:
+        self._generator = plan.generator if answering else None
+        parts = plan.parts()
+        self._benchmark = plan.prepared.build(parts, open_retrievers(plan, None) if answering else {})
         self._scoring = scoring_there(self._benchmark)
-        if answering and isinstance(plan, generation.Plan):
-            generation.warm(plan, self._benchmark, parts)
-            if plan.generator is not None:
-                make_ready(plan.generator)
-            self._generator = plan.generator
+        if answering:
+            warm(plan, self._benchmark, parts)
+        if self._generator is not None:
+            make_ready(self._generator)
 
     def __call__(self, kind: str, *task: Any) -> Any:
         """`answer` an item (its repeat, seconds that it has left), or a task of `scoring_there`."""
@@ -281,7 +268,7 @@ class There:
         return self._scoring[kind](*task)
 
 
-def open_there(request: Request, answering: bool) -> tuple[There, str]:
+def open_there(request: EvalRequest, answering: bool) -> tuple[There, str]:
     """On a worker: the request planned and opened, as `Workers` asks for it.
 
     Returns:
@@ -290,11 +277,8 @@ def open_there(request: Request, answering: bool) -> tuple[There, str]:
     Raises:
         RequestError: the request cannot be carried out on this node: the data are not there, say.
     """
-    if isinstance(request, EvalRequest):
-        plan: generation.Plan | answers.Plan = judged(generation.plan(request))
-    else:
-        plan = judged(answers.plan(request))
-    return There(plan, answering), mark(plan.manifest) + mark_of_judges(plan)
+    planned = judged(plan(request))
+    return There(planned, answering), mark(planned.manifest) + mark_of_judges(planned)
 
 
 def answered(benchmark: Benchmark[Any], item: Item, repeat: int, generator: Generator | None, seconds: float) -> Reply:
@@ -313,11 +297,10 @@ def answered(benchmark: Benchmark[Any], item: Item, repeat: int, generator: Gene
     return Reply(sample, bounded.usage if bounded else Usage(), len(complaints))
 
 
-def absolute(request: Request) -> Request:
+def absolute(request: EvalRequest) -> EvalRequest:
     """The request as it is understood in any folder, carried out there, written nowhere, and judged by no model."""
     changed: dict[str, Any] = {name: value.resolve() for name, value in request if isinstance(value, Path)}
-    if predictions := getattr(request, "predictions", ()):
-        changed["predictions"] = tuple(path.resolve() for path in predictions)
+    changed["predictions"] = tuple(path.resolve() for path in request.predictions)
     changed |= {"engine": LOCAL, "out": None, "judge": without_models(request.judge)}
     return request.model_copy(update=changed)
 

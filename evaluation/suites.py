@@ -12,9 +12,11 @@ from typing import Any
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.home import write_json
-from turnmark.evaluation import generation
+from turnmark.evaluation import running
+from turnmark.evaluation.benchmarks.registry import RETRIEVAL
 from turnmark.evaluation.budget import spent_in
-from turnmark.evaluation.records import RunManifest, Summary
+from turnmark.evaluation.planning import Plan, plan
+from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.request import EvalRequest, check_flags
 from turnmark.evaluation.rundir import check_folder, default_folder
@@ -57,77 +59,34 @@ SUITES: Mapping[str, tuple[Part, ...]] = {
 """Suite -> its parts, those of the four benchmarks first: `smoke` is a few samples of each of them."""
 
 
-@dataclass(frozen=True)
-class Work:
-    """A part that was found to be in order.
+def _plan_of(part: Part, request: EvalRequest) -> Plan:
+    """The plan of a part.
 
-    Attributes:
-        plan: of `turnmark.evaluation.generation`, or of `turnmark.evaluation.benchmarks.mtrag_plan`: a part that only
-            searches, for which no model is asked and nothing of a budget is taken.
+    Raises:
+        RequestError: everything that is wrong with it, at once.
     """
+    changed: dict[str, Any] = {"benchmark": part.benchmark, "task": part.task, "setting": part.setting}
+    if part.task == RETRIEVAL:  # no model is asked, and nothing of a budget is taken
+        changed |= {"generator": "extractive", "judge": (), "steps": (), "repeat": 1, "budget": None, "prompts": None}
+    return plan(request.model_copy(update=changed))
 
-    plan: Any
 
-    @classmethod
-    def of(cls, part: Part, request: EvalRequest) -> Work:
-        """A part of a suite, checked.
+def _run_part(part: Plan, elsewhere: Usage) -> tuple[Summary, bool]:
+    """The summary of a part, and whether the work was given up because of failures.
 
-        Raises:
-            RequestError: everything that is wrong with it, at once.
-        """
-        if part.task != "retrieval":
-            changed = {"benchmark": part.benchmark, "task": part.task, "setting": part.setting}
-            return cls(generation.plan(request.model_copy(update=changed)))
-        from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
+    Args:
+        elsewhere: what the other parts have used of the budget, which is one for all.
 
-        copied = ("data", "retriever", "embedder", "limit", "sample", "seed", "out", "command")
-        values: dict[str, Any] = {name: getattr(request, name) for name in copied}
-        return cls(plan_eval(EvalRequest(benchmark=part.benchmark, **values)))
+    Raises:
+        RequestError: the folder holds another run, or finished samples come from another index.
+        TurnmarkError: the folder is in use.
+    """
+    from turnmark.evaluation.judging.mounting import judged
+    from turnmark.evaluation.spread import spread
 
-    @property
-    def manifest(self) -> RunManifest:
-        """Of the run that it makes."""
-        manifest: RunManifest = self.plan.manifest
-        return manifest
-
-    def describe(self) -> dict[str, Any]:
-        """What `--dry-run` says."""
-        from turnmark.evaluation.judging.mounting import described
-
-        answers = isinstance(self.plan, generation.Plan)
-        description: dict[str, Any] = described(self.plan) if answers else self.plan.describe()
-        return description
-
-    def moved(self, folder: Path) -> Work:
-        """The same, written to another folder.
-
-        Raises:
-            RequestError: the folder holds another run.
-        """
-        check_folder(folder, self.manifest)
-        return Work(replace(self.plan, folder=folder))
-
-    def run(self, elsewhere: Usage | None = None) -> tuple[Summary, bool]:
-        """The summary, and whether the work was given up because of failures.
-
-        Args:
-            elsewhere: what the other parts have used of the budget, which is one for all.
-
-        Raises:
-            RequestError: the folder holds another run, or finished samples come from another index.
-            TurnmarkError: the folder is in use.
-        """
-        plan = replace(self.plan, began=time.perf_counter())
-        if not isinstance(plan, generation.Plan):
-            from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
-
-            return run_eval(plan)[0], False
-        from turnmark.evaluation.judging.mounting import judged
-        from turnmark.evaluation.spread import spread
-
-        with spread(judged(replace(plan, elsewhere=elsewhere))) as spread_plan:
-            summary, _, gave_up = generation.run(spread_plan)
-        return summary, gave_up
+    with spread(judged(replace(part, began=time.perf_counter(), elsewhere=elsewhere))) as spread_plan:
+        summary, _, gave_up = running.run(spread_plan)
+    return summary, gave_up
 
 
 def locators() -> Mapping[str, Callable[[Path | None], Any]]:
@@ -139,21 +98,23 @@ def locators() -> Mapping[str, Callable[[Path | None], Any]]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SuitePlan:
     """A plan for each part, or why it is left out."""
 
-    plans: Mapping[str, Work | str]
+    plans: Mapping[str, Plan | str]
     folder: Path
 
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says."""
+        from turnmark.evaluation.judging.mounting import described
+
         parts = {
-            name: {"skipped": work} if isinstance(work, str) else work.describe() for name, work in self.plans.items()
+            name: {"skipped": part} if isinstance(part, str) else described(part) for name, part in self.plans.items()
         }
         return {"dry_run": True, "benchmark": "all", "benchmarks": parts, "run": str(self.folder)}
 
 
-def plan(request: EvalRequest, suite: str | None = None) -> Plan:
+def plan_suite(request: EvalRequest, suite: str | None = None) -> SuitePlan:
     """Check the request for each part.
 
     One whose data is not in the folder that was named is left out, with the reason; demo data never stand in for it.
@@ -178,43 +139,46 @@ def plan(request: EvalRequest, suite: str | None = None) -> Plan:
     errors.raise_all()
     if suite == "smoke" and request.sample is None and request.limit is None:
         request = request.model_copy(update={"sample": SMOKE})
-    works = _planned(SUITES[suite] if suite else FOUR, request)
-    runnable = [work for work in works.values() if not isinstance(work, str)]
+    plans = _planned(SUITES[suite] if suite else FOUR, request)
+    runnable = [part for part in plans.values() if not isinstance(part, str)]
     if not runnable:
-        raise RequestError([work for work in works.values() if isinstance(work, str)])
-    folder = request.out or _folder(runnable)
-    return Plan(
-        {name: work if isinstance(work, str) else work.moved(folder / name) for name, work in works.items()}, folder
-    )
+        raise RequestError([reason for reason in plans.values() if isinstance(reason, str)])
+    names = "".join(default_folder(part.manifest).name for part in runnable)
+    folder = request.out or Path("runs") / f"all-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
+    for name, part in plans.items():
+        if not isinstance(part, str):
+            check_folder(folder / name, part.manifest)
+            plans[name] = replace(part, folder=folder / name)
+    return SuitePlan(plans, folder)
 
 
-def _planned(parts: tuple[Part, ...], request: EvalRequest) -> dict[str, Work | str]:
+def _planned(parts: tuple[Part, ...], request: EvalRequest) -> dict[str, Plan | str]:
     """Each part checked; a mistake that several have is said once.
 
     Raises:
         RequestError: what is wrong with any of them.
     """
     errors = ErrorCollector()
-    works: dict[str, Work | str] = {}
+    plans: dict[str, Plan | str] = {}
     parts_of_problem: dict[str, list[str]] = {}
     for part in parts:
         missing = _missing(part.benchmark, request.data)
         if missing:
-            works[part.name] = missing
+            plans[part.name] = missing
             continue
         folder = request.out / part.name if request.out else None
         try:
-            works[part.name] = Work.of(part, request.model_copy(update={"out": folder}))
+            plans[part.name] = _plan_of(part, request.model_copy(update={"out": folder}))
         except RequestError as error:
             if part not in FOUR:  # what the data at hand do not allow keeps the four from nothing
-                works[part.name] = str(error)
+                plans[part.name] = str(error)
                 continue
             for problem in error.problems:
                 parts_of_problem.setdefault(problem, []).append(part.name)
     for problem, names in parts_of_problem.items():
         errors.add(problem if len(names) > 1 else f"{names[0]}: {problem}")
     errors.raise_all()
-    return works
+    return plans
 
 
 def _missing(name: str, data: Path | None) -> str:
@@ -226,25 +190,19 @@ def _missing(name: str, data: Path | None) -> str:
     return ""
 
 
-def _folder(plans: list[Work]) -> Path:
-    """`runs/all-<hash>`: of the hashes of its parts."""
-    names = "".join(default_folder(work.manifest).name for work in plans)
-    return Path("runs") / f"all-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
-
-
-def run(plan: Plan) -> tuple[dict[str, Summary | str], Path, bool]:
+def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
     """Run the parts; one that fails does not keep the others from running.
 
     Returns:
         Part -> its summary, or why there is none; the folder; whether any failed.
     """
-    entries: dict[str, Summary | str] = {name: work for name, work in plan.plans.items() if isinstance(work, str)}
+    entries: dict[str, Summary | str] = {name: part for name, part in plan.plans.items() if isinstance(part, str)}
     failed = False
-    for name, work in plan.plans.items():
-        if isinstance(work, str):
+    for name, part in plan.plans.items():
+        if isinstance(part, str):
             continue
         try:
-            entries[name], gave_up = work.run(_elsewhere(plan, name))
+            entries[name], gave_up = _run_part(part, _elsewhere(plan, name))
             failed |= gave_up
         except (TurnmarkError, OSError) as error:
             entries[name] = f"failed: {error}"
@@ -257,12 +215,10 @@ def run(plan: Plan) -> tuple[dict[str, Summary | str], Path, bool]:
     return entries, plan.folder, failed
 
 
-def _elsewhere(plan: Plan, name: str) -> Usage:
+def _elsewhere(plan: SuitePlan, name: str) -> Usage:
     """What all parts but one have used, in this call and in earlier ones: `--budget` is one for all of them."""
-    other_names = (
-        other_name for other_name, work in plan.plans.items() if other_name != name and not isinstance(work, str)
-    )
-    return sum((spent_in(plan.folder / other_name) for other_name in other_names), Usage())
+    folders = (plan.folder / key for key, part in plan.plans.items() if key != name and not isinstance(part, str))
+    return sum(map(spent_in, folders), Usage())
 
 
 def as_json(entries: Mapping[str, Summary | str]) -> dict[str, Any]:

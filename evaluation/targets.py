@@ -7,17 +7,12 @@ passages have some; the text is the target alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.steps.operations import operations
-from turnmark.corpora import compound_qa, inscoqa
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
-from turnmark.evaluation.benchmarks.kiwi import Instruction
-from turnmark.evaluation.benchmarks.kiwi_judge import is_good
-from turnmark.evaluation.benchmarks.mtrag_evidence import Turn
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.request import EvalRequest
 
@@ -51,7 +46,7 @@ def answering_with_targets(benchmark: Benchmark[Any], searched: bool) -> Answer:
 
     def answer(item: Item, generator: Generator | None) -> Sample:  # noqa: ARG001
         began = time.perf_counter()
-        fields = _fields(item.task)
+        fields = benchmark.target(item)
         if fields is None:
             return Sample(id=item.id, status="skipped", reason=NO_TARGET, domain=item.domain)
         contexts = benchmark.answer(item, None).contexts if searched else ()
@@ -61,25 +56,3 @@ def answering_with_targets(benchmark: Benchmark[Any], searched: bool) -> Answer:
         )  # fmt: skip
 
     return answer
-
-
-def _fields(task: Any) -> Mapping[str, Any] | None:
-    """What a sample says of its task and the target; None where there is none."""
-    if isinstance(task, Turn):
-        reference = "" if task.hidden else task.task.reference
-        return {"query": task.task.question, "prediction": reference} if reference.strip() else None
-    if isinstance(task, inscoqa.Task):
-        steps = tuple({"step": step, "citations": []} for step in task.procedure)
-        return {"query": task.question, "prediction": task.answer, "procedure": steps}
-    if isinstance(task, compound_qa.Task):
-        return {"query": task.question, "prediction": task.reference}
-    assert isinstance(task, Instruction), "the tasks of all benchmarks"
-    turn = task.turn
-    accepted = turn.edit or (turn.answer if is_good(turn.rating) else None)
-    if accepted is None:
-        return None
-    changes = tuple(operation.model_dump(mode="json") for operation in operations(turn.previous, accepted))
-    return {
-        "query": turn.instruction, "prediction": accepted, "turn": turn.turn, "previous": turn.previous,
-        "operations": changes,
-    }  # fmt: skip

@@ -26,7 +26,7 @@ import pytest
 from tests.conftest import DEMO
 from turnmark.corpora.console import NoProgress
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.evaluation import generation
+from turnmark.evaluation import planning, running
 from turnmark.evaluation.judging.mounting import judged
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.spread import spread
@@ -150,8 +150,8 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 def carried_out(request: EvalRequest) -> Any:
     """As `turnmark eval` does it."""
-    with spread(judged(generation.plan(request))) as made:
-        return generation.run(made)
+    with spread(judged(planning.plan(request))) as made:
+        return running.run(made)
 
 
 def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import quiet_libraries
-from turnmark.evaluation.benchmarks.registry import measures_judges
-from turnmark.evaluation.options import planned, refusals, retrieves
+from turnmark.evaluation.benchmarks.registry import measures_judges, retrieves
+from turnmark.evaluation.options import planned, refusals
 from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Score, Summary
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnmark.conversation import Assistant
-    from turnmark.evaluation import generation
     from turnmark.evaluation.comparison.compare import Comparison as Record
+    from turnmark.evaluation.planning import Plan
 
 quiet_libraries()
 
@@ -177,24 +177,23 @@ def evaluate(
         "concurrency": concurrency, "max_failures": max_failures, "budget": budget, "out": _path(out),
         "command": f"turnmark.evaluate({benchmark!r}, …)",
     }  # fmt: skip
+    from turnmark.evaluation import running
+    from turnmark.evaluation.judging.mounting import judged
+    from turnmark.evaluation.options import judges_of
+    from turnmark.evaluation.planning import plan
+    from turnmark.evaluation.request import EvalRequest
+
     if retrieves(benchmark, task):
         unused = {"setting": setting, "judge": judge, "repeat": repeat != 1}
         problems += [f"{name} belongs to generation; leave it out" for name, value in unused.items() if value]
-        return _retrieve(common, problems)
-    from turnmark.evaluation import generation
-    from turnmark.evaluation.judging.mounting import judged
-    from turnmark.evaluation.options import judges_of
-    from turnmark.evaluation.request import EvalRequest
-
+        return _ended(*running.run(planned(plan, EvalRequest(task=task, **common), problems)))
     if judge and measures_judges(benchmark, task):
         problems.append("judge: in this task the assistant's generator is the judge that is measured; leave it out")
     request = EvalRequest(
         task=task, setting=setting, steps=steps, judge=judges_of(benchmark, task, judge, problems), repeat=repeat,
         **common,
     )  # fmt: skip
-    plan = _sharing(planned(generation.plan, request, problems), assistant)
-    summary, folder, gave_up = generation.run(judged(plan))
-    return _ended(summary, folder, gave_up)
+    return _ended(*running.run(judged(_sharing(planned(plan, request, problems), assistant))))
 
 
 def score(
@@ -224,24 +223,20 @@ def score(
         "benchmark": benchmark, "predictions": tuple(map(Path, files)), "data": _path(data),
         "domains": tuple(domains), "seed": seed, "out": _path(out), "command": f"turnmark.score({benchmark!r}, …)",
     }  # fmt: skip
-    from turnmark.evaluation.request import ScoreRequest
+    from turnmark.evaluation import running
+    from turnmark.evaluation.judging.mounting import judged
+    from turnmark.evaluation.options import judges_of
+    from turnmark.evaluation.planning import plan
+    from turnmark.evaluation.request import EvalRequest
 
     if retrieves(benchmark, task):
         unused = {"setting": setting, "judge": judge, "budget": budget}
         problems += [f"{name} belongs to generation; leave it out" for name, value in unused.items() if value]
-        from turnmark.evaluation.benchmarks.mtrag_plan import plan_score
-        from turnmark.evaluation.benchmarks.mtrag_retrieval import run_score
-
-        summary, folder = run_score(planned(plan_score, ScoreRequest(**common), problems))
-        return Run(folder, summary)
-    from turnmark.evaluation import answers
-    from turnmark.evaluation.judging.mounting import judged
-    from turnmark.evaluation.options import judges_of
-
-    request = ScoreRequest(
+        judge, setting, budget = (), None, None
+    request = EvalRequest(
         task=task, setting=setting, judge=judges_of(benchmark, task, judge, problems), budget=budget, **common
     )
-    summary, folder = answers.run(judged(planned(answers.plan, request, problems)))
+    summary, folder, _ = running.run(judged(planned(plan, request, problems)))
     return Run(folder, summary)
 
 
@@ -288,25 +283,9 @@ def _specs(assistant: Assistant | str, problems: list[str]) -> tuple[str, str, t
     )
 
 
-def _sharing(plan: generation.Plan, assistant: Assistant | str) -> generation.Plan:
+def _sharing(plan: Plan, assistant: Assistant | str) -> Plan:
     """The plan with the assistant's own generator, so that a model in this process is loaded once."""
     return plan if isinstance(assistant, str) else replace(plan, generator=assistant.opened.assistant.generator)
-
-
-def _retrieve(fields: Mapping[str, Any], problems: list[str]) -> Run:
-    from turnmark.assistant.steps.rewrites import MODES
-    from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
-    from turnmark.evaluation.request import EvalRequest
-
-    plan = planned(plan_eval, EvalRequest(**fields), problems)
-    if fields["query"] not in MODES:
-        from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
-
-        summary, folder = run_eval(plan)
-        return Run(folder, summary)
-    from turnmark.evaluation.benchmarks.mtrag_rewriting import run_asking
-
-    return _ended(*run_asking(plan))
 
 
 def _ended(summary: Summary, folder: Path, gave_up: bool) -> Run:

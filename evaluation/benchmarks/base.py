@@ -7,10 +7,11 @@ asks `context` and hands it to the metrics. Items are streamed, so that memory d
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.corpora.types import Problem
@@ -62,40 +63,49 @@ class Metric(Generic[C_contra]):
     heavy: bool = False
 
 
-class Benchmark(Protocol[C]):
-    """A benchmark's task in one setting, with the parts that answer it."""
+class Benchmark(ABC, Generic[C]):
+    """A benchmark's task in one setting, with the parts that answer it.
 
-    @property
-    def metrics(self) -> Sequence[Metric[C]]:
-        """What is measured of every sample."""
-        ...
+    Attributes:
+        metrics: what is measured of every sample.
+        embeds: whether answering without a model takes an embedder, which is then loaded beforehand.
+        raters: whose ratings the figures are of, where no judge is asked, to set them beside published ones.
+    """
 
+    metrics: Sequence[Metric[C]]
+    embeds = True
+    raters: tuple[str, ...] = ()
+
+    @abstractmethod
     def items(self) -> Iterator[Item | Problem]:
         """Every item in the order of the data, and a Problem for each row that cannot be read. May be asked again."""
-        ...
 
+    @abstractmethod
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """The sample for an item, its status `done`. Called from many threads at once.
 
         Args:
-            generator: what calls the language model, its deadline being that of the sample; None: the embedded forms.
+            generator: what calls the language model, its deadline being that of the sample; None: the extractive forms.
 
         Raises:
             GeneratorError: the language model gave nothing usable.
         """
-        ...
 
+    @abstractmethod
     def context(self, item: Item, sample: Sample) -> C:
         """What the metrics look at: the sample's text without citation marks, the reference, the passages."""
-        ...
 
+    @abstractmethod
     def facts(self, item: Item) -> Facts:
         """Cluster and labels of an item."""
-        ...
 
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
         """Name of an AUROC metric -> whether the sample is positive, and its score; empty where it takes no part."""
-        ...
+        return {}
+
+    def target(self, item: Item) -> Mapping[str, Any] | None:  # noqa: ARG002
+        """Fields of a sample that answers an item with its reference; None where the data has none."""
+        return None
 
 
 def attempted(scorer: Callable[[], T]) -> tuple[T | None, str]:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from turnmark.assistant.generators.base import EmptyReply, Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt
@@ -31,21 +32,67 @@ from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import GROUNDED, Usage
 from turnmark.corpora import compound_qa
-from turnmark.corpora.compound_qa import Task
-from turnmark.corpora.errors import RequestError
+from turnmark.corpora.compound_qa import Task as Row
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.evaluation.benchmarks import compound_modes as modes
-from turnmark.evaluation.benchmarks.base import Item, Metric
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
 from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, CompoundAnswered, compound_metrics
 from turnmark.evaluation.benchmarks.measures import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
+from turnmark.evaluation.benchmarks.task import Prepared, Task, picked, prompt_inputs, used
 from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
 from turnmark.evaluation.metrics.matching import assign
 from turnmark.evaluation.records import Sample, SubAnswer
 from turnmark.evaluation.report.stored import read_run, samples
+from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.task_passages import by_text, cut, ranked_by
+
+
+def tasks() -> Task:
+    """The task of Compound-QA."""
+    return Task(
+        "generation", settings=modes.SETTINGS, open=open_compound, flags=("references", "types"),
+        unnamed=modes.DECOMPOSE,  # as before there were others, so that such runs stay comparable
+    )  # fmt: skip
+
+
+def open_compound(request: EvalRequest, setting: str | None) -> Prepared:
+    """Find the files of a request, and the references that it names.
+
+    Raises:
+        RequestError: everything that is wrong with it, at once.
+    """
+    errors = ErrorCollector()
+    source = compound_qa.locate(request.data)
+    files = compound_qa.files(source.root)
+    domains = errors.collect(picked, dict.fromkeys(file.capability for file in files), request.domains) or ()
+    known_types = dict.fromkeys(file.type for file in files if file.capability in domains)
+    for name in request.types:
+        if name not in known_types:
+            errors.add(f"--types: no type {name!r} in the data; there are: {', '.join(known_types)}")
+    if setting in modes.PROMPTS and not request.asks_model and not request.scoring:
+        errors.add(
+            f"--setting {setting}: a language model is asked by a prompt of the paper; add --generator (without one "
+            "there are decompose, dialogue and positions)"
+        )
+    references = errors.collect(read_references, request.references) if request.references is not None else None
+    names = modes.prompts_of(setting) if request.asks_model else ()
+    prompts = errors.collect(prompt_inputs, names, request.prompts) or {}
+    errors.raise_all()
+    tuning = modes.tuning_of(request.generator)
+    answers_of_id, digest = references or (None, "")
+    return Prepared(
+        data=used(source, {file.shown: file.path for file in files}),
+        domains=domains,
+        build=lambda parts, _: CompoundQA(
+            source, parts, request.domains, setting, tuning, answers_of_id, request.types
+        ),
+        inputs=({"references": digest} if references else {}) | prompts,
+        stratum=compound_qa.file_of,
+    )
 
 
 def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str]:
@@ -79,8 +126,8 @@ References = Mapping[str, tuple[SubAnswer, ...]]
 """Id -> the sub-questions, each with the answer that replies are compared with."""
 
 
-class CompoundQA:
-    """Compound-QA, streamed; see `turnmark.evaluation.benchmarks.base.Benchmark`.
+class CompoundQA(Benchmark[CompoundAnswered]):
+    """Compound-QA, streamed.
 
     Intervals resample contexts, which upstream several questions share; a closed-book question stands for itself.
 
@@ -108,12 +155,11 @@ class CompoundQA:
         self.source, self.parts, self.domains, self.types = source, parts, tuple(domains), tuple(types)
         self.setting, self.tuning = setting or modes.DECOMPOSE, tuning or modes.Tuning()
         self.references = references or {}
-        files = compound_qa.files(source.root)
-        self._read = [
-            file for file in files
+        capabilities = {
+            file.capability for file in compound_qa.files(source.root)
             if file.capability in (self.domains or (file.capability,)) and file.type in (self.types or (file.type,))
-        ]  # fmt: skip
-        self._several = len({file.capability for file in self._read}) > 1
+        }  # fmt: skip
+        self._several = len(capabilities) > 1
         compound_qa.stream_tasks(
             source.root, self.domains, self.types
         )  # says what is wrong with the request; nothing is read yet
@@ -124,10 +170,6 @@ class CompoundQA:
             *LEAD_METRICS,
             *STYLE_METRICS,
         )
-
-    def files(self) -> Mapping[str, Path]:
-        """What is read, by name."""
-        return {file.shown: file.path for file in self._read}
 
     def items(self) -> Iterator[Item | Problem]:
         """See `Benchmark.items`; the domain is the capability."""
@@ -154,7 +196,7 @@ class CompoundQA:
             return _sample(item, item.task, "", "answer", error.usage, began, (f"{modes.EMPTY}: {error}",))
 
     def _answer(self, item: Item, generator: Generator | None) -> Sample:
-        task: Task = item.task
+        task: Row = item.task
         if self.setting == modes.DIALOGUE:
             return self._dialogue(item, task, generator)
         if generator is None:
@@ -174,7 +216,7 @@ class CompoundQA:
 
     def context(self, item: Item, sample: Sample) -> CompoundAnswered:
         """See `Benchmark.context`."""
-        task: Task = item.task
+        task: Row = item.task
         text = with_steps(sample.prediction or "", sample.procedure)
         order = self._order(item)
         references = self.references.get(item.id.rpartition("#")[0] if order else item.id, ())
@@ -197,7 +239,7 @@ class CompoundQA:
 
     def facts(self, item: Item) -> Facts:
         """See `Benchmark.facts`."""
-        task: Task = item.task
+        task: Row = item.task
         labels = {
             "capability": (task.capability,),
             "type": (task.type,),
@@ -209,15 +251,15 @@ class CompoundQA:
             labels["order"] = (item.id.rpartition("#")[2],)
         return Facts(cluster=hashlib.sha256(task.group.encode()).hexdigest()[:16], labels=labels)
 
+    def target(self, item: Item) -> Mapping[str, Any]:
+        """See `Benchmark.target`."""
+        return {"query": item.task.question, "prediction": item.task.reference}
+
     def _order(self, item: Item) -> tuple[int, ...]:
         """See `modes.order_of`; an id of the data may look like one of ours, so only `positions` has orders."""
         return modes.order_of(item.id) if self.setting == modes.POSITIONS else ()
 
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
-        """See `Benchmark.rankings`: none."""
-        return {}
-
-    def _turn(self, item: Item, task: Task, generator: Generator | None) -> Sample:
+    def _turn(self, item: Item, task: Row, generator: Generator | None) -> Sample:
         """The assistant's turn over the context.
 
         Without a model the context is trusted for each part where it is near enough to the question as a whole.
@@ -229,7 +271,7 @@ class CompoundQA:
         )
         return turn_sample(item, (), task.question, generator, parts, hits, trusted, apart=generator is None)
 
-    def _asked(self, item: Item, task: Task, generator: Generator) -> Sample:
+    def _asked(self, item: Item, task: Row, generator: Generator) -> Sample:
         """The model's answer to a question that comes without a context.
 
         Raises:
@@ -242,7 +284,7 @@ class CompoundQA:
         decision = "unknown" if reply.note is None and says_unknown(reply.text) else "answer"
         return _sample(item, task, reply.text, decision, reply.usage, began, notes)
 
-    def _moded(self, item: Item, task: Task, generator: Generator, mode: str) -> Sample:
+    def _moded(self, item: Item, task: Row, generator: Generator, mode: str) -> Sample:
         """A model's answer to a question put to it by one of the paper's modes.
 
         Raises:
@@ -256,7 +298,7 @@ class CompoundQA:
             began, notes=(reply.note,) if reply.note else (),
         )  # fmt: skip
 
-    def _dialogue(self, item: Item, task: Task, generator: Generator | None) -> Sample:
+    def _dialogue(self, item: Item, task: Row, generator: Generator | None) -> Sample:
         """The sub-questions one a turn, each with the turns before it.
 
         They are those of the references where there are some, so that these fit; else those of the rules or, with
@@ -287,7 +329,7 @@ class CompoundQA:
         sample = _sample(item, task, "\n\n".join(texts).strip(), decision, used, began, notes)
         return sample.model_copy(update={"sub_answers": _paired(parts, texts)})
 
-    def _turns(self, item: Item, task: Task, parts: Sequence[str]) -> list[Sample]:
+    def _turns(self, item: Item, task: Row, parts: Sequence[str]) -> list[Sample]:
         """The assistant's turns of a dialogue without a model, each trusting the context as the whole would."""
         turn_parts = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
         history: list[Message] = []
@@ -301,7 +343,7 @@ class CompoundQA:
             history += [Message(role="user", content=part), Message(role="assistant", content=answer)]
         return replies
 
-    def _spoken(self, task: Task, parts: Sequence[str], generator: Generator) -> list[modes.Reply]:
+    def _spoken(self, task: Row, parts: Sequence[str], generator: Generator) -> list[modes.Reply]:
         """A model's turns of a dialogue; the first question is put as in `vanilla`, with the context."""
         messages: tuple[PromptMessage, ...] = modes.prompt_of("vanilla", parts[0], task.context, self.parts.prompts)
         replies = [modes.said(generator, messages, self.tuning)]
@@ -312,7 +354,7 @@ class CompoundQA:
 
 
 def _sample(
-    item: Item, task: Task, text: str, decision: str, usage: Usage, began: float, notes: tuple[str, ...]
+    item: Item, task: Row, text: str, decision: str, usage: Usage, began: float, notes: tuple[str, ...]
 ) -> Sample:
     return Sample(
         id=item.id,
@@ -327,7 +369,7 @@ def _sample(
     )
 
 
-def _passages(task: Task) -> list[Passage]:
+def _passages(task: Row) -> list[Passage]:
     return [] if task.context is None else cut(task.id, "", task.context)
 
 

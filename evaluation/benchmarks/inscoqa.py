@@ -20,17 +20,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.corpora import inscoqa
 from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.inscoqa import InstructionalDocument, Split, Task
+from turnmark.corpora.home import home
+from turnmark.corpora.inscoqa import InstructionalDocument, Split
+from turnmark.corpora.inscoqa import Task as Row
 from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.benchmarks.base import Item, Metric, Value
-from turnmark.evaluation.benchmarks.inscoqa_prompt import has_two_parts, prompted_sample, read_reply
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric, Value
+from turnmark.evaluation.benchmarks.inscoqa_prompt import PROMPT, has_two_parts, prompted_sample, read_reply
 from turnmark.evaluation.benchmarks.measures import (
     CHARACTER_METRICS,
     LEAD_METRICS,
@@ -39,8 +42,12 @@ from turnmark.evaluation.benchmarks.measures import (
     STYLE_METRICS,
     Answered,
 )
+from turnmark.evaluation.benchmarks.mtrag_data import corpus_used
+from turnmark.evaluation.benchmarks.task import Prepared, Task, picked, prompt_inputs, used
 from turnmark.evaluation.benchmarks.turns import Parts, turn_sample
 from turnmark.evaluation.records import Sample
+from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.rundir import fingerprint
 from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.task_passages import by_list, cut, ranked_by
 
@@ -49,6 +56,54 @@ NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --g
 BINS: Mapping[str, tuple[int, ...]] = {"rounds": (1, 2, 3, 4), "documents": (1, 3, 5), "steps": (3, 6, 9)}
 """Dimension -> the last number of each part but the open one. The paper's tables give means alone (3.11 rounds, 4.09
 documents, 6.50 steps), so the parts are ours, laid around these."""
+
+
+POOL = "pool"
+
+
+def tasks() -> Task:
+    """The task of InsCoQA."""
+    return Task("generation", settings=SETTINGS, open=open_inscoqa, flags=("query",))
+
+
+def open_inscoqa(request: EvalRequest, setting: str | None) -> Prepared:
+    """Find the split that is run; in `rag` write the pool that is searched, once.
+
+    Raises:
+        RequestError: everything that is wrong with the request, at once.
+    """
+    errors = ErrorCollector()
+    setting = setting or SETTINGS[0]
+    asks = setting == "prompt" and not request.scoring
+    if asks and not request.asks_model:
+        errors.add(NEEDS_MODEL)
+    if asks and request.steps:
+        errors.add("--step is for the steps of the turn, which --setting prompt does without; give one of them")
+    prompts = errors.collect(prompt_inputs, (PROMPT,) if asks else (), request.prompts) or {}
+    source = errors.collect(inscoqa.locate, request.data)
+    errors.raise_all()
+    assert source is not None, "errors.raise_all() raised otherwise"
+    split = inscoqa.split_named(request.data) or split_of(source)
+    files = {f"{split}.jsonl": source.root / f"{split}.jsonl"}
+    rows = (row for row in inscoqa.stream_tasks(source.root, split) if not isinstance(row, Problem))
+    domains = picked(sorted({row.domain for row in rows}), request.domains)
+    corpora: dict[str, Path] = {}
+    if setting == "rag":
+        corpora[POOL] = home() / "cache" / f"inscoqa-{fingerprint(files)[:16]}.jsonl"
+        if not corpora[POOL].is_file():
+            write_pool(inscoqa.stream_tasks(source.root, split), corpora[POOL])
+    return Prepared(
+        data=used(source, files),
+        domains=domains,
+        build=lambda parts, retrievers: InsCoQA(
+            source, setting, parts.over(retrievers.get(POOL)), request.domains, split
+        ),
+        corpora=corpora,
+        inputs=prompts,
+        corpora_used={name: corpus_used(name, path) for name, path in corpora.items()},
+        searched=setting == "rag" and not request.scoring,
+        query="assistant" if setting == "rag" else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -79,7 +134,7 @@ def split_of(source: Source) -> Split:
     return splits[-1] if splits else "test"
 
 
-def pool(tasks: Iterable[Task | Problem]) -> Iterator[Passage]:
+def pool(tasks: Iterable[Row | Problem]) -> Iterator[Passage]:
     """The passages of all distinct documents of the tasks, in the order in which they first occur; all ids differ.
 
     `rag` searches those of the whole split (`turnmark.corpora.inscoqa.stream_tasks`), whatever domains are asked about.
@@ -98,7 +153,7 @@ def pool(tasks: Iterable[Task | Problem]) -> Iterator[Passage]:
             yield from cut(name, document.title, document.text)
 
 
-def write_pool(tasks: Iterable[Task | Problem], path: Path) -> int:
+def write_pool(tasks: Iterable[Row | Problem], path: Path) -> int:
     """Write `pool` as a BEIR corpus (`_id`, `title`, `text`), a reader seeing the old file or the whole new one.
 
     The title is the document's with the headings above the passage. Ids stand in the file and nowhere else.
@@ -125,8 +180,8 @@ def _content(document: InstructionalDocument) -> str:
     return hashlib.sha256(f"{document.title}\0{document.text}".encode()).hexdigest()
 
 
-class InsCoQA:
-    """A split of InsCoQA in one setting; see `turnmark.evaluation.benchmarks.base.Benchmark`.
+class InsCoQA(Benchmark[Instructed]):
+    """A split of InsCoQA in one setting.
 
     Intervals resample source documents: samples share a cluster when the least of their documents' content hashes is
     the same. Samples made from the same documents always do, in whatever order and under whatever ids these stand;
@@ -140,7 +195,7 @@ class InsCoQA:
         split: None: that of `split_of`.
 
     Raises:
-        RequestError: no such setting or domain, or the split is not there.
+        RequestError: the split is not there.
     """
 
     def __init__(
@@ -162,21 +217,7 @@ class InsCoQA:
             *STYLE_METRICS,
         )
         self._embed = by_list(parts.embed) if parts.embed else None
-        errors = ErrorCollector()
-        if setting not in SETTINGS:
-            errors.add(f"--setting {setting!r}: InsCoQA has {', '.join(SETTINGS)}")
-        tasks = errors.collect(inscoqa.stream_tasks, source.root, self.split)
-        if tasks is not None and domains:
-            known_domains = dict.fromkeys(task.domain for task in tasks if isinstance(task, Task))
-            for name in domains:
-                if name not in known_domains:
-                    errors.add(f"--domains: {self.split}.jsonl has no {name!r}; there are: {', '.join(known_domains)}")
-        errors.raise_all()
-
-    def files(self) -> Mapping[str, Path]:
-        """What is read, by name."""
-        name = f"{self.split}.jsonl"
-        return {name: self.source.root / name}
+        inscoqa.stream_tasks(source.root, self.split)  # says what is wrong with the folder; nothing is read yet
 
     def items(self) -> Iterator[Item | Problem]:
         """See `Benchmark.items`; streamed."""
@@ -188,7 +229,7 @@ class InsCoQA:
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Benchmark.answer`. In `documents` all passages are evidence, ranked for the message and its rewrite."""
-        task: Task = item.task
+        task: Row = item.task
         if self.setting == "prompt":
             if generator is None:
                 raise RequestError(NEEDS_MODEL)
@@ -210,7 +251,7 @@ class InsCoQA:
 
         A reply that is as a model wrote it, in the setting `prompt` or in another system's file, is taken apart.
         """
-        task: Task = item.task
+        task: Row = item.task
         text, steps = sample.prediction or "", [str(step["step"]) for step in sample.procedure]
         read, format_ok = read_reply(text), None
         if has_two_parts(text) or (self.setting == "prompt" and tuple(steps) in ((), read.steps)):
@@ -229,16 +270,18 @@ class InsCoQA:
 
     def facts(self, item: Item) -> Facts:
         """See `Benchmark.facts`."""
-        task: Task = item.task
+        task: Row = item.task
         least_hash = min(map(_content, task.documents))
         counts = {"rounds": task.rounds, "documents": len(task.documents), "steps": len(task.procedure)}
         labels = {"domain": task.domain, "turn": "later" if task.history else "first", "split": self.split}
         labels |= {name: part_of(count, BINS[name]) for name, count in counts.items()}
         return Facts(cluster=f"documents {least_hash[:16]}", labels={name: (value,) for name, value in labels.items()})
 
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
-        """See `Benchmark.rankings`: none."""
-        return {}
+    def target(self, item: Item) -> Mapping[str, Any]:
+        """See `Benchmark.target`."""
+        row: Row = item.task
+        steps = tuple({"step": step, "citations": []} for step in row.procedure)
+        return {"query": row.question, "prediction": row.answer, "procedure": steps}
 
     @cached_property
     def _pool(self) -> Mapping[str, str]:

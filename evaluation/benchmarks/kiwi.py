@@ -16,9 +16,10 @@ judge to say (`turnmark.evaluation.judging.kiwi`).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.instructions import InstructionType, typed
@@ -26,29 +27,156 @@ from turnmark.assistant.steps.operations import operations
 from turnmark.assistant.steps.revise_llm import revised
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.benchmarks.base import Item, Metric, Value
-from turnmark.evaluation.benchmarks.kiwi_prompts import NEEDS_MODEL, first_answer, rewritten
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric, Value
+from turnmark.evaluation.benchmarks.kiwi_turns import (
+    EDITS,
+    FIRST,
+    NEEDS_MODEL,
+    PROMPTS,
+    Instruction,
+    facts_of,
+    first_answer,
+    is_good,
+    rewritten,
+)
 from turnmark.evaluation.benchmarks.measures import WORDS
+from turnmark.evaluation.benchmarks.task import Prepared, Task, prompt_inputs, used
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.overlap import answer_words
 from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.task_passages import by_list, hits_of, ranked_by
 from turnmark.retrieval.types import Hit
 
 PARAGRAPHS = 5
 """Paragraphs of the companion file that are evidence, where nothing was recorded."""
-EDITS = "words, without citation marks, against the previous answer (rapidfuzz Levenshtein)"
-"""What measures Table 6, for whoever sets the figures beside published ones."""
 TEMPERATURE = 0.7
 """Of the models that revise (section 3.2)."""
+
+
+MOST_TURNS = 100
+"""Turns before one that `--only` names that are looked for; the paper's sessions end after ten."""
+JUDGE_SETTINGS = ("zero-shot", "few-shot", "zero-shot+by-question", "few-shot+by-question")
+
+
+def tasks() -> tuple[Task, ...]:
+    """The tasks of KIWI."""
+    return (
+        Task("revise", open=open_revise, flags=("chain",)),
+        Task("judge", settings=JUDGE_SETTINGS, open=open_judge, flags=("chain",), measures_judges=True),
+        Task("analyse", open=open_analyse, flags=("chain",), measures_judges=True),
+    )
+
+
+def open_revise(request: EvalRequest, _: str | None) -> Prepared:
+    """The sessions to be revised.
+
+    Raises:
+        RequestError: everything that is wrong with the request, at once.
+    """
+    errors = _checked(request)
+    paper, model = request.protocol == "paper", request.asks_model
+    if request.chain:
+        _check_chain(request, errors)
+    if paper and not (model or request.scoring):
+        errors.add(NEEDS_MODEL)
+    if paper and request.steps:
+        errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
+    notes = []
+    if request.chain:
+        notes.append(f"each turn starts from our own revision before it{'' if paper else ', its marks stripped'}")
+    if request.chain and not model:
+        notes.append("rules write no first answer: sessions begin with the recorded one")
+    inputs = {"temperature": f"{TEMPERATURE:g}, unless the spec names one"} if model else {}
+    prompts = PROMPTS if paper else (FIRST,) * request.chain
+    return _opened(request, errors, lambda source, parts: Kiwi(source, parts, request.chain, paper), prompts, notes,
+                   inputs)  # fmt: skip
+
+
+def open_judge(request: EvalRequest, setting: str | None) -> Prepared:
+    """The test turns of the split; as `open_revise`."""
+    from turnmark.evaluation.benchmarks.kiwi_judge import PROMPT, KiwiJudge
+
+    errors = _checked(request)
+    if (setting or "").startswith("few-shot") and not (request.asks_model or request.scoring):
+        errors.add(
+            f"--setting {setting}: examples are shown to a language model; name one with --judge (the embedded judge "
+            "learns nothing from them)"
+        )
+
+    def build(source: Source, parts: Parts) -> KiwiJudge:
+        return KiwiJudge(source, setting or "", parts, request.seed)
+
+    source = errors.collect(kiwi.locate, request.data)
+    benchmark = errors.collect(build, source, Parts()) if source else None
+    errors.raise_all()
+    notes = [benchmark.split_note()] if benchmark is not None else []
+    return _opened(request, errors, build, (PROMPT,), notes)
+
+
+def open_analyse(request: EvalRequest, _: str | None) -> Prepared:
+    """All turns; as `open_revise`."""
+    from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
+    from turnmark.evaluation.benchmarks.kiwi_labels import PROMPTS as LABELS
+
+    labeller = "a language model" if request.asks_model else "rules"
+    note = f"instruction types, errors and what was retrieved are labelled by {labeller}; all else is as recorded"
+    return _opened(request, _checked(request), KiwiAnalyse, LABELS, [note])
+
+
+def _checked(request: EvalRequest) -> ErrorCollector:
+    errors = ErrorCollector()
+    if request.domains:
+        errors.add("--domains: kiwi has no domains; leave it out")
+    task = request.task or "revise"
+    if request.chain and task != "revise":
+        errors.add(f"--chain is for the task revise; {task} looks at recorded answers")
+    if request.protocol == "paper" and task != "revise":
+        errors.add(f"--protocol paper is for the task revise; the prompts of {task} are the paper's way to ask already")
+    return errors
+
+
+def _check_chain(request: EvalRequest, errors: ErrorCollector) -> None:
+    """Take down what of a selection would break a session that goes on from its own answers."""
+    if request.sample is not None:
+        errors.add("--sample draws single turns, and a chain needs those before them; use --limit, or --only")
+    for name in request.only:
+        session, _, turn = name.partition("/")
+        earlier_ids = (f"{session}/{n}" for n in range(min(int(turn), MOST_TURNS) if turn.isdecimal() else 0))
+        lacking = [turn_id for turn_id in earlier_ids if turn_id not in request.only]
+        if lacking:
+            errors.add(f"--only {name}: a chain needs the turns before it, too: {', '.join(lacking)}")
+
+
+def _opened(
+    request: EvalRequest,
+    errors: ErrorCollector,
+    build: Callable[[Source, Parts], Benchmark[Any]],
+    prompts: Sequence[str],
+    notes: Sequence[str],
+    inputs: Mapping[str, str] = MappingProxyType({}),
+) -> Prepared:
+    source = errors.collect(kiwi.locate, request.data)
+    hashes = errors.collect(prompt_inputs, prompts if request.asks_model else (), request.prompts) or {}
+    if source is not None:
+        errors.collect(kiwi.stream_sessions, source.root)  # says what is wrong with the folder; nothing is read yet
+    errors.raise_all()
+    assert source is not None, "errors.raise_all() raised otherwise"
+    return Prepared(
+        data=used(source, kiwi.files(source.root)),
+        domains=(),
+        build=lambda parts, _: build(source, parts),
+        inputs={**hashes, **inputs},
+        notes=tuple(notes),
+    )
 
 
 class EarlierTurn(TurnmarkError):
@@ -69,14 +197,6 @@ class Revised:
     answer_as_written: str = ""
 
 
-@dataclass(frozen=True)
-class Instruction:
-    """A turn with its session."""
-
-    session: Session
-    turn: Turn
-
-
 def _edits(context: Revised) -> Mapping[str, Value]:
     return {
         "length_ratio": overlap.length_ratio(context.answer, context.previous),
@@ -89,8 +209,8 @@ def _words(context: Revised) -> Mapping[str, Value]:
     return {"answer_words": answer_words(context.answer)}
 
 
-class Kiwi:
-    """KIWI's turns, each a revision to make; see `turnmark.evaluation.benchmarks.base.Benchmark`.
+class Kiwi(Benchmark[Revised]):
+    """KIWI's turns, each a revision to make.
 
     Intervals resample sessions.
 
@@ -118,10 +238,6 @@ class Kiwi:
         self.source, self.parts, self.chain, self.paper = source, parts, chain, paper
         kiwi.stream_sessions(source.root)  # says what is wrong with the folder; nothing is read yet
         self._embed = by_list(parts.embed) if parts.embed else None
-
-    def files(self) -> Mapping[str, Path]:
-        """What is read, by name: the interaction data, and the companion file where there is one."""
-        return kiwi.files(self.source.root)
 
     def items(self) -> Iterator[Item | Problem]:
         """See `Benchmark.items`; an item is a turn."""
@@ -243,9 +359,17 @@ class Kiwi:
         """See `Benchmark.facts`. What a user did not say, or what cannot be read, is no value of a dimension."""
         return facts_of(item.task)
 
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
-        """See `Benchmark.rankings`: none."""
-        return {}
+    def target(self, item: Item) -> Mapping[str, Any] | None:
+        """See `Benchmark.target`: the answer that the user accepted."""
+        turn: Turn = item.task.turn
+        accepted = turn.edit or (turn.answer if is_good(turn.rating) else None)
+        if accepted is None:
+            return None
+        changes = tuple(operation.model_dump(mode="json") for operation in operations(turn.previous, accepted))
+        return {
+            "query": turn.instruction, "prediction": accepted, "turn": turn.turn, "previous": turn.previous,
+            "operations": changes,
+        }  # fmt: skip
 
     def _evidence(self, task: Instruction) -> list[Hit]:
         session, turn = task.session, task.turn
@@ -261,26 +385,6 @@ class Kiwi:
             return []
         paragraphs = _passages(session.papers.paragraphs, f"{session.index}#paragraph")
         return ranked_by(paragraphs, (*queries, session.question), self._embed)[:PARAGRAPHS]
-
-
-def facts_of(task: Instruction) -> Facts:
-    """Cluster and labels of a turn. What a user did not say, or what cannot be read, is no value of a dimension.
-
-    A model of the paper's has the paper's name, however the file spells it (`turnmark.corpora.kiwi.model_name`), so
-    that published rows stand beside it. A turn whose fine type nobody gave is under `instruction_by_rules`, by its
-    words.
-    """
-    session, turn = task.session, task.turn
-    labels = {
-        "instruction": (turn.fine,) if turn.fine else (),
-        "type": (turn.coarse,) if turn.coarse else (),
-        "model": (kiwi.model_name(session.model),),
-        "turn": ("later" if turn.turn else "first",),
-        "rating": (turn.rating,),
-    }
-    if not turn.fine:
-        labels["instruction_by_rules"] = (typed(turn.instruction).fine,)
-    return Facts(cluster=f"session {session.index}", labels=labels)
 
 
 def _contexts(hits: Sequence[Hit]) -> tuple[ContextRef, ...]:

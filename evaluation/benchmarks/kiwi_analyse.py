@@ -25,10 +25,9 @@ from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, Session, Turn
 from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Item, Metric, Value
-from turnmark.evaluation.benchmarks.kiwi import EDITS, Instruction, facts_of
-from turnmark.evaluation.benchmarks.kiwi_judge import is_good
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi_labels import Labels, Retrieved, labels_asked, labels_by_rules, seeks
+from turnmark.evaluation.benchmarks.kiwi_turns import EDITS, Instruction, facts_of, is_good
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import Sample
@@ -134,8 +133,8 @@ def _each(name: str, values: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{name}[{value}]" for value in values)
 
 
-class KiwiAnalyse:
-    """KIWI's turns as they were recorded, each to be labelled; see `turnmark.evaluation.benchmarks.base.Benchmark`.
+class KiwiAnalyse(Benchmark[Analysed]):
+    """KIWI's turns as they were recorded, each to be labelled.
 
     Raises:
         RequestError: the interaction data is not there.
@@ -206,7 +205,3 @@ class KiwiAnalyse:
     def facts(self, item: Item) -> Facts:
         """See `Benchmark.facts`."""
         return facts_of(item.task)
-
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
-        """See `Benchmark.rankings`: none."""
-        return {}

@@ -26,12 +26,11 @@ from turnmark.assistant.prompts import fence, fence_tag
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.kiwi import Rating, Session, Turn, same_question
+from turnmark.corpora.kiwi import Session, Turn, same_question
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Item, Metric, Value
-from turnmark.evaluation.benchmarks.kiwi import Instruction, facts_of
-from turnmark.evaluation.benchmarks.kiwi_prompts import asked, fits
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric, Value
+from turnmark.evaluation.benchmarks.kiwi_turns import Instruction, asked, facts_of, fits, is_good
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.metrics.decisions import sample_values
@@ -45,11 +44,6 @@ HELD_OUT, OF = 186, 1260
 """Test turns of the paper, as many as validation turns, and all of its turns."""
 NEAREST = 10
 """Examples of the paper's few-shot prompt."""
-
-
-def is_good(rating: Rating) -> bool:
-    """The label that is predicted: neutral and bad count as one."""
-    return rating == "good"
 
 
 def split(sessions: Sequence[Session], seed: int, by_question: bool = False) -> dict[str, Part]:
@@ -158,8 +152,8 @@ def _metric(mark: str, instrument: str) -> Metric[Verdict]:
     )
 
 
-class KiwiJudge:
-    """KIWI's test turns, each a revision to judge; see `turnmark.evaluation.benchmarks.base.Benchmark`.
+class KiwiJudge(Benchmark[Verdict]):
+    """KIWI's test turns, each a revision to judge.
 
     Args:
         setting: `zero-shot` or `few-shot`, either with `+by-question` behind it.
@@ -183,7 +177,7 @@ class KiwiJudge:
         self._sessions, self._problems = loaded.data, loaded.problems
         self.parts_of: Mapping[str, Part] = split(self._sessions, seed, setting.endswith(BY_QUESTION))
 
-    def told(self) -> str:
+    def split_note(self) -> str:
         """How the turns were split, for the report."""
         counts = Counter(self.parts_of.values())
         method = "whole questions" if self.setting.endswith(BY_QUESTION) else "turns at random, as in the paper"
@@ -234,10 +228,6 @@ class KiwiJudge:
         """See `Benchmark.facts`."""
         turn_facts = facts_of(item.task)
         return turn_facts.model_copy(update={"labels": {**turn_facts.labels, "split": (self.parts_of[item.id],)}})
-
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
-        """See `Benchmark.rankings`: none."""
-        return {}
 
     # --- asking ------------------------------------------------------------------------------------------------------
 

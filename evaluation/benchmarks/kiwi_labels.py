@@ -24,8 +24,7 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Record
-from turnmark.evaluation.benchmarks.kiwi_judge import is_good
-from turnmark.evaluation.benchmarks.kiwi_prompts import asked
+from turnmark.evaluation.benchmarks.kiwi_turns import asked, is_good
 from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.prompts import load_prompt
 

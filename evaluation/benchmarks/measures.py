@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Metric, Value
 from turnmark.evaluation.metrics import overlap
-from turnmark.evaluation.metrics.decisions import said_unknown
+from turnmark.evaluation.metrics.decisions import clarify_label, said_unknown, sample_values, unknown_label
 
 ROUGE = "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"
 ROUGE_UNICODE = "ROUGE-L F1 (rapidfuzz; Unicode words)"
@@ -140,4 +140,50 @@ LEAD_METRICS: tuple[Metric[Answered], ...] = (
 STYLE_METRICS: tuple[Metric[Answered], ...] = (
     Metric(("answer_words",), WORDS, _words),
     Metric(("idk_rate",), DECISION, _idk),
+)
+
+
+# --- what a reply decides, beside how its task is labelled -----------------------------------------------------------
+
+ALWAYS = "[always-unknown]"
+NOTHING = "it adds nothing to this figure"
+
+
+@dataclass(frozen=True)
+class Labelled(Answered):
+    """An answer and how its task is labelled."""
+
+    answerability: str | None = None
+
+
+def _detection(
+    name: str,
+    positive: Callable[[str | None], bool | None],
+    predicted: Callable[[Labelled], bool | None],
+    by: str = DECISION,
+    mark: str = "",
+    without: str = NOTHING,
+) -> Metric[Labelled]:
+    """Precision, recall and F1, for each sample values whose weighted means over all samples are these figures."""
+
+    def measure(context: Labelled) -> Mapping[str, Value]:
+        label, prediction = positive(context.answerability), predicted(context)
+        if label is None or prediction is None:
+            return {}
+        values = sample_values(label, prediction)
+        return {f"{name}.{key}{mark}": (value[0], float(len(value))) for key, value in values.items() if value}
+
+    return Metric(tuple(f"{name}.{key}{mark}" for key in ("precision", "recall", "f1")), by, measure, without)
+
+
+def _clarifies(context: Labelled) -> bool | None:
+    return None if context.decision is None else context.decision == "clarify"
+
+
+UNKNOWN_METRICS: tuple[Metric[Labelled], ...] = (
+    _detection("unknown", unknown_label, unknown),
+    _detection("unknown", unknown_label, lambda _: True, "a system that always says unknown", ALWAYS),
+)
+CLARIFY_METRICS: tuple[Metric[Labelled], ...] = (
+    _detection("clarify", clarify_label, _clarifies, without=f"no decision is recorded, or {NOTHING}"),
 )

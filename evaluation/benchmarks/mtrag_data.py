@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -217,6 +218,15 @@ def find_corpora(data: RetrievalData, domains: Sequence[str]) -> dict[str, Path]
     if errors.problems:
         errors.add("or leave domains without passages out: --domains names the ones to use")
     errors.raise_all()
+    return corpora
+
+
+def corpora_there(root: Path, domains: Iterable[str]) -> dict[str, Path]:
+    """The passage files of those domains that have one."""
+    corpora = {}
+    for domain in domains:
+        with suppress(RequestError):
+            corpora[domain] = mtrag.corpus_path(root, domain)
     return corpora
 
 

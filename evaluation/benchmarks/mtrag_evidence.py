@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.assistant.steps.understand import understand
 from turnmark.corpora import mtrag
-from turnmark.corpora.types import Passage
+from turnmark.corpora.errors import ErrorCollector
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, QuerySource
-from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.passages import CorpusTexts, Without
+from turnmark.evaluation.benchmarks.turns import PASSAGES, Parts
+from turnmark.evaluation.passages import OFFICIAL, CorpusTexts, Without
 from turnmark.evaluation.records import ContextRef
+from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.task_passages import hits_of, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever
 
+SEARCHING = ("reference+rag", "rag")
+"""Settings that show passages which were found."""
 MOST_REFERENCES = 10
 """Passages that the reference setting shows at most: MTRAG-UN has tasks with more."""
 
@@ -172,3 +179,104 @@ def _written(ref: ContextRef) -> Passage:
 
 def _hit(passage: Passage, ref: ContextRef) -> Hit:
     return Hit(passage=passage, score=ref.score)
+
+
+# --- what is known of them before anything is answered ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Relevant:
+    """Passages labelled relevant by task, and what was read for them."""
+
+    passages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+def recorded_file(
+    request: EvalRequest, name: mtrag.Benchmark, setting: str, source: Source | None, errors: ErrorCollector
+) -> Path | None:
+    """The recorded passages that are answered from; of the clone's own file where it is asked for.
+
+    The paper's protocol takes that file where it is there and no other source of passages is named.
+    """
+    official = request.passages is not None and str(request.passages) == OFFICIAL
+    if request.passages is not None and not official:
+        return request.passages
+    file = mtrag.setting_file(source.root, name, setting) if source is not None else None
+    if official and source is not None and file is None and setting in SEARCHING:
+        errors.add(
+            f"--passages {OFFICIAL}: expected {mtrag.setting_file_name(name, setting)} in {str(source.root)!r}; point "
+            f"--data at a clone of {mtrag.REPOSITORY} that has it, or name a file"
+        )
+    return file if official or (request.protocol == "paper" and not request.query and not request.queries) else None
+
+
+def is_setting_file(path: Path, root: Path, name: mtrag.Benchmark, setting: str) -> bool:
+    file = mtrag.setting_file(root, name, setting)
+    return file is not None and path.resolve() == file.resolve()
+
+
+def relevant_passages(root: Path, name: mtrag.Benchmark, domains: Sequence[str]) -> Relevant:
+    passages: dict[str, tuple[str, ...]] = {}
+    files: dict[str, Path] = {}
+    problems: list[Problem] = []
+    labelled = mtrag.retrieval_domains(root, name)
+    for domain in (domain_name for domain_name in domains if domain_name in labelled):
+        loaded = mtrag.load_qrels(root, name, domain)
+        files[f"qrels/{domain}"] = loaded.path
+        problems += loaded.problems
+        for query, grades in loaded.data.items():
+            passages[query] = tuple(passage for passage, grade in grades.items() if grade > 0)
+    return Relevant(passages, files, tuple(problems))
+
+
+def check_hidden(
+    tasks: Iterable[mtrag.Task],
+    relevant: Mapping[str, tuple[str, ...]],
+    texts: Mapping[str, CorpusTexts],
+    errors: ErrorCollector,
+) -> None:
+    """MTRAG-S, for one, names passages of FiQA by hashes that no corpus has: nothing could be hidden."""
+    for task in tasks:
+        corpus = texts.get(task.domain, ())
+        if any(
+            name in corpus for name in (*relevant.get(task.id, ()), *(context.document_id for context in task.contexts))
+        ):
+            return
+    errors.add("--counterfactual: no passage of the tasks is in the corpora under its id, so none can be hidden")
+
+
+def unrecorded(
+    lists: Mapping[str, Sequence[ContextRef]] | None,
+    tasks: Mapping[str, mtrag.Task],
+    texts: Mapping[str, CorpusTexts],
+    hiding: bool,
+    errors: ErrorCollector,
+) -> list[str]:
+    """Tasks without a recorded list, and recorded passages whose text is not known."""
+    if lists is None:
+        return []
+    if lists.keys().isdisjoint(tasks):
+        errors.add(f"--passages: none of its {len(lists)} queries is a task of the data")
+        return []
+    notes = []
+    if lacking := [task for key, task in tasks.items() if key not in lists]:
+        notes.append(
+            f"--passages has no list for {len(lacking)} of {len(tasks)} tasks ({by_label(lacking)}); they fail, "
+            "since no passages would tell an unanswerable task from the others"
+        )
+    limit = None if hiding else PASSAGES
+    references = [(ref, task.domain) for key, task in tasks.items() for ref in lists.get(key, ())[:limit]]
+    unknown = sum(ref.text is None and ref.document_id not in texts.get(domain, ()) for ref, domain in references)
+    if unknown:
+        notes.append(
+            f"--passages: {unknown} of {len(references)} passages are not in the corpora here; the next ones of their "
+            "lists stand in for them"
+        )
+    return notes
+
+
+def by_label(tasks: Iterable[mtrag.Task]) -> str:
+    counts = Counter(task.answerability or "no label" for task in tasks)
+    return ", ".join(f"{label} {count}" for label, count in sorted(counts.items()))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps import rewrites
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.corpora import mtrag
@@ -16,8 +15,7 @@ from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import RecordedQuery, read_recorded
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag_data import RetrievalData
-from turnmark.evaluation.engine import Limits
-from turnmark.evaluation.request import EvalRequest, check_calls, failures, generator_of
+from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Query
 
 RECORDED: Mapping[str, mtrag.Mode] = {"last-turn": "last-turn", "rewrite": "rewrite", "questions": "questions"}
@@ -215,17 +213,18 @@ class Asking:
     Attributes:
         hashes: prompt -> hash, of those that the mode uses.
         seconds: for all wordings of one query.
-        limits: of the engine, the time for searching included.
     """
 
     mode: rewrites.Mode
-    generator: Generator
     spec: str
     prompts: Path | None
     hashes: Mapping[str, str]
     seconds: float
-    limits: Limits
-    budget: str | None
+
+    @property
+    def deadline(self) -> float:
+        """Seconds for a query, the time for searching included."""
+        return self.seconds + SEARCHING
 
     def specs(self) -> dict[str, str]:
         """What of it goes into the manifest: who is asked, how the lists are fused, how long is waited."""
@@ -237,28 +236,24 @@ class Asking:
 
 
 def asking_of(request: EvalRequest, errors: ErrorCollector) -> Asking | None:
-    """What a request asks a model for; None where its mode asks none, or something is wrong with it."""
+    """What a request asks a model for; None where its mode asks none, or the flags name no model that can be."""
     mode = rewrites.MODES.get(request.query or "")
     if mode is None:
         return None
-    problems_before = len(errors.problems)
-    generator, hashes = generator_of(request, errors)
-    check_calls(request, errors)
-    failures(request, 1, errors)
-    if generator is None and len(errors.problems) == problems_before:
-        errors.add(f"--query {request.query} asks a language model; name it with --generator, see `turnmark list`")
-    if generator is None or len(errors.problems) > problems_before:
-        return None
     from turnmark.assistant.generators import GENERATORS
+    from turnmark.evaluation.prompts import own_prompts
 
-    seconds = rewrites.SECONDS if request.deadline is None else request.deadline
+    if not request.asks_model:
+        errors.add(f"--query {request.query} asks a language model; name it with --generator, see `turnmark list`")
+        return None
+    try:
+        spec, hashes = str(GENERATORS.check(request.generator)), own_prompts(request.prompts)
+    except RequestError:  # told where the flags are checked
+        return None
     return Asking(
         mode=mode,
-        generator=generator,
-        spec=str(GENERATORS.check(request.generator)),
+        spec=spec,
         prompts=request.prompts,
         hashes={name: hashes[name] for name in (*mode.prompts, *ALWAYS)},
-        seconds=seconds,
-        limits=Limits(request.concurrency, seconds + SEARCHING),
-        budget=request.budget,
+        seconds=rewrites.SECONDS if request.deadline is None else request.deadline,
     )

@@ -1,85 +1,62 @@
 """MTRAG's retrieval task (section 5): our retrievers run on it, or a TREC run of another system, scored and set beside
 the published tables. Queries with relevance labels only, which are those of answerable and partial tasks.
+
+Where the query mode asks a language model, a query is searched as soon as its wordings are there, many queries being
+reworded at once by the engine that answers samples: deadlines, pace, budget and resuming are its own. A wording that
+does not come is left out and noted; the query is searched all the same. Only a key that is refused fails it: then none
+of the queries would get a wording.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, cast
 
-from turnmark.corpora.console import NoProgress, inert, shown_progress
-from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.home import write_atomic
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.steps import rewrites
+from turnmark.assistant.types import Usage
+from turnmark.corpora import mtrag
+from turnmark.corpora.console import inert, shown_progress
+from turnmark.corpora.errors import ErrorCollector, TurnmarkError
+from turnmark.corpora.home import file_sha256, write_atomic
+from turnmark.corpora.rows import RAW
+from turnmark.corpora.text import plain
+from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks import mtrag_data as bench
-from turnmark.evaluation.benchmarks.base import Item, Metric, Value
-from turnmark.evaluation.benchmarks.mtrag_plan import Plan
-from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric, Value
+from turnmark.evaluation.benchmarks.mtrag_queries import (
+    Asking,
+    NoQuery,
+    QuerySource,
+    asking_of,
+    check_mode,
+    open_queries,
+    read_query_file,
+)
+from turnmark.evaluation.benchmarks.task import OpenCorpus, Prepared
+from turnmark.evaluation.engine import HOPELESS
+from turnmark.evaluation.journal import Key
+from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.metrics import retrieval as metrics
-from turnmark.evaluation.records import ContextRef, Sample, Summary
-from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.rundir import RunFolder, open_run, say_resumed
-from turnmark.evaluation.scoring import score_run
-from turnmark.evaluation.summary import Facts, Ranked
-from turnmark.evaluation.trec import format_trec, ranked
+from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.request import EvalRequest, selection_of
+from turnmark.evaluation.rundir import RunFolder
+from turnmark.evaluation.summary import Facts
+from turnmark.evaluation.trec import TrecRun, format_trec, ranked, read_runs
 from turnmark.retrieval.types import Hit, Query, Retriever
-
-if TYPE_CHECKING:
-    from turnmark.assistant.generators.base import Generator
-    from turnmark.retrieval.index import Index
-    from turnmark.retrieval.manifest import BuildSettings
 
 DEPTH = 10
 """Passages kept a query: what the metrics look at."""
 BATCH = 64
-Opener = Callable[[Path, str, str], tuple[Retriever, str]]
-"""(corpus file, retriever spec, embedder spec) -> the retriever over it, and the fingerprint of its index."""
-Kept = Callable[[str, str, str], Sequence[str]]
-"""(SHA-256 of a corpus file, retriever spec, embedder spec) -> fingerprints of the indexes over it that are there."""
-
-
-def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever, str]:
-    """The retriever over a passage file, whose index is built once and then kept; and that index's fingerprint."""
-    from turnmark.retrieval.build import corpus_index
-    from turnmark.retrieval.registry import build_settings, open_retriever
-
-    index = corpus_index(corpus, retriever, embedder)
-    settings = build_settings(retriever, embedder)
-    # Loading a model takes longer than a search, and is none.
-    if settings.embedder:
-        index.embedder.encode(["load the model"], "query")
-    if settings.splade:
-        index.splade_encoder.encode(["load the model"], "query")
-    return open_retriever(retriever, index), _fingerprint(index, settings)
-
-
-def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
-    """Fingerprints of the kept indexes that would be searched; nothing is built, and none may be there.
-
-    Args:
-        corpus: SHA-256 of the passage file.
-    """
-    from turnmark.retrieval.build import cached_indexes
-    from turnmark.retrieval.index import Index, indexes_folder
-    from turnmark.retrieval.registry import build_settings
-
-    settings = build_settings(retriever, embedder)
-    fingerprints = (
-        _fingerprint(Index(indexes_folder() / manifest.name, manifest), settings)
-        for manifest in cached_indexes(corpus, settings)
-    )
-    return tuple(dict.fromkeys(fingerprints))
-
-
-def _fingerprint(index: Index, settings: BuildSettings) -> str:
-    """The fingerprint of what is searched: an index with vectors serves BM25 too, and then its vectors do not count."""
-    unused = {part: None for part in ("embedder", "splade") if not getattr(settings, part)}
-    return type(index)(index.folder, index.manifest.model_copy(update=unused)).fingerprint
-
-
+OPENING_WORDS = 12
+QUERIES = "queries.jsonl"
+"""The file of a run that holds what was searched for, as `--queries` takes it."""
 Lists = tuple[Mapping[str, int], Sequence[ContextRef]]
 """Passage -> grade, and what was found."""
 
@@ -90,106 +67,243 @@ def measured_list(context: Lists) -> Mapping[str, Value]:
     return metrics.score_lists({"query": relevant}, {"query": contexts}).get("query", {})
 
 
-class Clock:
-    """Seconds by phase."""
+@dataclass(frozen=True)
+class TrecAnswers:
+    """TREC runs to be scored; see `turnmark.evaluation.benchmarks.task.Answers`."""
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
+    run: TrecRun
+    paths: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Count what is done inside towards `name`."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+    @classmethod
+    def read(cls, paths: Sequence[Path], _: str) -> TrecAnswers:
+        """Read one or several files.
+
+        Raises:
+            RequestError: every wrong line of every file.
+        """
+        return cls(read_runs(paths), tuple(paths))
+
+    @property
+    def ids(self) -> Mapping[Key, str]:
+        """See `Answers`."""
+        return {(query, 0): query for query in self.run.lists}
+
+    def samples(self) -> Iterator[Sample]:
+        """See `Answers`."""
+        for query, contexts in self.run.lists.items():
+            yield Sample(id=query, status="done", contexts=contexts[:DEPTH])
 
 
-def run_eval(plan: Plan, opener: Opener | None = None, kept_for_corpus: Kept | None = None) -> tuple[Summary, Path]:
-    """Search for every query that has no finished sample yet, score all, write the run.
+# --- what is asked for -----------------------------------------------------------------------------------------------
+
+
+def open_retrieval(request: EvalRequest, _: str | None) -> Prepared:
+    """Find the data, the queries and the corpora of a request.
+
+    Raises:
+        RequestError: everything that is wrong with it, at once.
+    """
+    errors = ErrorCollector()
+    name = cast(mtrag.Benchmark, request.benchmark)
+    if request.query and request.queries:
+        errors.add("--query and --queries name two sources of queries; give one of them")
+    known_mode = errors.collect(check_mode, request.query, name, True) if request.query else "assistant"
+    asking = asking_of(request, errors)
+    data, domains = _load(request, name, errors)
+    queries: QuerySource | None = None
+    if request.queries:
+        queries = errors.collect(read_query_file, request.queries, data)
+    elif data is not None and known_mode and not request.scoring:
+        queries = errors.collect(open_queries, known_mode, bench.only_domains(data, domains), True)
+    ids: dict[str, str] = {}
+    corpora: dict[str, Path] = {}
+    if data is not None:
+        ids = _selected(data, request, queries, errors)
+    if data is not None and not request.scoring:
+        data = bench.only_domains(data, [domain for domain in ids.values() if domain in domains])
+        corpora = errors.collect(bench.find_corpora, data, list(data.qrels)) or {}
+    errors.raise_all()
+    assert data is not None, "errors.raise_all() raised otherwise"
+    corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in corpora.items()}
+    retrieval = Retrieval(data, ids, queries, asking)
+    return Prepared(
+        data=data.used(queries.files if queries else {}),
+        domains=tuple(data.qrels),
+        build=lambda _, retrievers: Retrieval(data, ids, queries, asking, retrievers),
+        corpora=corpora,
+        corpora_used=corpora_used,
+        searched=not request.scoring,
+        query="file" if request.queries else known_mode,
+        inputs={"queries": file_sha256(request.queries)} if request.queries else {},
+        prompts=dict(asking.hashes) if asking else {},
+        notes=tuple(bench.corpus_notes(corpora_used)),
+        retrieves=True,
+        selected=True,
+        asks=asking.specs() if asking else {},
+        deadline=asking.deadline if asking else None,
+        search=None if request.scoring or asking else retrieval.search_all,
+        finish=retrieval.finish,
+    )
+
+
+def _load(
+    request: EvalRequest, name: mtrag.Benchmark, errors: ErrorCollector
+) -> tuple[bench.RetrievalData | None, Sequence[str]]:
+    """The data of a request, and which of its domains are asked for.
+
+    Where --domains is wrong the data is that of all domains, so that the rest of the request can be checked.
+    """
+    source = errors.collect(mtrag.locate, request.data)
+    known_domains = errors.collect(bench.labelled, name, source) if source else None
+    if source is None or known_domains is None:
+        return None, ()
+    unknown = [domain for domain in request.domains if domain not in known_domains]
+    for domain in unknown:
+        errors.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(known_domains)}")
+    domains = [domain for domain in known_domains if not request.domains or domain in request.domains]
+    return errors.collect(bench.load_data, name, source, () if unknown else domains), domains
+
+
+def _selected(
+    data: bench.RetrievalData, request: EvalRequest, queries: QuerySource | None, errors: ErrorCollector
+) -> dict[str, str]:
+    """Query id -> domain of what is asked for, in the order of the data."""
+    labels = data.qrels
+    if request.queries and queries and queries.recorded is not None and not request.domains:
+        recorded_ids = queries.recorded.keys()
+        labels = {domain: judged for domain, judged in labels.items() if not recorded_ids.isdisjoint(judged)}
+    ids = {query: domain for domain, judged in labels.items() for query in judged}
+    return {query: ids[query] for query in selection_of(request).of(list(ids), errors)}
+
+
+# --- the benchmark ---------------------------------------------------------------------------------------------------
+
+
+class Retrieval(Benchmark[Lists]):
+    """The judged queries that are asked for, each with the list that a retriever finds.
 
     Args:
-        opener: brings the retriever over a corpus; ours where it is not given.
-        kept_for_corpus: fingerprints of indexes that are there already; ours where neither it nor an opener is given.
-
-    Returns:
-        The summary and the folder it is in.
-
-    Raises:
-        RequestError: finished samples come from another index than would be searched now.
-        TurnmarkError: the folder is in use, or a retriever answers nonsense.
+        ids: query id -> domain, in the order of the data.
+        queries: what is searched for; None: lists are scored that are there already.
+        asking: what a language model is asked for, where the mode asks one.
+        retrievers: domain -> retriever; safe to call from many threads.
     """
-    assert plan.asking is None, "what asks a language model is for mtrag_rewriting.run_asking"
-    clock, spec = Clock(), plan.manifest.specs["retriever"]
-    kept_for_corpus = kept_for_corpus or (kept_indexes if opener is None else None)
-    with open_run(plan.folder, plan.manifest) as run:
-        resumed = resume(plan, run, kept_for_corpus)
-        for domain, corpus in plan.corpora.items():
-            pending = queries_of(plan, run, domain)
-            if not pending:
-                continue
-            with clock.phase("index"):
-                retriever, index = (opener or open_corpus)(corpus, spec, plan.embedder)
-                run.searches(domain, index)
-            with clock.phase("search"):
-                _search(run, domain, pending, retriever)
-        summary = finish(plan, run, clock, resumed)
-    write_page(plan.folder)
-    return summary, plan.folder
 
+    metrics: Sequence[Metric[Lists]] = (Metric(metrics.NAMES, metrics.VARIANT, measured_list),)
+    embeds = False
 
-def resume(plan: Plan, run: RunFolder, kept_for_corpus: Kept | None) -> int:
-    """Get a run that was opened ready for what is left of its queries; how many are finished.
+    def __init__(
+        self,
+        data: bench.RetrievalData,
+        ids: Mapping[str, str],
+        queries: QuerySource | None,
+        asking: Asking | None,
+        retrievers: Mapping[str, Retriever] | None = None,
+    ) -> None:
+        self._data, self._ids, self._queries, self._asking = data, ids, queries, asking
+        self._retrievers = retrievers or {}
 
-    Raises:
-        RequestError: finished samples come from another index than would be searched now.
-    """
-    finished = sum(run.samples.finished((query, 0)) for query in plan.ids)
-    run.reopen(len(plan.ids) - finished)
-    say_resumed(run)
-    if kept_for_corpus and finished:
-        spec, corpora = plan.manifest.specs["retriever"], plan.manifest.corpora
-        fingerprints = {name: kept_for_corpus(corpus.sha256, spec, plan.embedder) for name, corpus in corpora.items()}
-        run.check_indexes({domain: indexes for domain, indexes in fingerprints.items() if indexes})
-    return finished
+    def items(self) -> Iterator[Item | Problem]:
+        """See `Benchmark.items`; an item's task is what the data says of the query."""
+        yield from (*self._data.problems, *(self._queries.problems if self._queries else ()))
+        for query, domain in self._ids.items():
+            relevant = self._data.qrels[domain][query]
+            yield Item(query, bench.JudgedQuery(self._data.tasks.get(query), relevant), domain)
 
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        """See `Benchmark.answer`: reworded by a model, then searched.
 
-def run_score(plan: Plan) -> tuple[Summary, Path]:
-    """Score the lists of a TREC run, write the run folder.
+        Raises:
+            GeneratorError: the endpoint refuses the key: no other query would fare better.
+            TurnmarkError: the retriever gave nonsense.
+        """
+        asking = self._asking
+        assert asking is not None, "other queries are searched by `search_all`"
+        assert generator is not None, "a mode that asks a model is planned with one"
+        query = self._query(item.id, item.domain)
+        if isinstance(query, Sample):
+            return query
+        retriever = self._retrievers[item.domain or ""]
+        began = time.monotonic()
+        wordings = asking.mode.make(rewrites.Asked(
+            generator=Bounded(generator, began + asking.seconds, asking.seconds),
+            history=query.history,
+            message=query.text,
+            openings=lambda wording: openings(retriever, query, wording),
+            prompts=asking.prompts,
+            seconds=asking.seconds,
+        ))  # fmt: skip
+        if not HOPELESS.isdisjoint(wordings.left_out.values()):
+            raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
+        worded = time.monotonic()
+        full_query = rewrites.query_with(query.history, query.text, wordings.variants, asking.mode.weights)
+        contexts = contexts_of(retriever, retriever.search([full_query], DEPTH)[0])
+        return _sample(item.id, item.domain, full_query, contexts).model_copy(update={
+            "variants": wordings.variants,
+            "left_out": wordings.left_out,
+            "notes": wordings.notes,
+            "usage": {"rewrite": wordings.usage} if wordings.usage != Usage() else {},
+            "timings": {"rewrite": worded - began, "search": time.monotonic() - worded},
+        })  # fmt: skip
 
-    Raises:
-        TurnmarkError: the folder is in use.
-    """
-    assert plan.trec is not None, "a plan of plan_score has a TREC run"
-    with open_run(plan.folder, plan.manifest) as run:
-        run.reopen(sum(not run.samples.finished((query, 0)) for query in plan.ids))
-        say_resumed(run)
-        for query, domain in plan.ids.items():
-            if not run.samples.finished((query, 0)):
-                contexts = plan.trec.lists.get(query, ())[:DEPTH]
-                run.append(Sample(id=query, status="done", domain=domain, contexts=contexts))
-        summary = finish(plan, run, Clock(), 0)
-    write_page(plan.folder)
-    return summary, plan.folder
-
-
-def queries_of(plan: Plan, run: RunFolder, domain: str) -> list[tuple[str, Query]]:
-    """The queries of a domain still to be searched; those that cannot be made are written down as failed."""
-    assert plan.queries is not None, "a plan of plan_eval has queries"
-    pending: list[tuple[str, Query]] = []
-    for task_id, its_domain in plan.ids.items():
-        if its_domain != domain or run.samples.finished((task_id, 0)):
-            continue
+    def _query(self, task_id: str, domain: str | None) -> Query | Sample:
+        """What is searched for or, where no query can be made, the failed sample that says so."""
+        assert self._queries is not None, "lists that are there already are not searched for"
         try:
-            pending.append((task_id, plan.queries.query(task_id)))
+            return self._queries.query(task_id)
         except NoQuery as error:
-            run.append(Sample(id=task_id, status="failed", kind="no_query", reason=str(error), domain=domain))
-    return pending
+            return Sample(id=task_id, status="failed", kind="no_query", reason=str(error), domain=domain)
+
+    def search_all(self, run: RunFolder, open_corpus: OpenCorpus) -> Mapping[str, float]:
+        """Search for every query that has no finished sample yet; every batch is on file before the next begins.
+
+        Raises:
+            TurnmarkError: a retriever gave nonsense.
+        """
+        seconds: Counter[str] = Counter()
+        for domain in self._data.qrels:
+            pending: list[tuple[str, Query]] = []
+            for task_id, its_domain in self._ids.items():
+                if its_domain == domain and not run.samples.finished((task_id, 0)):
+                    query = self._query(task_id, domain)
+                    if isinstance(query, Sample):
+                        run.append(query)
+                    else:
+                        pending.append((task_id, query))
+            if pending:
+                began = time.perf_counter()
+                retriever = open_corpus(domain)
+                opened = time.perf_counter()
+                _search(run, domain, pending, retriever)
+                seconds.update({"index": opened - began, "search": time.perf_counter() - opened})
+        return seconds
+
+    def finish(self, run: RunFolder) -> list[str]:
+        """Write the lists as a TREC run and, where a model was asked, what was searched for; what to note."""
+        run.arrange((query, 0) for query in self._ids)
+        samples = [sample for query in self._ids if (sample := run.samples.get((query, 0)))]
+        notes = []
+        if self._asking is not None:
+            write_atomic(run.path / QUERIES, "".join(recorded_rows(samples, self._asking.mode.weights)))
+            notes += outcome_notes(samples)
+        try:
+            lists = {sample.id: sample.contexts for sample in samples if sample.status == "done"}
+            write_atomic(run.path / "run.trec", format_trec(lists, "turnmark"))
+        except ValueError as error:
+            notes.append(f"run.trec is not written: {error}")
+        return notes
+
+    def context(self, item: Item, sample: Sample) -> Lists:
+        """See `Benchmark.context`."""
+        return item.task.relevant, sample.contexts
+
+    def facts(self, item: Item) -> Facts:
+        """See `Benchmark.facts`."""
+        return bench.facts_of(self._data, item.id, item.domain or "")
 
 
 def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], retriever: Retriever) -> None:
-    """Search in batches; every batch is on file before the next begins."""
     with shown_progress() as progress:
         progress.start(f"searching {inert(domain)}", len(pending))
         for start in range(0, len(pending), BATCH):
@@ -200,16 +314,14 @@ def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], r
             if len(results) != len(batch):
                 raise TurnmarkError(f"retriever {retriever.name!r} gave {len(results)} lists for {len(batch)} queries")
             for (task_id, query), hits in zip(batch, results, strict=True):
-                run.append(Sample(
-                    id=task_id,
-                    status="done",
-                    domain=domain,
-                    query=query.text,
-                    rewrite="\n".join(query.variants) or None,
-                    contexts=contexts_of(retriever, hits),
-                    timings={"search": seconds},
-                ))  # fmt: skip
+                sample = _sample(task_id, domain, query, contexts_of(retriever, hits))
+                run.append(sample.model_copy(update={"timings": {"search": seconds}}))
             progress.advance(len(batch))
+
+
+def _sample(task_id: str, domain: str | None, query: Query, contexts: tuple[ContextRef, ...]) -> Sample:
+    rewrite = "\n".join(query.variants) or None
+    return Sample(id=task_id, status="done", domain=domain, query=query.text, rewrite=rewrite, contexts=contexts)
 
 
 def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, ...]:
@@ -224,57 +336,55 @@ def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, 
     return tuple(ranked([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:DEPTH])
 
 
-def finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int, extra_notes: Sequence[str] = ()) -> Summary:
-    """Score what the folder holds, and write scores, summary and TREC run.
+def openings(retriever: Retriever, query: Query, wording: str) -> list[str]:
+    """What the documents around a query are about: titles of what is found by it and its wording, each once.
 
-    Args:
-        resumed: how many samples an earlier call made.
-        extra_notes: what else the summary notes.
+    A passage without a title gives its first words.
     """
-    notes = [*plan.notes, *run.resumed, *bench.problem_notes(run.samples.problems), *extra_notes]
-    run.arrange((query, 0) for query in plan.ids)
-    samples = [sample for query in plan.ids if (sample := run.samples.get((query, 0)))]
-    try:
-        lists = {sample.id: sample.contexts for sample in samples if sample.status == "done"}
-        write_atomic(run.path / "run.trec", format_trec(lists, plan.trec.tags[0] if plan.trec else "turnmark"))
-    except ValueError as error:
-        notes.append(f"run.trec is not written: {error}")
-    if resumed:
-        notes.append(f"{resumed} of {len(samples)} queries were searched by an earlier call; seconds are of this call")
-    benchmark = Retrieval(plan)
-    return score_run(
-        run, benchmark, benchmark.items(), notes=notes, seconds=clock.seconds, began=plan.began, progress=NoProgress()
-    )
+    full_query = query.model_copy(update={"variants": () if wording == query.text else (wording,)})
+    hits = retriever.search([full_query], 2 * rewrites.OPENINGS)[0]
+    return list(dict.fromkeys(filter(None, (_opening(hit.passage) for hit in hits))))[: rewrites.OPENINGS]
 
 
-class Retrieval:
-    """The lists of a run as a benchmark's samples; see `turnmark.evaluation.benchmarks.base.Benchmark`."""
+def _opening(passage: Passage) -> str:
+    return " ".join((passage.title or plain(passage.text)).split()[:OPENING_WORDS])
 
-    metrics: Sequence[Metric[Lists]] = (Metric(metrics.NAMES, metrics.VARIANT, measured_list),)
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan, self.query = plan, plan.query
+# --- what was searched for -------------------------------------------------------------------------------------------
 
-    def items(self) -> Iterator[Item]:
-        """See `Benchmark.items`: the judged queries, whose task is what the data says of them."""
-        for query, domain in self._plan.ids.items():
-            yield Item(query, bench.JudgedQuery(self._plan.data.tasks.get(query), self._relevant(query)), domain)
 
-    def _relevant(self, query: str) -> Mapping[str, int]:
-        return self._plan.data.qrels[self._plan.ids[query]][query]
+def recorded_rows(samples: Iterable[Sample], weights: Mapping[str, float]) -> Iterable[str]:
+    """What was searched for, a line of a query file each; see `turnmark.corpora.rows`. Queries that failed have
+    none.
+    """
+    for sample in samples:
+        if sample.status != "done":
+            continue
+        row: dict[str, Any] = {"_id": sample.id, "text": sample.query, "variants": dict(sample.variants)}
+        if weights and sample.variants:
+            row["weights"] = {name: weights.get(name, 1.0) for name in (RAW, *sample.variants)}
+        yield json.dumps(row, ensure_ascii=True) + "\n"
 
-    def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`: lists are made a batch at a time, or by `mtrag_rewriting`."""
-        raise NotImplementedError
 
-    def context(self, item: Item, sample: Sample) -> Lists:
-        """See `Benchmark.context`."""
-        return item.task.relevant, sample.contexts
+def outcome_notes(samples: Sequence[Sample]) -> list[str]:
+    """How many queries were searched as typed, and which wordings did not come, why, and how often."""
+    done_samples = [sample for sample in samples if sample.status == "done"]
+    notes: list[str] = []
+    needless = sum(not sample.variants and not sample.left_out for sample in done_samples)
+    if needless:
+        notes.append(f"{needless} of {len(done_samples)} queries need no rewrite: they were searched as typed")
+    bare = [sample for sample in done_samples if sample.left_out and not sample.variants]
+    if bare:
+        reasons = Counter(reason for sample in bare for reason in set(sample.left_out.values()))
+        notes.append(f"{len(bare)} of {len(done_samples)} queries were searched without a rewrite: {_counted(reasons)}")
+    partly: dict[str, Counter[str]] = {}
+    for sample in done_samples:
+        for name, reason in sample.left_out.items() if sample.variants else ():
+            partly.setdefault(name, Counter())[reason] += 1
+    for name, reasons in partly.items():
+        notes.append(f"{name} was left out of {reasons.total()} of {len(done_samples)} queries: {_counted(reasons)}")
+    return notes
 
-    def facts(self, item: Item) -> Facts:
-        """See `Benchmark.facts`."""
-        return bench.facts_of(self._plan.data, item.id, item.domain or "")
 
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
-        """See `Benchmark.rankings`: none."""
-        return {}
+def _counted(reasons: Counter[str]) -> str:
+    return ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in reasons.most_common())

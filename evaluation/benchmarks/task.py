@@ -9,7 +9,8 @@
         return Task(name="generation", load=load)
 
 `turnmark eval python:my_module:benchmark` runs it: answered by the assistant's turn over each row's passages, scored
-by overlap with the reference, resumed, judged, reported and compared as ours are.
+by overlap with the reference, resumed, judged, reported and compared as ours are. Ours are tasks too; where rows in
+memory are not enough (streams, corpora to be searched, recorded passages), `open` takes the place of `load`.
 """
 
 from __future__ import annotations
@@ -17,29 +18,37 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import Field
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.corpora.errors import ErrorCollector
+from turnmark.corpora.errors import ErrorCollector, RequestError
+from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
-from turnmark.corpora.types import Message, Problem, Record
+from turnmark.corpora.types import Message, Record
 from turnmark.evaluation.benchmarks import measures
-from turnmark.evaluation.benchmarks.base import Item, Metric
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
 from turnmark.evaluation.benchmarks.measures import Answered
-from turnmark.evaluation.benchmarks.prepared import Prepared
 from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
-from turnmark.evaluation.records import DataUsed, Sample
-from turnmark.evaluation.summary import Facts, Ranked
+from turnmark.evaluation.journal import Key
+from turnmark.evaluation.predictions import check_predictions
+from turnmark.evaluation.records import CorpusUsed, DataUsed, Sample
+from turnmark.evaluation.request import EvalRequest, all_alike
+from turnmark.evaluation.rundir import RunFolder, fingerprint
+from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.task_passages import cut, ranked_by
+from turnmark.retrieval.types import Retriever
 
 if TYPE_CHECKING:
     from turnmark.evaluation.judging.rubrics import JudgedTask
     from turnmark.evaluation.published import Fact
-    from turnmark.evaluation.request import EvalRequest
+
+Build = Callable[[Parts, Mapping[str, Retriever]], Benchmark[Any]]
+OpenCorpus = Callable[[str], Retriever]
+"""Name of a corpus -> what searches it; its index is built where it is not there yet."""
 
 SCORERS: tuple[Metric[Answered], ...] = (
     *measures.REFERENCE_METRICS,
@@ -47,6 +56,85 @@ SCORERS: tuple[Metric[Answered], ...] = (
     *measures.STYLE_METRICS,
 )
 """What is measured where a task names nothing else."""
+
+
+class Answers(Protocol):
+    """Answers that are written already, checked.
+
+    Attributes:
+        ids: (id, repeat) of every sample.
+        notes: what was decided on reading them.
+        paths: the files that were read.
+    """
+
+    @property
+    def ids(self) -> Mapping[Key, Any]: ...
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+    @property
+    def paths(self) -> tuple[Path, ...]: ...
+
+    def samples(self) -> Iterator[Sample]:
+        """The samples, one after the other."""
+        ...
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task in one setting, checked before anything heavy is loaded, and ready to be built once there are parts.
+
+    Attributes:
+        build: parts, retrievers by corpus -> the benchmark.
+        corpora: name -> passage file to be searched, or looked passages up in.
+        searched: whether these files are searched; False: passages are recorded, or answers are there already.
+        query: the query mode, where something is searched.
+        found_by: what found the recorded passages, where that is known.
+        inputs: role -> SHA-256 of files that were handed in.
+        prompts: prompt -> hash, for the manifest; None: those of the assistant.
+        counterfactual: items are there once more, with their passages hidden.
+        stratum: of an item's id; what `--sample` draws of in equal shares.
+        retrieves: lists of passages are made and scored, and nothing is answered.
+        selected: the benchmark's items are those asked for already.
+        asks: specs of what a retrieval asks a language model for.
+        deadline: seconds for a sample, where the task has a time of its own.
+        search: searches for all queries, a batch at a time, in place of `answer`; gives seconds by phase.
+        finish: writes further files of the run before it is scored; what to note.
+    """
+
+    data: DataUsed
+    domains: tuple[str, ...]
+    build: Build
+    corpora: Mapping[str, Path] = field(default_factory=dict)
+    corpora_used: Mapping[str, CorpusUsed] = field(default_factory=dict)
+    searched: bool = False
+    query: str | None = None
+    found_by: str | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    prompts: Mapping[str, str] | None = None
+    counterfactual: bool = False
+    notes: tuple[str, ...] = ()
+    stratum: Callable[[str], str] = all_alike
+    retrieves: bool = False
+    selected: bool = False
+    asks: Mapping[str, str] = field(default_factory=dict)
+    deadline: float | None = None
+    search: Callable[[RunFolder, OpenCorpus], Mapping[str, float]] | None = None
+    finish: Callable[[RunFolder], list[str]] | None = None
+
+
+OpenData = Callable[[EvalRequest, str | None], Prepared]
+FLAGS: Mapping[str, str] = {
+    "query": "it is for the MTRAG family, setting rag",
+    "queries": "it is for the MTRAG family, setting rag",
+    "passages": "it is for the MTRAG family, setting rag",
+    "counterfactual": "it is for the MTRAG family, setting rag",
+    "chain": "it is for kiwi, whose turns revise each other",
+    "references": "it is for compound-qa, whose questions have parts",
+    "types": "it is for compound-qa, whose questions have types",
+}
+"""Flags that single benchmarks have a use for."""
 
 
 class Row(Record):
@@ -97,10 +185,15 @@ class Task:
         rubrics: setting, embedder's spec -> what judges are asked; None: the task has no judged metrics.
         cluster: of a row: rows of one cluster are resampled together; by default each stands for itself.
         published: figures to set beside ours.
+        open: request, setting -> the task prepared, in place of `load` and what goes with it; raises RequestError.
+        flags: those of `FLAGS` that the task has a use for.
+        read: reads answers that are written already.
+        unnamed: a setting that manifests leave out.
+        measures_judges: a judge is not its instrument but what is measured.
     """
 
     name: str
-    load: Callable[[Path | None], Iterable[Row]]
+    load: Callable[[Path | None], Iterable[Row]] = lambda _: ()
     settings: tuple[str, ...] = ()
     solve: Callable[[Row, Generator | None, Parts], Sample] = by_turn
     scorers: Sequence[Metric[Any]] = SCORERS
@@ -108,44 +201,41 @@ class Task:
     rubrics: Callable[[str | None, str], JudgedTask] | None = None
     cluster: Callable[[Row], str] = lambda row: row.id
     published: tuple[Fact, ...] = ()
+    open: OpenData | None = None
+    flags: tuple[str, ...] = ()
+    read: Callable[[Sequence[Path], str], Answers] = check_predictions
+    unnamed: str | None = None
+    measures_judges: bool = False
 
-    def prepare(
-        self,
-        request: EvalRequest,
-        setting: str | None,
-        errors: ErrorCollector,
-        scoring: bool,  # noqa: ARG002
-    ) -> Prepared | None:
-        """See `turnmark.evaluation.benchmarks.registry.AnyTask.prepare`."""
-        for flag in ("query", "queries", "passages", "counterfactual", "chain", "references", "types"):
-            if getattr(request, flag):
-                errors.add(f"--{flag}: {request.benchmark} has no use for it")
-        loaded = errors.collect(lambda data: list(self.load(data)), request.data)
-        if loaded is None:
-            return None
-        known_domains = tuple(dict.fromkeys(row.domain for row in loaded if row.domain))
-        strange = [domain for domain in request.domains if domain not in known_domains]
-        for domain in strange:
-            errors.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(known_domains) or 'none'}")
-        rows = [row for row in loaded if not request.domains or row.domain in request.domains]
+    def prepare(self, request: EvalRequest, setting: str | None, errors: ErrorCollector) -> Prepared | None:
+        """Find and check the data of a request; None where something was wrong, which is then taken down."""
+        for flag, purpose in FLAGS.items():
+            if flag not in self.flags and getattr(request, flag):
+                errors.add(f"--{flag}: {request.benchmark} has no use for it; {purpose}")
+        return errors.collect(self.open or self._open_rows, request, setting)
+
+    def _open_rows(self, request: EvalRequest, setting: str | None) -> Prepared:
+        loaded = list(self.load(request.data))
+        domains = picked(dict.fromkeys(row.domain for row in loaded if row.domain), request.domains)
+        rows = [row for row in loaded if not request.domains or row.domain in domains]
         digest = hashlib.sha256()
         for row in rows:
             digest.update(json.dumps(row.model_dump(mode="json"), sort_keys=True).encode())
         name = request.data.name if request.data else request.benchmark
         return Prepared(
             data=DataUsed(name=name, demo=False, fingerprint=digest.hexdigest()),
-            domains=tuple(domain for domain in known_domains if not request.domains or domain in request.domains),
+            domains=domains,
             build=lambda parts, _: TaskBenchmark(self, rows, replace(parts, setting=setting)),
         )
 
 
-class TaskBenchmark:
-    """A task over its rows; see `turnmark.evaluation.benchmarks.base.Benchmark`."""
+class TaskBenchmark(Benchmark[Any]):
+    """A task over its rows."""
 
     def __init__(self, task: Task, rows: Sequence[Row], parts: Parts) -> None:
         self.metrics, self._task, self._rows, self._parts = task.scorers, task, rows, parts
 
-    def items(self) -> Iterator[Item | Problem]:
+    def items(self) -> Iterator[Item]:
         """See `Benchmark.items`."""
         return (Item(row.id, row, row.domain) for row in self._rows)
 
@@ -163,6 +253,36 @@ class TaskBenchmark:
         labels = {"domain": (row.domain,)} if row.domain else {}
         return Facts(cluster=self._task.cluster(row), labels={**labels, **row.labels})
 
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
-        """See `Benchmark.rankings`: none."""
-        return {}
+    def target(self, item: Item) -> Mapping[str, Any] | None:
+        """See `Benchmark.target`."""
+        row: Row = item.task
+        return {"query": row.question, "prediction": row.reference} if row.reference.strip() else None
+
+
+def picked(known_domains: Iterable[str], domains: Sequence[str]) -> tuple[str, ...]:
+    """The domains that are asked for, in the order of the data; all of them where none is named.
+
+    Raises:
+        RequestError: those that there are not.
+    """
+    names = tuple(known_domains)
+    known = ", ".join(names) or "none"
+    if strange := [domain for domain in domains if domain not in names]:
+        raise RequestError([f"--domains: no domain {domain!r} in the data; there are: {known}" for domain in strange])
+    return tuple(domain for domain in names if not domains or domain in domains)
+
+
+def used(source: Source, files: Mapping[str, Path]) -> DataUsed:
+    """Which data it is, by the content of the files that are read."""
+    return DataUsed(name=source.name, demo=source.demo, fingerprint=fingerprint(files))
+
+
+def prompt_inputs(names: Sequence[str], prompts: Path | None) -> dict[str, str]:
+    """The hashes of prompts, as a manifest's `inputs` have them.
+
+    Raises:
+        RequestError: one of one's own is wrong.
+    """
+    from turnmark.evaluation.prompts import prompt_hashes
+
+    return {f"prompt {name}": content for name, content in prompt_hashes(tuple(names), prompts).items()}

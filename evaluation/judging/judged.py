@@ -225,16 +225,12 @@ class Judging(JudgeCalls):
         return notes
 
 
-class JudgedBenchmark:
+class JudgedBenchmark(Benchmark[Any]):
     """A benchmark as it is, with judges; see `turnmark.evaluation.benchmarks.base.Benchmark`."""
 
     def __init__(self, benchmark: Benchmark[Any], judging: Judging) -> None:
         self._benchmark, self.judging = benchmark, judging
-
-    @property
-    def metrics(self) -> Sequence[Metric[Any]]:
-        """See `Benchmark.metrics`: those without a judge."""
-        return self._benchmark.metrics
+        self.metrics, self.embeds, self.raters = benchmark.metrics, benchmark.embeds, benchmark.raters
 
     def items(self) -> Iterator[Item | Problem]:
         """See `Benchmark.items`."""
@@ -255,3 +251,7 @@ class JudgedBenchmark:
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
         """See `Benchmark.rankings`."""
         return self._benchmark.rankings(item, sample)
+
+    def target(self, item: Item) -> Mapping[str, Any] | None:
+        """See `Benchmark.target`."""
+        return self._benchmark.target(item)

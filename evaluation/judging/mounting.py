@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -21,16 +21,12 @@ from turnmark.evaluation.judging.judged import ROLE, JudgedBenchmark, Judging
 from turnmark.evaluation.judging.judgements import Case
 from turnmark.evaluation.judging.rubrics import JudgedTask, Rubric
 from turnmark.evaluation.records import RunManifest, Sample
+from turnmark.evaluation.request import EvalRequest
 
 if TYPE_CHECKING:
-    from turnmark.evaluation import answers, generation
     from turnmark.evaluation.benchmarks.turns import Parts
+    from turnmark.evaluation.planning import Plan
     from turnmark.retrieval.types import Retriever
-
-    P = TypeVar("P", generation.Plan, answers.Plan)
-else:
-    P = TypeVar("P")
-
 
 MODULES: Mapping[str, str] = {
     "mtrag": "mtrag",
@@ -59,9 +55,8 @@ def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -
         embedder: spec of the run's embedder, for measures that compare texts.
     """
     if benchmark not in MODULES:
-        rubrics = getattr(find_task(benchmark, task), "rubrics", None)
-        own: JudgedTask | None = rubrics(setting, embedder) if rubrics else None
-        return own
+        own = find_task(benchmark, task)
+        return own.rubrics(setting, embedder) if own is not None and own.rubrics is not None else None
     task_rubrics: JudgedTask | None = _module(benchmark).judged_task(benchmark, task, setting, embedder)
     return task_rubrics
 
@@ -106,7 +101,7 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
 _TASKS: Mapping[str, tuple[str, ...]] = {"kiwi": ("revise",)}
 
 
-def judged(plan: P) -> P:
+def judged(plan: Plan) -> Plan:
     """The plan with the judges of its request, or as it is where it names none, or its benchmark has nothing to judge.
 
     Raises:
@@ -117,8 +112,7 @@ def judged(plan: P) -> P:
         return plan
     if not judged_metrics(manifest.benchmark, manifest.task):
         note = f"--judge: {manifest.benchmark} has no judged metrics in {manifest.task}, and is scored without a judge"
-        unjudged: P = replace(plan, notes=(*plan.notes, note))
-        return unjudged
+        return replace(plan, notes=(*plan.notes, note))
     judges = open_judges(request.judge)
     missing: tuple[str, ...] = tuple(panel_notes(request.judge))
     prepared = plan.prepared
@@ -127,14 +121,12 @@ def judged(plan: P) -> P:
     def built(parts: Parts, retrievers: Mapping[str, Retriever]) -> Benchmark[Any]:
         task = judged_task(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
         assert task is not None, "it has judged metrics"
-        elsewhere = getattr(plan, "elsewhere", None)
-        return JudgedBenchmark(build(parts, retrievers), _judging(task, judges, request, manifest, elsewhere))
+        return JudgedBenchmark(build(parts, retrievers), _judging(task, judges, request, manifest, plan.elsewhere))
 
-    judged_plan: P = replace(plan, prepared=replace(prepared, build=built), notes=(*plan.notes, *missing))
-    return judged_plan
+    return replace(plan, prepared=replace(prepared, build=built), notes=(*plan.notes, *missing))
 
 
-def described(plan: generation.Plan) -> dict[str, Any]:
+def described(plan: Plan) -> dict[str, Any]:
     """What `--dry-run` says of a plan, with the judges of its request."""
     description = plan.describe()
     manifest, request = plan.manifest, plan.request
@@ -157,7 +149,7 @@ def described(plan: generation.Plan) -> dict[str, Any]:
 
 
 def _judging(
-    task: JudgedTask, judges: Sequence[Judge], request: Any, manifest: RunManifest, elsewhere: Usage | None
+    task: JudgedTask, judges: Sequence[Judge], request: EvalRequest, manifest: RunManifest, elsewhere: Usage | None
 ) -> Judging:
     from turnmark.assistant.settings import load_prices, parse_budget
 
@@ -167,7 +159,7 @@ def _judging(
         [*task.rubrics, *brought_rubrics],
         task.case,
         tested=_tested(request, manifest),
-        at_once=getattr(request, "concurrency", AT_ONCE),
+        at_once=AT_ONCE if request.scoring else request.concurrency,
         prices=load_prices(),
         prompts=request.prompts,
         budget=parse_budget(request.budget) if request.budget else None,
@@ -175,12 +167,12 @@ def _judging(
     )
 
 
-def _tested(request: Any, manifest: RunManifest) -> list[str]:
+def _tested(request: EvalRequest, manifest: RunManifest) -> list[str]:
     """The generators that wrote the samples: the run's own, or those of the runs whose samples are scored."""
     if "generator" in manifest.specs:
         return [manifest.specs["generator"]]
     generators = []
-    for path in getattr(request, "predictions", ()):
+    for path in request.predictions:
         folder = path if path.is_dir() else Path(path).parent
         if path.is_dir() or path.name == "predictions.jsonl":
             with suppress(OSError, ValidationError):

@@ -16,6 +16,8 @@ from tests.evaluation.reported import write_run
 from tests.evaluation.tinybert import write_tiny
 from tests.run_checker import problems_of_run
 from turnmark.corpora.types import Passage
+from turnmark.evaluation import passages, running
+from turnmark.evaluation.planning import Plan
 from turnmark.retrieval.types import Hit, Query
 
 # conversation, turn, domain, question, rewrite, answerability, question types, multi-turn, relevant passages
@@ -127,6 +129,14 @@ class Opener:
     @property
     def asked(self) -> list[str]:
         return [query.text for retriever in self.opened for query in retriever.asked]
+
+
+def searched(plan: Plan, opener: Callable[..., Any], kept: Callable[..., Sequence[str]] = lambda *_: ()) -> Any:
+    """What `running.run` gives, with stand-ins for what opens a corpus and for the indexes that are there already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passages, "open_corpus", opener)
+        patch.setattr(passages, "kept_indexes", kept)
+        return running.run(plan)
 
 
 @pytest.fixture

@@ -17,10 +17,9 @@ from tests.evaluation.conftest import PASSAGES, Opener
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import multiset_overlap
-from turnmark.evaluation import answers, generation
-from turnmark.evaluation.benchmarks import mtrag_retrieval
+from turnmark.evaluation import passages, planning, running
 from turnmark.evaluation.records import RunManifest, Sample, Summary
-from turnmark.evaluation.request import EvalRequest, ScoreRequest
+from turnmark.evaluation.request import EvalRequest
 
 Check = Callable[[Path], None]
 
@@ -38,13 +37,13 @@ def official(path: Path, given: dict[str, Any]) -> Path:
     return path
 
 
-def planned(root: Path, out: Path, *files: Path, **fields: Any) -> answers.Plan:
+def planned(root: Path, out: Path, *files: Path, **fields: Any) -> planning.Plan:
     asked: dict[str, Any] = {"benchmark": "mtrag", "predictions": files, "data": root, "out": out}
-    return answers.plan(ScoreRequest(**(asked | fields)))
+    return planning.plan(EvalRequest(**(asked | fields)))
 
 
 def scored(root: Path, out: Path, *files: Path, **fields: Any) -> Summary:
-    return answers.run(planned(root, out, *files, **fields))[0]
+    return running.run(planned(root, out, *files, **fields))[0]
 
 
 def samples(out: Path) -> dict[str, Sample]:
@@ -58,10 +57,10 @@ def values(out: Path, metric: str) -> dict[str, float | None]:
 
 
 def ran(root: Path, out: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Summary:
-    monkeypatch.setattr(mtrag_retrieval, "open_corpus", Opener())
+    monkeypatch.setattr(passages, "open_corpus", Opener())
     asked: dict[str, Any] = {"benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC,
                              "retriever": "bm25"}  # fmt: skip
-    return generation.run(generation.plan(EvalRequest(**(asked | fields))))[0]
+    return running.run(planning.plan(EvalRequest(**(asked | fields))))[0]
 
 
 # --- files of other systems ------------------------------------------------------------------------------------------

@@ -176,10 +176,8 @@ def test_hostile_names_are_printed_inert(turnmark: Turnmark, tmp_path: Path) -> 
 def test_the_demo_is_searched_in_every_mode(
     turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch, query: str, check_run: Callable[[Path], None]
 ) -> None:
-    from turnmark.evaluation.benchmarks import mtrag_retrieval
-
     opener = Opener()
-    monkeypatch.setattr(mtrag_retrieval, "open_corpus", opener)
+    monkeypatch.setattr(passages, "open_corpus", opener)
     ran = turnmark("eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--query", query, "--json")
     assert ran.code == 0, ran.err
     summary = json.loads(ran.out)

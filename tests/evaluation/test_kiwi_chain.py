@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from turnmark.evaluation.generation import in_turns
 
 from tests.conftest import Turnmark
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, values, written
@@ -18,7 +19,6 @@ from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.generation import in_turns
 from turnmark.evaluation.judging.kiwi import judged_metrics, judged_task
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.records import Sample

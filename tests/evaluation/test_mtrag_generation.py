@@ -12,8 +12,7 @@ import pytest
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, Opener, WordCount, write_benchmark
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation import generation
-from turnmark.evaluation.benchmarks import mtrag_retrieval
+from turnmark.evaluation import passages, planning, running
 from turnmark.evaluation.records import Sample, Score, Summary
 from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Hit, Query
@@ -26,7 +25,7 @@ SIX = ("c1<::>1", "c1<::>2", "c2<::>1", "c3<::>1", "c3<::>2", "c4<::>2")
 @pytest.fixture
 def searching(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> Opener:
     """Retrievers that count shared words, and what they were asked."""
-    monkeypatch.setattr(mtrag_retrieval, "open_corpus", opener)
+    monkeypatch.setattr(passages, "open_corpus", opener)
     return opener
 
 
@@ -55,15 +54,15 @@ class Ran:
         return {name: one.value for (name, of), one in self.scores.items() if of == metric and one.status != "failed"}
 
 
-def planned(root: Path | None, out: Path, **changes: Any) -> generation.Plan:
+def planned(root: Path | None, out: Path, **changes: Any) -> planning.Plan:
     fields: dict[str, Any] = {
         "benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC, "retriever": "bm25", "concurrency": 1,
     }  # fmt: skip
-    return generation.plan(EvalRequest(**(fields | changes)))
+    return planning.plan(EvalRequest(**(fields | changes)))
 
 
 def ran(root: Path | None, out: Path, **changes: Any) -> Ran:
-    return Ran(*generation.run(planned(root, out, **changes))[:2])
+    return Ran(*running.run(planned(root, out, **changes))[:2])
 
 
 def prompts() -> list[str]:
@@ -291,7 +290,7 @@ def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(
             return [list(reversed(hits))[:k] for hits in found]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mtrag_retrieval, "open_corpus", lambda corpus, *_: (Worst(corpus), "worst"))
+        patch.setattr(passages, "open_corpus", lambda corpus, *_: (Worst(corpus), "worst"))
         made = ran(benchmark_root, tmp_path / "w", setting="rag", counterfactual=True, only=("c1<::>1", only[1]))
     assert made.shown("c1<::>1").index("p1") == 3
     assert "hidden.auroc" not in made.metrics

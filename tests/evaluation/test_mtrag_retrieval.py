@@ -10,29 +10,24 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation.conftest import Opener, WordCount
+from tests.evaluation.conftest import Opener, WordCount, searched
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.evaluation.benchmarks.mtrag_data import load_data
-from turnmark.evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score, retriever_specs
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, open_queries
-from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval, run_score
+from turnmark.evaluation.planning import Plan, plan
 from turnmark.evaluation.records import RunManifest, Sample, Score, Summary
-from turnmark.evaluation.request import EvalRequest, ScoreRequest
+from turnmark.evaluation.request import EvalRequest, retriever_specs
+from turnmark.evaluation.running import run
 from turnmark.retrieval.types import Hit, Query
 
 Checker = Callable[[Path], None]
 
 
-def specs(retriever: str, embedder: str) -> tuple[str, str]:
-    if retriever != "fake":
-        raise RequestError(f"no retriever is called {retriever!r}; there are: fake")
-    return retriever, ""
-
-
 def planned(root: Path | None, out: Path | None, **changes: Any) -> Plan:
-    fields: dict[str, Any] = {"benchmark": "mtrag", "data": root, "retriever": "fake", "query": "last-turn", "out": out}
-    return plan_eval(EvalRequest(**(fields | changes)), specs)
+    fields: dict[str, Any] = {"benchmark": "mtrag", "data": root, "task": "retrieval", "retriever": "bm25", "query": "last-turn",
+                              "out": out}  # fmt: skip
+    return plan(EvalRequest(**(fields | changes)))
 
 
 def lines(path: Path, kind: Any) -> list[Any]:
@@ -40,7 +35,7 @@ def lines(path: Path, kind: Any) -> list[Any]:
 
 
 def test_a_run_and_its_files(benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker) -> None:
-    summary, run = run_eval(planned(benchmark_root, tmp_path / "r"), opener)
+    summary, run, _ = searched(planned(benchmark_root, tmp_path / "r"), opener)
     check_run(run)
     assert Summary.model_validate_json((run / "summary.json").read_bytes()) == summary
     samples = lines(run / "predictions.jsonl", Sample)
@@ -67,8 +62,8 @@ def test_a_run_and_its_files(benchmark_root: Path, tmp_path: Path, opener: Opene
     assert manifest.ended is not None
     assert "clapnq: pooled or partial corpus, 6 of 183,408 passages" in summary.notes[0]
     assert not summary.data.demo
-    again, _ = run_score(plan_score(ScoreRequest(
-        benchmark="mtrag", data=benchmark_root, predictions=(run / "run.trec",), out=tmp_path / "again"
+    again, _, _ = run(plan(EvalRequest(
+        benchmark="mtrag", task="retrieval", data=benchmark_root, predictions=(run / "run.trec",), out=tmp_path / "again"
     )))  # fmt: skip
     assert again.metrics == summary.metrics
     assert again.breakdowns == summary.breakdowns
@@ -77,7 +72,7 @@ def test_a_run_and_its_files(benchmark_root: Path, tmp_path: Path, opener: Opene
 def test_the_same_command_resumes_and_gives_the_same_figures(
     benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker
 ) -> None:
-    whole, _ = run_eval(planned(benchmark_root, tmp_path / "whole"), opener)
+    whole, _, _ = searched(planned(benchmark_root, tmp_path / "whole"), opener)
 
     class Dies(WordCount):
         where = ""
@@ -93,15 +88,15 @@ def test_the_same_command_resumes_and_gives_the_same_figures(
         return made, "x"
 
     with pytest.raises(KeyboardInterrupt):
-        run_eval(planned(benchmark_root, tmp_path / "r"), dying)
+        searched(planned(benchmark_root, tmp_path / "r"), dying)
     assert not (tmp_path / "r/summary.json").exists()
     resumed = Opener()
-    summary, run = run_eval(planned(benchmark_root, tmp_path / "r"), resumed)
+    summary, run, _ = searched(planned(benchmark_root, tmp_path / "r"), resumed)
     check_run(run)
     assert [made.passages[0]["_id"] for made in resumed.opened] == ["f1"]
     assert (summary.metrics, summary.breakdowns) == (whole.metrics, whole.breakdowns)
     untouched = Opener()
-    third, _ = run_eval(planned(benchmark_root, tmp_path / "r"), untouched)
+    third, _, _ = searched(planned(benchmark_root, tmp_path / "r"), untouched)
     assert untouched.opened == []
     assert third.metrics == whole.metrics
     with pytest.raises(RequestError, match=r"specs\.query: 'last-turn' there, 'rewrite' here"):
@@ -129,7 +124,7 @@ def test_the_assistant_mode_is_the_turn_of_the_assistant(benchmark_root: Path) -
 
 
 def test_mtrag_un_has_its_last_turn_from_the_tasks(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
-    summary, _ = run_eval(planned(benchmark_root, tmp_path / "r", benchmark="mtrag-un"), opener)
+    summary, _, _ = searched(planned(benchmark_root, tmp_path / "r", benchmark="mtrag-un"), opener)
     assert opener.asked[:2] == ["who made the bell", "when was it cast"]
     assert not any(row.comparable for row in summary.published)
     with pytest.raises(RequestError, match="has no recorded queries"):
@@ -142,7 +137,7 @@ def test_a_query_that_cannot_be_made_is_a_failure_and_no_number(
     path = benchmark_root / "mtrag-human/retrieval_tasks/fiqa/fiqa_lastturn.jsonl"
     kept = path.read_text().splitlines()
     path.write_text("\n".join(["{broken", *kept[1:]]) + "\n")
-    summary, run = run_eval(planned(benchmark_root, tmp_path / "r"), opener)
+    summary, run, _ = searched(planned(benchmark_root, tmp_path / "r"), opener)
     check_run(run)
     assert (summary.n, summary.failed) == (7, 1)
     assert (summary.metrics["ndcg@5"].n, summary.metrics["ndcg@5"].failed) == (6, 1)
@@ -156,15 +151,15 @@ def test_a_query_that_cannot_be_made_is_a_failure_and_no_number(
 def test_own_queries_limit_and_only(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
     own = tmp_path / "own.jsonl"
     own.write_text('{"_id": "c3<::>1", "text": "a bond"}\n{"_id": "nobody", "text": "x"}\n')
-    summary, run = run_eval(planned(benchmark_root, tmp_path / "own", query=None, queries=own), opener)
+    summary, run, _ = searched(planned(benchmark_root, tmp_path / "own", query=None, queries=own), opener)
     assert (summary.n, summary.failed) == (4, 3)
     assert summary.specs["query"] == "file"
     assert opener.asked == ["a bond"]
     assert {row.query for row in summary.published if "query" in row.differs} == {"last-turn", "rewrite"}
-    summary, run = run_eval(planned(benchmark_root, tmp_path / "two", limit=2), Opener())
+    summary, run, _ = searched(planned(benchmark_root, tmp_path / "two", limit=2), Opener())
     assert [sample.id for sample in lines(run / "predictions.jsonl", Sample)] == ["c1<::>1", "c1<::>2"]
     only = Opener()
-    summary, run = run_eval(planned(benchmark_root, tmp_path / "one", only=("c4<::>2",)), only)
+    summary, run, _ = searched(planned(benchmark_root, tmp_path / "one", only=("c4<::>2",)), only)
     assert summary.n == 1
     assert [made.passages[0]["_id"] for made in only.opened] == ["f1"]
 
@@ -246,12 +241,12 @@ def test_nonsense_of_a_retriever_stops_the_run(
             return [hits for _ in queries]
 
     with pytest.raises(TurnmarkError, match="found a passage twice, or gave it no number"):
-        run_eval(planned(benchmark_root, tmp_path / "r"), lambda corpus, *_: (Nonsense(corpus), "x"))
+        searched(planned(benchmark_root, tmp_path / "r"), lambda corpus, *_: (Nonsense(corpus), "x"))
 
 
 def test_part_of_a_clone_without_tasks(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
     (benchmark_root / "mtrag-human/generation_tasks/reference.jsonl").unlink()
-    summary, _ = run_eval(planned(benchmark_root, tmp_path / "r"), opener)
+    summary, _, _ = searched(planned(benchmark_root, tmp_path / "r"), opener)
     assert list(summary.breakdowns) == ["domain"]
     assert "no breakdown but by domain" in summary.notes[0]
     with pytest.raises(RequestError, match="the tasks of mtrag: expected"):
@@ -269,7 +264,7 @@ def test_a_mode_from_conversations_fails_on_a_query_without_a_task(benchmark_roo
 def test_a_conversational_query_stays_out_of_the_headline(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
     with open(benchmark_root / "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv", "a") as file:
         file.write("c1<::>3\tp1\t1\n")
-    summary, _ = run_eval(planned(benchmark_root, tmp_path / "r", query="last-1"), opener)
+    summary, _, _ = searched(planned(benchmark_root, tmp_path / "r", query="last-1"), opener)
     assert summary.n == 8
     assert summary.metrics["recall@5"].n == 7
     assert summary.breakdowns["answerability"]["CONVERSATIONAL"]["recall@5"].n == 1
@@ -277,8 +272,9 @@ def test_a_conversational_query_stays_out_of_the_headline(benchmark_root: Path, 
 
 def scored(root: Path, tmp_path: Path, content: str, **changes: Any) -> Summary:
     (tmp_path / "x.trec").write_text(content)
-    fields: dict[str, Any] = {"benchmark": "mtrag", "data": root, "predictions": (tmp_path / "x.trec",)}
-    return run_score(plan_score(ScoreRequest(**({"out": tmp_path / "r"} | fields | changes))))[0]
+    fields: dict[str, Any] = {"benchmark": "mtrag", "task": "retrieval", "data": root,
+                              "predictions": (tmp_path / "x.trec",)}  # fmt: skip
+    return run(plan(EvalRequest(**({"out": tmp_path / "r"} | fields | changes))))[0]
 
 
 def test_scoring_takes_the_domains_that_the_file_answers(
@@ -341,8 +337,8 @@ def as_printed(value: float | None) -> set[str]:
 def test_recorded_runs_reproduce_the_printed_baselines(
     real_data: Path, tmp_path: Path, check_run: Checker, name: str, printed: str
 ) -> None:
-    summary, run = run_score(plan_score(ScoreRequest(
-        benchmark="mtrag", data=real_data, predictions=(real_data / f"runs/{name}.trec",), out=tmp_path / "r"
+    summary, run, _ = run(plan(EvalRequest(
+        benchmark="mtrag", task="retrieval", data=real_data, predictions=(real_data / f"runs/{name}.trec",), out=tmp_path / "r"
     )))  # fmt: skip
     measured = [summary.metrics[metric].mean for metric in ("recall@5", "ndcg@5")]
     for value, cell in zip(measured, printed.split("/"), strict=True):
@@ -372,7 +368,7 @@ def test_every_recorded_run_agrees_with_ir_measures(real_data: Path) -> None:
 
 
 def test_ids_never_become_paths(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
-    _, run = run_eval(planned(benchmark_root, tmp_path / "r"), opener)
+    _, run, _ = searched(planned(benchmark_root, tmp_path / "r"), opener)
     assert sorted(path.name for path in run.iterdir() if path.name != ".lock") == [
         "browse.jsonl", "facts.jsonl", "manifest.json", "predictions.jsonl", "report.html", "run.trec", "scores.jsonl",
         "summary.json",

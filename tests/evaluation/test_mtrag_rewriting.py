@@ -12,7 +12,7 @@ import pytest
 
 from tests.assistant.notes import wording_asked_for
 from tests.conftest import Turnmark
-from tests.evaluation.conftest import Opener, WordCount
+from tests.evaluation.conftest import Opener, WordCount, searched
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.generators import openai
 from turnmark.assistant.prompts import prompt_hashes
@@ -20,10 +20,8 @@ from turnmark.assistant.steps.rewrites import FOUR, MODES
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation.benchmarks.mtrag_data import load_data
-from turnmark.evaluation.benchmarks.mtrag_plan import Plan, plan_eval
 from turnmark.evaluation.benchmarks.mtrag_queries import MADE, RECORDED, check_mode, open_queries, read_query_file
-from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
-from turnmark.evaluation.benchmarks.mtrag_rewriting import estimated, run_asking
+from turnmark.evaluation.planning import Plan, plan
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Hit, Query
@@ -56,10 +54,10 @@ def worded(body: dict[str, Any]) -> Say:
 
 def planned(root: Path, out: Path, url: str, **changes: Any) -> Plan:
     fields: dict[str, Any] = {
-        "benchmark": "mtrag", "data": root, "retriever": "fake", "query": "multi", "out": out,
+        "benchmark": "mtrag", "task": "retrieval", "data": root, "retriever": "bm25", "query": "multi", "out": out,
         "generator": f"openai:tiny@{url}?retries=0",
     }  # fmt: skip
-    return plan_eval(EvalRequest(**(fields | changes)), lambda retriever, _: (retriever, ""))
+    return plan(EvalRequest(**(fields | changes)))
 
 
 def samples(run: Path) -> dict[str, Sample]:
@@ -74,14 +72,14 @@ def test_a_run_and_what_it_says_of_itself(
     benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker
 ) -> None:
     with ScriptedServer(worded) as server:
-        plan = planned(benchmark_root, tmp_path / "r", server.url)
-        summary, run, gave_up = run_asking(plan, opener)
+        planned_run = planned(benchmark_root, tmp_path / "r", server.url)
+        summary, run, gave_up = searched(planned_run, opener)
         assert not gave_up
         check_run(run)
         seen = Counter(map(wording_asked_for, server.bodies))
         manifest = json.loads((run / "manifest.json").read_text())
         assert manifest["specs"] == {
-            "retriever": "fake", "embedder": "", "query": "multi", "generator": f"openai:tiny@{server.url}?retries=0",
+            "retriever": "bm25", "embedder": "", "query": "multi", "generator": f"openai:tiny@{server.url}?retries=0",
             "fusion": "nested rrf, raw 0.5, minimal 1, corpus-specific 1, step-by-step 1, hypothetical-passage 0.5, "
             "keyword-anchor 0.5",
             "wordings": "within 20 s",
@@ -114,7 +112,7 @@ def test_the_corpus_prompt_shows_what_the_documents_begin_with(
     benchmark_root: Path, tmp_path: Path, opener: Opener
 ) -> None:
     with ScriptedServer(worded) as server:
-        run_asking(planned(benchmark_root, tmp_path / "r", server.url, only=("c1<::>2",)), opener)
+        searched(planned(benchmark_root, tmp_path / "r", server.url, only=("c1<::>2",)), opener)
         [body] = [body for body in server.bodies if wording_asked_for(body) == "corpus-specific"]
     prompt = body["messages"][-1]["content"]
     assert "the bell was cast in 1858\n</passage-" in prompt
@@ -123,7 +121,7 @@ def test_the_corpus_prompt_shows_what_the_documents_begin_with(
 
 def test_minimal_is_searched_as_the_turn_does_it(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
     with ScriptedServer(worded) as server:
-        summary, run, _ = run_asking(planned(benchmark_root, tmp_path / "r", server.url, query="minimal"), opener)
+        summary, run, _ = searched(planned(benchmark_root, tmp_path / "r", server.url, query="minimal"), opener)
     assert summary.specs["fusion"] == "flat"
     assert [sample.rewrite for sample in samples(run).values()] == [
         None, "when was it cast of the bell", None, None, "is it safe of the bell", None, "and a dividend of the bell",
@@ -201,18 +199,17 @@ def test_without_any_wording_the_message_is_searched_and_this_is_said(
     benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker, reply: Scripted, why: str
 ) -> None:
     with ScriptedServer(reply) as server:
-        plan = planned(benchmark_root, tmp_path / "r", server.url, query="minimal", deadline=1.0)
-        summary, run, gave_up = run_asking(plan, opener)
+        planned_run = planned(benchmark_root, tmp_path / "r", server.url, query="minimal", deadline=1.0)
+        summary, run, gave_up = searched(planned_run, opener)
     check_run(run)
     assert (summary.n, summary.failed, gave_up) == (7, 0, False)
     assert f"3 of 7 queries were searched without a rewrite: {why}" in summary.notes
     later = samples(run)["c1<::>2"]
     assert (later.status, later.rewrite, dict(later.left_out)) == ("done", None, {"minimal": why.split()[0]})
     assert later.notes[0].startswith("minimal: searched as typed")
-    typed = run_eval(plan_eval(
-        EvalRequest(benchmark="mtrag", data=benchmark_root, retriever="fake", query="last-1", out=tmp_path / "typed"),
-        lambda retriever, _: (retriever, ""),
-    ), Opener())[0]  # fmt: skip
+    typed = searched(planned(benchmark_root, tmp_path / "typed", "", query="last-1", generator="extractive"), Opener())[
+        0
+    ]
     assert summary.metrics == typed.metrics
 
 
@@ -221,7 +218,7 @@ def test_one_wording_that_does_not_come_is_counted(benchmark_root: Path, tmp_pat
         return Say("{") if wording_asked_for(body) == "keyword-anchor" and "is it safe" in str(body) else worded(body)
 
     with ScriptedServer(reply) as server:
-        summary, run, _ = run_asking(planned(benchmark_root, tmp_path / "r", server.url), opener)
+        summary, run, _ = searched(planned(benchmark_root, tmp_path / "r", server.url), opener)
     assert "keyword-anchor was left out of 1 of 7 queries: invalid 1" in summary.notes
     rows = {row["_id"]: row for row in map(json.loads, (run / "queries.jsonl").read_text().splitlines())}
     assert list(rows["c3<::>2"]["weights"]) == ["raw", *ALL[:-1]]
@@ -233,13 +230,13 @@ def test_a_refused_key_gives_up_and_the_right_one_goes_on(
 ) -> None:
     with ScriptedServer(Status(401)) as server:
         url = server.url
-        plan = planned(benchmark_root, tmp_path / "r", url, concurrency=1)
-        summary, run, gave_up = run_asking(plan, Opener())
+        planned_run = planned(benchmark_root, tmp_path / "r", url, concurrency=1)
+        summary, run, gave_up = searched(planned_run, Opener())
         assert gave_up
         check_run(run)
         assert {sample.kind for sample in samples(run).values() if sample.status == "failed"} == {"auth"}
         server.replies = [worded]
-        summary, _, gave_up = run_asking(plan, Opener())
+        summary, _, gave_up = searched(planned_run, Opener())
     assert (summary.failed, summary.skipped, gave_up) == (0, 0, False)
     assert len((run / "queries.jsonl").read_text().splitlines()) == 7
 
@@ -252,13 +249,13 @@ def test_a_run_that_was_killed_goes_on_and_asks_nothing_twice(benchmark_root: Pa
             return super().search(queries, k)
 
     with ScriptedServer(worded) as server:
-        plan = planned(benchmark_root, tmp_path / "r", server.url, query="minimal", concurrency=1)
-        first, run, _ = run_asking(plan, lambda corpus, *_: (Dies(corpus), f"index of {corpus.stem}"))
+        planned_run = planned(benchmark_root, tmp_path / "r", server.url, query="minimal", concurrency=1)
+        first, run, _ = searched(planned_run, lambda corpus, *_: (Dies(corpus), f"index of {corpus.stem}"))
         assert first.failed == 1  # whatever a worker throws is a failed sample
         asked = len(server.seen)
-        summary, _, _ = run_asking(plan, Opener())
+        summary, _, _ = searched(planned_run, Opener())
         assert len(server.seen) == asked + 1
-        whole, _, _ = run_asking(planned(benchmark_root, tmp_path / "x", server.url, query="minimal"), Opener())
+        whole, _, _ = searched(planned(benchmark_root, tmp_path / "x", server.url, query="minimal"), Opener())
     assert summary.metrics == whole.metrics
     assert samples(run)["c4<::>2"].attempts == 2
     with pytest.raises(RequestError, match=r"specs\.query: 'minimal' there, 'multi' here"):
@@ -269,8 +266,8 @@ def test_a_run_that_was_killed_goes_on_and_asks_nothing_twice(benchmark_root: Pa
 
 def test_a_budget_stops_the_run_before_it_is_exceeded(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
     with ScriptedServer(worded) as server:
-        plan = planned(benchmark_root, tmp_path / "r", server.url, budget="40", concurrency=1, query="minimal")
-        summary, _, gave_up = run_asking(plan, opener)
+        planned_run = planned(benchmark_root, tmp_path / "r", server.url, budget="40", concurrency=1, query="minimal")
+        summary, _, gave_up = searched(planned_run, opener)
     assert not gave_up
     assert summary.skipped > 0
     assert any(note.startswith("stopped by --budget") for note in summary.notes)
@@ -281,8 +278,8 @@ def test_a_budget_stops_the_run_before_it_is_exceeded(benchmark_root: Path, tmp_
 
 def test_a_dry_run_asks_nobody(benchmark_root: Path, tmp_path: Path) -> None:
     with ScriptedServer(worded) as server:
-        plan = planned(benchmark_root, tmp_path / "r", server.url)
-        described = plan.describe(estimated(plan))
+        planned_run = planned(benchmark_root, tmp_path / "r", server.url)
+        described = planned_run.describe()
         assert server.seen == []
     assert described["estimated"]["rewrite"]["calls"] == 15
     assert described["estimated"]["rewrite"]["prompt_tokens"] > 1000
@@ -329,7 +326,7 @@ def test_an_endpoint_in_the_environment_is_asked_only_by_modes_that_ask(
     words = ["eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--dry-run", "--json"]
     plain = json.loads(turnmark(*words).out)
     assert "generator" not in plain["specs"]
-    assert "estimated" not in plain
+    assert plain["estimated"] == {}
     asking = json.loads(turnmark(*words, "--query", "minimal").out)
     assert asking["specs"]["generator"] == "openai:x@http://127.0.0.1:9/v1"
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
 from tests.evaluation.reported import DEMO, SUMMARY, write_run
-from turnmark.evaluation.benchmarks.mtrag_plan import plan_score
-from turnmark.evaluation.benchmarks.mtrag_retrieval import run_score
+from turnmark.evaluation.planning import plan
 from turnmark.evaluation.published import RERUN, Fact, Ran, beside, facts
 from turnmark.evaluation.records import DataUsed, Metrics, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.paper import MARK
 from turnmark.evaluation.report.paper_tables import paper_tables, tables_together
 from turnmark.evaluation.report.tables import Row, Table
-from turnmark.evaluation.request import ScoreRequest
+from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.running import run
 
 BOTH = ("clapnq", "fiqa")
 METRICS = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg") for k in (1, 3, 5, 10))
@@ -263,8 +263,8 @@ def test_scoring_the_recorded_runs_gives_the_packaged_figures(
     files = tuple(real_data / f"runs/{FILES[system]}_{domain}_{QUERIES[query]}.trec" for domain in BOTH)
     if missing := [file.name for file in files if not file.is_file()]:
         pytest.skip(f"no recorded runs {', '.join(missing)} in {real_data / 'runs'}")
-    summary, _ = run_score(plan_score(ScoreRequest(
-        benchmark="mtrag", data=real_data, predictions=files, out=tmp_path / "r"
+    summary, *_ = run(plan(EvalRequest(
+        benchmark="mtrag", task="retrieval", data=real_data, predictions=files, out=tmp_path / "r"
     )))  # fmt: skip
     for fact in packaged(system, query):
         ours = summary.metrics

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from turnmark.evaluation.benchmarks.prepared import Prepared, read_through
 
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.prepared import Prepared, read_through
 from turnmark.evaluation.benchmarks.registry import BENCHMARKS, prepare, setting_of, task_of
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.request import EvalRequest

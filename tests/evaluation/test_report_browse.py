@@ -10,7 +10,7 @@ import pytest
 from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.corpora import mtrag
 from turnmark.corpora.types import Message
-from turnmark.evaluation import generation
+from turnmark.evaluation import planning, running
 from turnmark.evaluation.benchmarks.mtrag_data import JudgedQuery
 from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import ContextRef, Sample, Score
@@ -33,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {}
     for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"):
         path = tmp_path_factory.mktemp("runs") / name
-        generation.run(generation.plan(EvalRequest(benchmark=name, limit=3, out=path)))
+        running.run(planning.plan(EvalRequest(benchmark=name, limit=3, out=path)))
         made[name] = path
     return made
 

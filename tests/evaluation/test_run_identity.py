@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation.conftest import Opener, WordCount
+from tests.evaluation.conftest import Opener, WordCount, searched
 from tests.retrieval.tiny import break_weights, cross, splade
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import file_sha256
 from turnmark.corpora.models import MODELS, ModelFile, model_path
-from turnmark.evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score
-from turnmark.evaluation.benchmarks.mtrag_retrieval import kept_indexes, open_corpus, run_eval
-from turnmark.evaluation.request import EvalRequest, ScoreRequest
+from turnmark.evaluation.passages import kept_indexes, open_corpus
+from turnmark.evaluation.planning import Plan, plan
+from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.rundir import made_with
 
 
 def planned(root: Path, out: Path | None, **changes: Any) -> Plan:
-    fields: dict[str, Any] = {"benchmark": "mtrag", "data": root, "retriever": "fake", "query": "last-turn", "out": out}
-    return plan_eval(EvalRequest(**(fields | changes)), lambda retriever, _: (retriever, ""))
+    fields: dict[str, Any] = {"benchmark": "mtrag", "data": root, "task": "retrieval", "retriever": "bm25", "query": "last-turn",
+                              "out": out}  # fmt: skip
+    return plan(EvalRequest(**(fields | changes)))
 
 
 def test_order_and_repetition_change_nothing(benchmark_root: Path, tmp_path: Path) -> None:
@@ -29,11 +30,11 @@ def test_order_and_repetition_change_nothing(benchmark_root: Path, tmp_path: Pat
     one = planned(benchmark_root, None, only=only, domains=("clapnq", "fiqa"))
     two = planned(benchmark_root, None, only=(*reversed(only), only[0]), domains=("fiqa", "clapnq"))
     assert one.folder == two.folder
-    assert (list(one.ids), one.manifest.domains) == (list(two.ids), two.manifest.domains)
+    assert (list(one.domain_of_id), one.manifest.domains) == (list(two.domain_of_id), two.manifest.domains)
     assert planned(benchmark_root, None, only=only).folder == one.folder
     assert (
-        planned(benchmark_root, None, domains=("fiqa", "clapnq"), limit=4).ids
-        == planned(benchmark_root, None, domains=("clapnq", "fiqa"), limit=4).ids
+        planned(benchmark_root, None, domains=("fiqa", "clapnq"), limit=4).domain_of_id
+        == planned(benchmark_root, None, domains=("clapnq", "fiqa"), limit=4).domain_of_id
     )
 
 
@@ -45,8 +46,8 @@ def test_two_runs_with_the_same_name_are_told_apart(benchmark_root: Path, tmp_pa
         files[-1].write_text(f"{query} Q0 p1 1 0.5 t\n")
 
     def folder(*predictions: Path) -> Path:
-        request = ScoreRequest(benchmark="mtrag", data=benchmark_root, predictions=predictions)
-        return plan_score(request).folder
+        request = EvalRequest(benchmark="mtrag", task="retrieval", data=benchmark_root, predictions=predictions)
+        return plan(request).folder
 
     before = folder(*files)
     assert folder(*reversed(files)) == before
@@ -61,23 +62,25 @@ def test_two_runs_with_the_same_name_are_told_apart(benchmark_root: Path, tmp_pa
 def test_resuming_with_other_versions_says_so(
     benchmark_root: Path, tmp_path: Path, opener: Opener, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = planned(benchmark_root, tmp_path / "r")
-    first, _ = run_eval(plan, opener)
+    request_plan = planned(benchmark_root, tmp_path / "r")
+    first, *_ = searched(request_plan, opener)
     assert capsys.readouterr().err.count("resumed:") == 0
-    assert {"turnmark", "bm25s", "pytrec_eval-terrier"} <= set(made_with(plan.manifest))
-    later = plan.manifest.model_copy(update={"versions": {**plan.manifest.versions, "bm25s": "99", "git": "new"}})
-    summary, _ = run_eval(replace(plan, manifest=later), opener)
+    assert {"turnmark", "bm25s", "pytrec_eval-terrier"} <= set(made_with(request_plan.manifest))
+    later = request_plan.manifest.model_copy(
+        update={"versions": {**plan.manifest.versions, "bm25s": "99", "git": "new"}}
+    )
+    summary, *_ = searched(replace(request_plan, manifest=later), opener)
     said = "resumed: 7 samples were made with bm25s "
     assert f"turnmark: {said}" in capsys.readouterr().err
     assert [note.startswith(said) and "(now 99), git" in note for note in summary.notes].count(True) == 1
     assert summary.metrics == first.metrics
-    again, _ = run_eval(replace(plan, manifest=later), opener)
+    again, *_ = searched(replace(request_plan, manifest=later), opener)
     assert any(note.startswith(said) for note in again.notes), "the second time as well"
 
 
 def test_resuming_over_another_index_is_refused(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
-    plan = planned(benchmark_root, tmp_path / "r")
-    run_eval(plan, opener)
+    request_plan = planned(benchmark_root, tmp_path / "r")
+    searched(request_plan, opener)
     path = tmp_path / "r/predictions.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
 
@@ -85,12 +88,16 @@ def test_resuming_over_another_index_is_refused(benchmark_root: Path, tmp_path: 
         return WordCount(corpus), "another"
 
     with pytest.raises(RequestError, match=r"indexes\.fiqa: 'index of fiqa' there, 'another' here"):
-        run_eval(plan, rebuilt)
-    summary, _ = run_eval(plan, Opener())
+        searched(request_plan, rebuilt)
+    summary, *_ = searched(request_plan, Opener())
     assert summary.failed == 0
     untouched = Opener()
     with pytest.raises(RequestError, match=r"indexes\.clapnq: 'index of clapnq' there, 'x' here"):
-        run_eval(plan, untouched, lambda corpus, *_: ("x",) if corpus == plan.manifest.corpora["clapnq"].sha256 else ())
+        searched(
+            request_plan,
+            untouched,
+            lambda corpus, *_: ("x",) if corpus == request_plan.manifest.corpora["clapnq"].sha256 else (),
+        )
     assert untouched.opened == []
 
 
@@ -137,9 +144,9 @@ def test_a_rerankers_weights_are_part_of_a_run(benchmark_root: Path, tmp_path: P
 def test_a_default_that_a_fetched_model_joins_is_another_run(
     benchmark_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = plan_eval(EvalRequest(benchmark="mtrag", data=benchmark_root, out=tmp_path / "r"))
+    before = plan(EvalRequest(benchmark="mtrag", task="retrieval", data=benchmark_root, out=tmp_path / "r"))
     assert before.manifest.specs["retriever"] == "conversational"
-    run_eval(before, Opener())
+    searched(before, Opener())
     fetched = model_path(MODELS["splade-tiny"])
     fetched.mkdir(parents=True)
     (fetched / "config.json").write_text("{}")
@@ -147,11 +154,11 @@ def test_a_default_that_a_fetched_model_joins_is_another_run(
         MODELS, "splade-tiny",
         MODELS["splade-tiny"].model_copy(update={"files": (ModelFile(name="config.json", size=2, sha256=""),)}),
     )  # fmt: skip
-    after = plan_eval(EvalRequest(benchmark="mtrag", data=benchmark_root)).manifest.specs
+    after = plan(EvalRequest(benchmark="mtrag", task="retrieval", data=benchmark_root)).manifest.specs
     assert after["retriever"] == "conversational?splade=splade-tiny"
     assert after["weights"].endswith("splade 0.5")
-    there: dict[str, Any] = {"benchmark": "mtrag", "data": benchmark_root, "out": tmp_path / "r"}
+    there: dict[str, Any] = {"benchmark": "mtrag", "task": "retrieval", "data": benchmark_root, "out": tmp_path / "r"}
     with pytest.raises(RequestError, match=r"specs\.retriever: 'conversational' there, 'conversational\?splade="):
-        plan_eval(EvalRequest(**there))
-    same = plan_eval(EvalRequest(**there, retriever="conversational"))
-    assert run_eval(same, Opener())[0].failed == 0
+        plan(EvalRequest(**there))
+    same = plan(EvalRequest(**there, retriever="conversational"))
+    assert searched(same, Opener())[0].failed == 0

@@ -14,11 +14,11 @@ import pytest
 from tests.conftest import DEMO
 from tests.evaluation import costly
 from turnmark.corpora import mtrag
-from turnmark.evaluation import answers
+from turnmark.evaluation import planning, running
 from turnmark.evaluation.benchmarks.base import Item, Metric
 from turnmark.evaluation.judging.mounting import judged
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.request import ScoreRequest
+from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.scorers import measured_here
 from turnmark.evaluation.spread import BLOCK, SpreadScores, absolute, mark, mark_of_judges, open_there, without_models
 
@@ -104,7 +104,7 @@ def test_nothing_to_do_asks_for_no_workers() -> None:
 # --- judges ----------------------------------------------------------------------------------------------------------
 
 
-def request(folder: Path, name: str, *judges: str) -> ScoreRequest:
+def request(folder: Path, name: str, *judges: str) -> EvalRequest:
     """Answers to all tasks but one of the demo: their references, the last word cut off."""
     file = folder / "answers.jsonl"
     tasks = [one for one in mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data.values() if one.reference]
@@ -113,7 +113,7 @@ def request(folder: Path, name: str, *judges: str) -> ScoreRequest:
         for one in tasks[: len(tasks) - 1]
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows[:6]))
-    return ScoreRequest(benchmark="mtrag", predictions=(file,), judge=judges, out=folder / name)
+    return EvalRequest(benchmark="mtrag", predictions=(file,), judge=judges, out=folder / name)
 
 
 def outcomes(folder: Path) -> list[Mapping[str, Any]]:
@@ -124,16 +124,16 @@ def outcomes(folder: Path) -> list[Mapping[str, Any]]:
 def test_a_judged_run_is_the_same_and_language_models_are_asked_from_here(tmp_path: Path) -> None:
     asked = ("embedded?metrics=idk[embedded]", f"{costly.SPEC}?metrics=rb_llm&cache=0")
     here = request(tmp_path, "here", *asked)
-    answers.run(judged(answers.plan(here)))
+    running.run(judged(planning.plan(here)))
     calls = len(costly.ASKED)
     assert calls > 0
 
     there = request(tmp_path, "there", *asked)
     work, its_mark = open_there(absolute(there), False)
-    plan = judged(answers.plan(there))
+    plan = judged(planning.plan(there))
     assert its_mark == mark(plan.manifest) + mark_of_judges(plan)
     pool = Elsewhere(work)
-    answers.run(replace(plan, scorers=SpreadScores(pool)))
+    running.run(replace(plan, scorers=SpreadScores(pool)))
     for name in ("scores.jsonl", "browse.jsonl", "facts.jsonl"):
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
     assert outcomes(tmp_path / "there") == outcomes(tmp_path / "here")
@@ -143,7 +143,7 @@ def test_a_judged_run_is_the_same_and_language_models_are_asked_from_here(tmp_pa
     assert len(costly.ASKED) == 2 * calls
 
     again = Elsewhere(work)
-    answers.run(replace(judged(answers.plan(there)), scorers=SpreadScores(again)))
+    running.run(replace(judged(planning.plan(there)), scorers=SpreadScores(again)))
     assert not again.there, "all is judged, and no metric needs a model"
 
 
@@ -169,16 +169,16 @@ def test_only_judges_without_a_language_model_are_sent_along(tmp_path: Path) -> 
 
 def test_a_request_is_sent_without_the_keys_of_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = ScoreRequest(benchmark="mtrag", predictions=(Path("a"),), judge=("embedded", costly.SPEC), engine="ray")
+    asked = EvalRequest(benchmark="mtrag", predictions=(Path("a"),), judge=("embedded", costly.SPEC), engine="ray")
     sent = absolute(asked)
-    assert isinstance(sent, ScoreRequest)
+    assert isinstance(sent, EvalRequest)
     assert (sent.predictions, sent.judge, sent.engine) == ((tmp_path / "a",), ("embedded",), "local")
 
 
 def test_workers_with_another_judge_are_told_by_their_mark(tmp_path: Path) -> None:
-    one = judged(answers.plan(request(tmp_path, "r", "embedded")))
-    other = judged(answers.plan(request(tmp_path, "r", "embedded?metrics=idk[embedded]")))
-    model = judged(answers.plan(request(tmp_path, "r", costly.SPEC)))
+    one = judged(planning.plan(request(tmp_path, "r", "embedded")))
+    other = judged(planning.plan(request(tmp_path, "r", "embedded?metrics=idk[embedded]")))
+    model = judged(planning.plan(request(tmp_path, "r", costly.SPEC)))
     assert mark_of_judges(one) != mark_of_judges(other)
     assert mark_of_judges(other).count("\n") == 1
     assert mark_of_judges(model) == ""

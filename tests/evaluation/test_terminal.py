@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.evaluation.conftest import Opener
+from tests.evaluation.conftest import Opener, searched
 from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, write_run
-from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
-from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
+from turnmark.evaluation.planning import plan
 from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.rendering import show, show_all
 from turnmark.evaluation.request import EvalRequest
@@ -28,8 +27,8 @@ def drawn(summary: Summary, width: int = 80, run: Path = Path("runs/x")) -> str:
 
 
 def small_run(root: Path, out: Path, query: str) -> Summary:
-    request = EvalRequest(benchmark="mtrag", data=root, retriever="fake", query=query, out=out)
-    summary = run_eval(plan_eval(request, lambda retriever, _: (retriever, "")), Opener())[0]
+    request = EvalRequest(benchmark="mtrag", task="retrieval", data=root, retriever="bm25", query=query, out=out)
+    summary: Summary = searched(plan(request), Opener())[0]
     return summary.model_copy(update={"seconds": {"search": 0.5, "total": 0.75}})
 
 

@@ -1,4 +1,6 @@
-"""KIWI's own way to have a model revise (section 2.2, appendix A.1): the whole answer written anew, by plain prompts.
+"""What KIWI's tasks share: a turn with its session, a model asked about one, and the paper's own way to have it revise.
+
+In that (section 2.2, appendix A.1) the whole answer is written anew, by plain prompts.
 
 An instruction that seeks information takes two calls: what the passages say to it, then the answer with that put in.
 Any other takes one, with question, answer and instruction. The assistant's turn asks for edits of numbered sentences
@@ -17,17 +19,58 @@ from pydantic import BaseModel
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
 from turnmark.assistant.prompts import fence, fence_tag
+from turnmark.assistant.steps.instructions import typed
 from turnmark.assistant.steps.llm import Written, numbered, written
 from turnmark.assistant.structured import Failure, ask, joined
 from turnmark.assistant.types import Usage
+from turnmark.corpora import kiwi
+from turnmark.corpora.kiwi import Rating, Session, Turn
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.turns import titled
 from turnmark.evaluation.judging.judgements import Messages, fit, room_for
 from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.types import Hit
 
 T = TypeVar("T", bound=BaseModel)
 _KINDS: dict[str, ErrorKind] = {"length": "bad_reply", "invalid": "bad_reply", "content_filter": "refused"}
+
+
+EDITS = "words, without citation marks, against the previous answer (rapidfuzz Levenshtein)"
+"""What measures Table 6, for whoever sets the figures beside published ones."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A turn with its session."""
+
+    session: Session
+    turn: Turn
+
+
+def facts_of(task: Instruction) -> Facts:
+    """Cluster and labels of a turn. What a user did not say, or what cannot be read, is no value of a dimension.
+
+    A model of the paper's has the paper's name, however the file spells it (`turnmark.corpora.kiwi.model_name`), so
+    that published rows stand beside it. A turn whose fine type nobody gave is under `instruction_by_rules`, by its
+    words.
+    """
+    session, turn = task.session, task.turn
+    labels = {
+        "instruction": (turn.fine,) if turn.fine else (),
+        "type": (turn.coarse,) if turn.coarse else (),
+        "model": (kiwi.model_name(session.model),),
+        "turn": ("later" if turn.turn else "first",),
+        "rating": (turn.rating,),
+    }
+    if not turn.fine:
+        labels["instruction_by_rules"] = (typed(turn.instruction).fine,)
+    return Facts(cluster=f"session {session.index}", labels=labels)
+
+
+def is_good(rating: Rating) -> bool:
+    """The label that is predicted: neutral and bad count as one."""
+    return rating == "good"
 
 
 def fits(generator: Generator, prompt: Sequence[PromptMessage]) -> bool:

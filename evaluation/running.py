@@ -1,0 +1,213 @@
+"""A plan of `turnmark eval` or `score` carried out: items answered, queries searched, or answers taken over; then
+everything scored, and the run written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from turnmark.assistant.generators.base import make_ready
+from turnmark.assistant.generators.replay import ReferenceGenerator
+from turnmark.corpora.console import inert, shown_progress
+from turnmark.evaluation import passages
+from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.budget import open_ledger, spent_on_judges
+from turnmark.evaluation.engine import Job, Outcome, generate
+from turnmark.evaluation.planning import Plan
+from turnmark.evaluation.records import Sample, Summary
+from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.request import selected
+from turnmark.evaluation.rundir import RunFolder, open_run, say_resumed
+from turnmark.evaluation.scoring import missing, score_run
+from turnmark.evaluation.targets import answering_with_targets
+from turnmark.retrieval.types import Retriever
+
+
+def run(plan: Plan) -> tuple[Summary, Path, bool]:
+    """Make the samples that are not there yet, score everything, write the run.
+
+    Returns:
+        The summary, the folder it is in, and whether the work was given up because of failures.
+
+    Raises:
+        RequestError: the folder holds another run, or finished samples come from another index.
+        TurnmarkError: the folder is in use, or a retriever gave nonsense.
+    """
+    seconds: dict[str, float] = {}
+    with open_run(plan.folder, plan.manifest) as folder:
+        say_resumed(folder)
+        finished = len(folder.samples) - folder.samples.unfinished
+        pending = plan.samples - finished
+        folder.reopen(pending)
+        if plan.prepared.searched and finished and (pending or plan.prepared.retrieves):
+            _check_indexes(plan, folder)
+        if plan.answers is not None:
+            benchmark, outcome = _take_over(plan, folder), Outcome()
+        elif plan.prepared.search is not None:
+            benchmark, outcome = _search(plan, folder, pending, seconds), Outcome()
+        else:
+            benchmark, outcome = _answer(plan, folder, pending, seconds)
+        notes = [*plan.notes, *folder.resumed, *problem_notes(folder.samples.problems)]
+        if outcome.stopped:
+            notes.append(outcome.stopped)
+        if finished and plan.answers is None:
+            verb = "queries were searched" if plan.prepared.retrieves else "samples were answered"
+            notes.append(f"{finished} of {plan.samples} {verb} by an earlier call; seconds are of this call")
+        if plan.prepared.finish is not None:
+            notes += plan.prepared.finish(folder)
+        with shown_progress() as progress:
+            progress.start(f"scoring {inert(plan.manifest.benchmark)}", plan.items)
+            summary = score_run(
+                folder,
+                benchmark,
+                selected(benchmark.items(), plan.chosen),
+                notes=notes,
+                seconds=seconds,
+                began=plan.began,
+                progress=progress,
+                scorers=plan.scorers,
+            )
+    write_page(plan.folder)
+    return summary, plan.folder, outcome.gave_up
+
+
+# --- answers that are written already, and searches ------------------------------------------------------------------
+
+
+def _take_over(plan: Plan, folder: RunFolder) -> Benchmark[Any]:
+    """Write down the answers that are there; what has none is a failed sample, or of a retrieval an empty list."""
+    assert plan.answers is not None, "a plan of `score` has answers"
+    benchmark = plan.prepared.build(plan.parts(), {})
+    for sample in plan.answers.samples():
+        takes_part = sample.id in (plan.domain_of_id if plan.chosen is None else plan.chosen)
+        if takes_part and not folder.samples.finished(sample.key):
+            folder.append(sample.model_copy(update={"domain": plan.domain_of_id[sample.id]}))
+    for item in selected(benchmark.items(), plan.chosen):
+        for repeat in range(plan.manifest.repeat):
+            if (item.id, repeat) not in folder.samples:
+                empty = Sample(id=item.id, status="done", domain=item.domain)
+                absent = missing(item, "the predictions have no answer to it", repeat)
+                folder.append(empty if plan.prepared.retrieves else absent)
+    return benchmark
+
+
+def _search(plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, float]) -> Benchmark[Any]:
+    if pending:
+        assert plan.prepared.search is not None, "called where there is one"
+        seconds.update(plan.prepared.search(folder, partial(_open_corpus, plan, folder)))
+    return plan.prepared.build(Parts(), {})
+
+
+def _open_corpus(plan: Plan, folder: RunFolder | None, name: str) -> Retriever:
+    """What searches a corpus; its index is built where it is not there yet, and written down.
+
+    Args:
+        folder: None: on a worker, which writes nothing down.
+    """
+    spec = plan.manifest.specs["retriever"]
+    retriever, index = passages.open_corpus(plan.prepared.corpora[name], spec, plan.request.embedder)
+    if folder is not None:
+        folder.searches(name, index)
+    return retriever
+
+
+def _check_indexes(plan: Plan, folder: RunFolder) -> None:
+    """Compare the indexes that finished samples come from with those that are there.
+
+    Raises:
+        RequestError: a domain would be searched in another one.
+    """
+    spec, corpora = plan.manifest.specs["retriever"], plan.manifest.corpora
+    indexes = {
+        name: passages.kept_indexes(corpus.sha256, spec, plan.request.embedder)
+        for name, corpus in corpora.items()
+        if name in folder.samples.domains
+    }
+    folder.check_indexes({name: fingerprints for name, fingerprints in indexes.items() if fingerprints})
+
+
+# --- answering -------------------------------------------------------------------------------------------------------
+
+
+def _answer(plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, float]) -> tuple[Benchmark[Any], Outcome]:
+    """Answer what is not answered yet."""
+    load, work = ("index", "search") if plan.prepared.retrieves else ("load", "generate")
+    began = time.perf_counter()
+    parts = plan.parts()
+    retrievers = open_retrievers(plan, folder) if pending else {}
+    benchmark = plan.prepared.build(parts, retrievers)
+    if pending and plan.answering is None:
+        warm(plan, benchmark, parts)
+    seconds[load] = time.perf_counter() - began
+    began = time.perf_counter()
+    outcome = _generate(plan, folder, benchmark, pending) if pending else Outcome()
+    seconds[work] = time.perf_counter() - began
+    return benchmark, outcome
+
+
+def open_retrievers(plan: Plan, folder: RunFolder | None) -> Mapping[str, Retriever]:
+    """What searches the corpora of a run that searches, safe for many threads.
+
+    Args:
+        folder: where the indexes are written down; None: on a worker, which writes nothing.
+    """
+    if not plan.prepared.searched:
+        return {}
+    names = list(plan.prepared.corpora)
+    if folder is not None and plan.prepared.retrieves:
+        pending = {job.item.domain for job in _jobs(plan, folder, plan.prepared.build(Parts(), {}))}
+        names = [name for name in names if name in pending]
+    return {name: passages.OneAtATime(_open_corpus(plan, folder, name)) for name in names}
+
+
+def warm(plan: Plan, benchmark: Benchmark[Any], parts: Parts) -> None:
+    """Load the model before any sample's time begins: it takes longer than most samples do."""
+    embeds = benchmark.embeds and (plan.generator is None or plan.request.passages is not None)
+    if embeds and parts.embed is not None:
+        parts.embed(["load the model"])
+
+
+def _generate(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending: int) -> Outcome:
+    guess = plan.mean_sample() if plan.request.budget is not None else None
+    if plan.generator is not None and plan.answering is None:
+        make_ready(plan.generator)  # before any sample's time begins: a server may have to be started
+    budget = plan.request.budget if plan.generator is not None else None  # what needs no model costs nothing
+    spent = spent_on_judges(folder.path)
+    if plan.elsewhere is not None:
+        spent += plan.elsewhere
+    ledger = open_ledger(plan.request.generator, budget, folder.samples, guess, spent)
+    targets = isinstance(plan.generator, ReferenceGenerator)
+    in_process = nullcontext(answering_with_targets(benchmark, plan.prepared.searched) if targets else benchmark.answer)
+    with plan.answering(benchmark) if plan.answering else in_process as answer, shown_progress() as progress:
+        name = inert(" ".join(filter(None, (plan.manifest.benchmark, plan.manifest.setting))))
+        verb = "rewording and searching" if plan.prepared.retrieves else "answering"
+        progress.start(f"{verb} {name}", pending)
+        return generate(_jobs(plan, folder, benchmark), answer, plan.generator, folder, plan.limits, ledger, progress)
+
+
+def _jobs(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> Iterator[Job]:
+    """The samples that are not done yet, in the data's order, the repeats of an item one after the other."""
+    items = selected(benchmark.items(), plan.chosen)
+    for item in in_turns(items) if plan.request.chain else items:
+        for repeat in range(plan.manifest.repeat):
+            if not folder.samples.finished((item.id, repeat)):
+                yield Job(item, repeat)
+
+
+def in_turns(items: Iterable[Item]) -> list[Item]:
+    """The items by how many others they come after: all first ones, then all that go on from these, and so on.
+
+    So many of them can be answered at once, though each waits for the one that it goes on from.
+    """
+    depth: dict[str, int] = {}
+    in_order = list(items)
+    for item in in_order:
+        depth[item.id] = depth.get(item.after, -1) + 1 if item.after is not None else 0
+    return sorted(in_order, key=lambda item: depth[item.id])
