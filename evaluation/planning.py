@@ -142,6 +142,8 @@ def plan(request: EvalRequest) -> Plan:
     check_targets(request, errors)
     answers = _answers(request, errors) if request.scoring else None
     prepared = _prepared(request, setting, request.domains, answers, errors)
+    if prepared is None and request.domains:  # the rest of the request is checked against all domains
+        prepared = _prepared(request, setting, (), answers, ErrorCollector())
     if request.out is not None:
         errors.collect(read_folder, request.out)
     domain_of_id, problems = _read_through(prepared) if prepared is not None else ({}, [])
@@ -239,7 +241,7 @@ def _setting_name(request: EvalRequest, errors: ErrorCollector) -> str | None:
 
 
 def _answers(request: EvalRequest, errors: ErrorCollector) -> Answers | None:
-    task = find_task(request.benchmark, request.task)
+    task = find_task(request.benchmark, request.task) or find_task(request.benchmark, None)
     answers = errors.collect(task.read, request.predictions, request.benchmark) if task is not None else None
     repeats = {repeat for _, repeat in answers.ids} if answers is not None else set()
     if repeats and max(repeats) >= len(repeats):

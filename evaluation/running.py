@@ -13,7 +13,7 @@ from typing import Any
 
 from turnmark.assistant.generators.base import make_ready
 from turnmark.assistant.generators.replay import ReferenceGenerator
-from turnmark.corpora.console import inert, shown_progress
+from turnmark.corpora.console import NoProgress, inert, shown_progress
 from turnmark.evaluation import passages
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
@@ -62,7 +62,8 @@ def run(plan: Plan) -> tuple[Summary, Path, bool]:
             notes.append(f"{finished} of {plan.samples} {verb} by an earlier call; seconds are of this call")
         if plan.prepared.finish is not None:
             notes += plan.prepared.finish(folder)
-        with shown_progress() as progress:
+        # Scoring lists takes no time that one would want to see pass.
+        with nullcontext(NoProgress()) if plan.prepared.retrieves else shown_progress() as progress:
             progress.start(f"scoring {inert(plan.manifest.benchmark)}", plan.items)
             summary = score_run(
                 folder,

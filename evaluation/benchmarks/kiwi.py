@@ -233,7 +233,7 @@ class Kiwi(Benchmark[Revised]):
 
         Args:
             chain: go on from our own revisions, not from the recorded ones.
-            paper: a model writes whole answers by the paper's prompts (`turnmark.evaluation.benchmarks.kiwi_prompts`).
+            paper: a model writes whole answers by the paper's prompts (`turnmark.evaluation.benchmarks.kiwi_turns`).
         """
         self.source, self.parts, self.chain, self.paper = source, parts, chain, paper
         kiwi.stream_sessions(source.root)  # says what is wrong with the folder; nothing is read yet

@@ -11,13 +11,13 @@ from turnmark.assistant.generators.base import Completion, Generator
 from turnmark.assistant.types import Usage
 from turnmark.corpora.statistics import Sheet
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Item, Metric
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.mtrag import YES_NO
 from turnmark.evaluation.judging.rubrics import Rubric, failed, judge_prompt
 from turnmark.evaluation.judging.verdicts import ask_verdict
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.summary import Facts, Ranked
+from turnmark.evaluation.summary import Facts
 from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
 from turnmark.evaluation.synth.folder import SynthItem
 from turnmark.evaluation.synth.source import Source
@@ -82,7 +82,7 @@ def vowels(answer: str) -> float:
     return sum(letter in "aeiou" for letter in answer) / len(answer)
 
 
-class Capitals:
+class Capitals(Benchmark[str]):
     """A benchmark of two tasks."""
 
     metrics: Sequence[Metric[str]] = (Metric(("vowels",), "own", lambda answer: {"vowels": vowels(answer)}),)
@@ -99,9 +99,6 @@ class Capitals:
 
     def facts(self, item: Item) -> Facts:
         return Facts(cluster=item.id, labels={"half": (item.id,)})
-
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
-        return {}
 
 
 def asked(judge: Generator, case: Case, prompts: Path | None) -> Outcome:

@@ -18,6 +18,7 @@ from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import Opener, write_benchmark
 from tests.evaluation.reported import golden
+from turnmark.evaluation import passages
 from turnmark.retrieval.registry import RETRIEVERS
 
 

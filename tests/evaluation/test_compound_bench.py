@@ -296,8 +296,6 @@ def test_unreadable_rows_are_problems_and_domains_are_capabilities(tmp_path):
     assert [item.id[-3:] if isinstance(item, Item) else item.line for item in found] == ["x_1", 2, 3, 4, "x_3"]
     bench = CompoundQA(source, Parts(), ["Reasoning"])
     assert [item.domain for item in items_of(bench)] == ["Reasoning"]
-    assert list(bench.files()) == ["data/Reasoning/Reasoning_Factual_Statement.jsonl"]
-    assert len(CompoundQA(source, Parts()).files()) == 2
     with pytest.raises(RequestError, match="no 'Cooking'"):
         CompoundQA(source, Parts(), ["Cooking"])
     with pytest.raises(RequestError, match="there is none"):

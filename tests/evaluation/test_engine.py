@@ -21,7 +21,7 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.console import NoProgress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation import engine
-from turnmark.evaluation.benchmarks.base import Item, Metric
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
 from turnmark.evaluation.budget import Ledger
 from turnmark.evaluation.engine import Answer, Job, Limits, Outcome, generate
 from turnmark.evaluation.records import Sample
@@ -356,7 +356,7 @@ def test_a_disk_that_is_full_ends_the_run_with_what_was_written(tmp_path: Path) 
 # --- memory ----------------------------------------------------------------------------------------------------------
 
 
-class Trivial:
+class Trivial(Benchmark[str]):
     """A benchmark of so many samples, none of which is kept."""
 
     def __init__(self, size: int) -> None:
@@ -377,9 +377,6 @@ class Trivial:
 
     def facts(self, item: Item) -> Facts:
         return Facts(cluster=f"c{item.task // 7}", labels={"part": (str(item.task % 3),)})
-
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:
-        return {}
 
 
 def trivial_run(path: Path, size: int) -> tuple[float, float]:

@@ -20,9 +20,10 @@ from turnmark.corpora.readers import read_rows
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.evaluation.benchmarks.base import Item, measured
-from turnmark.evaluation.benchmarks.inscoqa import BINS, InsCoQA, part_of, pool, split_of, write_pool
+from turnmark.evaluation.benchmarks.inscoqa import BINS, InsCoQA, open_inscoqa, part_of, pool, split_of, write_pool
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.types import Hit, Query
 
@@ -308,11 +309,9 @@ def test_domains_choose_samples_and_unknown_ones_are_refused(tmp_path):
     bench = InsCoQA(source, "documents", Parts(), domains=["Study"])
     assert only(bench).id == "b"
     with pytest.raises(RequestError) as caught:
-        InsCoQA(source, "reference", Parts(), domains=["Study", "Sports", "Cars"])
+        open_inscoqa(EvalRequest(benchmark="inscoqa", data=tmp_path, domains=("Study", "Sports", "Cars")), None)
     assert list(caught.value.problems) == [
-        "--setting 'reference': InsCoQA has documents, prompt, rag",
-        "--domains: test.jsonl has no 'Sports'; there are: Gourmet, Study",
-        "--domains: test.jsonl has no 'Cars'; there are: Gourmet, Study",
+        f"--domains: no domain {name!r} in the data; there are: Gourmet, Study" for name in ("Sports", "Cars")
     ]
 
 
@@ -331,7 +330,6 @@ def test_a_split_is_chosen_by_its_file(tmp_path):
     bench = InsCoQA(source, "documents", Parts(), split="validation")
     item = only(bench)
     assert (item.id, bench.facts(item).labels["split"]) == ("v", ("validation",))
-    assert bench.files() == {"validation.jsonl": tmp_path / "validation.jsonl"}
 
 
 def test_rouge_is_over_the_plain_text_alone(tmp_path):
@@ -360,6 +358,5 @@ def test_the_split_is_test_where_there_is_one(tmp_path):
     source = written(tmp_path, row(id="x"))
     bench = InsCoQA(source, "documents", Parts())
     assert only(bench).id == "x"
-    assert bench.files() == {"test.jsonl": tmp_path / "test.jsonl"}
     with pytest.raises(RequestError, match=r"expected test\.jsonl"):
         InsCoQA(Source(root=tmp_path / "nowhere", demo=False), "documents", Parts())

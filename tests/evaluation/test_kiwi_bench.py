@@ -242,9 +242,6 @@ def test_unreadable_rows_are_problems_and_ids_stay(tmp_path):
     assert list(Kiwi(source, Parts()).items()) == found
 
 
-def test_the_files_that_are_read(tmp_path):
-    assert list(Kiwi(DEMO, Parts()).files()) == ["interaction_data_new.jsonl", "longform_sciqa.jsonl"]
-    source = written(tmp_path, session())
-    assert Kiwi(source, Parts()).files() == {"interaction_data_new.jsonl": tmp_path / "interaction_data_new.jsonl"}
+def test_a_folder_without_interactions(tmp_path):
     with pytest.raises(RequestError, match=r"interaction data of KIWI"):
         Kiwi(Source(root=tmp_path / "nowhere", demo=False), Parts())

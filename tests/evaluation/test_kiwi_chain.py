@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnmark.evaluation.generation import in_turns
 
 from tests.conftest import Turnmark
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, values, written
@@ -22,6 +21,7 @@ from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.kiwi import judged_metrics, judged_task
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.records import Sample
+from turnmark.evaluation.running import in_turns
 
 Check = Callable[[Path], None]
 STYLE = {"instruction_type": "stylistic"}

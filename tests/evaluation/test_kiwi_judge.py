@@ -160,7 +160,7 @@ def test_only_test_turns_are_judged_and_say_so(tmp_path: Path) -> None:
     items = items_of(bench)
     assert len(items) == round(42 * 186 / 1260) == 6
     assert {bench.facts(item).labels["split"] for item in items} == {("test",)}
-    assert "30 train, 6 validation, 6 test" in bench.told()
+    assert "30 train, 6 validation, 6 test" in bench.split_note()
     with pytest.raises(RequestError, match="has 1 turns"):
         KiwiJudge(written(tmp_path / "one", session()), "zero-shot", Parts(), 0)
 

@@ -13,20 +13,21 @@ import pytest
 from tests.evaluation.conftest import Opener, WordCount, searched
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.evaluation import running
 from turnmark.evaluation.benchmarks.mtrag_data import load_data
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, open_queries
 from turnmark.evaluation.planning import Plan, plan
 from turnmark.evaluation.records import RunManifest, Sample, Score, Summary
 from turnmark.evaluation.request import EvalRequest, retriever_specs
-from turnmark.evaluation.running import run
 from turnmark.retrieval.types import Hit, Query
 
 Checker = Callable[[Path], None]
 
 
 def planned(root: Path | None, out: Path | None, **changes: Any) -> Plan:
-    fields: dict[str, Any] = {"benchmark": "mtrag", "data": root, "task": "retrieval", "retriever": "bm25", "query": "last-turn",
-                              "out": out}  # fmt: skip
+    fields: dict[str, Any] = {
+        "benchmark": "mtrag", "task": "retrieval", "data": root, "retriever": "bm25", "query": "last-turn", "out": out,
+    }  # fmt: skip
     return plan(EvalRequest(**(fields | changes)))
 
 
@@ -62,9 +63,7 @@ def test_a_run_and_its_files(benchmark_root: Path, tmp_path: Path, opener: Opene
     assert manifest.ended is not None
     assert "clapnq: pooled or partial corpus, 6 of 183,408 passages" in summary.notes[0]
     assert not summary.data.demo
-    again, _, _ = run(plan(EvalRequest(
-        benchmark="mtrag", task="retrieval", data=benchmark_root, predictions=(run / "run.trec",), out=tmp_path / "again"
-    )))  # fmt: skip
+    again = scored(benchmark_root, tmp_path, (run / "run.trec").read_text(), out=tmp_path / "again")
     assert again.metrics == summary.metrics
     assert again.breakdowns == summary.breakdowns
 
@@ -274,7 +273,7 @@ def scored(root: Path, tmp_path: Path, content: str, **changes: Any) -> Summary:
     (tmp_path / "x.trec").write_text(content)
     fields: dict[str, Any] = {"benchmark": "mtrag", "task": "retrieval", "data": root,
                               "predictions": (tmp_path / "x.trec",)}  # fmt: skip
-    return run(plan(EvalRequest(**({"out": tmp_path / "r"} | fields | changes))))[0]
+    return running.run(plan(EvalRequest(**({"out": tmp_path / "r"} | fields | changes))))[0]
 
 
 def test_scoring_takes_the_domains_that_the_file_answers(
@@ -285,7 +284,7 @@ def test_scoring_takes_the_domains_that_the_file_answers(
     check_run(tmp_path / "r")
     assert (summary.n, summary.metrics["recall@1"].mean) == (3, pytest.approx(1 / 3))
     assert "2 of 3 queries have no entry in the run and count as 0" in summary.notes
-    assert "1 queries of the run have no relevance labels in these domains and are left out" in summary.notes
+    assert "1 queries of the run are none of mtrag (clapnq), and are left out" in summary.notes
     everywhere = scored(benchmark_root, tmp_path, content, domains=("clapnq", "fiqa"), out=tmp_path / "all")
     assert (everywhere.n, everywhere.metrics["recall@1"].mean) == (7, pytest.approx(1 / 7))
     assert all("documents" in row.differs and "query" in row.differs for row in summary.published)
@@ -337,8 +336,9 @@ def as_printed(value: float | None) -> set[str]:
 def test_recorded_runs_reproduce_the_printed_baselines(
     real_data: Path, tmp_path: Path, check_run: Checker, name: str, printed: str
 ) -> None:
-    summary, run, _ = run(plan(EvalRequest(
-        benchmark="mtrag", task="retrieval", data=real_data, predictions=(real_data / f"runs/{name}.trec",), out=tmp_path / "r"
+    summary, run, _ = running.run(plan(EvalRequest(
+        benchmark="mtrag", task="retrieval", data=real_data, out=tmp_path / "r",
+        predictions=(real_data / f"runs/{name}.trec",),
     )))  # fmt: skip
     measured = [summary.metrics[metric].mean for metric in ("recall@5", "ndcg@5")]
     for value, cell in zip(measured, printed.split("/"), strict=True):

@@ -6,19 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnmark.evaluation.benchmarks.prepared import Prepared, read_through
 
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.registry import BENCHMARKS, prepare, setting_of, task_of
+from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task, setting_of, task_of
+from turnmark.evaluation.benchmarks.task import Prepared
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.request import EvalRequest
 
 
 def prepared(benchmark: str, setting: str | None = None, **fields: Any) -> tuple[Prepared | None, list[str]]:
     errors = ErrorCollector()
+    task = find_task(benchmark, None)
+    assert task is not None
     setting = setting_of(benchmark, setting, errors)
-    return prepare(EvalRequest(benchmark=benchmark, **fields), setting, errors), errors.problems
+    return task.prepare(EvalRequest(benchmark=benchmark, **fields), setting, errors), errors.problems
 
 
 def test_the_default_of_a_setting_is_its_first() -> None:
@@ -51,7 +53,7 @@ def test_demo_data_stand_in_where_none_are_named(benchmark: str) -> None:
     built = made.build(Parts(), {})
     items = [item for item in built.items() if isinstance(item, Item)]
     assert len(items) >= 9
-    assert read_through(built)[1] == []
+    assert len(items) == len(list(built.items())), "every row of it can be read"
     assert {item.domain for item in items} - {None} <= set(made.domains)
     assert not made.searched
     assert made.corpora == {}
@@ -73,16 +75,15 @@ def test_a_setting_that_searches_has_corpora(benchmark_root: Path) -> None:
     assert made is not None
     assert (made.searched, made.query, sorted(made.corpora)) == (True, "assistant", ["clapnq", "fiqa"])
     assert made.corpora_used["clapnq"].passages == 6
-    scoring = prepare(EvalRequest(benchmark="mtrag", data=benchmark_root), "rag", ErrorCollector(), scoring=True)
+    scoring, _ = prepared("mtrag", "rag", data=benchmark_root, predictions=(Path("answers.jsonl"),))
     assert scoring is not None
     assert (scoring.searched, scoring.query, sorted(scoring.corpora)) == (False, None, ["clapnq", "fiqa"])
 
 
 def test_scoring_does_without_corpora_and_says_so(benchmark_root: Path) -> None:
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
-    errors = ErrorCollector()
-    made = prepare(EvalRequest(benchmark="mtrag", data=benchmark_root), "rag", errors, scoring=True)
-    assert not errors.problems
+    made, problems = prepared("mtrag", "rag", data=benchmark_root, predictions=(Path("answers.jsonl"),))
+    assert not problems
     assert made is not None
     assert made.notes[0].startswith("fiqa: no corpus in the data;")
     _, problems = prepared("mtrag", "rag", data=benchmark_root)

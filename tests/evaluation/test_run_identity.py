@@ -20,8 +20,9 @@ from turnmark.evaluation.rundir import made_with
 
 
 def planned(root: Path, out: Path | None, **changes: Any) -> Plan:
-    fields: dict[str, Any] = {"benchmark": "mtrag", "data": root, "task": "retrieval", "retriever": "bm25", "query": "last-turn",
-                              "out": out}  # fmt: skip
+    fields: dict[str, Any] = {
+        "benchmark": "mtrag", "task": "retrieval", "data": root, "retriever": "bm25", "query": "last-turn", "out": out,
+    }  # fmt: skip
     return plan(EvalRequest(**(fields | changes)))
 
 
@@ -66,9 +67,8 @@ def test_resuming_with_other_versions_says_so(
     first, *_ = searched(request_plan, opener)
     assert capsys.readouterr().err.count("resumed:") == 0
     assert {"turnmark", "bm25s", "pytrec_eval-terrier"} <= set(made_with(request_plan.manifest))
-    later = request_plan.manifest.model_copy(
-        update={"versions": {**plan.manifest.versions, "bm25s": "99", "git": "new"}}
-    )
+    made_of = request_plan.manifest.versions
+    later = request_plan.manifest.model_copy(update={"versions": {**made_of, "bm25s": "99", "git": "new"}})
     summary, *_ = searched(replace(request_plan, manifest=later), opener)
     said = "resumed: 7 samples were made with bm25s "
     assert f"turnmark: {said}" in capsys.readouterr().err
@@ -91,13 +91,9 @@ def test_resuming_over_another_index_is_refused(benchmark_root: Path, tmp_path: 
         searched(request_plan, rebuilt)
     summary, *_ = searched(request_plan, Opener())
     assert summary.failed == 0
-    untouched = Opener()
+    untouched, clapnq = Opener(), request_plan.manifest.corpora["clapnq"].sha256
     with pytest.raises(RequestError, match=r"indexes\.clapnq: 'index of clapnq' there, 'x' here"):
-        searched(
-            request_plan,
-            untouched,
-            lambda corpus, *_: ("x",) if corpus == request_plan.manifest.corpora["clapnq"].sha256 else (),
-        )
+        searched(request_plan, untouched, lambda corpus, *_: ("x",) if corpus == clapnq else ())
     assert untouched.opened == []
 
 
