@@ -341,7 +341,7 @@ def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root
     ran = turnmark("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--judge", "replay:x")
     assert "--judge: this task measures one judge at a time" in ran.err
     ran = turnmark("eval", "mtrag", "--chain")
-    assert "--chain is for kiwi" in ran.err
+    assert "--chain: mtrag has no use for it; it is for kiwi" in ran.err
     ran = turnmark("score", "mtrag", "--task", "retrieval", "--predictions", "x.trec", "--judge", "replay:x")
     assert "--judge belongs to generation" in ran.err
     ran = turnmark("eval", "mtrag", "--judge", "openai:x@http://127.0.0.1:9/v1?metrics=rb_lm")
