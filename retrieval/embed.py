@@ -6,8 +6,9 @@ The bundled model comes inside a package from the registry; its weights are chec
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -19,8 +20,17 @@ from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256
 from turnmark.corpora.specs import Entry, Registry, Spec, check_options, one_of
-from turnmark.retrieval.backends import BACKENDS, PRECISIONS, Backend, check_backend, settings_digest, state_digest
-from turnmark.retrieval.models import NOTHING, Prompts, effective_prompts, load_model, weights_digest
+from turnmark.corpora.types import Record
+from turnmark.retrieval.models import (
+    BACKENDS,
+    PRECISIONS,
+    Backend,
+    check_backend,
+    load_model,
+    settings_digest,
+    state_digest,
+    weights_digest,
+)
 
 Role = Literal["query", "passage"]
 
@@ -40,6 +50,70 @@ EMBEDDERS = Registry(
         ),
     },
 )
+
+
+class Prompts(Record):
+    """What is put in front of a query and of a passage. None: nothing is said of it here."""
+
+    query: str | None = None
+    passage: str | None = None
+
+
+NOTHING = Prompts()
+
+# Name of the model without its owner -> prompts. The BGE table of FlagEmbedding's README ("query instruction for
+# retrieval"; passages need none), and the E5 cards' first question.
+_CARDS: tuple[tuple[re.Pattern[str], Prompts], ...] = (
+    (
+        re.compile(r"bge-(small|base|large)-en(-v1\.5)?"),
+        Prompts(query="Represent this sentence for searching relevant passages: ", passage=""),
+    ),
+    (
+        re.compile(r"bge-(small|base|large)-zh(-v1\.5)?"),
+        Prompts(query="为这个句子生成表示以用于检索相关文章：", passage=""),
+    ),
+    (
+        re.compile(r"(multilingual-)?e5-(small|base|large)(-v2|-unsupervised)?"),
+        Prompts(query="query: ", passage="passage: "),
+    ),
+)
+
+
+def card_prompts(model: str) -> Prompts:
+    """What the card of a model prescribes; nothing where we know none.
+
+    Args:
+        model: a hub name, or a folder called like one; a snapshot in the hub's cache is known by its repository.
+    """
+    parts = Path(model).parts
+    names = [part.rpartition("--")[2] for part in parts if part.startswith("models--")] or list(parts[-1:])
+    for pattern, prompts in _CARDS:
+        if names and pattern.fullmatch(names[-1].lower()):
+            return prompts
+    return NOTHING
+
+
+def effective_prompts(
+    model: str, configured: Mapping[str, str | None], overrides: Prompts = NOTHING
+) -> tuple[str, str]:
+    """What is put in front of a query and of a passage.
+
+    That is what was asked for, or else what the model's configuration says; only where that says nothing at all, what
+    its card does.
+
+    Args:
+        configured: the prompts of a sentence-transformers model by name. For passages the library takes `document`,
+            which it makes up as empty where a model has only `passage` or `corpus`: here the first that is not empty.
+    """
+    query = configured.get("query") or ""
+    passage = next(filter(None, (configured.get(name) for name in ("document", "passage", "corpus"))), "")
+    if not query and not passage:
+        card = card_prompts(model)
+        query, passage = card.query or "", card.passage or ""
+    return (
+        query if overrides.query is None else overrides.query,
+        passage if overrides.passage is None else overrides.passage,
+    )
 
 
 class Embedder(Protocol):
@@ -82,11 +156,11 @@ class SentenceTransformerEmbedder:
     Args:
         model: a folder, or a name on the Hugging Face hub.
         name: the spec that opens it again.
-        precision, backend: of `PRECISIONS` and `BACKENDS`; `turnmark.retrieval.backends` says what `auto` chooses.
+        precision, backend: of `PRECISIONS` and `BACKENDS`; `turnmark.retrieval.models` says what `auto` chooses.
         weights_sha256: when given, the digest that `model.safetensors` must have; checked when it is loaded.
         sizes: dimension and token limit, where they are known beforehand; such a model has no prompts of its own.
         prompts: what is put in front of the texts, where that is not to be as
-            `turnmark.retrieval.models.effective_prompts` says. A passage prompt takes its tokens off the limit.
+            `effective_prompts` says. A passage prompt takes its tokens off the limit.
     """
 
     def __init__(

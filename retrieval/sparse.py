@@ -20,8 +20,8 @@ from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import named_or_other
 from turnmark.corpora.specs import Spec, check_options, parse_spec
-from turnmark.retrieval.embed import Role, offsets_of
-from turnmark.retrieval.models import check_finite, effective_prompts, load_model, precision_option, weights_digest
+from turnmark.retrieval.embed import Role, effective_prompts, offsets_of
+from turnmark.retrieval.models import check_finite, load_model, precision_option, weights_digest
 
 Vector = tuple["NDArray[np.int32]", "NDArray[np.float32] | NDArray[np.float16]"]
 """The terms of a text, ascending, and their weights (float16 where stored); other terms weigh 0."""

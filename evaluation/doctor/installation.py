@@ -184,7 +184,7 @@ def _bundled() -> Finding:
 
 def _converted() -> Finding:
     """Forms for OpenVINO, which are made when a model embeds for the first time."""
-    from turnmark.retrieval.backends import openvino_installed
+    from turnmark.retrieval.models import openvino_installed
 
     folder = Path(os.environ.get("TURNMARK_CACHE") or home() / "cache") / "openvino"
     if not openvino_installed():

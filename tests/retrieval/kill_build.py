@@ -18,8 +18,8 @@ import chromadb  # noqa: F401
 
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation.cli import main
-from turnmark.retrieval.backends import openvino_installed
 from turnmark.retrieval.index import open_index
+from turnmark.retrieval.models import openvino_installed
 
 if not openvino_installed():
     import sentence_transformers  # noqa: F401

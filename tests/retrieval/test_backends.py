@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.retrieval.tiny import dense
 from turnmark.corpora.errors import MissingExtra, RequestError
-from turnmark.retrieval import backends, openvino_run
+from turnmark.retrieval import models as backends
+from turnmark.retrieval import openvino_run
 from turnmark.retrieval.embed import TokenEmbedder, open_embedder
 from turnmark.retrieval.openvino_run import BATCH_TOKENS, STEP, _batches
 

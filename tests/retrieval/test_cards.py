@@ -9,9 +9,8 @@ from tests.retrieval import tiny
 from tests.retrieval.conftest import write
 from turnmark.corpora.errors import RequestError
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.embed import Prompts, card_prompts, effective_prompts, open_embedder
 from turnmark.retrieval.index import open_index
-from turnmark.retrieval.models import Prompts, card_prompts, effective_prompts
 from turnmark.retrieval.registry import build_settings, open_retriever
 
 BGE = "Represent this sentence for searching relevant passages: "
