@@ -14,11 +14,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.corpora.types import Message, Passage
+from turnmark.corpora.types import Message
 from turnmark.retrieval.fusion import Fused, RankedList, fuse, fuse_nested, top_k_of
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.search import DEPTH, BM25Ranker, DenseRanker, Ranker, with_passages
-from turnmark.retrieval.types import Hit, Query
+from turnmark.retrieval.search import DEPTH, BM25Ranker, DenseRanker, IndexRetriever, Ranker
+from turnmark.retrieval.types import Query
 
 ONE_VECTOR = "conversation"
 """The list that the one vector finds."""
@@ -34,8 +34,8 @@ STANDS = 0.65
 conversation."""
 
 
-class ConversationalRetriever:
-    """See the module; and `turnmark.retrieval.types.Retriever`.
+class ConversationalRetriever(IndexRetriever):
+    """See the module. A nested query is searched once for each of its texts, each in the same conversation.
 
     Args:
         weight: of BM25 beside 1 for the dense list; the message has half of it, its rewrites together the other half.
@@ -52,16 +52,10 @@ class ConversationalRetriever:
         depth: int = DEPTH,
         more_rankers: Sequence[tuple[Ranker, float]] = (),
     ) -> None:
-        self.name, self.index, self._depth = name, index, depth
+        super().__init__(name, index)
+        self._depth = depth
         self._dense = DenseRanker(index)
         self._rankers: list[tuple[Ranker, float]] = [(BM25Ranker(index), weight), *more_rankers]
-
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `turnmark.retrieval.types.Retriever.search`.
-
-        A nested query is searched once for each of its texts, each in the same conversation.
-        """
-        return self.hits(self.ranked(queries, k))
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         queries = self._by_evidence(queries)
@@ -80,16 +74,9 @@ class ConversationalRetriever:
                 answers.append(fuse(own_lists[0], "zscore", k))
         return self._with_cosines(query_vectors, answers)
 
-    def hits(self, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
-        return with_passages(self.index, fused_lists)
-
     def heard(self, answer: str) -> None:
         """Embed an answer when it is given, so that the next turn need not wait for it."""
         self.index.views.heard(answer)
-
-    def neighbours(self, passage: Passage) -> list[Passage]:
-        """All passages of the same document, in reading order."""
-        return self.index.neighbours(passage)
 
     def _with_cosines(
         self, query_vectors: Sequence[Sequence[NDArray[np.float32]]], answers: Sequence[Fused]

@@ -23,8 +23,8 @@ from turnmark.retrieval.search import (
     BM25Ranker,
     DenseRanker,
     FusedRetriever,
+    IndexRetriever,
     Ranker,
-    RowRetriever,
     SpladeRanker,
 )
 from turnmark.retrieval.servers import no_credentials, redact
@@ -232,16 +232,13 @@ def open_retriever(text: str, index: Index) -> Retriever:
     if reranker == LATE and not index.manifest.tokens:
         build_settings(text)  # a retriever for which no index can have them says so
         index.need_tokens(str(spec))
+    # One with a search of its own, or over another index, may find what none of our rows is.
+    rows = None
+    if isinstance(retriever, IndexRetriever) and type(retriever).search is IndexRetriever.search:
+        rows = retriever if retriever.index is index else None
     settings = {"depth": LATE_DEPTH} if reranker == LATE else {}
     settings |= {key: options[f"rerank_{key}"] for key in ("depth", "weight") if f"rerank_{key}" in options}
-    return Reranked(str(spec), retriever, open_reranker(reranker, index), **settings, rows=_rows_of(retriever, index))
-
-
-def _rows_of(retriever: Retriever, index: Index) -> RowRetriever | None:
-    """The retriever, if it is one of ours, over this very index; what others make of one may differ."""
-    if type(retriever) is FusedRetriever or type(retriever) is ConversationalRetriever:
-        return retriever if retriever.index is index else None
-    return None
+    return Reranked(str(spec), retriever, open_reranker(reranker, index), **settings, rows=rows)
 
 
 def weights_of(text: str) -> str:

@@ -17,7 +17,7 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import Fused, RankedList, TopK, spread, top_k, top_k_of
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.models import load_model, precision_option, weights_digest
-from turnmark.retrieval.search import RowRetriever
+from turnmark.retrieval.search import IndexRetriever
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, hear, neighbours_of
 from turnmark.retrieval.views import Spoken
 
@@ -86,7 +86,7 @@ class Reranked:
         reranker: Reranker,
         depth: int = DEPTH,
         weight: float = WEIGHT,
-        rows: RowRetriever | None = None,
+        rows: IndexRetriever | None = None,
     ) -> None:
         self.name, self._retriever, self._reranker, self._rows = name, retriever, reranker, rows
         self._depth, self._weight = depth, weight

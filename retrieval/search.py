@@ -36,16 +36,35 @@ class Ranker(Protocol):
         ...
 
 
-class RowRetriever(Protocol):
-    """A retriever over an index that can say which rows it found before their passages are fetched."""
+class IndexRetriever:
+    """A retriever over an index that says which rows it found before their passages are fetched.
+
+    See `turnmark.retrieval.types.Retriever`.
+    """
+
+    def __init__(self, name: str, index: Index) -> None:
+        self.name, self.index = name, index
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         """The `k` best rows for each query, in the order of the queries."""
-        ...
+        raise NotImplementedError
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        return self.hits(self.ranked(queries, k))
 
     def hits(self, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
         """What was found, with its passages."""
-        ...
+        hit_lists = []
+        for fused in fused_lists:
+            passages, rows = self.index.store.by_rows(fused.rows.rows.tolist()), fused.shown()
+            hit_lists.append(
+                [Hit(passage=p, score=row.score, found=row.found) for p, row in zip(passages, rows, strict=True)]
+            )
+        return hit_lists
+
+    def neighbours(self, passage: Passage) -> list[Passage]:
+        """All passages of the same document, in reading order."""
+        return self.index.neighbours(passage)
 
 
 class BM25Ranker:
@@ -132,8 +151,8 @@ class SpladeRanker:
         ]
 
 
-class FusedRetriever:
-    """A retriever made of weighted rankers; see `turnmark.retrieval.types.Retriever`.
+class FusedRetriever(IndexRetriever):
+    """A retriever made of weighted rankers.
 
     Args:
         rankers: each with its weight in the fusion.
@@ -149,11 +168,8 @@ class FusedRetriever:
         fusion: Method = "zscore",
         depth: int = DEPTH,
     ) -> None:
-        self.name, self.index = name, index
+        super().__init__(name, index)
         self._rankers, self._fusion, self._depth = list(rankers), fusion, depth
-
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        return self.hits(self.ranked(queries, k))
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         texts = [text for query in queries for text in query.texts()]
@@ -174,23 +190,6 @@ class FusedRetriever:
             else:
                 answers.append(fuse([ranked_list for lists in by_text for ranked_list in lists], self._fusion, k))
         return answers
-
-    def hits(self, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
-        return with_passages(self.index, fused_lists)
-
-    def neighbours(self, passage: Passage) -> list[Passage]:
-        """All passages of the same document, in reading order."""
-        return self.index.neighbours(passage)
-
-
-def with_passages(index: Index, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
-    """Fused rows as hits, each with its passage."""
-    hit_lists = []
-    for fused in fused_lists:
-        passages = index.store.by_rows(fused.rows.rows.tolist())
-        rows = fused.shown()
-        hit_lists.append([Hit(passage=p, score=r.score, found=r.found) for p, r in zip(passages, rows, strict=True)])
-    return hit_lists
 
 
 def _ranked(ranker: str, number: int, weight: float, rows: TopK, nested: bool) -> RankedList:
