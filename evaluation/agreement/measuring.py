@@ -132,7 +132,9 @@ def _subsets(answers: Iterable[Answer]) -> list[Subset]:
     """Those that are not the same as one before."""
     names: list[Subset] = ["all", "answerable and partial", "answerable"]
     counts = {name: sum(map(_within(name), answers)) for name in names}
-    return [name for at, name in enumerate(names) if counts[name] and counts[name] not in list(counts.values())[:at]]
+    return [
+        name for index, name in enumerate(names) if counts[name] and counts[name] not in list(counts.values())[:index]
+    ]
 
 
 # --- means -----------------------------------------------------------------------------------------------------------

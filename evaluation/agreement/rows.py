@@ -26,7 +26,7 @@ from turnmark.evaluation.summary import Facts
 
 FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
 """The properties that people rate, in the order of MTRAG's tables."""
-ALL = "FANC"
+FANC_MEAN = "FANC"
 """The harmonic mean of the four, answer by answer, of the medians of the raters."""
 _BASELINES = ("[lead]", "[-lead]", "[always-unknown]")
 _PARTS = ("unknown.", "clarify.", "hidden.")  # what a sample adds to a ratio is no score of it
@@ -129,7 +129,7 @@ def _add_evaluation(content: Evaluation, source: str, rows: Rows) -> None:
     names = [*(name for name in ("win-rate", *FANC) if name in content.people)]
     names += [name for name in content.people if name not in names]
     if all(name in content.people for name in FANC):
-        names.insert(names.index(FANC[-1]) + 1, ALL)
+        names.insert(names.index(FANC[-1]) + 1, FANC_MEAN)
     rows.properties += [name for name in names if name not in rows.properties]
     _add_answers([_rated(rated, content) for rated in content.answers], source, rows)
 
@@ -139,7 +139,7 @@ def _rated(rated: RatedAnswer, content: Evaluation) -> Answer:
     medians = {name: float(statistics.median(values)) for name, values in ratings.items()}
     if all(name in medians for name in FANC):
         mean = harmonic_mean([medians[name] for name in FANC])
-        medians |= {ALL: mean} if mean is not None else {}
+        medians |= {FANC_MEAN: mean} if mean is not None else {}
     task = content.tasks[rated.task]
     return Answer(
         task=canonical_id(rated.task),

@@ -198,9 +198,9 @@ def _notes(runs: Sequence[Run], skipped: int) -> list[str]:
     if skipped:
         notes.append(f"{skipped} samples were not tried in some run and are left out")
     for run in runs[1:]:
-        for these, other_run in ((first, run), (run, first)):
-            if alone := len(these.domains.keys() - other_run.domains.keys()):
-                notes.append(f"{alone} samples of {these.letter} are not in {other_run.letter} and are left out")
+        for side, other_run in ((first, run), (run, first)):
+            if alone := len(side.domains.keys() - other_run.domains.keys()):
+                notes.append(f"{alone} samples of {side.letter} are not in {other_run.letter} and are left out")
         if run.manifest.repeat != first.manifest.repeat:
             times = f"{first.manifest.repeat} in {first.letter}, {run.manifest.repeat} in {run.letter}"
             notes.append(f"repeats of a task: {times}; a sample counts once, by its mean")

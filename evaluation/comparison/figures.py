@@ -116,7 +116,7 @@ class Figures:
 
         ids_counted, _ = self._kept(metric, ids)
         means = self._means(metric, ids_counted)
-        known_means = [(mean, at) for at, mean in enumerate(means) if mean is not None]
+        known_means = [(mean, index) for index, mean in enumerate(means) if mean is not None]
         if len(known_means) < 2:
             return ()
         order = sorted(known_means, key=lambda pair: -pair[0])
@@ -124,8 +124,8 @@ class Figures:
         tested = holm(permutation_tests([pair for pair in pairs if pair is not None], SEED))
         told_apart: list[bool | None] = [None, *(p < LEVEL for p in tested)]
         return tuple(
-            Place(run=self._runs[at].letter, mean=mean, told_apart=significant)
-            for (mean, at), significant in zip(order, told_apart, strict=True)
+            Place(run=self._runs[index].letter, mean=mean, told_apart=significant)
+            for (mean, index), significant in zip(order, told_apart, strict=True)
         )
 
     def _slice(self, ids: Sequence[str], corrected: bool) -> Slice:
@@ -134,11 +134,11 @@ class Figures:
 
         sample_ids = {metric: self._kept(metric, ids) for metric in self.metrics}
         pairs = [
-            _Pair(metric, (0, at), difference)
+            _Pair(metric, (0, index), difference)
             for metric in self.metrics
             if self._why[metric] is None
-            for at in range(1, len(self._runs))
-            if (difference := self._difference(metric, sample_ids[metric][0], 0, at)) is not None
+            for index in range(1, len(self._runs))
+            if (difference := self._difference(metric, sample_ids[metric][0], 0, index)) is not None
         ]
         differences = [pair.difference for pair in pairs]
         tests = permutation_tests(differences, SEED)
@@ -193,8 +193,8 @@ class Figures:
         clusters = np.array([numbers.setdefault(self._facts[name].cluster, len(numbers)) for name in names])
         ratio = _ratio(metric)
         sides = [
-            np.array([_parts(self._runs[at].cells[metric][name], ratio) for name in names], dtype=float)
-            for at in (first, second)
+            np.array([_parts(self._runs[index].cells[metric][name], ratio) for name in names], dtype=float)
+            for index in (first, second)
         ]
         return Difference.of(sides[0][:, 0], sides[0][:, 1], sides[1][:, 0], sides[1][:, 1], clusters)
 

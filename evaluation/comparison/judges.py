@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
@@ -27,8 +28,6 @@ from turnmark.evaluation.report.stored import samples
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 VARIANT = f"[{EMBEDDED}]"
-UNKNOWN = "unknown"
-"""In place of the prompts' hash where a line does not say, which older versions wrote."""
 _PROMPTS, _DIGITS = " (prompts ", 8
 
 Values = dict[tuple[str, int], float]
@@ -36,7 +35,7 @@ Values = dict[tuple[str, int], float]
 SameReplies = Mapping[tuple[str, int], Sequence[int]]
 """Task id and repeat -> the repeats whose reply is the same."""
 JudgeAndPrompts = tuple[str, str]
-"""A judge, and the hash of the prompts with which it was asked; empty: none, or the line does not say."""
+"""A judge, and the hash of the prompts with which it was asked; empty: it has no language model."""
 ByJudgeAndPrompts = dict[str, dict[JudgeAndPrompts, Values]]
 """Metric -> judge and prompts -> values."""
 ByJudge = dict[str, dict[str, Values]]
@@ -156,26 +155,22 @@ def _add(
 
 
 def _named(systems: Mapping[str, ByJudgeAndPrompts]) -> dict[str, ByJudge]:
-    """The same with a name for each judge, which tells its prompts where one model was asked with several.
+    """The same with a name for each judge, which tells its prompts where one model was asked with several."""
+    pairs = {
+        (metric, *judge) for by_metric in systems.values() for metric, judges in by_metric.items() for judge in judges
+    }
+    times = Counter((metric, judge) for metric, judge, _ in pairs)
 
-    What does not tell its prompts is taken to be of the only ones that are told, where these are the only ones.
-    """
-    prompts_of: dict[tuple[str, str], list[str]] = {}
-    for by_metric in systems.values():
-        for metric, judges in by_metric.items():
-            for judge, prompts in judges:
-                prompts_known = prompts_of.setdefault((metric, judge), [])
-                if prompts and prompts not in prompts_known:
-                    prompts_known.append(prompts)
-    by_system: dict[str, ByJudge] = {system: {} for system in systems}
-    for system, by_metric in systems.items():
-        for metric, judges in by_metric.items():
-            for (judge, prompts), values in sorted(judges.items(), key=lambda entry: bool(entry[0][1])):
-                ambiguous = len(prompts_of[metric, judge]) > 1
-                name = f"{judge}{_PROMPTS}{prompts[:_DIGITS] or UNKNOWN})" if ambiguous else judge
-                values_of_judge = by_system[system].setdefault(metric, {}).setdefault(name, {})
-                values_of_judge |= values  # the older ones first
-    return by_system
+    def name(metric: str, judge: str, prompts: str) -> str:
+        return f"{judge}{_PROMPTS}{prompts[:_DIGITS]})" if times[metric, judge] > 1 else judge
+
+    return {
+        system: {
+            metric: {name(metric, *judge): values for judge, values in judges.items()}
+            for metric, judges in by_metric.items()
+        }
+        for system, by_metric in systems.items()
+    }
 
 
 def _means(metric: str, judge: str, systems: Mapping[str, ByJudge]) -> JudgeMeans:
@@ -191,7 +186,7 @@ def _pair(metric: str, judges: tuple[str, str], systems: Mapping[str, ByJudge]) 
         keys = [key for key in first if key in second]
         if keys:
             sides.append(([first[key] for key in keys], [second[key] for key in keys]))
-    replies = [[value for side in sides for value in side[at]] for at in (0, 1)]
+    replies = [[value for side in sides for value in side[index]] for index in (0, 1)]
     return JudgePair(
         metric=metric,
         judges=judges,

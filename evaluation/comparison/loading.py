@@ -104,9 +104,9 @@ def load_all(paths: Sequence[Path]) -> list[Run]:
             errors.add(f"RUN {str(first)!r} is named {times} times; a run is not compared with itself")
     names = _names(paths)
     runs = [
-        errors.collect(_load, path, name, chr(ord("A") + at % _MOST_LETTERS))
-        for at, (path, name) in enumerate(zip(paths, names, strict=True))
-        if list(map(os.path.realpath, paths)).index(os.path.realpath(path)) == at
+        errors.collect(_load, path, name, chr(ord("A") + index % _MOST_LETTERS))
+        for index, (path, name) in enumerate(zip(paths, names, strict=True))
+        if list(map(os.path.realpath, paths)).index(os.path.realpath(path)) == index
     ]
     errors.raise_all()
     return [run for run in runs if run is not None]
@@ -176,7 +176,7 @@ def facts_together(runs: Sequence[Run], ids: Sequence[str]) -> dict[str, Facts]:
     Raises:
         RequestError: nobody says which samples belong together.
     """
-    known_facts = {name: known for run in reversed(runs) for name, known in (run.facts or {}).items()}
+    known_facts = {name: facts_of_run for run in reversed(runs) for name, facts_of_run in (run.facts or {}).items()}
     if all(name in known_facts for name in ids):
         return known_facts
     raise RequestError(

@@ -41,8 +41,8 @@ def document(comparison: Comparison | Pipelines, metrics: int) -> Document:
         (
             runs(comparison),
             *((*grid(comparison), matrix(comparison), ranking(comparison)) if len(comparison.runs) > 2 else ()),
-            *(differences(comparison, at) for at in pairs),
-            *(breakdowns(comparison, at, metrics) for at in pairs),
+            *(differences(comparison, index) for index in pairs),
+            *(breakdowns(comparison, index, metrics) for index in pairs),
             *paper(comparison),
             *judge_tables(comparison.judges),
             changed(comparison),
@@ -81,8 +81,8 @@ def runs(comparison: Comparison) -> Table:
     names = [name for name in comparison.differs if not name.startswith("inputs.")]
     columns = [Column(""), Column("run"), *(Column(name.removeprefix("specs.")) for name in names)]
     rows = []
-    for at, side in enumerate(comparison.runs):
-        values = (_cut(comparison.differs[name][at]) for name in names)
+    for index, side in enumerate(comparison.runs):
+        values = (_cut(comparison.differs[name][index]) for name in names)
         rows.append(Row((side.letter, side.name, *values, str(side.n), str(side.failed))))
     lines = () if names else ("The manifests name nothing in which these systems differ.",)
     return Table("Runs", (*columns, Column("n", True), Column("failed", True)), tuple(rows), lines)
@@ -148,7 +148,7 @@ def _values(runs: Sequence[Side], role: str) -> list[str]:
 def ranking(comparison: Comparison) -> Table:
     """The runs in order, by every metric of which more is better: `A .336 ≈ B .319 > C .301`."""
     rows = tuple(
-        Row((name, order([f"{at.run} {tables.figure(name, at.mean)}" for at in places], places)))
+        Row((name, order([f"{place.run} {tables.figure(name, place.mean)}" for place in places], places)))
         for name, places in comparison.ranking.items()
     )
     legend = (
@@ -164,9 +164,9 @@ def order(labels: Sequence[str], places: Sequence[Place]) -> str:
     return "".join(f"{signs[place.told_apart]}{label}" for label, place in zip(labels, places, strict=True))
 
 
-def differences(comparison: Comparison, at: int) -> Table:
+def differences(comparison: Comparison, index: int) -> Table:
     """Every metric of a run beside the first, with interval and tests."""
-    first, side = comparison.runs[0], comparison.runs[at]
+    first, side = comparison.runs[0], comparison.runs[index]
     incomplete = any(metric.left_out for metric in comparison.metrics.values())
     heads = (first.letter, side.letter, f"{side.letter} - {first.letter}", "95% interval", "p", "Holm", "n")
     columns = [Column("metric"), *(Column(name, True) for name in heads)]
@@ -176,7 +176,7 @@ def differences(comparison: Comparison, at: int) -> Table:
         metric = comparison.metrics[name]
         change = change_of(metric, side.letter)
         cells = (
-            label, tables.figure(name, metric.means[0]), tables.figure(name, metric.means[at]),
+            label, tables.figure(name, metric.means[0]), tables.figure(name, metric.means[index]),
             *(_tested(name, change) if change else ("-",) * 4),
             str(metric.n), *[str(metric.left_out)] * incomplete,
         )  # fmt: skip
@@ -195,9 +195,9 @@ def _tested(metric: str, change: Change) -> tuple[str, ...]:
     return signed(metric, change.difference), interval(metric, change), *ps
 
 
-def breakdowns(comparison: Comparison, at: int, metric_count: int) -> Table:
+def breakdowns(comparison: Comparison, index: int, metric_count: int) -> Table:
     """The differences of a run to the first, by every dimension and value, in the metrics that tell most."""
-    first, side = comparison.runs[0], comparison.runs[at]
+    first, side = comparison.runs[0], comparison.runs[index]
     names = comparison.lead[:metric_count]
     columns = [Column(""), Column("n", True)]
     for name in names:
@@ -283,7 +283,7 @@ def _of_pipelines(pipelines: Pipelines) -> Document:
     parts = (
         replace(table, title=f"{part}: {table.title}")
         for part, comparison in pipelines.parts.items()
-        for table in (*(differences(comparison, at) for at in range(1, len(comparison.runs))), *paper(comparison))
+        for table in (*(differences(comparison, index) for index in range(1, len(comparison.runs))), *paper(comparison))
     )
     return Document(
         f"{len(pipelines.pipelines)} pipelines over {len(pipelines.parts)} parts",
@@ -301,10 +301,15 @@ def _pipeline_matrix(pipelines: Pipelines) -> Table:
     rows: list[Row] = []
     for part, comparison in pipelines.parts.items():
         metric_names = (comparison.lead or tuple(comparison.metrics))[:MOST_METRICS]
-        for at, name in enumerate(metric_names):
+        for index, name in enumerate(metric_names):
             metric = comparison.metrics[name]
-            cells = [part if not at else "", name, *_pipeline_cells(name, metric, len(other_pipelines)), str(metric.n)]
-            rows.append(Row(tuple(cells), "below" if at else "plain"))
+            cells = [
+                part if not index else "",
+                name,
+                *_pipeline_cells(name, metric, len(other_pipelines)),
+                str(metric.n),
+            ]
+            rows.append(Row(tuple(cells), "below" if index else "plain"))
     lines = [f"Beside each figure: the difference to {first.letter}; * a corrected p below .05 within its part."]
     lines += [
         f"{part}: not like for like: {reason.why}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _METRICS = 3
-_SHOWN, _FOLDED = 600, 4_000  # characters of a text: at once, and when it is unfolded
+_VISIBLE, _FOLDED = 600, 4_000  # characters of a text: at once, and when it is unfolded
 
 
 def show(comparison: Comparison | Pipelines, console: Console) -> None:
@@ -45,7 +45,7 @@ class Cut:
     """A text of a sample: what is shown at once, what is folded away, how many characters are left out."""
 
     head: str
-    rest: str = ""
+    folded: str = ""
     left_out: int = 0
 
 
@@ -64,9 +64,9 @@ class _ChangedRow:
 
 def cut(text: str) -> Cut:
     """A text in two pieces of bearable length."""
-    if len(text) <= _SHOWN:
+    if len(text) <= _VISIBLE:
         return Cut(text)
-    return Cut(text[:_SHOWN] + "…", text[_SHOWN:_FOLDED], max(0, len(text) - _FOLDED))
+    return Cut(text[:_VISIBLE] + "…", text[_VISIBLE:_FOLDED], max(0, len(text) - _FOLDED))
 
 
 def page(comparison: Comparison | Pipelines) -> str:
@@ -103,8 +103,8 @@ def _sides(comparison: Comparison | Pipelines) -> list[tuple[Side | Pipeline, tu
         return [(side, tuple(side.specs.items())) for side in comparison.pipelines]
     differing = [(name, values) for name, values in comparison.differs.items() if not name.startswith("inputs.")]
     return [
-        (side, tuple((name.removeprefix("specs."), values[at]) for name, values in differing))
-        for at, side in enumerate(comparison.runs)
+        (side, tuple((name.removeprefix("specs."), values[index]) for name, values in differing))
+        for index, side in enumerate(comparison.runs)
     ]
 
 

@@ -186,7 +186,7 @@ def _get(place: Place) -> Finding:
     """One GET. Whatever the server says is no part of the finding; only its status is."""
     import httpx
 
-    at, name = shown_url(place.url), place.who
+    url, name = shown_url(place.url), place.who
     key = os.environ.get(place.key_env, "").strip() if place.key_env else ""
     bad: State = "broken" if place.needed else "warn"
     try:
@@ -200,15 +200,15 @@ def _get(place: Place) -> Finding:
             status = reply.status_code
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         why = type(error).__name__ if isinstance(error, ValueError) else str(error) or type(error).__name__
-        detail = f"{at} does not answer within {SECONDS:g} s ({why})"
+        detail = f"{url} does not answer within {SECONDS:g} s ({why})"
         advice = "start the server, or correct the address"
         return finding("endpoints", name, bad, detail, advice)
     if status in (401, 403):
         advice = f"set {place.key_env}" if place.key_env else "it wants a key"
         state: State = bad if place.key_env else "ok"
-        detail = f"{at} answers, and refuses without a valid key ({status})"
+        detail = f"{url} answers, and refuses without a valid key ({status})"
         return finding("endpoints", name, state, detail, advice)
     # Some servers have no list of models; that they answer is enough.
     state = "ok" if status < 500 else bad
     advice = "" if status < 500 else "look at the server's own log"
-    return finding("endpoints", name, state, f"{at} answers ({status})", advice)
+    return finding("endpoints", name, state, f"{url} answers ({status})", advice)

@@ -192,13 +192,13 @@ def _converted() -> Finding:
     from turnmark.retrieval.openvino_export import is_whole
 
     forms = [path for path in folder.glob("*") if path.is_dir() and not path.name.startswith(".")]
-    whole = [path for path in forms if is_whole(path)]
-    detail = f"{len(whole)} in {folder}, {size_of(sum(map(weight, whole)))}"
-    if len(whole) < len(forms):
-        detail += f"; {len(forms) - len(whole)} not whole, made again when needed"
-    if not whole:
+    full = [path for path in forms if is_whole(path)]
+    detail = f"{len(full)} in {folder}, {size_of(sum(map(weight, full)))}"
+    if len(full) < len(forms):
+        detail += f"; {len(forms) - len(full)} not whole, made again when needed"
+    if not full:
         detail = f"none yet in {folder}; made when a model embeds for the first time"
-    return finding("models", "openvino forms", "ok" if whole else "absent", detail)
+    return finding("models", "openvino forms", "ok" if full else "absent", detail)
 
 
 def _named() -> Iterator[Finding]:

@@ -119,7 +119,11 @@ def write(requested: Iterable[Export], runs: Named) -> list[Exported]:
 
 def _official(runs: Named, path: Path) -> Exported:
     run, counts = runs[0][1], Counts()
-    lines = [official(it, run.summary.benchmark) for it in export_samples(run, counts) if it.sample.status == "done"]
+    lines = [
+        official(sample, run.summary.benchmark)
+        for sample in export_samples(run, counts)
+        if sample.sample.status == "done"
+    ]
     _lines(path, lines)
     notes = counts.notes("left out, so that they fail again when the file is scored")
     return Exported(form="official", file=path, samples=len(lines), notes=tuple(notes))
@@ -128,7 +132,7 @@ def _official(runs: Named, path: Path) -> Exported:
 def _submission(runs: Named, path: Path) -> Exported:
     run, counts = runs[0][1], Counts()
     letter = "A" if run.summary.task == "retrieval" else LETTERS[run.summary.setting or ""]
-    lines = [submission(it, letter) for it in export_samples(run, counts)]
+    lines = [submission(sample, letter) for sample in export_samples(run, counts)]
     size = _lines(path, lines)
     notes = [
         f"a submission to task {letter} of SemEval-2026 task 8; it has to have every task of the organisers' input"
@@ -149,7 +153,9 @@ def _lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> int:
 def _trec(runs: Named, path: Path) -> Exported:
 
     (name, run), counts = runs[0], Counts()
-    lists = {it.sample.id: it.contexts for it in export_samples(run, counts) if it.sample.status == "done"}
+    lists = {
+        sample.sample.id: sample.contexts for sample in export_samples(run, counts) if sample.sample.status == "done"
+    }
     odd = [key for query, refs in lists.items() for key in (query, *(ref.document_id for ref in refs)) if _odd(key)]
     if odd:
         raise RequestError(

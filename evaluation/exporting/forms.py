@@ -94,7 +94,7 @@ class Counts:
             "samples are written without their conversations: the run has no browse.jsonl; score it again": self.silent,
             "lists have 1 / rank for a score: their own scores do not fall with the rank": self.by_rank,
         }
-        return (f"{count} {what}" for what, count in notes.items() if count)
+        return (f"{count} {description}" for description, count in notes.items() if count)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class ExportSample:
     """A sample, and what the folder of its run says of the task."""
 
     sample: Sample
-    seen: Browsed | None
+    browsed: Browsed | None
     counts: Counts = field(repr=False)
 
     @property
@@ -124,24 +124,24 @@ class ExportSample:
 
     def labels(self, dimension: str) -> list[str]:
         """The values of a dimension."""
-        return list(self.seen.labels.get(dimension, ())) if self.seen else []
+        return list(self.browsed.labels.get(dimension, ())) if self.browsed else []
 
     def messages(self) -> list[dict[str, str]]:
         """The conversation, the question last, as `input` has it."""
-        if self.seen is None:
+        if self.browsed is None:
             self.counts.silent += 1
             return [{"speaker": "user", "text": self.sample.query}] if self.sample.query else []
-        messages = [(_SPEAKERS.get(turn.role, turn.role), turn.text) for turn in self.seen.history]
-        messages.append(("user", self.seen.question))
+        messages = [(_SPEAKERS.get(turn.role, turn.role), turn.text) for turn in self.browsed.history]
+        messages.append(("user", self.browsed.question))
         self.counts.cut += sum(bool(text.left_out) for _, text in messages)
         return [{"speaker": speaker, "text": text.text} for speaker, text in messages]
 
     def reference(self) -> str:
         """The reference answer; empty where the data has none."""
-        if self.seen is None:
+        if self.browsed is None:
             return ""
-        self.counts.cut += bool(self.seen.reference.left_out)
-        return self.seen.reference.text
+        self.counts.cut += bool(self.browsed.reference.left_out)
+        return self.browsed.reference.text
 
     @cached_property
     def contexts(self) -> tuple[ContextRef, ...]:
@@ -157,10 +157,10 @@ class ExportSample:
 
     def passages(self, most: int | None = None) -> list[dict[str, Any]]:
         """What the system was given, best first, as `contexts` has it."""
-        kept = {passage.id: passage for passage in self.seen.passages} if self.seen else {}
+        stored_passages = {passage.id: passage for passage in self.browsed.passages} if self.browsed else {}
         passages: list[dict[str, Any]] = []
         for ref in self.contexts[:most]:
-            title, text = _text(kept.get(ref.document_id), ref.title, ref.text)
+            title, text = _text(stored_passages.get(ref.document_id), ref.title, ref.text)
             self.counts.textless += text is None
             passage = {"document_id": ref.document_id, "title": title or None, "text": text, "score": ref.score}
             passages.append({name: value for name, value in passage.items() if value is not None})
@@ -168,19 +168,19 @@ class ExportSample:
 
     def relevant(self) -> list[int]:
         """Places, from 0, of the relevant ones among `passages`."""
-        relevant = {passage.id for passage in self.seen.passages if passage.relevant} if self.seen else set()
-        return [at for at, ref in enumerate(self.contexts) if ref.document_id in relevant]
+        relevant = {passage.id for passage in self.browsed.passages if passage.relevant} if self.browsed else set()
+        return [index for index, ref in enumerate(self.contexts) if ref.document_id in relevant]
 
 
-def _text(seen: SeenPassage | None, title: str | None, text: str | None) -> tuple[str | None, str | None]:
-    if text is None and seen is not None and seen.text is not None and not seen.text.left_out:
-        text = seen.text.text
-    return title or (seen.title if seen else None), text
+def _text(stored: SeenPassage | None, title: str | None, text: str | None) -> tuple[str | None, str | None]:
+    if text is None and stored is not None and stored.text is not None and not stored.text.left_out:
+        text = stored.text.text
+    return title or (stored.title if stored else None), text
 
 
 def export_samples(run: StoredRun, counts: Counts) -> Iterator[ExportSample]:
     """Every sample of a run that is to be written, in the order of the run's tasks; the others are counts."""
-    seen = _seen(run)
+    stored = _seen(run)
     by_id: dict[str, Sample] = {}
     for sample in samples(run.path):
         if sample.repeat:
@@ -189,11 +189,11 @@ def export_samples(run: StoredRun, counts: Counts) -> Iterator[ExportSample]:
             counts.hidden += 1
         else:
             by_id[sample.id] = sample
-    order = {name: at for at, (name, _) in enumerate(seen)}
+    order = {name: index for index, (name, _) in enumerate(stored)}
     for name in sorted(by_id, key=lambda name: order.get(name, len(order))):
         counts.written += 1
         counts.failed += by_id[name].status != "done"
-        yield ExportSample(by_id[name], seen.get((name, 0)), counts)
+        yield ExportSample(by_id[name], stored.get((name, 0)), counts)
 
 
 def _seen(run: StoredRun) -> dict[Key, Browsed]:
@@ -286,9 +286,9 @@ class _Lists:
         """Take in a run."""
         specs = ", ".join(f"{role} {spec}" for role, spec in run.summary.specs.items() if spec)
         self.models.append({"model_id": name, "name": name, "owner": specs or "not said"})
-        done = [it for it in export_samples(run, counts) if it.sample.status == "done"]
-        measured = scores(run.path, [it.sample.key for it in done], sample_metrics(run.summary))
-        for exported in done:
+        answered = [row for row in export_samples(run, counts) if row.sample.status == "done"]
+        measured = scores(run.path, [row.sample.key for row in answered], sample_metrics(run.summary))
+        for exported in answered:
             sample = exported.sample
             refs = self._passages(exported)
             task = self.tasks.setdefault(sample.id, _task(exported, refs))
@@ -335,11 +335,11 @@ def _task(exported: ExportSample, refs: list[dict[str, str]]) -> dict[str, Any]:
     }
 
 
-def _metric(name: str, by: str, values: Sequence[float]) -> dict[str, Any]:
+def _metric(name: str, instrument: str, values: Sequence[float]) -> dict[str, Any]:
     return {
         "name": name,
         "display_name": name,
-        "description": by,
+        "description": instrument,
         "author": "algorithm",
         "type": "numerical",
         "aggregator": "average",

@@ -69,7 +69,7 @@ def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -
         return None
     if setting == POSITIONS:
         return JudgedTask([replace(PARTS, also=(*PARTS.also, *places(SUB_WIN_RATE)))], case_of)
-    return JudgedTask([PARTS] if setting == DIALOGUE else [WHOLE, ERRORS, PARTS], case_of)
+    return JudgedTask([PARTS] if setting == DIALOGUE else [WHOLE_REPLY, ERRORS, PARTS], case_of)
 
 
 def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
@@ -328,7 +328,7 @@ def _errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
 
 
 _PAIRED = f"share of verdicts as good as or better than the reference, in both orders, {OWN_WORDS}"
-WHOLE = Rubric(
+WHOLE_REPLY = Rubric(
     WIN_RATE, _PAIRED, ("pairwise",), _whole, needs(reference=True), offers=FIVE,
     also=(WIN_RATE + FLIPS, WIN_RATE + FIRST, PREFERENCE), extra=CRITERIA,
 )  # fmt: skip

@@ -91,19 +91,19 @@ def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
         embedder: its spec.
     """
     embedded = SentenceVectors(embed)
-    by = f"embedded judge over {embedder}, no language model: "
+    prefix = f"embedded judge over {embedder}, no language model: "
     return (
         Rubric(
-            FAITHFULNESS, f"{by}people's faithfulness from shared words and meaning", (),
+            FAITHFULNESS, f"{prefix}people's faithfulness from shared words and meaning", (),
             by_code(EMBEDDED, lambda case: _faithfulness(case, embedded)), needs(passages=True), extra=_extra(embedder),
         ),
         Rubric(
-            COMPLETENESS, f"{by}people's completeness from reference and passages", (),
+            COMPLETENESS, f"{prefix}people's completeness from reference and passages", (),
             by_code(EMBEDDED, lambda case: _rated(COMPLETENESS, case, embedded)), needs(passages=True, reference=True),
             extra=_extra(embedder),
         ),
         Rubric(
-            APPROPRIATENESS, f"{by}people's appropriateness from the reference", (),
+            APPROPRIATENESS, f"{prefix}people's appropriateness from the reference", (),
             by_code(EMBEDDED, lambda case: _rated(APPROPRIATENESS, case, embedded)), needs(reference=True),
             extra=_extra(embedder),
         ),

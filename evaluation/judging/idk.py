@@ -52,7 +52,7 @@ _TELL = (
     "indicate|offer|detail|differentiate|name|list|elaborate|clarify|define|identify|confirm|compare|present|report|"
     "quantify|focus|have|seem|appear)"
 )
-_TOLD = (
+_STATED = (
     "(?:mentioned|stated|specified|provided|given|covered|detailed|addressed|discussed|described|available|included|"
     "indicated|clear)"
 )
@@ -76,8 +76,8 @@ _LACKS = (
     # "It is unclear …", "It is not possible to say …", "… is not specified"
     r"(?:it is|it's|it remains|is|are) (?:unclear|unknown|not (?:clear|known|possible to (?:\w+ )?"
     "(?:say|determine|state|answer|provide|confirm|draw)))",
-    rf"(?:is|are|was|were) not {_HOW}{_TOLD}\b",
-    rf"\bnot {_HOW}{_TOLD} (?:in|by|within) {_SOURCES}",
+    rf"(?:is|are|was|were) not {_HOW}{_STATED}\b",
+    rf"\bnot {_HOW}{_STATED} (?:in|by|within) {_SOURCES}",
 )
 _ASIDES = (
     "^(?:please|sorry|to (?:answer|provide|find|get|determine|obtain|give|fully|learn|compare)\\b|if you|"
@@ -196,17 +196,17 @@ def answered_right(answerability: str | None, idk: str) -> bool | None:
     return None if unknown is None else (idk == "yes") == unknown
 
 
-def conditioned(score: Score, answerability: str | None, idk: str, by: str, verdict: str = IDK) -> Score:
+def conditioned(score: Score, answerability: str | None, idk: str, judge: str, verdict: str = IDK) -> Score:
     """A score after conditioning, under the metric's name with `.idk` or `.idk[embedded]`.
 
     Where the label and the verdict alone decide, the metric itself need not have been scored.
 
     Args:
         idk: `yes`, `partial` or `no`.
-        by: whose verdict it is.
+        judge: whose verdict it is.
         verdict: which of `VERDICTS` it is.
     """
-    about = _about(score, by, verdict)
+    about = _about(score, judge, verdict)
     unknown = unknown_label(answerability)
     if unknown is None:
         return Score(
@@ -223,7 +223,7 @@ def with_conditioned(
     scores: Sequence[Score],
     answerability: str | None,
     idk: str | None,
-    by: str,
+    judge: str,
     no_verdict: str = "",
     verdict: str = IDK,
 ) -> list[Score]:
@@ -239,11 +239,11 @@ def with_conditioned(
         if not is_conditioned(score.metric):
             continue
         if idk is not None:
-            scores_conditioned.append(conditioned(score, answerability, idk, by, verdict))
+            scores_conditioned.append(conditioned(score, answerability, idk, judge, verdict))
         else:
             status = "failed" if unknown_label(answerability) is not None else "not_applicable"
             reason = f"no IDK verdict: {no_verdict or 'the judge gave none'}"
-            scores_conditioned.append(Score(status=status, reason=reason, **_about(score, by, verdict)))
+            scores_conditioned.append(Score(status=status, reason=reason, **_about(score, judge, verdict)))
     return scores_conditioned
 
 
@@ -263,19 +263,19 @@ def with_underspecified(scores: Sequence[Score], answerability: str | None, verd
     return scores_underspecified
 
 
-def unjudged(scores: Sequence[Score], by: str, verdict: str, about: dict[str, Any]) -> list[Score]:
+def unjudged(scores: Sequence[Score], judge: str, verdict: str, about: dict[str, Any]) -> list[Score]:
     """The lines that a verdict would have own_rubrics, for a sample that nobody could judge.
 
     Args:
         about: id, repeat, status and reason of the sample's other lines.
     """
-    marked = [{"metric": score.metric + mark_of(verdict), "by": f"{score.by}; {by}"} for score in scores
+    marked = [{"metric": score.metric + mark_of(verdict), "by": f"{score.by}; {judge}"} for score in scores
               if is_conditioned(score.metric)]  # fmt: skip
-    return [Score(**about, **fields) for fields in [{"metric": accuracy_of(verdict), "by": by}, *marked]]
+    return [Score(**about, **fields) for fields in [{"metric": accuracy_of(verdict), "by": judge}, *marked]]
 
 
 def accuracy(
-    answerability: str | None, idk: str | None, failed: str, by: str, verdict: str, about: dict[str, Any]
+    answerability: str | None, idk: str | None, failed: str, judge: str, verdict: str, about: dict[str, Any]
 ) -> Score:
     """Whether a verdict is what the task calls for.
 
@@ -284,7 +284,7 @@ def accuracy(
         failed: why there is none; empty where it does not apply.
         about: id and repeat of the sample.
     """
-    about = about | {"metric": accuracy_of(verdict), "by": by}
+    about = about | {"metric": accuracy_of(verdict), "by": judge}
     correct = answered_right(answerability, idk) if idk else None
     if correct is not None:
         return Score(status="scored", value=float(correct), reason=f"{answerability}, IDK {idk}", **about)
@@ -293,6 +293,6 @@ def accuracy(
     return Score(status="not_applicable", reason="no label says whether the task can be answered", **about)
 
 
-def _about(score: Score, by: str, verdict: str) -> dict[str, Any]:
+def _about(score: Score, judge: str, verdict: str) -> dict[str, Any]:
     name = score.metric + mark_of(verdict)
-    return {"id": score.id, "repeat": score.repeat, "metric": name, "by": f"{score.by}; {by}"}
+    return {"id": score.id, "repeat": score.repeat, "metric": name, "by": f"{score.by}; {judge}"}

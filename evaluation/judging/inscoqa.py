@@ -235,14 +235,14 @@ def extractive_inseval(embed: Embed, embedder: str) -> tuple[Rubric, Rubric]:
         embedder: its spec.
     """
     embedded = SentenceVectors(embed)
-    by = f"embedded judge over {embedder}, no language model: "
+    prefix = f"embedded judge over {embedder}, no language model: "
     return (
         Rubric(
-            SCORE_NAME, f"{by}1 + 9 F{BETA:g} of meaning and words shared with the reference", (),
+            SCORE_NAME, f"{prefix}1 + 9 F{BETA:g} of meaning and words shared with the reference", (),
             by_code(EMBEDDED, partial(_score, embedded=embedded)), needs(reference=True), extra=_extra(embedder, BETA),
         ),
         Rubric(
-            COMPLETION_NAME, f"{by}share of reference steps matched one to one", (),
+            COMPLETION_NAME, f"{prefix}share of reference steps matched one to one", (),
             by_code(EMBEDDED, partial(_completion, embedded=embedded)), without_procedure,
             extra=_extra(embedder, LEAST),
         ),

@@ -81,10 +81,10 @@ class Judging(JudgeCalls):
         scores += derived(self._derived(), scores)
         lines = [*measured, *scores]
         for name, idk in verdicts.items():
-            by = self._idk_by(name)
+            judge = self._idk_by(name)
             failed = idk.reason if idk.status == "failed" else ""
-            scores.append(accuracy(case.answerability, idk.label, failed, by, name, about))
-            scores += with_conditioned(lines, case.answerability, idk.label, by, idk.reason, name)
+            scores.append(accuracy(case.answerability, idk.label, failed, judge, name, about))
+            scores += with_conditioned(lines, case.answerability, idk.label, judge, idk.reason, name)
         return [*scores, *self._underspecified(scores, case.answerability)]
 
     def _underspecified(self, scores: Sequence[Score], answerability: str | None) -> list[Score]:
@@ -155,10 +155,10 @@ class Judging(JudgeCalls):
         for rubric in self.rubrics:
             if rubric.name not in VERDICTS:
                 continue
-            by = f" by {OFFICIAL}" if whose(rubric.prompts, self.prompts) == OFFICIAL else ""
+            suffix = f" by {OFFICIAL}" if whose(rubric.prompts, self.prompts) == OFFICIAL else ""
             descriptions[accuracy_of(rubric.name)] = f"accuracy of the IDK verdict, {all_descriptions[rubric.name]}"
             descriptions |= {
-                name + mark_of(rubric.name): f"{description}, conditioned on IDK{by}"
+                name + mark_of(rubric.name): f"{description}, conditioned on IDK{suffix}"
                 for name, description in all_descriptions.items()
                 if is_conditioned(name)
             }
@@ -169,9 +169,9 @@ class Judging(JudgeCalls):
         if len(verdicts) < 2:
             return {}
         papers = all(whose(rubric.prompts, self.prompts) == OFFICIAL for rubric in verdicts)
-        by = " by the papers' prompts" if papers else ""
+        suffix = " by the papers' prompts" if papers else ""
         return {
-            name + UNDERSPECIFIED: f"{description}, conditioned on IDK and clarification{by}"
+            name + UNDERSPECIFIED: f"{description}, conditioned on IDK and clarification{suffix}"
             for name, description in descriptions.items()
             if is_conditioned(name)
         }

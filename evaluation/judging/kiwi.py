@@ -87,7 +87,7 @@ TOLERATED = 0.2
 """Share of the previous sentences that may be changed without being asked, where nothing says to leave the rest."""
 MUCH = 0.5
 """From which share on the answer is another one than was asked for, and the rating bad, not neutral."""
-SAME = 0.8
+STILL_THERE = 0.8
 """Share of a sentence's words, or of an answer's content words, with which it counts as still there."""
 NEW = 0.5
 """Share of a sentence's content words that the previous answer lacks, from which on it says something new."""
@@ -258,7 +258,7 @@ def _kept(text: str, sentence: str) -> bool:
     from rapidfuzz.distance import LCSseq
 
     mine = words(text)
-    return bool(mine) and LCSseq.similarity(mine, words(sentence)) / len(mine) >= SAME
+    return bool(mine) and LCSseq.similarity(mine, words(sentence)) / len(mine) >= STILL_THERE
 
 
 def _new(text: str, previous: str) -> bool:
@@ -274,8 +274,10 @@ def _named(request: str, previous: str) -> list[str]:
     target = REMOVE.sub("", request)
     topics = [part for part in re.split(r",|;|\band\b|\bor\b", _topic(target)) if stems(part)]
     by_rules = Work("", request, pieces, (), None).named(target)
-    about = [at for at, piece in enumerate(pieces) if any(coverage(part, [piece.text]) >= _NAMES for part in topics)]
-    return [" ".join(pieces[at].text.split()) for at in sorted({*by_rules, *about})]
+    about = [
+        index for index, piece in enumerate(pieces) if any(coverage(part, [piece.text]) >= _NAMES for part in topics)
+    ]
+    return [" ".join(pieces[index].text.split()) for index in sorted({*by_rules, *about})]
 
 
 def _topic(target: str) -> str:
@@ -320,4 +322,4 @@ def _other_text(previous: str, revised: str) -> list[str]:
 def _lost(previous: str, revised: str) -> list[str]:
     """Another order or layout keeps what is said."""
     share = coverage(previous, [revised])
-    return [] if share >= SAME else [f"only {share:.0%} of what the answer said is left"]
+    return [] if share >= STILL_THERE else [f"only {share:.0%} of what the answer said is left"]

@@ -71,8 +71,8 @@ def derived(metrics: Iterable[Derived], scores: Sequence[Score]) -> list[Score]:
 
 
 def _made(metric: Derived, parts: Sequence[Score]) -> Score:
-    by = "; ".join(dict.fromkeys(part.by for part in parts))
-    about = {"id": parts[0].id, "repeat": parts[0].repeat, "metric": metric.name, "by": by}
+    instruments = "; ".join(dict.fromkeys(part.by for part in parts))
+    about = {"id": parts[0].id, "repeat": parts[0].repeat, "metric": metric.name, "by": instruments}
     for status in ("failed", "not_applicable"):
         for part in parts:
             if part.status == status:

@@ -238,11 +238,11 @@ def ask_ratings(
 def _ask_twice(
     generator: Generator,
     messages: Sequence[PromptMessage],
-    read: Callable[[str], R | str],
+    parse: Callable[[str], R | str],
     nothing: str,
     repair: Callable[[str], Sequence[PromptMessage]] | None = None,
 ) -> tuple[R | Failure, Usage]:
-    """What `read` makes of a reply, or of a second one where it says in words what is wrong with the first.
+    """What `parse` makes of a reply, or of a second one where it says in words what is wrong with the first.
 
     Args:
         nothing: what is missing, for the failure.
@@ -261,7 +261,7 @@ def _ask_twice(
         if reply.note is not None:
             kind = "length" if reply.finish_reason == "length" else "content_filter"
             return Failure(kind=kind, raw=raw, reason=reply.note.replace("the answer", "the judgement", 1)), usage
-        result = read(reply.text)
+        result = parse(reply.text)
         if not isinstance(result, str):
             return result, usage
         problem = result

@@ -249,16 +249,16 @@ class Correlation:
         import numpy as np
 
         rows = max(1, _CELLS // len(self.number))
-        return np.concatenate([self._some(draws[at : at + rows]) for at in range(0, len(draws), rows)])
+        return np.concatenate([self._some(draws[index : index + rows]) for index in range(0, len(draws), rows)])
 
     def _some(self, draws: Floats) -> Floats:
         import numpy as np
 
         weights = draws[:, self.number]
         if self.balanced:
-            at = np.zeros((len(self.human), int(self.human.max()) + 1))
-            at[np.arange(len(self.human)), self.human] = 1
-            often = np.maximum(weights @ at, 1)  # of a score that was not drawn, no row has weight
+            one_hot = np.zeros((len(self.human), int(self.human.max()) + 1))
+            one_hot[np.arange(len(self.human)), self.human] = 1
+            often = np.maximum(weights @ one_hot, 1)  # of a score that was not drawn, no row has weight
             weights = weights / often[:, self.human]
         correlations: Floats = rank_correlations(self.metric, self.human, weights)
         return correlations

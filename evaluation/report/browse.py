@@ -77,14 +77,14 @@ class Material:
     """What a task shows beside the question.
 
     Attributes:
-        given: passage id -> title and text, of those that come with the task.
+        texts: passage id -> title and text, of those that come with the task.
         relevant: ids that the data calls relevant; None: it does not say.
     """
 
     question: str = ""
     reference: str = ""
     history: tuple[Message, ...] = ()
-    given: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     relevant: frozenset[str] | None = None
 
 
@@ -139,7 +139,7 @@ def _passages(sample: Sample, material: Material, texts: tuple[str, ...]) -> Ite
     if len(texts) != len(refs):
         texts = ()
     for rank, ref in enumerate(refs, 1):
-        title, text = material.given.get(ref.document_id, (ref.title or "", ref.text))
+        title, text = material.texts.get(ref.document_id, (ref.title or "", ref.text))
         if text is None and texts:
             text = texts[rank - 1]
         yield SeenPassage(
@@ -152,7 +152,7 @@ def _passages(sample: Sample, material: Material, texts: tuple[str, ...]) -> Ite
         )
     found_ids = {ref.document_id for ref in refs}
     for name in sorted((material.relevant or frozenset()) - found_ids):
-        title, text = material.given.get(name, ("", None))
+        title, text = material.texts.get(name, ("", None))
         yield SeenPassage(id=name, title=title, text=None if text is None else cut(text), relevant=True)
 
 
@@ -180,12 +180,14 @@ def material_of(task: Any) -> Material:
     hidden = bool(getattr(task, "hidden", ()))
     session, turn, task = getattr(task, "session", None), getattr(task, "turn", None), getattr(task, "task", task)
     if isinstance(task, mtrag.Task):
-        passages = {one.document_id: (one.title, one.text) for one in task.contexts}
+        passages = {context.document_id: (context.title, context.text) for context in task.contexts}
         reference = "" if hidden else task.reference
         return Material(task.question, reference, tuple(task.history), passages, frozenset(passages))
     if isinstance(task, inscoqa.Task):
         steps = "\n".join(f"{number}. {step}" for number, step in enumerate(task.procedure, 1))
-        passages = {name: text for one in task.documents for name, text in _pieces(one.id, one.title, one.text)}
+        passages = {
+            name: text for context in task.documents for name, text in _pieces(context.id, context.title, context.text)
+        }
         return Material(task.question, f"{task.answer}\n\n{steps}", tuple(task.history), passages)
     if isinstance(task, compound_qa.Task):
         passages = {} if task.context is None else dict(_pieces(task.id, "", task.context))
@@ -213,4 +215,6 @@ def _of_session(session: kiwi.Session, turn: kiwi.Turn) -> dict[str, tuple[str, 
     paragraphs = session.papers.paragraphs if session.papers else ()
     places = ((f"{turn.id}#passage", turn.passages), (f"{session.index}#passage", session.passages),
               (f"{session.index}#paragraph", paragraphs))  # fmt: skip
-    return {f"{place}-{at}": (one.title, one.text) for place, group in places for at, one in enumerate(group, 1)}
+    return {
+        f"{place}-{index}": (entry.title, entry.text) for place, group in places for index, entry in enumerate(group, 1)
+    }

@@ -17,7 +17,7 @@ CUTOFFS = (1, 3, 5, 10)
 METRICS = 4
 SYSTEMS = 22
 """Published systems that a plot shows."""
-_OTHERS = 3  # published lines in a plot over k
+_PUBLISHED_LINES = 3  # published lines in a plot over k
 _CLASSES = {
     "95% interval": "figure wide number", "comparable": "told", "n": "figure count number", "best first": "told order",
 }  # fmt: skip
@@ -170,7 +170,9 @@ def _ends(metrics: Sequence[MetricSummary]) -> Iterator[float]:
 def _published(summary: Summary) -> Plot:
     rows = [row for row in _near(summary) if row.slice]
     published_names = dict.fromkeys(name for row in rows for name in row.metrics)
-    names = tables.chosen({name: one for name, one in summary.metrics.items() if name in published_names}, METRICS)
+    names = tables.chosen(
+        {name: metric for name, metric in summary.metrics.items() if name in published_names}, METRICS
+    )
     shared = [(name, name) for name in names if name in published_names and summary.metrics[name].mean is not None]
     shared += [
         (name, own_name)
@@ -235,7 +237,9 @@ def _against(summary: Summary, name: str, own_name: str, rows: Sequence[Publishe
         if row in order:
             groups.setdefault(row.slice or "", []).append(row)
     mine = {
-        slice_name: one for slice_name in groups if (one := _of_slice(summary, slice_name).get(own_name)) is not None
+        slice_name: entry
+        for slice_name in groups
+        if (entry := _of_slice(summary, slice_name).get(own_name)) is not None
     }
     on = plots.scale([*_ends(list(mine.values())), *(row.metrics[name] for row in order)], 4)
     plot_rows: list[PlotRow] = []
@@ -245,7 +249,7 @@ def _against(summary: Summary, name: str, own_name: str, rows: Sequence[Publishe
             drawing = plots.interval(own_metric.mean, own_metric.ci95, on, "ours")
             label = "this run" if own_name == name else own_name
             plot_rows.append(PlotRow(label, "ours", drawing, (tables.mean(name, own_metric), str(own_metric.n), "")))
-        for row in sorted(group, key=lambda one: -one.metrics[name]):
+        for row in sorted(group, key=lambda entry: -entry.metrics[name]):
             differences = row.differs_in(name)
             kind = "faint" if differences else "plain"
             numbers = ", ".join(str(aspects.index(aspect) + 1) for aspect in differences)
@@ -271,10 +275,10 @@ def _by_cutoff(summary: Summary) -> Plot:
     for metric, heading in (("recall", "recall@k"), ("ndcg", "nDCG@k")):
         names = [f"{metric}@{k}" for k in CUTOFFS]
         own_metrics = [summary.metrics.get(name) for name in names]
-        if not any(one is not None and one.mean is not None for one in own_metrics):
+        if not any(entry is not None and entry.mean is not None for entry in own_metrics):
             continue
-        values = tuple(one.mean if one else None for one in own_metrics)
-        ours = Line("this run", values, tuple(one.ci95 if one else None for one in own_metrics))
+        values = tuple(entry.mean if entry else None for entry in own_metrics)
+        ours = Line("this run", values, tuple(entry.ci95 if entry else None for entry in own_metrics))
         published_lines = [
             Line(
                 row.system, tuple(row.metrics.get(name) for name in names), kind="plain" if row.comparable else "faint"
@@ -294,9 +298,9 @@ def _over_all(summary: Summary, names: Sequence[str]) -> list[PublishedRow]:
     """Published rows over all queries of ours, the nearest, one of each system."""
     rows = [row for row in _near(summary) if row.slice == "all" and sum(name in row.metrics for name in names) > 1]
     by_system: dict[str, PublishedRow] = {}
-    for row in sorted(rows, key=lambda one: (not one.comparable, len(one.differs))):
+    for row in sorted(rows, key=lambda entry: (not entry.comparable, len(entry.differs))):
         by_system.setdefault(row.system, row)
-    return list(by_system.values())[:_OTHERS]
+    return list(by_system.values())[:_PUBLISHED_LINES]
 
 
 # --- what it took ----------------------------------------------------------------------------------------------------
@@ -315,7 +319,9 @@ def costs(run: StoredRun) -> Costs:
         for name, value in phases.items():
             run_costs.phases[name] = run_costs.phases.get(name, 0.0) + value
         if any(used.calls for used in sample.usage.values()):
-            run_costs.tokens.append(sum(one.prompt_tokens + one.completion_tokens for one in sample.usage.values()))
+            run_costs.tokens.append(
+                sum(usage.prompt_tokens + usage.completion_tokens for usage in sample.usage.values())
+            )
     return run_costs
 
 

@@ -95,9 +95,9 @@ def pipelines(stored: Sequence[Stored]) -> Table | None:
     for part in parts:
         summaries = [next((run.summary for run in folder.runs if run.path.name == part), None) for folder in folders]
         means = {name: metric for summary in summaries if summary for name, metric in summary.metrics.items()}
-        for at, metric in enumerate(tables.chosen(means, MOST)):
+        for index, metric in enumerate(tables.chosen(means, MOST)):
             cells = (_cell(metric, summary) for summary in summaries)
-            rows.append(Row((part if not at else "", metric, *cells), "below" if at else "plain"))
+            rows.append(Row((part if not index else "", metric, *cells), "below" if index else "plain"))
     if not rows:
         return None
     columns = (Column("benchmark"), Column("metric"), *(Column(folder.path.name, True) for folder in folders))

@@ -44,7 +44,7 @@ _BREAKDOWN_METRICS = 6
 class Section:
     """A run as the page shows it, apart from its samples."""
 
-    what: str
+    heading: str
     data: str
     counts: tuple[str, ...]
     about: tuple[tuple[str, str], ...]
@@ -129,7 +129,7 @@ def _section(run: StoredRun) -> Section:
     counts += [f"{summary.skipped} skipped"] if summary.skipped else []
     first, *more_paper = paper_tables([("this run", summary)]) or (None,)
     return Section(
-        what=f"{summary.benchmark} {summary.task}{setting}",
+        heading=f"{summary.benchmark} {summary.task}{setting}",
         data=tables.data_name(summary),
         counts=tuple(counts),
         about=tuple((role, spec) for role, spec in summary.specs.items() if spec),

@@ -75,8 +75,8 @@ class _Texts:
         """Each text as much as a level allows."""
         for (text, left_out), kinds in zip(self._texts, self._kinds, strict=True):
             limit = max(level[kind] for kind in kinds)
-            rest = max(0, len(text) - limit) + left_out
-            yield [text[:limit], rest] if rest else text
+            left_out_count = max(0, len(text) - limit) + left_out
+            yield [text[:limit], left_out_count] if left_out_count else text
 
 
 class _Numbers(dict[str, int]):
@@ -185,7 +185,9 @@ def _sample(
 ) -> dict[str, Any]:
     add = pool.texts.add
     reasons = {
-        at: add(one.reason, "reason") for at, name in enumerate(names) if (one := measured.get(name)) and one.reason
+        index: add(entry.reason, "reason")
+        for index, name in enumerate(names)
+        if (entry := measured.get(name)) and entry.reason
     }
     reason = ": ".join(filter(None, (sample.kind, sample.reason)))
     fields: dict[str, Any] = {
@@ -203,7 +205,7 @@ def _sample(
         "c": _passages(sample, browsed, pool),
         "d": [[add(step["step"]), _places(step.get("citations"))] for step in sample.procedure],
         "e": [[add(part.question), add(part.answer)] for part in sample.sub_answers],
-        "o": [add(json.dumps(one, ensure_ascii=False), "reason") for one in sample.operations],
+        "o": [add(json.dumps(entry, ensure_ascii=False), "reason") for entry in sample.operations],
         "v": [_value(measured.get(name)) for name in names],
         "g": reasons,
         "t": _timed(sample, phases),
@@ -227,7 +229,7 @@ def _timed(sample: Sample, phases: _Numbers) -> list[float | None]:
 
 
 def _places(citations: Any) -> list[int]:
-    return [one for one in citations if isinstance(one, int)] if isinstance(citations, list | tuple) else []
+    return [entry for entry in citations if isinstance(entry, int)] if isinstance(citations, list | tuple) else []
 
 
 def _some(add: Any, text: str | None) -> int | None:

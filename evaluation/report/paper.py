@@ -113,15 +113,15 @@ class _Figure:
 
 
 _Line = tuple[Place, _System, list[_Figure | None]]
-_Known = Mapping[tuple[object, ...], PublishedRow]
+_RowsByKey = Mapping[tuple[object, ...], PublishedRow]
 
 
 def fill(table: PaperTable, runs: Runs) -> Table | None:
     """A paper's table with these runs in it; None where they have no figure in it."""
-    known: list[_Known] = [
+    known_rows: list[_RowsByKey] = [
         {} if summary.data.demo else {_key(row): row for row in summary.published} for _, summary in runs
     ]
-    systems = [*_our_systems(table, runs), *_published_systems(table, known)]
+    systems = [*_our_systems(table, runs), *_published_systems(table, known_rows)]
     domains = tuple(dict.fromkeys(name for _, summary in runs for name in summary.breakdowns.get("domain", {})))
     pairs = (
         [(row, system) for row in table.rows for system in systems]
@@ -134,25 +134,25 @@ def fill(table: PaperTable, runs: Runs) -> Table | None:
     lines = [line for line in lines if any(line[2])]
     if not any(system.ours for _, system, _ in lines):
         return None
-    shown = [at for at in range(len(table.columns)) if any(figures[at] for _, _, figures in lines)]
+    filled = [index for index in range(len(table.columns)) if any(figures[index] for _, _, figures in lines)]
     differs: dict[str, None] = {}
     rows: list[Row] = []
     over = ""
-    for at, line in enumerate(lines):
-        before = lines[at - 1] if at else None
+    for index, line in enumerate(lines):
+        before = lines[index - 1] if index else None
         place, system, _ = line
         if table.by_row and place.over != over:
             over, before = place.over, None
-            rows.append(Row((over, *[""] * (len(_columns(table, shown)) - 1)), "group"))
-        apart = _differs(table, line, runs, known)
+            rows.append(Row((over, *[""] * (len(_columns(table, filled)) - 1)), "group"))
+        apart = _differs(table, line, runs, known_rows)
         differs |= dict.fromkeys(aspect for cell in apart.values() for aspect in cell)
-        whole = bool(apart) and all(apart.values())
-        marked = () if whole else tuple(at for at, aspects in apart.items() if aspects)
-        kind: RowKind = "ours" if system.ours else "dim" if whole else "plain"
-        rows.append(Row((*_names(table, line, before, whole), *_cells(table, line, shown, marked)), kind))
+        dimmed = bool(apart) and all(apart.values())
+        marked = () if dimmed else tuple(index for index, aspects in apart.items() if aspects)
+        kind: RowKind = "ours" if system.ours else "dim" if dimmed else "plain"
+        rows.append(Row((*_names(table, line, before, dimmed), *_cells(table, line, filled, marked)), kind))
     title = f"As {table.sources[0]}: {table.title}"
     legend = tuple(_legend(table, runs, lines, differs))
-    return Table(title, _columns(table, shown), tuple(rows), legend, tight=True, narrow=True)
+    return Table(title, _columns(table, filled), tuple(rows), legend, tight=True, narrow=True)
 
 
 def query_of(summary: Summary) -> str:
@@ -182,7 +182,7 @@ def _our_systems(table: PaperTable, runs: Runs) -> Iterator[_System]:
         yield from (_System(f"{name} [{variant}]", summaries, variant) for variant in table.variants)
 
 
-def _published_systems(table: PaperTable, known: Sequence[_Known]) -> list[_System]:
+def _published_systems(table: PaperTable, known_rows: Sequence[_RowsByKey]) -> list[_System]:
     """The systems with rows that the runs stand beside, as the paper orders them; recorded runs scored again last."""
     by_name: dict[str, list[Fact]] = {}
     for source in table.sources:
@@ -190,7 +190,7 @@ def _published_systems(table: PaperTable, known: Sequence[_Known]) -> list[_Syst
             if (
                 _source(fact) == source
                 and (table.facts is None or table.facts(fact))
-                and any(_key(fact) in rows for rows in known)
+                and any(_key(fact) in rows for rows in known_rows)
             ):
                 by_name.setdefault(fact.system + (" (rerun)" if source == RERUN else ""), []).append(fact)
     return [_System(name, facts=tuple(group)) for name, group in by_name.items()]
@@ -222,11 +222,11 @@ def _measured(summary: Summary, cell: Place, variant: str = "") -> tuple[str, Me
     if not cell.ours or cell.setting not in (None, summary.setting) or cell.query not in (None, query_of(summary)):
         return None
     metrics = _part(summary, cell.part)
-    for wanted in cell.metrics:
+    for expected in cell.metrics:
         for name, metric in metrics.items():
-            same = name == wanted if not variant else _variant(name) == variant and untagged(name) == wanted
+            fits = name == expected if not variant else _variant(name) == variant and untagged(name) == expected
             judge = variant or judges_of(summary, name)
-            if same and metric.mean is not None and (cell.judge is None or model(judge) == model(cell.judge)):
+            if fits and metric.mean is not None and (cell.judge is None or model(judge) == model(cell.judge)):
                 return name, metric
     return None
 
@@ -246,13 +246,13 @@ def _part(summary: Summary, part: Mapping[str, str]) -> Metrics:
     return summary.breakdowns.get("+".join(part), {}).get(", ".join(part.values()), {})
 
 
-def _published(known: Sequence[Fact], cell: Place, domains: Sequence[str]) -> _Figure | None:
+def _published(known_rows: Sequence[Fact], cell: Place, domains: Sequence[str]) -> _Figure | None:
     """What was published for a cell; where it was for several sets of domains, for those of the run."""
     part = {name: value for name, value in cell.part.items() if name != "domain"}
     domain = cell.part.get("domain")
     fitting = [
         (fact, name)
-        for fact in known
+        for fact in known_rows
         for name in cell.metrics
         if name in fact.metrics
         and fact.part == part
@@ -288,22 +288,24 @@ def model(judge: str) -> str:
 # --- what differs ----------------------------------------------------------------------------------------------------
 
 
-def _differs(table: PaperTable, line: _Line, runs: Runs, known: Sequence[_Known]) -> dict[int, tuple[str, ...]]:
+def _differs(
+    table: PaperTable, line: _Line, runs: Runs, known_rows: Sequence[_RowsByKey]
+) -> dict[int, tuple[str, ...]]:
     """Column -> in what its published figure differs from those of the runs: the cells that both have, else all."""
     place, _, figures = line
     every: dict[int, dict[str, None]] = {}
     shared: dict[int, dict[str, None]] = {}
-    for (_, summary), rows in zip(runs, known, strict=True):
-        for at, (column, figure) in enumerate(zip(table.columns, figures, strict=True)):
+    for (_, summary), rows in zip(runs, known_rows, strict=True):
+        for index, (column, figure) in enumerate(zip(table.columns, figures, strict=True)):
             row = rows.get(_key(figure.fact)) if figure and figure.fact else None
             if figure is None or row is None:
                 continue
             cell = column.at(place)
             aspects = dict.fromkeys(row.differs_in(figure.metric))
-            every.setdefault(at, {}).update(aspects)
+            every.setdefault(index, {}).update(aspects)
             if _measured(summary, cell) is not None:
-                shared.setdefault(at, {}).update(aspects)
-    return {at: tuple(aspects) for at, aspects in (shared or every).items()}
+                shared.setdefault(index, {}).update(aspects)
+    return {index: tuple(aspects) for index, aspects in (shared or every).items()}
 
 
 def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line], differs: Mapping[str, None]) -> Iterator[str]:
@@ -323,12 +325,12 @@ def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line], differs: Mapp
 # --- rows and columns ------------------------------------------------------------------------------------------------
 
 
-def _columns(table: PaperTable, shown: Sequence[int]) -> tuple[Column, ...]:
+def _columns(table: PaperTable, filled: Sequence[int]) -> tuple[Column, ...]:
     system, row = table.heads
     labels = [row, system] if table.by_row else [system, row]
     names = [Column(name) for name in labels if name]
     judge = [Column("judge")] if table.judged else []
-    figures = [Column(table.columns[at].label, True, over=table.columns[at].over) for at in shown]
+    figures = [Column(table.columns[index].label, True, over=table.columns[index].over) for index in filled]
     return (*names, *judge, *figures, *([Column("n", True)] if table.counted else []))
 
 
@@ -346,16 +348,16 @@ def _names(table: PaperTable, line: _Line, before: _Line | None, apart: bool) ->
         yield "" if before and before[1] == system else name
         yield place.label + mark
     if table.judged:
-        at = next(at for at, column in enumerate(table.columns) if table.judged in column.metrics)
-        figure = figures[at]
+        index = next(index for index, column in enumerate(table.columns) if table.judged in column.metrics)
+        figure = figures[index]
         yield (figure.judge if figure else "") or "-"
 
 
-def _cells(table: PaperTable, line: _Line, shown: Sequence[int], marked: Sequence[int]) -> Iterator[str]:
-    figures = [line[2][at] for at in shown]
+def _cells(table: PaperTable, line: _Line, filled: Sequence[int], marked: Sequence[int]) -> Iterator[str]:
+    figures = [line[2][index] for index in filled]
     yield from (
-        figure.text + (MARK if at in marked else "") if figure else "-"
-        for at, figure in zip(shown, figures, strict=True)
+        figure.text + (MARK if index in marked else "") if figure else "-"
+        for index, figure in zip(filled, figures, strict=True)
     )
     if table.counted:
         counts = [figure.n for figure in figures if figure and figure.n is not None]

@@ -212,8 +212,8 @@ def _compound_qa(_: Sequence[Summary]) -> Iterator[PaperTable]:
         yield PaperTable((source,), title, tuple(columns), capabilities, heads, note=note)
     part = {"capability": "Understanding", "type": "Factual-Statement"}
     positions = [
-        Place(head, metrics=(f"sub_win_rate.q{{}}@{at}",), part=part, form=".1%")
-        for at, head in enumerate(("1XX", "X1X", "XX1"), 1)
+        Place(head, metrics=(f"sub_win_rate.q{{}}@{index}",), part=part, form=".1%")
+        for index, head in enumerate(("1XX", "X1X", "XX1"), 1)
     ]
     questions = tuple(Place(f"Sub-question{number}", key=str(number)) for number in (1, 2, 3))
     yield PaperTable(

@@ -17,7 +17,7 @@ from turnmark.corpora.console import inert
 _EDGE = 2.0  # per cent of the width left free at either side, so that a dot at the end is whole
 _ROW = 20  # pixels, of a row
 _WIDTH, _HEIGHT = 480, 220  # of a plot with two axes
-_LEFT, _RIGHT, _TOP, _BOTTOM = 34, 96, 12, 24
+_LEFT_EDGE, _RIGHT_EDGE, _TOP, _BOTTOM = 34, 96, 12, 24
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def scale(values: Iterable[float], steps: int = 5, zero: bool = False) -> Scale:
         low, high = (low - 0.05, high + 0.05) if not zero or low else (0.0, high if high > 1e-9 else 1.0)
     step = _step((high - low) / steps)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return Scale(first * step, last * step, tuple(round(at * step, 10) for at in range(first, last + 1)))
+    return Scale(first * step, last * step, tuple(round(index * step, 10) for index in range(first, last + 1)))
 
 
 def _step(smallest: float) -> float:
@@ -95,8 +95,8 @@ def points(values: Sequence[float | None], on: Scale) -> str:
     """A dot for each of several systems on one row, of class `run-0`, `run-1` and so on; the first lies on top."""
     marks = _grid_of(on)
     dots = [
-        f'<circle class="dot run-{at}" cx="{_at(on, value)}" cy="{_ROW / 2:g}" r="5"/>'
-        for at, value in enumerate(values)
+        f'<circle class="dot run-{index}" cx="{_at(on, value)}" cy="{_ROW / 2:g}" r="5"/>'
+        for index, value in enumerate(values)
         if value is not None
     ]
     return _row([*marks, *reversed(dots)])
@@ -112,9 +112,9 @@ def _grid_of(on: Scale) -> list[str]:
     """A line at each number of the axis; that at 0 stands out where there are numbers on both sides of it."""
     sides = on.low < 0 < on.high
     return [
-        f'<line class="{"zero" if sides and not at else "grid"}" x1="{_at(on, at)}" x2="{_at(on, at)}" y1="0" '
-        f'y2="{_ROW}"/>'
-        for at in on.ticks
+        f'<line class="{"zero" if sides and not number else "grid"}" x1="{_at(on, number)}" x2="{_at(on, number)}" '
+        f'y1="0" y2="{_ROW}"/>'
+        for number in on.ticks
     ]
 
 
@@ -122,9 +122,9 @@ def axis(on: Scale) -> str:
     """The numbers beneath rows."""
     last = len(on.ticks) - 1
     texts = [
-        f'<text class="{"start" if at == 0 else "end" if at == last else "middle"}" x="{_at(on, value)}" y="12">'
+        f'<text class="{"start" if place == 0 else "end" if place == last else "middle"}" x="{_at(on, value)}" y="12">'
         f"{tick(value)}</text>"
-        for at, value in enumerate(on.ticks)
+        for place, value in enumerate(on.ticks)
     ]
     return _row(texts, 16)
 
@@ -155,7 +155,7 @@ def lines(plot_lines: Sequence[Line], places: Sequence[str], description: str) -
     for line in sorted(plot_lines, key=lambda line: line.kind == "ours"):
         marks += _line(line, on, len(places))
     for line, y in _apart([(line, _y(on, end)) for line in plot_lines if (end := _last(line)) is not None]):
-        x = _WIDTH - _RIGHT + 8
+        x = _WIDTH - _RIGHT_EDGE + 8
         marks.append(f'<text class="name {line.kind}" x="{x}" y="{y + 4:.1f}">{_escaped(line.name)}</text>')
     return _plot(marks, description)
 
@@ -163,22 +163,22 @@ def lines(plot_lines: Sequence[Line], places: Sequence[str], description: str) -
 def _grid(on: Scale) -> Iterator[str]:
     for value in on.ticks:
         y = f"{_y(on, value):.1f}"
-        yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>'
-        yield f'<text class="end" x="{_LEFT - 6}" y="{_y(on, value) + 4:.1f}">{tick(value)}</text>'
+        yield f'<line class="grid" x1="{_LEFT_EDGE}" x2="{_WIDTH - _RIGHT_EDGE}" y1="{y}" y2="{y}"/>'
+        yield f'<text class="end" x="{_LEFT_EDGE - 6}" y="{_y(on, value) + 4:.1f}">{tick(value)}</text>'
 
 
 def _places(places: Sequence[str]) -> Iterator[str]:
-    for at, place in enumerate(places):
-        yield f'<text class="middle" x="{_x(at, len(places)):.1f}" y="{_HEIGHT - 6}">{_escaped(place)}</text>'
+    for index, place in enumerate(places):
+        yield f'<text class="middle" x="{_x(index, len(places)):.1f}" y="{_HEIGHT - 6}">{_escaped(place)}</text>'
 
 
 def _line(line: Line, on: Scale, n: int) -> Iterator[str]:
-    with_interval = [(at, pair) for at, pair in enumerate(line.intervals) if pair]
+    with_interval = [(index, pair) for index, pair in enumerate(line.intervals) if pair]
     if len(with_interval) > 1:
-        over = [f"{_x(at, n):.1f},{_y(on, pair[1]):.1f}" for at, pair in with_interval]
-        under = [f"{_x(at, n):.1f},{_y(on, pair[0]):.1f}" for at, pair in reversed(with_interval)]
+        over = [f"{_x(index, n):.1f},{_y(on, pair[1]):.1f}" for index, pair in with_interval]
+        under = [f"{_x(index, n):.1f},{_y(on, pair[0]):.1f}" for index, pair in reversed(with_interval)]
         yield f'<polygon class="band {line.kind}" points="{" ".join((*over, *under))}"/>'
-    dots = [(_x(at, n), _y(on, value)) for at, value in enumerate(line.values) if value is not None]
+    dots = [(_x(index, n), _y(on, value)) for index, value in enumerate(line.values) if value is not None]
     yield f'<polyline class="line {line.kind}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in dots)}"/>'
     yield from (f'<circle class="dot {line.kind}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in dots)
 
@@ -195,9 +195,9 @@ def _apart(placed: Sequence[tuple[Line, float]], distance: float = 14) -> Iterat
         yield line, lowest
 
 
-def _x(at: int, n: int) -> float:
-    inner = _WIDTH - _LEFT - _RIGHT
-    return _LEFT + inner * (0.5 if n == 1 else 0.04 + 0.92 * at / (n - 1))
+def _x(index: int, n: int) -> float:
+    inner = _WIDTH - _LEFT_EDGE - _RIGHT_EDGE
+    return _LEFT_EDGE + inner * (0.5 if n == 1 else 0.04 + 0.92 * index / (n - 1))
 
 
 def _y(on: Scale, value: float) -> float:
@@ -217,14 +217,14 @@ def histogram(values: Sequence[float], unit: str, description: str, bins: int = 
     height, base, margin = 120, 96, 2
     width = (_WIDTH - 2 * margin) / bins
     marks = [f'<line class="base" x1="{margin}" x2="{_WIDTH - margin}" y1="{base}.5" y2="{base}.5"/>']
-    for at, count in enumerate(counts):
+    for index, count in enumerate(counts):
         tall = max(1.5, count / max(counts) * (base - 8)) if count else 0
         if tall:
-            place = f'x="{margin + at * width + 0.75:.1f}" y="{base - tall:.1f}"'
+            place = f'x="{margin + index * width + 0.75:.1f}" y="{base - tall:.1f}"'
             box = f'{place} width="{width - 1.5:.1f}" height="{tall:.1f}"'
             marks.append(f'<rect class="bar plain" {box} rx="1"/>')
-    for at, value in enumerate(on.ticks):
-        side = "start" if at == 0 else "end" if at == len(on.ticks) - 1 else "middle"
+    for index, value in enumerate(on.ticks):
+        side = "start" if index == 0 else "end" if index == len(on.ticks) - 1 else "middle"
         x = margin + on.share(value) * (_WIDTH - 2 * margin)
         marks.append(f'<text class="{side}" x="{x:.1f}" y="{height - 6}">{tick(value)} {_escaped(unit)}</text>')
     return _plot(marks, description, height)

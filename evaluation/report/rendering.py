@@ -177,12 +177,12 @@ def _compact_rows(name: str, summary: Summary) -> Iterable[tuple[str, ...]]:
     metrics = tables.chosen(summary.metrics, MOST)
     first = [name, f"on {tables.data_name(summary)}"]
     tasks = [summary.task, *filter(None, [summary.setting])]
-    for at in range(max(len(metrics), len(first), len(tasks))):
-        counts = ("", "") if at else (str(summary.n), str(summary.failed))
-        metric = metrics[at] if at < len(metrics) else ""
+    for index in range(max(len(metrics), len(first), len(tasks))):
+        counts = ("", "") if index else (str(summary.n), str(summary.failed))
+        metric = metrics[index] if index < len(metrics) else ""
         measured = summary.metrics.get(metric)
         figures = (tables.mean(metric, measured), tables.interval(metric, measured)) if metric else ("", "")
-        yield (*(lines[at] if at < len(lines) else "" for lines in (first, tasks)), *counts, metric, *figures)
+        yield (*(lines[index] if index < len(lines) else "" for lines in (first, tasks)), *counts, metric, *figures)
 
 
 def _lines(*texts: str) -> Text:

@@ -97,7 +97,10 @@ def _summary(content: Any, place: str) -> Summary:
         # Through JSON, as it was written: there a list is what a tuple was.
         return Summary.model_validate_json(json.dumps(content))
     except ValidationError as error:
-        problems = [f"{place}, field {'.'.join(map(str, at['loc'])) or 'all'}: {at['msg']}" for at in error.errors()]
+        problems = [
+            f"{place}, field {'.'.join(map(str, mistake['loc'])) or 'all'}: {mistake['msg']}"
+            for mistake in error.errors()
+        ]
         rest_of_problems = (
             [f"{place}: {len(problems) - _MOST_FIELDS} more fields are wrong"] if len(problems) > _MOST_FIELDS else []
         )

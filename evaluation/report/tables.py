@@ -229,9 +229,9 @@ def judges(summary: Summary) -> Table:
     rows: list[Row] = []
     for name, panel in summary.judging.items():
         alpha = "-" if panel.alpha is None else f"alpha {panel.alpha:.2f} over {panel.n} ({panel.level})"
-        for at, judge in enumerate(panel.judges):
+        for index, judge in enumerate(panel.judges):
             cells = (name, judge, figure(name, panel.means.get(judge)), str(panel.failed.get(judge, 0)))
-            rows.append(Row((*cells, "" if at else panel.rule, "" if at else alpha)))
+            rows.append(Row((*cells, "" if index else panel.rule, "" if index else alpha)))
     return Table("Judges", columns, tuple(rows))
 
 

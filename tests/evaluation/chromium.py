@@ -50,26 +50,28 @@ class Page:
             call["sessionId"] = self._session
         os.write(self._sending, json.dumps(call).encode() + b"\0")
         while True:
-            told = self._next(30)
-            if told.get("id") == self._last:
-                assert "error" not in told, told
-                return dict(told["result"])
+            message = self._next(30)
+            if message.get("id") == self._last:
+                assert "error" not in message, message
+                return dict(message["result"])
 
     def _next(self, seconds: float) -> dict[str, Any]:
         while b"\0" not in self._rest:
             ready, _, _ = select.select([self._receiving], [], [], seconds)
             assert ready, "the browser says nothing"
-            read = os.read(self._receiving, 1 << 20)
-            assert read, "the browser has gone"
-            self._rest += read
-        one, _, self._rest = self._rest.partition(b"\0")
-        told: dict[str, Any] = json.loads(one)
-        self._heard(told.get("method", ""), told.get("params", {}))
-        return told
+            chunk = os.read(self._receiving, 1 << 20)
+            assert chunk, "the browser has gone"
+            self._rest += chunk
+        line, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(line)
+        self._heard(message.get("method", ""), message.get("params", {}))
+        return message
 
     def _heard(self, method: str, about: dict[str, Any]) -> None:
         if method == "Runtime.consoleAPICalled":
-            self.said.append(" ".join(str(one.get("value", one.get("description"))) for one in about["args"]))
+            self.said.append(
+                " ".join(str(argument.get("value", argument.get("description"))) for argument in about["args"])
+            )
         elif method == "Runtime.exceptionThrown":
             self.said.append(json.dumps(about["exceptionDetails"]))
         elif method == "Log.entryAdded":
@@ -93,9 +95,9 @@ class Page:
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
-        told = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in told, told
-        return told["result"].get("value")
+        message = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in message, message
+        return message["result"].get("value")
 
     def wait(self, holds: Callable[[], object], seconds: float = 30) -> None:
         """Until something holds."""
@@ -130,18 +132,18 @@ def browser(program: str, folder: Path) -> Iterator[Page]:
         "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", f"--user-data-dir={folder}",
     )  # fmt: skip
     # It reads from descriptor 3 and writes to 4; through higher ones, since a pipe may have got one of these two.
-    high = [fcntl.fcntl(one, fcntl.F_DUPFD, 10) for one in (to_it, from_it)]
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10) for descriptor in (to_it, from_it)]
 
     def connect() -> None:
-        for one, place in zip(high, (3, 4), strict=True):
-            os.dup2(one, place)
+        for descriptor, place in zip(high, (3, 4), strict=True):
+            os.dup2(descriptor, place)
 
     process = subprocess.Popen(
         [program, *options], pass_fds=(3, 4), preexec_fn=connect,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    for one in high:
-        os.close(one)
+    for descriptor in high:
+        os.close(descriptor)
     os.close(to_it)
     os.close(from_it)
     try:

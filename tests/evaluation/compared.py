@@ -36,7 +36,7 @@ def write_run(
     *,
     answers: Mapping[str, str] | None = None,
     skipped: Sequence[str] = (),
-    by: Mapping[str, str] | None = None,
+    instruments: Mapping[str, str] | None = None,
     repeats: Sequence[Values] = (),
     with_facts: bool = True,
     **manifest: Any,
@@ -45,11 +45,11 @@ def write_run(
 
     Args:
         answers: task id -> answer; `answer of c1<::>1` where it has none.
-        by: metric -> what measured it.
+        instruments: metric -> what measured it.
         repeats: the values of further repeats.
         manifest: fields of the manifest that differ from the usual ones.
     """
-    made = RunManifest.model_validate({
+    run_manifest = RunManifest.model_validate({
         "benchmark": "mtrag", "task": "generation", "setting": "reference", "specs": {"generator": path.name},
         "data": {"name": "mt-rag-benchmark", "demo": False, "fingerprint": "f" * 64}, "domains": ("clapnq", "fiqa"),
         "seed": 0, "version": "0.1.0", "started": "2026-01-01T00:00:00+00:00", "repeat": 1 + len(repeats), **manifest,
@@ -67,16 +67,19 @@ def write_run(
                 prediction=None if name in skipped else text,
             ))  # fmt: skip
             for metric, per_id in mine.items():
-                scores.append(_score(name, repeat, metric, per_id.get(name), (by or {}).get(metric, "a library")))
+                scores.append(
+                    _score(name, repeat, metric, per_id.get(name), (instruments or {}).get(metric, "a library"))
+                )
     path.mkdir(parents=True)
     (path / "predictions.jsonl").write_text("".join(map(json_line, samples)), encoding="utf-8")
     (path / "scores.jsonl").write_text("".join(map(json_line, scores)), encoding="utf-8")
-    write_json(path / "manifest.json", made.model_dump(mode="json"))
+    write_json(path / "manifest.json", run_manifest.model_dump(mode="json"))
     metrics, breakdowns = summarise(scores, {name: facts_of(name) for name in ids}, 0)
     summary = Summary(
-        benchmark=made.benchmark, task=made.task, setting=made.setting, data=DataUsed.model_validate(made.data),
+        benchmark=run_manifest.benchmark, task=run_manifest.task, setting=run_manifest.setting,
+        data=DataUsed.model_validate(run_manifest.data),
         n=len(samples), failed=0, skipped=len(skipped), metrics=metrics, breakdowns=breakdowns, published=(),
-        seconds={}, notes=("demo data: a split",) if made.data.demo else (), specs=made.specs,
+        seconds={}, notes=("demo data: a split",) if run_manifest.data.demo else (), specs=run_manifest.specs,
     )  # fmt: skip
     write_json(path / "summary.json", summary.model_dump(mode="json"))
     if with_facts:
@@ -86,8 +89,8 @@ def write_run(
     return path
 
 
-def _score(name: str, repeat: int, metric: str, value: float | str | None, by: str) -> Score:
-    about = {"id": name, "repeat": repeat, "metric": metric, "by": by}
+def _score(name: str, repeat: int, metric: str, value: float | str | None, instrument: str) -> Score:
+    about = {"id": name, "repeat": repeat, "metric": metric, "by": instrument}
     if isinstance(value, str):
         return Score(status="failed", reason=value, **about)
     if value is None:
@@ -95,10 +98,12 @@ def _score(name: str, repeat: int, metric: str, value: float | str | None, by: s
     return Score(status="scored", value=value, **about)
 
 
-def shifted(by: float, metrics: Sequence[str] = ("rouge_l.word", "token_recall"), ids: Sequence[str] = IDS) -> Values:
-    """A value for every id that grows with its place, and is `by` more than with 0, by half that in other places."""
+def shifted(
+    shift: float, metrics: Sequence[str] = ("rouge_l.word", "token_recall"), ids: Sequence[str] = IDS
+) -> Values:
+    """A value for every id that grows with its place, and is `shift` more than with 0, by half that in other places."""
     return {
-        metric: {name: round(at / 100 + (by if at % 2 else by / 2), 4) for at, name in enumerate(ids)}
+        metric: {name: round(index / 100 + (shift if index % 2 else shift / 2), 4) for index, name in enumerate(ids)}
         for metric in metrics
     }
 

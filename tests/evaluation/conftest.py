@@ -65,16 +65,19 @@ def write_benchmark(root: Path, turns: list[Any] = TURNS) -> Path:
         rows, history = [], {}
         for conversation, turn, domain, question, _, answerability, kinds, multi, relevant in turns:
             name = f"{conversation}<::>{turn}"
-            shown = [{"document_id": one, "title": "", "text": PASSAGES[domain][one]} for one in relevant]
-            said = [*history.get(conversation, []), {"speaker": "user", "text": question}]
+            contexts = [
+                {"document_id": passage_id, "title": "", "text": PASSAGES[domain][passage_id]}
+                for passage_id in relevant
+            ]
+            messages = [*history.get(conversation, []), {"speaker": "user", "text": question}]
             rows.append({
                 "conversation_id": conversation, "task_id": name, "turn": str(turn),
-                "contexts": shown, "input": said,
+                "contexts": contexts, "input": messages,
                 "targets": [{"speaker": "agent", "text": REFERENCES.get(name, f"answer {turn}")}],
                 "Question Type": kinds, "Multi-Turn": [multi], key: [answerability],
                 "Collection": f"mt-rag-{domain}-elser-512-100-20240503" if key[0] == "A" else domain,
             })  # fmt: skip
-            history[conversation] = [*said, {"speaker": "agent", "text": f"answer {turn}"}]
+            history[conversation] = [*messages, {"speaker": "agent", "text": f"answer {turn}"}]
         _write(root / folder / "generation_tasks/reference.jsonl", rows)
     for domain in PASSAGES:
         mine = [row for row in turns if row[2] == domain and row[8]]

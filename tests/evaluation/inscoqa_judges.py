@@ -10,7 +10,7 @@ from typing import Any
 from tests.evaluation.test_inscoqa_bench import row, written
 from tests.servers import Say
 
-WANTED = ("Light the oven.", "Wait an hour.", "Bake the bread.", "Let it cool.")
+REFERENCE_STEPS = ("Light the oven.", "Wait an hour.", "Bake the bread.", "Let it cool.")
 
 
 def by_steps(body: dict[str, Any]) -> bool:
@@ -32,7 +32,10 @@ def judge(rating: Any = 8, completion: Any = 50, covered: tuple[int, ...] = (1, 
 
 
 def source(tmp_path: Path) -> Path:
-    first, second = row(procedure=list(WANTED)), row(id="b", domain="Study", procedure=["Light the oven.", "Wait."])
+    first, second = (
+        row(procedure=list(REFERENCE_STEPS)),
+        row(id="b", domain="Study", procedure=["Light the oven.", "Wait."]),
+    )
     return written(tmp_path / "inscoqa", first, second).root
 
 
@@ -41,9 +44,9 @@ def predicted(path: Path, **steps: list[str]) -> Path:
         {
             "id": name,
             "prediction": "Light the oven and bake.",
-            "procedure": [{"step": s, "citations": []} for s in given],
+            "procedure": [{"step": s, "citations": []} for s in row_steps],
         }
-        for name, given in steps.items()
+        for name, row_steps in steps.items()
     ]
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path

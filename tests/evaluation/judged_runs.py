@@ -18,8 +18,8 @@ ANSWERS = {"c1<::>1": "The bell was made in London.", "c1<::>2": UNKNOWN, "c2<::
 FEW = "metrics=rb_llm,rl_f,idk"
 
 
-def official(path: Path, given: dict[str, str]) -> Path:
-    rows = [{"task_id": name, "predictions": [{"text": text}]} for name, text in given.items()]
+def official(path: Path, texts: dict[str, str]) -> Path:
+    rows = [{"task_id": name, "predictions": [{"text": text}]} for name, text in texts.items()]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -37,20 +37,20 @@ def kind_of(body: dict[str, Any]) -> str:
     raise AssertionError(system)
 
 
-def judge(rating: int = 7, **other: str) -> Callable[[dict[str, Any]], Say]:
+def judge(rating: int = 7, **overrides: str) -> Callable[[dict[str, Any]], Say]:
     """A judge that rates all alike, finds one claim of two supported, and knows an "I don't know" when it sees one."""
 
     def reply(body: dict[str, Any]) -> Say:
-        kind, asked = kind_of(body), body["messages"][-1]["content"]
-        idk = "yes" if UNKNOWN in asked.partition("Response:")[2] else "no"
-        said = {
+        kind, request = kind_of(body), body["messages"][-1]["content"]
+        idk = "yes" if UNKNOWN in request.partition("Response:")[2] else "no"
+        replies = {
             "rb_llm": f"Fair.\nRating: [[{rating}]]", "rl_mtb": f"Rating: [[{rating}]]",
-            "claims": json.dumps({"claims": [] if UNKNOWN in asked else ["one", "two"]}),
+            "claims": json.dumps({"claims": [] if UNKNOWN in request else ["one", "two"]}),
             "verdicts": '{"verdicts": [{"claim": 1, "supported": true}, {"claim": 2, "supported": false}]}',
             "questions": '{"questions": ["who made the bell"], "evasive": false}', "idk": f"So.\nVerdict: [[{idk}]]",
-            "clarification": f"Verdict: [[{'yes' if 'which one' in asked else 'no'}]]",
+            "clarification": f"Verdict: [[{'yes' if 'which one' in request else 'no'}]]",
         }  # fmt: skip
-        return Say((said | other)[kind])
+        return Say((replies | overrides)[kind])
 
     return reply
 
@@ -74,9 +74,9 @@ def reasons(out: Path, metric: str) -> dict[str, Any]:
 def done(turnmark: Turnmark, *words: Any) -> Summary:
     ran = turnmark(*words, "--json")
     assert ran.code == 0, ran.err
-    found = json.loads(ran.out)
-    found.pop("run")
-    return Summary.model_validate(found)
+    printed = json.loads(ran.out)
+    printed.pop("run")
+    return Summary.model_validate(printed)
 
 
 def score_words(root: Path, tmp_path: Path, *more: Any, answers: dict[str, str] = ANSWERS) -> list[Any]:

@@ -82,7 +82,7 @@ def test_an_interval_of_a_correlation_is_that_of_resampled_rows(seed: int, clust
     number = generator.integers(0, clusters, n)
 
     def plainly(places: Sequence[int]) -> float | None:
-        rows = [places[at] for at in in_whole_rows(human[list(places)].tolist(), balanced)]
+        rows = [places[index] for index in in_whole_rows(human[list(places)].tolist(), balanced)]
         return scipys(metric[rows].tolist(), human[rows].tolist())
 
     correlation = Correlation.of(metric, human, number, balanced)

@@ -16,17 +16,17 @@ from turnmark.corpora.inspector import read_evaluation
 
 
 def test_a_file_as_it_stands(tmp_path: Path) -> None:
-    found = read_evaluation(write_evaluation(tmp_path / "h.json"))
-    assert found.name == "a small one"
-    assert tuple(found.models) == MODELS
-    assert found.people == (*PROPERTIES, "win-rate")
-    assert found.metrics == ("rl_f", "rb_llm", "conditional_idk")
-    assert found.points == dict.fromkeys(PROPERTIES, 1.0)
-    assert (len(found.tasks), len(found.answers), found.problems) == (12, 36, ())
-    task = found.tasks["c0<::>2"]
+    content = read_evaluation(write_evaluation(tmp_path / "h.json"))
+    assert content.name == "a small one"
+    assert tuple(content.models) == MODELS
+    assert content.people == (*PROPERTIES, "win-rate")
+    assert content.metrics == ("rl_f", "rb_llm", "conditional_idk")
+    assert content.points == dict.fromkeys(PROPERTIES, 1.0)
+    assert (len(content.tasks), len(content.answers), content.problems) == (12, 36, ())
+    task = content.tasks["c0<::>2"]
     assert (task.question, task.answerability) == ("question 1?", "ANSWERABLE")
-    first = found.answers[0]
-    assert found.answers[3].ratings["win-rate"] == {"r0": 50.0, "r1": 100.0, "r2": 0.0}
+    first = content.answers[0]
+    assert content.answers[3].ratings["win-rate"] == {"r0": 50.0, "r1": 100.0, "r2": 0.0}
     assert first.scores["conditional_idk"] == 1
 
 
@@ -55,32 +55,32 @@ def test_a_file_as_it_stands(tmp_path: Path) -> None:
 def test_a_malformed_row_is_named_by_its_place_and_costs_no_other(tmp_path: Path, change: Any, place: str) -> None:
     content = evaluation()
     change(content)
-    found = read_evaluation(write_evaluation(tmp_path / "h.json", content))
-    assert any(problem.what.startswith(place) for problem in found.problems), found.problems
-    assert all(problem.file == "h.json" for problem in found.problems)
-    assert len(found.answers) >= 24
+    result = read_evaluation(write_evaluation(tmp_path / "h.json", content))
+    assert any(problem.what.startswith(place) for problem in result.problems), result.problems
+    assert all(problem.file == "h.json" for problem in result.problems)
+    assert len(result.answers) >= 24
 
 
 def test_one_bad_rating_leaves_the_others_of_the_row(tmp_path: Path) -> None:
     content = evaluation()
     content["evaluations"][0]["annotations"]["faithfulness"]["r1"] = {"value": "often"}
-    found = read_evaluation(write_evaluation(tmp_path / "h.json", content))
-    assert set(found.answers[0].ratings["faithfulness"]) == {"r0", "r2"}
-    assert len(found.answers) == 36
-    assert len(found.problems) == 1
+    result = read_evaluation(write_evaluation(tmp_path / "h.json", content))
+    assert set(result.answers[0].ratings["faithfulness"]) == {"r0", "r2"}
+    assert len(result.answers) == 36
+    assert len(result.problems) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problem"),
     [
         ("", "is not JSON"), ("[1]", "is no JSON object"), ("{}", "no list under models, metrics, tasks, evaluations"),
         ('{"models": [], "metrics": [], "tasks": []}', "no list under evaluations"), ("[" * 100_000, "is not JSON"),
     ],
 )  # fmt: skip
-def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "h.json"
     path.write_text(text)
-    with pytest.raises(RequestError, match=said):
+    with pytest.raises(RequestError, match=problem):
         read_evaluation(path)
     with pytest.raises(RequestError, match="cannot be read"):
         read_evaluation(tmp_path / "nowhere.json")
@@ -101,12 +101,12 @@ def test_whatever_stands_in_a_file_is_read_or_named(
     content = evaluation()
     for _ in range(data.draw(st.integers(1, 4))):
         rows = content[data.draw(st.sampled_from(["models", "metrics", "tasks", "evaluations"]))]
-        at = data.draw(st.integers(0, len(rows) - 1))
-        if isinstance(rows[at], dict) and rows[at] and data.draw(st.booleans()):
-            rows[at] = {**rows[at], data.draw(st.sampled_from(sorted(rows[at]))): data.draw(values)}
+        index = data.draw(st.integers(0, len(rows) - 1))
+        if isinstance(rows[index], dict) and rows[index] and data.draw(st.booleans()):
+            rows[index] = {**rows[index], data.draw(st.sampled_from(sorted(rows[index]))): data.draw(values)}
         else:
-            rows[at] = data.draw(values)
+            rows[index] = data.draw(values)
     path = tmp_path_factory.mktemp("h") / "h.json"
     path.write_text(json.dumps(content))
-    found = read_evaluation(path)
-    assert len(found.answers) + len(found.problems) >= 36
+    result = read_evaluation(path)
+    assert len(result.answers) + len(result.problems) >= 36

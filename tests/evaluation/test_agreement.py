@@ -27,24 +27,24 @@ def human(tmp_path: Path) -> Path:
     return write_evaluation(tmp_path / "human.json")
 
 
-def of(found: Agreement, metric: str, against: str, subset: str = "all", systems: str | None = None) -> Correlated:
-    (one,) = [
-        one for one in found.correlations
-        if (one.metric, one.against, one.subset) == (metric, against, subset) and systems in (None, one.systems)
+def of(measured: Agreement, metric: str, against: str, subset: str = "all", systems: str | None = None) -> Correlated:
+    (row,) = [
+        row for row in measured.correlations
+        if (row.metric, row.against, row.subset) == (metric, against, subset) and systems in (None, row.systems)
     ]  # fmt: skip
-    return one
+    return row
 
 
 # --- a file of people's ratings --------------------------------------------------------------------------------------
 
 
 def test_means_are_of_the_medians_of_the_raters(human: Path) -> None:
-    found = agreement([human])
-    assert (found.n, found.conversations, found.people) == (36, 4, True)
-    assert found.properties == (
+    measured = agreement([human])
+    assert (measured.n, measured.conversations, measured.people) == (36, 4, True)
+    assert measured.properties == (
         "win-rate", "faithfulness", "appropriateness", "naturalness", "completeness", "FANC",
     )  # fmt: skip
-    counts = {(one.subset, one.system): one.n for one in found.means}
+    counts = {(means.subset, means.system): means.n for means in measured.means}
     assert {key: n for key, n in counts.items() if key[1] == "gpt-4o"} == {
         ("all", "gpt-4o"): 12, ("answerable and partial", "gpt-4o"): 10, ("answerable", "gpt-4o"): 8,
     }  # fmt: skip
@@ -53,45 +53,45 @@ def test_means_are_of_the_medians_of_the_raters(human: Path) -> None:
         name: [statistics.median(float(r["value"]) for r in row["annotations"][name].values()) for row in rows]
         for name in PROPERTIES
     }
-    one = next(one for one in found.means if (one.subset, one.system) == ("all", "gpt-4o"))
+    means = next(means for means in measured.means if (means.subset, means.system) == ("all", "gpt-4o"))
     for name in PROPERTIES:
-        assert one.people[name].value == pytest.approx(statistics.mean(medians[name]))
-    whole = [statistics.harmonic_mean([medians[name][at] for name in PROPERTIES]) for at in range(12)]
-    assert one.people["FANC"].value == pytest.approx(statistics.mean(whole))
-    low, high = one.people["FANC"].ci95
-    assert low <= one.people["FANC"].value <= high
+        assert means.people[name].value == pytest.approx(statistics.mean(medians[name]))
+    harmonic = [statistics.harmonic_mean([medians[name][index] for name in PROPERTIES]) for index in range(12)]
+    assert means.people["FANC"].value == pytest.approx(statistics.mean(harmonic))
+    low, high = means.people["FANC"].ci95
+    assert low <= means.people["FANC"].value <= high
     rates = [r["value"] for row in rows for r in row["annotations"]["win-rate"].values()]
-    assert one.raters["win-rate"] == pytest.approx(statistics.mean(rates))
+    assert means.raters["win-rate"] == pytest.approx(statistics.mean(rates))
 
 
 def test_raters_who_are_not_three_are_counted_and_left_out(tmp_path: Path) -> None:
     content = evaluation()
     annotations = content["evaluations"][0]["annotations"]
     del annotations["faithfulness"]["r0"]
-    annotations["completeness"] = {f"r{at}": {"value": "2" if at else "4"} for at in range(3)}
-    found = agreement([write_evaluation(tmp_path / "h.json", content)]).annotators
-    assert (found["faithfulness"].n, found["faithfulness"].fewer) == (35, 1)
-    assert found["completeness"].agreeing == pytest.approx(35 / 36)
-    assert found["completeness"].absolute < found["completeness"].agreeing
-    assert (found["completeness"].two_equal, found["win-rate"].two_equal) == (1.0, 12 / 36)
-    assert found["win-rate"].point == 50
-    assert (found["win-rate"].absolute, found["win-rate"].agreeing) == (12 / 36, 12 / 36)
+    annotations["completeness"] = {f"r{index}": {"value": "2" if index else "4"} for index in range(3)}
+    annotators = agreement([write_evaluation(tmp_path / "h.json", content)]).annotators
+    assert (annotators["faithfulness"].n, annotators["faithfulness"].fewer) == (35, 1)
+    assert annotators["completeness"].agreeing == pytest.approx(35 / 36)
+    assert annotators["completeness"].absolute < annotators["completeness"].agreeing
+    assert (annotators["completeness"].two_equal, annotators["win-rate"].two_equal) == (1.0, 12 / 36)
+    assert annotators["win-rate"].point == 50
+    assert (annotators["win-rate"].absolute, annotators["win-rate"].agreeing) == (12 / 36, 12 / 36)
 
 
 def test_correlations_are_over_the_rows_that_they_name(human: Path) -> None:
-    found = agreement([human])
+    measured = agreement([human])
     rows = [row for row in evaluation()["evaluations"] if row["model_id"] != "reference"]
     people = [statistics.median(float(r["value"]) for r in row["annotations"]["faithfulness"].values()) for row in rows]
     metric = [row["annotations"]["rl_f"]["composite"]["value"] for row in rows]
-    one = of(found, "rl_f", "faithfulness")
-    assert (one.n, one.conversations, one.systems) == (24, 4, "without the reference")
-    assert one.plain is not None
-    assert one.weighted is not None
-    assert one.plain.value == pytest.approx(spearman(metric, people))
-    assert one.plain.ci95[0] <= one.plain.value <= one.plain.ci95[1] <= 1
-    assert of(found, "rl_f", "faithfulness", "answerable and partial").n == 20
-    assert of(found, "rl_f", "win-rate", systems="all").n == 36
-    assert not [c for c in found.correlations if c.systems == "all" and c.against != "win-rate"]
+    correlated = of(measured, "rl_f", "faithfulness")
+    assert (correlated.n, correlated.conversations, correlated.systems) == (24, 4, "without the reference")
+    assert correlated.plain is not None
+    assert correlated.weighted is not None
+    assert correlated.plain.value == pytest.approx(spearman(metric, people))
+    assert correlated.plain.ci95[0] <= correlated.plain.value <= correlated.plain.ci95[1] <= 1
+    assert of(measured, "rl_f", "faithfulness", "answerable and partial").n == 20
+    assert of(measured, "rl_f", "win-rate", systems="all").n == 36
+    assert not [c for c in measured.correlations if c.systems == "all" and c.against != "win-rate"]
 
 
 def test_the_file_is_shown_whole(human: Path, turnmark: Turnmark) -> None:
@@ -108,9 +108,11 @@ def test_json_holds_all_of_it(human: Path, turnmark: Turnmark) -> None:
 def test_what_is_wrong_in_the_file_is_noted(tmp_path: Path) -> None:
     content = evaluation()
     content["evaluations"][0]["annotations"]["rl_f"]["composite"]["value"] = "high"
-    found = agreement([write_evaluation(tmp_path / "h.json", content)])
-    assert found.notes[0] == ("skipped: h.json: evaluations[0].annotations.rl_f.composite: 'high' is no finite number")
-    assert of(found, "rl_f", "win-rate", systems="all").n == 35
+    measured = agreement([write_evaluation(tmp_path / "h.json", content)])
+    assert measured.notes[0] == (
+        "skipped: h.json: evaluations[0].annotations.rl_f.composite: 'high' is no finite number"
+    )
+    assert of(measured, "rl_f", "win-rate", systems="all").n == 35
 
 
 # --- the same answers in several files -------------------------------------------------------------------------------
@@ -120,11 +122,11 @@ def test_an_answer_that_two_files_have_counts_once(human: Path, tmp_path: Path) 
     """The export of a run over rated answers, beside the file that rates them."""
     content = evaluation()
     ours = [row for row in content["evaluations"] if row["model_id"] == "gpt-4o"]
-    for at, row in enumerate(ours):
+    for index, row in enumerate(ours):
         row["model_response"] = f"  {row['model_response']} [1]\n"
         row["annotations"] = {
-            "rl_f": row["annotations"]["rl_f"], "rb_llm": {"composite": {"value": at / 12}},
-            "new": {"composite": {"value": at / 12}},
+            "rl_f": row["annotations"]["rl_f"], "rb_llm": {"composite": {"value": index / 12}},
+            "new": {"composite": {"value": index / 12}},
         }  # fmt: skip
     content["evaluations"] = ours
     content["metrics"] = [{"name": name, "author": "algorithm"} for name in ("rl_f", "rb_llm", "new")]
@@ -133,36 +135,36 @@ def test_an_answer_that_two_files_have_counts_once(human: Path, tmp_path: Path) 
         content["models"] = [{"model_id": name, "name": name}]
         for row in ours:
             row["model_id"] = name
-        found = agreement([human, write_evaluation(tmp_path / "export.json", content)])
-        assert (found.n, set(found.systems), found.people) == (36, set(MODELS), True)
-        assert found.annotators == alone.annotators
-        assert of(found, "rl_f", "faithfulness") == of(alone, "rl_f", "faithfulness")
-        assert of(found, "rb_llm", "faithfulness") == of(alone, "rb_llm", "faithfulness")
-        assert of(found, "rb_llm (export.json)", "faithfulness").n == of(found, "new", "faithfulness").n == 12
-        assert found.metrics.count("rl_f") == 1
-        told = f"export.json: 12 answers of {name} are answers of gpt-4o in an earlier file; each counts once"
-        assert [note for note in found.notes if note.startswith("export.json")] == [told]
+        measured = agreement([human, write_evaluation(tmp_path / "export.json", content)])
+        assert (measured.n, set(measured.systems), measured.people) == (36, set(MODELS), True)
+        assert measured.annotators == alone.annotators
+        assert of(measured, "rl_f", "faithfulness") == of(alone, "rl_f", "faithfulness")
+        assert of(measured, "rb_llm", "faithfulness") == of(alone, "rb_llm", "faithfulness")
+        assert of(measured, "rb_llm (export.json)", "faithfulness").n == of(measured, "new", "faithfulness").n == 12
+        assert measured.metrics.count("rl_f") == 1
+        message = f"export.json: 12 answers of {name} are answers of gpt-4o in an earlier file; each counts once"
+        assert [note for note in measured.notes if note.startswith("export.json")] == [message]
 
 
 def test_a_file_and_its_copy_are_the_file(human: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.json"
     copy.write_bytes(human.read_bytes())
-    one, both = agreement([human]), agreement([human, copy])
-    assert both.correlations == one.correlations
-    assert both.means == one.means
-    assert sum("each counts once" in note for note in both.notes) == 3
+    alone, doubled = agreement([human]), agreement([human, copy])
+    assert doubled.correlations == alone.correlations
+    assert doubled.means == alone.means
+    assert sum("each counts once" in note for note in doubled.notes) == 3
 
 
 def test_other_answers_and_other_ratings_are_told_apart(human: Path, tmp_path: Path) -> None:
     content = evaluation()
     rows = [row for row in content["evaluations"] if row["model_id"] == "gpt-4o"]
     rows[0]["model_response"] = "something else"
-    rows[1]["annotations"]["faithfulness"] = {f"r{at}": {"value": "4" if at else "1"} for at in range(3)}
-    rows[2]["annotations"]["faithfulness"] = {f"r{at}": {"value": "1" if at else "4"} for at in range(3)}
+    rows[1]["annotations"]["faithfulness"] = {f"r{index}": {"value": "4" if index else "1"} for index in range(3)}
+    rows[2]["annotations"]["faithfulness"] = {f"r{index}": {"value": "1" if index else "4"} for index in range(3)}
     content["evaluations"] = rows
-    found = agreement([human, write_evaluation(tmp_path / "other.json", content)])
-    assert found.n == 37, "another text is another answer"
-    (note,) = [note for note in found.notes if note.startswith("other.json")]
+    measured = agreement([human, write_evaluation(tmp_path / "other.json", content)])
+    assert measured.n == 37, "another text is another answer"
+    (note,) = [note for note in measured.notes if note.startswith("other.json")]
     assert "11 answers of gpt-4o" in note
     assert "rated otherwise there, and the earlier ratings hold" in note
     # Of one system's "I don't know" to one question nothing follows for another system.
@@ -171,10 +173,10 @@ def test_other_answers_and_other_ratings_are_told_apart(human: Path, tmp_path: P
     content["models"] = [{"model_id": "shy", "name": "shy"}]
     human_rows = evaluation()
     human_rows["evaluations"][1]["model_response"] = "I don't know."
-    found = agreement(
+    measured = agreement(
         [write_evaluation(tmp_path / "h.json", human_rows), write_evaluation(tmp_path / "s.json", content)]
     )
-    assert found.n == 48
+    assert measured.n == 48
 
 
 # --- runs beside the file --------------------------------------------------------------------------------------------
@@ -183,30 +185,32 @@ def test_other_answers_and_other_ratings_are_told_apart(human: Path, tmp_path: P
 def scored(path: Path, model: str = "gpt-4o", metric: str = "k_precision") -> Path:
     """A run that scored the answers of a model in the file."""
     rows = [row for row in evaluation()["evaluations"] if row["model_id"] == model]
-    values = {metric: {row["task_id"]: at / 12 for at, row in enumerate(rows)},
-              "idk_rate": {row["task_id"]: float(at % 6 == 5) for at, row in enumerate(rows)}}  # fmt: skip
+    values = {metric: {row["task_id"]: index / 12 for index, row in enumerate(rows)},
+              "idk_rate": {row["task_id"]: float(index % 6 == 5) for index, row in enumerate(rows)}}  # fmt: skip
     return write_run(path, values, answers={row["task_id"]: f" {row['model_response']}  [1]" for row in rows})
 
 
 def test_a_run_joins_the_answers_that_it_scored(human: Path, tmp_path: Path) -> None:
     run = scored(tmp_path / "ours")
-    found = agreement([run, human])
-    one = of(found, "k_precision", "faithfulness")
-    assert (one.n, one.systems) == (12, "without the reference")
-    assert of(found, "rl_f", "faithfulness").n == 24
-    assert "ours: its answers are those of gpt-4o to 12 of 12 tasks in common" in found.notes
-    (verdict,) = [one for one in found.verdicts if one.judge == "idk_rate" and one.system == "all"]
+    measured = agreement([run, human])
+    correlated = of(measured, "k_precision", "faithfulness")
+    assert (correlated.n, correlated.systems) == (12, "without the reference")
+    assert of(measured, "rl_f", "faithfulness").n == 24
+    assert "ours: its answers are those of gpt-4o to 12 of 12 tasks in common" in measured.notes
+    (verdict,) = [
+        correlated for correlated in measured.verdicts if correlated.judge == "idk_rate" and correlated.system == "all"
+    ]
     assert (verdict.n, verdict.accuracy, verdict.kappa) == (12, 1, 1)
     assert verdict.labels["unknown"].support == 2
 
 
 def test_a_metric_that_is_there_already_has_the_name_of_its_run(human: Path, tmp_path: Path) -> None:
     runs = [scored(tmp_path / name, model, "rl_f") for name, model in (("a", "gpt-4o"), ("b", MODELS[2]))]
-    found = agreement([human, *runs])
-    assert [name for name in found.metrics if name.startswith("rl_f")] == ["rl_f", "rl_f (a)", "rl_f (b)"]
-    assert of(found, "rl_f (a)", "faithfulness").n == 12
+    measured = agreement([human, *runs])
+    assert [name for name in measured.metrics if name.startswith("rl_f")] == ["rl_f", "rl_f (a)", "rl_f (b)"]
+    assert of(measured, "rl_f (a)", "faithfulness").n == 12
     # Metrics that the file does not have are one column over both runs.
-    verdicts = {one.system: one.n for one in found.verdicts if one.judge == "idk_rate"}
+    verdicts = {verdict.system: verdict.n for verdict in measured.verdicts if verdict.judge == "idk_rate"}
     assert verdicts == {"all": 24, "gpt-4o": 12, MODELS[2]: 12}
 
 
@@ -223,36 +227,37 @@ def judged(path: Path, idk: dict[str, float | None]) -> Path:
     """An official prediction file with scores; every third task is UNANSWERABLE."""
     rows = [
         {"task_id": name, "predictions": [{"text": f"answer of {name}"}],
-         "answerability": ["UNANSWERABLE" if at % 3 == 2 else "ANSWERABLE"],
-         "metrics": {"idk_eval": [idk.get(name, 0.0)], "RL_F": at / 20, "RL_F_idk": [0.0]}}
-        for at, name in enumerate(IDS)
+         "answerability": ["UNANSWERABLE" if index % 3 == 2 else "ANSWERABLE"],
+         "metrics": {"idk_eval": [idk.get(name, 0.0)], "RL_F": index / 20, "RL_F_idk": [0.0]}}
+        for index, name in enumerate(IDS)
     ]  # fmt: skip
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
 def test_verdicts_against_those_of_another_judge(tmp_path: Path) -> None:
-    idk = {name: (1.0 if at % 3 == 2 else 0.5 if at % 3 == 1 else 0.0) for at, name in enumerate(IDS)}
+    idk = {name: (1.0 if index % 3 == 2 else 0.5 if index % 3 == 1 else 0.0) for index, name in enumerate(IDS)}
     file = judged(tmp_path / "official.jsonl", {**idk, IDS[0]: None})
     ours = {**idk, IDS[3]: 1.0, IDS[1]: 0.0}
     run = write_run(tmp_path / "ours", {
         "idk[embedded]": ours, "idk_rate": {name: float(value == 1) for name, value in ours.items()},
-        "rl_f[embedded]": {name: at / 30 for at, name in enumerate(IDS)}, "rouge_l.word[lead]": dict.fromkeys(IDS, 0.5),
+        "rl_f[embedded]": {name: index / 30 for index, name in enumerate(IDS)},
+        "rouge_l.word[lead]": dict.fromkeys(IDS, 0.5),
     })  # fmt: skip
-    found = agreement([file, run])
-    assert not found.people
-    assert sorted(found.properties) == ["RL_F", "idk_eval"]  # never what is conditioned by another rule
-    assert found.metrics == ("idk[embedded]", "idk_rate", "rl_f[embedded]")
-    assert found.notes[0] == "skipped: official.jsonl:1: metrics.idk_eval is no number"
-    by = {(one.judge, one.against): one for one in found.verdicts}
-    two, three = by["idk[embedded]", "idk_eval (yes or not)"], by["idk[embedded]", "idk_eval"]
+    measured = agreement([file, run])
+    assert not measured.people
+    assert sorted(measured.properties) == ["RL_F", "idk_eval"]  # never what is conditioned by another rule
+    assert measured.metrics == ("idk[embedded]", "idk_rate", "rl_f[embedded]")
+    assert measured.notes[0] == "skipped: official.jsonl:1: metrics.idk_eval is no number"
+    by_judge = {(verdict.judge, verdict.against): verdict for verdict in measured.verdicts}
+    two, three = by_judge["idk[embedded]", "idk_eval (yes or not)"], by_judge["idk[embedded]", "idk_eval"]
     assert (two.n, two.accuracy) == (17, 16 / 17)
     assert (three.n, three.accuracy) == (17, 15 / 17)
     assert set(three.labels) == {"yes", "partial", "no"}
-    assert by["idk_rate", "idk_eval (yes or not)"].accuracy == 16 / 17
-    assert ("idk_rate", "idk_eval") not in by
-    assert by["idk_eval", "answerability"].accuracy == 1
-    rl_f = of(found, "rl_f[embedded]", "RL_F").plain
+    assert by_judge["idk_rate", "idk_eval (yes or not)"].accuracy == 16 / 17
+    assert ("idk_rate", "idk_eval") not in by_judge
+    assert by_judge["idk_eval", "answerability"].accuracy == 1
+    rl_f = of(measured, "rl_f[embedded]", "RL_F").plain
     assert rl_f is not None
     assert rl_f.value == pytest.approx(1)
 
@@ -264,10 +269,10 @@ def test_lines_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     lines[4] = json.dumps({"task_id": "x", "predictions": [], "metrics": {}})
     lines[5] = json.dumps({"task_id": "x", "predictions": [{"text": "y"}]})
     file.write_text("\n".join(lines))
-    found = agreement([file])
-    said = [note.removeprefix("skipped: official.jsonl:") for note in found.notes]
-    assert said[0].startswith("3: not JSON")
-    assert said[1:] == ["5: 'predictions' is empty", "6: 'metrics' is missing, or no object"]
+    measured = agreement([file])
+    problems = [note.removeprefix("skipped: official.jsonl:") for note in measured.notes]
+    assert problems[0].startswith("3: not JSON")
+    assert problems[1:] == ["5: 'predictions' is empty", "6: 'metrics' is missing, or no object"]
     file.write_text(lines[0].replace("metrics", "figures"))
     with pytest.raises(RequestError, match="has no line with an answer and scores"):
         agreement([file])
@@ -279,9 +284,9 @@ def test_lines_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 def test_a_run_alone_is_held_against_its_labels(tmp_path: Path) -> None:
     run = write_run(tmp_path / "alone", {"idk_rate": {name: float(name.endswith("3")) for name in IDS}})
     lines = []
-    for at, name in enumerate(IDS):
+    for index, name in enumerate(IDS):
         facts = facts_of(name).model_dump(mode="json")
-        facts["labels"]["answerability"] = ["UNANSWERABLE" if at % 3 == 2 and at > 3 else "ANSWERABLE"]
+        facts["labels"]["answerability"] = ["UNANSWERABLE" if index % 3 == 2 and index > 3 else "ANSWERABLE"]
         lines.append(json.dumps({"id": name, **facts}))
     (run / "facts.jsonl").write_text("\n".join(lines))
     (verdict,) = agreement([run]).verdicts
@@ -328,11 +333,11 @@ def test_rb_agg_by_hand() -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("name", [HUMAN, "mt-rag-benchmark/mtrag-synthetic/evaluations/synthetic.json"])
 def test_rouge_and_rb_agg_of_the_published_files_come_out_the_same(real_data: Path, name: str) -> None:
-    found = read_evaluation(real_data / name)
-    assert not found.problems
-    assert len(found.answers) in (237, 3642)
-    for answer in found.answers:
-        task, scores = found.tasks[answer.task], answer.scores
+    content = read_evaluation(real_data / name)
+    assert not content.problems
+    assert len(content.answers) in (237, 3642)
+    for answer in content.answers:
+        task, scores = content.tasks[answer.task], answer.scores
         assert rouge_l_word(answer.response, task.reference) == pytest.approx(scores["RougeL"], abs=1e-9)
         ours = rb_agg(
             task.answerability, scores["conditional_idk"], scores["Bert-Rec"], scores["RougeL"], scores["Bert-KPrec"]
@@ -344,29 +349,35 @@ def test_rouge_and_rb_agg_of_the_published_files_come_out_the_same(real_data: Pa
 def test_the_published_human_evaluation_agrees_with_scipy_and_numpy(real_data: Path, turnmark: Turnmark) -> None:
     from scipy.stats import spearmanr
 
-    found = Agreement.model_validate_json(turnmark("agreement", real_data / HUMAN, "--json").out)
+    measured = Agreement.model_validate_json(turnmark("agreement", real_data / HUMAN, "--json").out)
     content = json.loads((real_data / HUMAN).read_text())
     labels = {task["task_id"]: task["Answerability"][0] for task in content["tasks"]}
     rows = [row for row in content["evaluations"] if row["model_id"] != "reference"]
-    for subset, kept in (("all", rows), ("answerable and partial", [
+    for subset, subset_rows in (("all", rows), ("answerable and partial", [
         row for row in rows if labels[row["task_id"]] != "UNANSWERABLE"
     ])):  # fmt: skip
-        people = [np.median([float(r["value"]) for r in row["annotations"]["faithfulness"].values()]) for row in kept]
+        people = [
+            np.median([float(r["value"]) for r in row["annotations"]["faithfulness"].values()]) for row in subset_rows
+        ]
         for metric, kind in (("Bert-KPrec", "system"), ("rl_f", "composite")):
-            scores = [float(row["annotations"][metric][kind]["value"]) for row in kept]
-            one = of(found, metric, "faithfulness", subset).plain
-            assert one is not None
-            assert one.value == pytest.approx(float(spearmanr(scores, people)[0]), abs=1e-12)
+            scores = [float(row["annotations"][metric][kind]["value"]) for row in subset_rows]
+            correlated = of(measured, metric, "faithfulness", subset).plain
+            assert correlated is not None
+            assert correlated.value == pytest.approx(float(spearmanr(scores, people)[0]), abs=1e-12)
     # As known for this file: BERT K-precision .56 and the conditioned judge .74 over 158 rows, .53 and .70 over 150.
-    figures = [of(found, metric, "faithfulness", subset) for subset in ("all", "answerable and partial")
+    figures = [of(measured, metric, "faithfulness", subset) for subset in ("all", "answerable and partial")
                for metric in ("Bert-KPrec", "rl_f")]  # fmt: skip
-    assert [(one.n, round(one.plain.value, 2)) for one in figures if one.plain] == [
+    assert [(correlated.n, round(correlated.plain.value, 2)) for correlated in figures if correlated.plain] == [
         (158, 0.56), (158, 0.74), (150, 0.53), (150, 0.70),
     ]  # fmt: skip
-    (reference,) = [one for one in found.means if (one.system, one.subset) == ("reference", "answerable")]
+    (reference,) = [
+        correlated
+        for correlated in measured.means
+        if (correlated.system, correlated.subset) == ("reference", "answerable")
+    ]
     assert (reference.n, round(reference.people["faithfulness"].value, 2)) == (64, 3.67)
     ratings = [list(row["annotations"]["naturalness"].values()) for row in content["evaluations"]]
-    three = [sorted(float(rating["value"]) for rating in one) for one in ratings if len(one) == 3]
+    three = [sorted(float(rating["value"]) for rating in correlated) for correlated in ratings if len(correlated) == 3]
     agree = [low == high or (high - low == 1 and middle in (low, high)) for low, middle, high in three]
-    assert found.annotators["naturalness"].agreeing == pytest.approx(np.mean(agree))
-    assert max(one.largest_difference for one in found.recomputed.values()) < 1e-9
+    assert measured.annotators["naturalness"].agreeing == pytest.approx(np.mean(agree))
+    assert max(correlated.largest_difference for correlated in measured.recomputed.values()) < 1e-9

@@ -62,8 +62,8 @@ def by_hand(folder: Path, answer: str, reference: str, layers: int) -> tuple[flo
 def test_the_formula(tiny_bert: Path, layers: int):
     opened = open_bert(str(tiny_bert), layers)
     answers, references = TEXTS[:3], [TEXTS[1], TEXTS[0], TEXTS[3]]
-    for answer, reference, found in zip(answers, references, opened.score(answers, references), strict=True):
-        assert found == pytest.approx(by_hand(tiny_bert, answer, reference, layers), abs=1e-5)
+    for answer, reference, score in zip(answers, references, opened.score(answers, references), strict=True):
+        assert score == pytest.approx(by_hand(tiny_bert, answer, reference, layers), abs=1e-5)
 
 
 def test_sides_are_not_mixed_up_and_the_best_passage_counts(tiny_bert: Path):
@@ -72,8 +72,8 @@ def test_sides_are_not_mixed_up_and_the_best_passage_counts(tiny_bert: Path):
     (precision, recall), (other_precision, other_recall) = opened.score([short, long], [long, short])
     assert (precision, recall) == pytest.approx((other_recall, other_precision), abs=1e-5)
     assert bert_recall(opened, short, long) == pytest.approx(recall, abs=1e-6)
-    each = [opened.score([short], [passage])[0][0] for passage in TEXTS]
-    assert bert_k_precision(opened, short, ["", *TEXTS]) == pytest.approx(max(each), abs=1e-6)
+    precisions = [opened.score([short], [passage])[0][0] for passage in TEXTS]
+    assert bert_k_precision(opened, short, ["", *TEXTS]) == pytest.approx(max(precisions), abs=1e-6)
 
 
 def test_what_is_empty(tiny_bert: Path):
@@ -87,8 +87,8 @@ def test_what_is_empty(tiny_bert: Path):
 
 
 def test_a_text_longer_than_the_model_is_cut(tiny_bert: Path):
-    (found,) = open_bert(str(tiny_bert)).score(["dog " * 500], ["the dog is on deck"])
-    assert all(map(math.isfinite, found))
+    (score,) = open_bert(str(tiny_bert)).score(["dog " * 500], ["the dog is on deck"])
+    assert all(map(math.isfinite, score))
 
 
 def case(answer: str, **more: Any) -> Case:
@@ -98,51 +98,51 @@ def case(answer: str, **more: Any) -> Case:
 def test_the_metrics_carry_the_models_name(tiny_bert: Path):
     generator, measures = opened("bertscore:x", str(tiny_bert))
     names = [f"{name}[tiny-bert]" for name in ("bert_recall", "bert_k_precision", "rb_alg")]
-    assert [one.name for one in measures] == names
-    assert all("not rescaled" in one.by for one in measures)
-    same = case("the ferry leaves at noon")
-    assert [one.ask(generator, same, None).value for one in measures] == pytest.approx([1.0] * 3, abs=1e-5)
-    assert not any(one.without(same) for one in measures)
+    assert [rubric.name for rubric in measures] == names
+    assert all("not rescaled" in rubric.by for rubric in measures)
+    reply = case("the ferry leaves at noon")
+    assert [rubric.ask(generator, reply, None).value for rubric in measures] == pytest.approx([1.0] * 3, abs=1e-5)
+    assert not any(rubric.without(reply) for rubric in measures)
 
 
 def test_a_whole_judgement_by_hand(tiny_bert: Path):
-    generator, (recall, precision, whole) = opened("bertscore:x", str(tiny_bert))
-    of = case(TEXTS[0], reference=TEXTS[1], passages=(TEXTS[2], TEXTS[3]))
+    generator, (recall, precision, mean) = opened("bertscore:x", str(tiny_bert))
+    reply = case(TEXTS[0], reference=TEXTS[1], passages=(TEXTS[2], TEXTS[3]))
     near = by_hand(tiny_bert, TEXTS[0], TEXTS[1], 2)[1]
-    known = max(by_hand(tiny_bert, TEXTS[0], text, 2)[0] for text in TEXTS[2:])
-    assert recall.ask(generator, of, None).value == pytest.approx(near, abs=1e-5)
-    assert precision.ask(generator, of, None).value == pytest.approx(known, abs=1e-5)
+    nearest = max(by_hand(tiny_bert, TEXTS[0], text, 2)[0] for text in TEXTS[2:])
+    assert recall.ask(generator, reply, None).value == pytest.approx(near, abs=1e-5)
+    assert precision.ask(generator, reply, None).value == pytest.approx(nearest, abs=1e-5)
     rouge = 1 / 5  # "at" is all that "the ferry leaves at noon" and "a boat sails at eleven" share
-    expected = 3 / (2 / (near + 1) + 1 / rouge + 2 / (known + 1))
-    outcome = whole.ask(generator, of, None)
+    expected = 3 / (2 / (near + 1) + 1 / rouge + 2 / (nearest + 1))
+    outcome = mean.ask(generator, reply, None)
     assert outcome.value == pytest.approx(expected, abs=1e-5)
-    assert outcome.reason == f"recall {near:.3f}, K-precision {known:.3f}, ROUGE-L 0.200"
+    assert outcome.reason == f"recall {near:.3f}, K-precision {nearest:.3f}, ROUGE-L 0.200"
 
 
 def test_what_is_missing_is_not_judged(tiny_bert: Path):
-    _, (recall, precision, whole) = opened("bertscore:x", str(tiny_bert))
+    _, (recall, precision, mean) = opened("bertscore:x", str(tiny_bert))
     text = "the ferry leaves at noon"
     assert recall.without(case(text, reference=" "))
-    assert whole.without(case(text, reference=" "))
-    assert "no Latin letters" in (whole.without(case(text, reference="混合面粉和水")) or "")
+    assert mean.without(case(text, reference=" "))
+    assert "no Latin letters" in (mean.without(case(text, reference="混合面粉和水")) or "")
     assert precision.without(case(text, reference="")) is None
     assert precision.without(case(text, passages=None)) == "not all texts of the passages are known"
-    assert whole.without(case(text, passages=None))
-    assert all(one.without(case(text, answerability="UNDERSPECIFIED")) for one in (recall, precision, whole))
+    assert mean.without(case(text, passages=None))
+    assert all(rubric.without(case(text, answerability="UNDERSPECIFIED")) for rubric in (recall, precision, mean))
     assert recall.ask(NoModel("another"), case(text), None).status == "not_applicable"
 
 
 @pytest.mark.parametrize("passages", [(), (" ",)])
 def test_without_passages_the_papers_figure_and_that_of_the_script(tiny_bert: Path, passages: tuple[str, ...]):
     """MTRAG Table 13 prints .75 for the references of unanswerable tasks: 3 / (1 + 1 + 2)."""
-    generator, (_, precision, whole) = opened("bertscore:x", str(tiny_bert))
-    told = case("the ferry leaves at noon", passages=passages)
-    near, mean = precision.ask(generator, told, None), whole.ask(generator, told, None)
+    generator, (_, precision, full) = opened("bertscore:x", str(tiny_bert))
+    reply = case("the ferry leaves at noon", passages=passages)
+    near, mean = precision.ask(generator, reply, None), full.ask(generator, reply, None)
     assert (near.value, near.also) == (0.0, {"bert_k_precision[tiny-bert,script]": None})
     assert mean.value == pytest.approx(0.75, abs=1e-5)
     assert mean.also == {"rb_alg[tiny-bert,script]": 0.0}
-    there = whole.ask(generator, case("the ferry leaves at noon"), None)
-    assert there.also == {"rb_alg[tiny-bert,script]": there.value}
+    outcome = full.ask(generator, case("the ferry leaves at noon"), None)
+    assert outcome.also == {"rb_alg[tiny-bert,script]": outcome.value}
 
 
 @pytest.mark.parametrize("name", ["mtrag-human/evaluations/reference_subset_with_human_evaluations.json",
@@ -159,24 +159,24 @@ def test_the_published_one_is_rescaled_and_bears_the_plain_names(tiny_bert: Path
     import bert_score
     from bert_score.utils import model2layers
 
-    there = hub(PUBLISHED, tiny_bert)
+    folder = hub(PUBLISHED, tiny_bert)
     _, measures = opened("bertscore", "")
-    assert [one.name for one in measures] == ["bert_recall", "bert_k_precision", "rb_alg"]
-    assert all(f"bert-score with {PUBLISHED}, rescaled by its baseline" in one.by for one in measures)
+    assert [rubric.name for rubric in measures] == ["bert_recall", "bert_k_precision", "rb_alg"]
+    assert all(f"bert-score with {PUBLISHED}, rescaled by its baseline" in rubric.by for rubric in measures)
     assert opened("bertscore", PUBLISHED)[1][0].name == "bert_recall"
-    assert open_bert().model == str(there), "from its folder, so that nothing asks the hub"
+    assert open_bert().model == str(folder), "from its folder, so that nothing asks the hub"
     assert model2layers[PUBLISHED] == 40
     baseline = Path(bert_score.__file__).parent / "rescale_baseline" / "en" / f"{PUBLISHED}.tsv"
     assert baseline.is_file()
 
 
 def test_a_model_of_the_hub_that_was_fetched(tiny_bert: Path, hub: Callable[[str, Path], Path]):
-    there = hub("someone/tiny-one", tiny_bert)
+    folder = hub("someone/tiny-one", tiny_bert)
     bert = open_bert("someone/tiny-one")
-    assert (bert.name, bert.model, bert.rescaled) == ("tiny-one", str(there), False)
-    (theirs,), (same,) = bert.score(TEXTS[:1], TEXTS[1:2]), open_bert(str(tiny_bert)).score(TEXTS[:1], TEXTS[1:2])
-    assert theirs == pytest.approx(same, abs=1e-6)
-    (there / "model.safetensors").unlink()
+    assert (bert.name, bert.model, bert.rescaled) == ("tiny-one", str(folder), False)
+    (theirs,), (local,) = bert.score(TEXTS[:1], TEXTS[1:2]), open_bert(str(tiny_bert)).score(TEXTS[:1], TEXTS[1:2])
+    assert theirs == pytest.approx(local, abs=1e-6)
+    (folder / "model.safetensors").unlink()
     with pytest.raises(RequestError, match="hf download someone/tiny-one"):
         open_bert("someone/tiny-one")
 
@@ -190,13 +190,13 @@ def test_nothing_is_downloaded():
 
 
 def test_the_same_texts_are_scored_once(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch):
-    bert, asked = open_bert(str(tiny_bert)), []
+    bert, calls = open_bert(str(tiny_bert)), []
     plain = bert._scored
-    monkeypatch.setattr(bert, "_scored", lambda *texts: asked.append(texts) or plain(*texts))
+    monkeypatch.setattr(bert, "_scored", lambda *texts: calls.append(texts) or plain(*texts))
     first = bert.score(TEXTS[:1], TEXTS[1:2])
     first[0] = (0.0, 0.0)  # what a caller does with its list is not kept
     assert bert.score(TEXTS[:1], TEXTS[1:2])[0] == pytest.approx(by_hand(tiny_bert, TEXTS[0], TEXTS[1], 2), abs=1e-5)
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 def test_rescaling(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch):

@@ -16,69 +16,74 @@ from turnmark.evaluation.comparison.writing import markdown
 
 
 def test_differences_are_those_of_numpy(three_runs: list[Path]) -> None:
-    found = compare(three_runs).metrics["rouge_l.word"]
-    first, second, third = (np.array([shifted(by)["rouge_l.word"][name] for name in HEADLINE]) for by in (0, 0.3, 0.1))
-    assert found.n == len(HEADLINE) == 17
-    assert found.clusters == 6
-    assert found.means == pytest.approx((first.mean(), second.mean(), third.mean()))
-    assert [change.difference for change in found.changes] == pytest.approx(
+    metric = compare(three_runs).metrics["rouge_l.word"]
+    first, second, third = (
+        np.array([shifted(shift)["rouge_l.word"][name] for name in HEADLINE]) for shift in (0, 0.3, 0.1)
+    )
+    assert metric.n == len(HEADLINE) == 17
+    assert metric.clusters == 6
+    assert metric.means == pytest.approx((first.mean(), second.mean(), third.mean()))
+    assert [change.difference for change in metric.changes] == pytest.approx(
         [(second - first).mean(), (third - first).mean()]
     )
-    assert [change.run for change in found.changes] == ["B", "C"]
+    assert [change.run for change in metric.changes] == ["B", "C"]
     # All of 64 ways to flip six conversations: only the one that was seen and its opposite are as large.
-    assert [change.p for change in found.changes] == [2 / 64, 2 / 64]
+    assert [change.p for change in metric.changes] == [2 / 64, 2 / 64]
 
 
 def test_p_is_corrected_over_all_tests_of_the_headline(three_runs: list[Path]) -> None:
-    found = compare(three_runs)
-    changes = [change for metric in found.metrics.values() for change in metric.changes]
+    comparison = compare(three_runs)
+    changes = [change for metric in comparison.metrics.values() for change in metric.changes]
     assert len(changes) == 6
     assert {change.p for change in changes} == {2 / 64}
     assert {change.p_holm for change in changes} == {6 * 2 / 64}
-    assert {c.p_holm for values in found.breakdowns.values() for s in values.values() for m in s.values()
+    assert {c.p_holm for values in comparison.breakdowns.values() for s in values.values() for m in s.values()
             for c in m.changes} == {None}  # fmt: skip
 
 
 def test_the_order_of_the_runs_turns_signs_and_nothing_else(three_runs: list[Path]) -> None:
-    there, back = compare(three_runs[:2]), compare([three_runs[1], three_runs[0]])
-    for name, metric in there.metrics.items():
+    forward, back = compare(three_runs[:2]), compare([three_runs[1], three_runs[0]])
+    for name, metric in forward.metrics.items():
         (mine,), (theirs,) = metric.changes, back.metrics[name].changes
         assert mine.difference == -theirs.difference
         assert (mine.p, mine.p_holm) == (theirs.p, theirs.p_holm)
         assert mine.ci95 == pytest.approx((-theirs.ci95[1], -theirs.ci95[0]), abs=1e-12)
-    assert [one.id for one in there.changed] == [one.id for one in back.changed]
+    assert [sample.id for sample in forward.changed] == [sample.id for sample in back.changed]
 
 
 def test_the_same_answers_twice_differ_in_nothing(three_runs: list[Path], tmp_path: Path) -> None:
     again = write_run(tmp_path / "again", {**shifted(0), "answer_words": dict.fromkeys(IDS, 40.0)})
-    found = compare([three_runs[0], again])
-    for metric in found.metrics.values():
+    comparison = compare([three_runs[0], again])
+    for metric in comparison.metrics.values():
         (change,) = metric.changes
         assert (change.difference, change.ci95, change.p, change.p_holm) == (0, (0, 0), 1, 1)
-    assert not found.changed
+    assert not comparison.changed
 
 
 def test_breakdowns_count_what_the_headline_leaves_out(three_runs: list[Path]) -> None:
-    found = compare(three_runs).breakdowns
-    assert list(found) == ["domain", "turn", "question_type"]
-    assert {value: metrics["rouge_l.word"].n for value, metrics in found["domain"].items()} == {"clapnq": 9, "fiqa": 9}
-    assert {value: metrics["rouge_l.word"].n for value, metrics in found["question_type"].items()} == {
+    breakdowns = compare(three_runs).breakdowns
+    assert list(breakdowns) == ["domain", "turn", "question_type"]
+    assert {value: metrics["rouge_l.word"].n for value, metrics in breakdowns["domain"].items()} == {
+        "clapnq": 9,
+        "fiqa": 9,
+    }
+    assert {value: metrics["rouge_l.word"].n for value, metrics in breakdowns["question_type"].items()} == {
         "Factoid": 18, "Keyword": 6,
     }  # fmt: skip
     names = [name for name in IDS if facts_of(name).labels["turn"] == ("first",)]
-    first, second = ([shifted(by)["rouge_l.word"][name] for name in names] for by in (0, 0.3))
-    assert found["turn"]["first"]["rouge_l.word"].changes[0].difference == pytest.approx(
+    first, second = ([shifted(shift)["rouge_l.word"][name] for name in names] for shift in (0, 0.3))
+    assert breakdowns["turn"]["first"]["rouge_l.word"].changes[0].difference == pytest.approx(
         np.mean(second) - np.mean(first)
     )
 
 
 def test_a_ranking_says_which_neighbours_a_test_tells_apart(three_runs: list[Path], tmp_path: Path) -> None:
     values = shifted(0)["rouge_l.word"]
-    moved = {name: float(values[name] or 0) + (0.001 if at % 2 else -0.001) for at, name in enumerate(IDS)}
+    moved = {name: float(values[name] or 0) + (0.001 if index % 2 else -0.001) for index, name in enumerate(IDS)}
     almost = write_run(tmp_path / "almost", {"rouge_l.word": moved})
-    found = compare([*three_runs, almost]).ranking
-    assert list(found) == ["rouge_l.word"]  # more words are not better, and the last run has nothing else
-    places = found["rouge_l.word"]
+    ranking = compare([*three_runs, almost]).ranking
+    assert list(ranking) == ["rouge_l.word"]  # more words are not better, and the last run has nothing else
+    places = ranking["rouge_l.word"]
     assert [place.run for place in places][:2] == ["B", "C"]
     assert {place.run for place in places[2:]} == {"A", "D"}
     # Six conversations in three pairs of neighbours: .03 times 3 is not below .05.
@@ -90,35 +95,35 @@ def test_failed_and_inapplicable_samples_are_left_out_on_all_sides(tmp_path: Pat
     first, second = {"k_precision": dict.fromkeys(IDS, 0.5)}, {"k_precision": {**dict.fromkeys(IDS, 0.5)}}
     second["k_precision"] |= {"c2<::>1": "timeout", "c2<::>2": None, "c3<::>1": 1.0}
     first["k_precision"] |= {"c2<::>2": None, "c4<::>1": None}
-    found = compare([write_run(tmp_path / "a", first), write_run(tmp_path / "b", second)]).metrics["k_precision"]
-    assert (found.n, found.left_out) == (14, 2)
-    assert found.changes[0].difference == pytest.approx(0.5 / 14)
+    metric = compare([write_run(tmp_path / "a", first), write_run(tmp_path / "b", second)]).metrics["k_precision"]
+    assert (metric.n, metric.left_out) == (14, 2)
+    assert metric.changes[0].difference == pytest.approx(0.5 / 14)
 
 
 def test_precision_is_over_what_each_run_predicts(tmp_path: Path) -> None:
     name = "unknown.precision"
     first = {name: {**dict.fromkeys(IDS), "c2<::>1": 1.0, "c3<::>1": 0.0}}
     second = {name: {**dict.fromkeys(IDS), "c2<::>1": 1.0, "c4<::>1": 1.0, "c5<::>1": 0.0}}
-    found = compare([write_run(tmp_path / "a", first), write_run(tmp_path / "b", second)]).metrics[name]
-    assert found.means == pytest.approx((1 / 2, 2 / 3))
-    assert found.n == 17
-    assert found.changes[0].difference == pytest.approx(2 / 3 - 1 / 2)
+    metric = compare([write_run(tmp_path / "a", first), write_run(tmp_path / "b", second)]).metrics[name]
+    assert metric.means == pytest.approx((1 / 2, 2 / 3))
+    assert metric.n == 17
+    assert metric.changes[0].difference == pytest.approx(2 / 3 - 1 / 2)
 
 
 def test_repeats_count_once_by_their_mean(tmp_path: Path) -> None:
     once = write_run(tmp_path / "once", shifted(0))
     thrice = write_run(tmp_path / "thrice", shifted(0.1), repeats=(shifted(0.2), shifted(0.3)))
-    found = compare([once, thrice])
-    assert found.metrics["rouge_l.word"].n == 17
+    comparison = compare([once, thrice])
+    assert comparison.metrics["rouge_l.word"].n == 17
     alike = compare([once, write_run(tmp_path / "mean", shifted(0.2))]).metrics["rouge_l.word"].changes[0].difference
-    assert found.metrics["rouge_l.word"].changes[0].difference == pytest.approx(alike, abs=1e-4)
-    assert any("repeats of a task: 1 in A, 3 in B" in note for note in found.notes)
+    assert comparison.metrics["rouge_l.word"].changes[0].difference == pytest.approx(alike, abs=1e-4)
+    assert any("repeats of a task: 1 in A, 3 in B" in note for note in comparison.notes)
 
 
 def test_baselines_are_no_metrics_of_a_system(tmp_path: Path) -> None:
     names = ("rouge_l.word", "rouge_l.word[lead]", "rouge_l.word[-lead]", "unknown.f1[always-unknown]")
-    made = compare([write_run(tmp_path / name, shifted(by, names)) for name, by in (("a", 0), ("b", 0.1))])
-    assert list(made.metrics) == ["rouge_l.word", "rouge_l.word[-lead]"]
+    comparison = compare([write_run(tmp_path / name, shifted(shift, names)) for name, shift in (("a", 0), ("b", 0.1))])
+    assert list(comparison.metrics) == ["rouge_l.word", "rouge_l.word[-lead]"]
 
 
 # --- comparable or not -----------------------------------------------------------------------------------------------
@@ -136,55 +141,62 @@ def test_what_differs_beside_the_system_is_said_and_the_figures_are_shown(tmp_pa
         data={"name": "mt-rag-benchmark", "demo": False, "fingerprint": "e" * 64},
         corpora={"fiqa": {"passages": 57_638, "sha256": "2" * 64, "extent": "full"}},
     )  # fmt: skip
-    found = compare([first, second])
-    assert not found.comparable
-    assert [reason.aspect for reason in found.why] == ["data", "setting", "domains", "subset", "documents", "judge"]
-    said = " ".join(reason.why for reason in found.why)
+    comparison = compare([first, second])
+    assert not comparison.comparable
+    assert [reason.aspect for reason in comparison.why] == [
+        "data",
+        "setting",
+        "domains",
+        "subset",
+        "documents",
+        "judge",
+    ]
+    text = " ".join(reason.why for reason in comparison.why)
     for words in ("reference in A, rag in B", "limit - in A, 9 in B", "15,364 passages in A, 57,638 in B",
                   "openai:one in A", "clapnq, fiqa in A, clapnq in B", "ffffffffffff, eeeeeeeeeeee"):  # fmt: skip
-        assert words in said
-    assert found.n == 9
-    assert found.metrics["rouge_l.word"].changes
-    assert found.differs == {"specs.generator": ["x", "y"]}
-    assert "9 samples of A are not in B and are left out" in found.notes
+        assert words in text
+    assert comparison.n == 9
+    assert comparison.metrics["rouge_l.word"].changes
+    assert comparison.differs == {"specs.generator": ["x", "y"]}
+    assert "9 samples of A are not in B and are left out" in comparison.notes
 
 
 def test_a_metric_that_something_else_measured_is_not_compared(tmp_path: Path) -> None:
-    first = write_run(tmp_path / "a", shifted(0), by={"token_recall": "one"})
-    second = write_run(tmp_path / "b", shifted(0.2), by={"token_recall": "two"})
-    found = compare([first, second])
-    assert found.comparable
-    assert found.metrics["token_recall"].changes == ()
-    assert found.metrics["token_recall"].why == "metric: measured by one in A, by two in B"
-    assert "token_recall" not in found.ranking
-    assert found.lead == ("rouge_l.word",)
-    assert "token\\_recall is not compared: metric: measured by one in A, by two in B" in markdown(found)
+    first = write_run(tmp_path / "a", shifted(0), instruments={"token_recall": "one"})
+    second = write_run(tmp_path / "b", shifted(0.2), instruments={"token_recall": "two"})
+    comparison = compare([first, second])
+    assert comparison.comparable
+    assert comparison.metrics["token_recall"].changes == ()
+    assert comparison.metrics["token_recall"].why == "metric: measured by one in A, by two in B"
+    assert "token_recall" not in comparison.ranking
+    assert comparison.lead == ("rouge_l.word",)
+    assert "token\\_recall is not compared: metric: measured by one in A, by two in B" in markdown(comparison)
 
 
 def test_metrics_of_other_judges_are_said_to_be_so(tmp_path: Path) -> None:
-    made = [write_run(tmp_path / name, shifted(0.1, ("rl_f",)), by={"rl_f": name}) for name in "ab"]
-    for path, judge in zip(made, ("openai:one", "openai:two"), strict=True):
+    runs = [write_run(tmp_path / name, shifted(0.1, ("rl_f",)), instruments={"rl_f": name}) for name in "ab"]
+    for path, judge in zip(runs, ("openai:one", "openai:two"), strict=True):
         summary = json.loads((path / "summary.json").read_text())
         panel = {"judges": [judge], "rule": "one judge", "alpha": None, "level": "interval"}
         (path / "summary.json").write_text(json.dumps({**summary, "judging": {"rl_f": panel}}))
-    found = compare(made)
-    assert [reason.why for reason in found.why] == ["judge: rl_f openai:one in A, openai:two in B"]
-    assert found.metrics["rl_f"].changes == ()
+    comparison = compare(runs)
+    assert [reason.why for reason in comparison.why] == ["judge: rl_f openai:one in A, openai:two in B"]
+    assert comparison.metrics["rl_f"].changes == ()
 
 
 def test_nonsense_is_refused_with_all_reasons(tmp_path: Path) -> None:
     first = write_run(tmp_path / "a", shifted(0))
-    other = write_run(tmp_path / "b", {"good": {"9/1": 1.0}}, benchmark="kiwi", task="revise")
+    runs = write_run(tmp_path / "b", {"good": {"9/1": 1.0}}, benchmark="kiwi", task="revise")
     demo = write_run(
         tmp_path / "c", {"x": dict.fromkeys(IDS, 1.0)}, data={"name": "demo", "demo": True, "fingerprint": "d"}
     )
     with pytest.raises(RequestError) as caught:
-        compare([first, other, demo])
-    said = "\n".join(caught.value.problems)
+        compare([first, runs, demo])
+    problems = "\n".join(caught.value.problems)
     assert len(caught.value.problems) == 5
     for words in ("benchmark kiwi, but mtrag", "task revise, but generation", "no sample in common", "the demo split",
                   "no metric in common"):  # fmt: skip
-        assert words in said
+        assert words in problems
 
 
 def test_folders_that_are_no_finished_runs_are_named_at_once(tmp_path: Path, three_runs: list[Path]) -> None:
@@ -198,19 +210,19 @@ def test_folders_that_are_no_finished_runs_are_named_at_once(tmp_path: Path, thr
     (without / "manifest.json").write_text("{")
     with pytest.raises(RequestError) as caught:
         compare([three_runs[0], three_runs[0], tmp_path / "empty", tmp_path / "nowhere", together, without])
-    said = "\n".join(caught.value.problems)
+    problems = "\n".join(caught.value.problems)
     for words in ("is named 2 times", "empty' is no run", "nowhere' is not there", "all' holds the runs of `eval all`",
                   "all/mtrag", "without' has no scores.jsonl", "manifest.json cannot be read"):  # fmt: skip
-        assert words in said, words
+        assert words in problems, words
     with pytest.raises(RequestError, match="one run alone"):
         compare(three_runs[:1])
 
 
 def test_runs_without_a_sample_that_all_have_are_refused(tmp_path: Path) -> None:
     parts = (IDS[:6], IDS[4:10], IDS[:2])
-    made = [write_run(tmp_path / str(at), shifted(0, ids=ids)) for at, ids in enumerate(parts)]
+    runs = [write_run(tmp_path / str(index), shifted(0, ids=ids)) for index, ids in enumerate(parts)]
     with pytest.raises(RequestError, match="no sample that all"):
-        compare(made)
+        compare(runs)
 
 
 def test_skipped_samples_are_left_out(tmp_path: Path) -> None:
@@ -218,9 +230,9 @@ def test_skipped_samples_are_left_out(tmp_path: Path) -> None:
     second = write_run(tmp_path / "b", {"rouge_l.word": {
         name: None if name in IDS[9:] else 0.5 for name in IDS
     }}, skipped=IDS[9:])  # fmt: skip
-    found = compare([first, second])
-    assert found.n == 9
-    assert "9 samples were not tried in some run and are left out" in found.notes
+    comparison = compare([first, second])
+    assert comparison.n == 9
+    assert "9 samples were not tried in some run and are left out" in comparison.notes
 
 
 # --- facts -----------------------------------------------------------------------------------------------------------

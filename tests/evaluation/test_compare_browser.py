@@ -13,27 +13,27 @@ from turnmark.evaluation.comparison.writing import page
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
 
-SHOWN = "[...document.querySelectorAll('.plots > div:first-child .panels > *')].map(one => one.offsetHeight > 0)"
+VISIBLE = "[...document.querySelectorAll('.plots > div:first-child .panels > *')].map(one => one.offsetHeight > 0)"
 WIDE = "document.documentElement.scrollWidth"
 
 
 def test_a_comparison_on_screens_of_two_sizes(tmp_path: Path) -> None:
-    made = [write_run(tmp_path / f"r{at}", shifted(by)) for at, by in enumerate((0, 0.3, -0.2))]
+    runs = [write_run(tmp_path / f"r{index}", shifted(name)) for index, name in enumerate((0, 0.3, -0.2))]
     target = tmp_path / "c.html"
-    target.write_text(page(compare(made)), encoding="utf-8")
+    target.write_text(page(compare(runs)), encoding="utf-8")
     program = found()
     assert program
-    with browser(program, tmp_path / "state") as shown:
+    with browser(program, tmp_path / "state") as screen:
         for width in (1280, 390):
             for dark in (False, True):
-                shown.open(target.as_uri(), width, 900, dark)
-                assert shown.run(WIDE) == width
-                assert (shown.said, shown.asked) == ([], [target.as_uri()])
-                colour = shown.run("getComputedStyle(document.body).backgroundColor")
+                screen.open(target.as_uri(), width, 900, dark)
+                assert screen.run(WIDE) == width
+                assert (screen.said, screen.asked) == ([], [target.as_uri()])
+                colour = screen.run("getComputedStyle(document.body).backgroundColor")
                 assert (colour == "rgb(255, 255, 255)") == (not dark)
-        assert shown.run(SHOWN) == [True, False]
-        shown.run("document.querySelectorAll('.plots > div:first-child .tabs label')[1].click()")
-        assert shown.run(SHOWN) == [False, True]
+        assert screen.run(VISIBLE) == [True, False]
+        screen.run("document.querySelectorAll('.plots > div:first-child .tabs label')[1].click()")
+        assert screen.run(VISIBLE) == [False, True]
         dots = "[...document.querySelectorAll('.first circle')].map(one => getComputedStyle(one).fill)"
-        assert len(set(shown.run(dots))) == 3
-        assert shown.run("document.querySelectorAll('details.change').length") > 0
+        assert len(set(screen.run(dots))) == 3
+        assert screen.run("document.querySelectorAll('details.change').length") > 0

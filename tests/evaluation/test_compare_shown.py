@@ -34,11 +34,11 @@ def test_json_holds_all_of_it_and_files_are_written(three_runs: list[Path], turn
     target, text = tmp_path / "new/c.html", tmp_path / "c.md"
     ran = turnmark("compare", *three_runs, "--json", "--html", target, "--markdown", text)
     assert ran.code == 0
-    found = Comparison.model_validate_json(ran.out)
-    assert found == compare(three_runs)
+    comparison = Comparison.model_validate_json(ran.out)
+    assert comparison == compare(three_runs)
     assert json.loads(ran.out)["metrics"]["rouge_l.word"]["changes"][0]["run"] == "B"
-    assert target.read_text(encoding="utf-8") == page(found)
-    assert text.read_text(encoding="utf-8") == markdown(found)
+    assert target.read_text(encoding="utf-8") == page(comparison)
+    assert text.read_text(encoding="utf-8") == markdown(comparison)
     # A file of ours is written again, one of somebody's is not.
     assert turnmark("compare", *three_runs, "--html", target).code == 0
     text.write_text("my own")
@@ -52,12 +52,12 @@ def test_json_holds_all_of_it_and_files_are_written(three_runs: list[Path], turn
 
 def test_texts_of_the_data_stay_text(tmp_path: Path, turnmark: Turnmark) -> None:
     answers = dict.fromkeys(IDS, EVIL * 20)
-    made = [
-        write_run(tmp_path / f"r{by}", shifted(by), answers=answers, specs={"generator": EVIL + str(by)})
-        for by in (0, 0.3)
+    runs = [
+        write_run(tmp_path / f"r{name}", shifted(name), answers=answers, specs={"generator": EVIL + str(name)})
+        for name in (0, 0.3)
     ]
-    found = compare(made)
-    text = page(found)
+    comparison = compare(runs)
+    text = page(comparison)
     tree = html.fromstring(text)
     assert not tree.xpath("//script | //img | //@onerror | //@src | //link | //@style")
     assert not {"\x1b", "\u202e"} & set(text)
@@ -65,8 +65,8 @@ def test_texts_of_the_data_stay_text(tmp_path: Path, turnmark: Turnmark) -> None
     policy = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")[0]
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert len(tree.xpath("//details[@class='change']")) == 5
-    assert "<script>" not in markdown(found)
-    assert "\x1b" not in turnmark("compare", *made).out
+    assert "<script>" not in markdown(comparison)
+    assert "\x1b" not in turnmark("compare", *runs).out
 
 
 def test_the_page_has_every_table_and_both_answers(three_runs: list[Path]) -> None:
@@ -87,18 +87,21 @@ def test_the_page_has_every_table_and_both_answers(three_runs: list[Path]) -> No
 
 
 def test_the_plots_say_in_figures_what_they_draw(three_runs: list[Path]) -> None:
-    found = compare(three_runs)
-    ranking, differences, asked = drawn(found)
+    comparison = compare(three_runs)
+    ranking, differences, by_dimension = drawn(comparison)
     assert [row.figures[-1] for row in ranking.panels[0].rows if row.name == "rouge_l.word"] == [
-        "".join({None: "", True: " > ", False: " ≈ "}[at.told_apart] + at.run for at in found.ranking["rouge_l.word"])
+        "".join(
+            {None: "", True: " > ", False: " ≈ "}[index.told_apart] + index.run
+            for index in comparison.ranking["rouge_l.word"]
+        )
     ]
     assert [panel.name for panel in differences.panels] == ["B - A", "C - A"]
     row = next(row for row in differences.panels[0].rows if row.name == "rouge_l.word")
-    change = found.metrics["rouge_l.word"].changes[0]
+    change = comparison.metrics["rouge_l.word"].changes[0]
     assert row.figures[0] == f"{change.difference:+.4f}"
-    told = change.p_holm is not None and change.p_holm < 0.05
-    assert ("better" in row.drawing) == (told and change.difference > 0)
-    assert {row.name for row in asked.panels[0].rows if row.kind == "group"} <= set(found.breakdowns)
+    significant = change.p_holm is not None and change.p_holm < 0.05
+    assert ("better" in row.drawing) == (significant and change.difference > 0)
+    assert {row.name for row in by_dimension.panels[0].rows if row.kind == "group"} <= set(comparison.breakdowns)
 
 
 # --- real data -------------------------------------------------------------------------------------------------------
@@ -114,11 +117,11 @@ def test_three_recorded_systems_are_ranked_as_numpy_ranks_them(
                        "--data", real_data / "mt-rag-benchmark", "--out", tmp_path / name)  # fmt: skip
         assert ran.code == 0, ran.err
     ran = turnmark("compare", *(tmp_path / name for name in systems), "--json")
-    found = Comparison.model_validate_json(ran.out)
-    assert found.comparable
-    assert found.n == 219
-    assert [place.run for place in found.ranking["token_recall"]] == ["A", "C", "B"]
-    assert [place.told_apart for place in found.ranking["token_recall"]] == [None, True, True]
+    printed = Comparison.model_validate_json(ran.out)
+    assert printed.comparable
+    assert printed.n == 219
+    assert [place.run for place in printed.ranking["token_recall"]] == ["A", "C", "B"]
+    assert [place.told_apart for place in printed.ranking["token_recall"]] == [None, True, True]
     generator = np.random.default_rng(12)
     for metric in ("rouge_l.word", "token_recall", "k_precision", "idk_rate"):
         values = {}
@@ -128,11 +131,11 @@ def test_three_recorded_systems_are_ranked_as_numpy_ranks_them(
         ids = [key for key in values[systems[0]] if all(values[name][key] is not None for name in systems)]
         table = np.array([[values[name][key] for key in ids] for name in systems])
         conversations = sorted({key.rpartition("<::>")[0] for key in ids})
-        which = np.array([conversations.index(key.rpartition("<::>")[0]) for key in ids])
-        assert found.metrics[metric].means == pytest.approx(table.mean(axis=1))
-        for at, change in enumerate(found.metrics[metric].changes, 1):
-            gain = table[at] - table[0]
-            sums, sizes = np.bincount(which, weights=gain), np.bincount(which)
+        clusters_of = np.array([conversations.index(key.rpartition("<::>")[0]) for key in ids])
+        assert printed.metrics[metric].means == pytest.approx(table.mean(axis=1))
+        for index, change in enumerate(printed.metrics[metric].changes, 1):
+            gain = table[index] - table[0]
+            sums, sizes = np.bincount(clusters_of, weights=gain), np.bincount(clusters_of)
             assert change.difference == pytest.approx(gain.mean(), abs=1e-12)
             drawn = generator.integers(len(sums), size=(4000, len(sums)))
             low, high = np.percentile(sums[drawn].sum(1) / sizes[drawn].sum(1), [2.5, 97.5])

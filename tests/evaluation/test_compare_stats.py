@@ -15,9 +15,9 @@ from turnmark.evaluation.stats import intervals
 
 def difference(first: list[float], second: list[float], clusters: list[int]) -> Difference:
     ones = np.ones(len(first))
-    made = Difference.of(np.array(first), ones, np.array(second), ones, np.array(clusters))
-    assert made is not None
-    return made
+    paired = Difference.of(np.array(first), ones, np.array(second), ones, np.array(clusters))
+    assert paired is not None
+    return paired
 
 
 values = st.floats(-1e3, 1e3, allow_nan=False).map(lambda number: round(number, 3))
@@ -32,12 +32,12 @@ def pairs(draw: st.DrawFn) -> tuple[list[float], list[float], list[int]]:
 
 @given(pairs())
 @settings(max_examples=60, deadline=None)
-def test_a_comparison_turned_round_is_its_opposite(made: tuple[list[float], list[float], list[int]]) -> None:
-    first, second, clusters = made
-    there, back = difference(first, second, clusters), difference(second, first, clusters)
-    assert there.value == -back.value
-    assert permutation_tests([there], 0, 200) == permutation_tests([back], 0, 200)
-    (low, high), (other_low, other_high) = intervals([there, back], 0, 200)
+def test_a_comparison_turned_round_is_its_opposite(sides: tuple[list[float], list[float], list[int]]) -> None:
+    first, second, clusters = sides
+    forward, back = difference(first, second, clusters), difference(second, first, clusters)
+    assert forward.value == -back.value
+    assert permutation_tests([forward], 0, 200) == permutation_tests([back], 0, 200)
+    (low, high), (other_low, other_high) = intervals([forward, back], 0, 200)
     assert (low, high) == pytest.approx((-other_high, -other_low), abs=1e-9)
     assert low <= high
 
@@ -45,28 +45,28 @@ def test_a_comparison_turned_round_is_its_opposite(made: tuple[list[float], list
 @given(pairs())
 @settings(max_examples=60, deadline=None)
 def test_p_is_above_0_and_at_most_1_and_the_same_run_twice_is_no_difference(
-    made: tuple[list[float], list[float], list[int]],
+    sides: tuple[list[float], list[float], list[int]],
 ) -> None:
-    first, second, clusters = made
+    first, second, clusters = sides
     (p,) = permutation_tests([difference(first, second, clusters)], 3, 150)
     assert 0 < p <= 1
-    same = difference(first, first, clusters)
-    assert same.value == 0
-    assert permutation_tests([same], 3, 150) == [1.0]
-    assert intervals([same], 3, 150) == [(0.0, 0.0)]
+    difference_of_runs = difference(first, first, clusters)
+    assert difference_of_runs.value == 0
+    assert permutation_tests([difference_of_runs], 3, 150) == [1.0]
+    assert intervals([difference_of_runs], 3, 150) == [(0.0, 0.0)]
 
 
 @given(pairs())
 @settings(max_examples=40, deadline=None)
-def test_with_few_clusters_every_way_to_flip_them_is_counted(made: tuple[list[float], list[float], list[int]]) -> None:
-    first, second, clusters = made
+def test_with_few_clusters_every_way_to_flip_them_is_counted(sides: tuple[list[float], list[float], list[int]]) -> None:
+    first, second, clusters = sides
     clusters = [cluster % 6 for cluster in clusters]
     names = sorted(set(clusters))
     sums = [sum(b - a for a, b, c in zip(first, second, clusters, strict=True) if c == name) for name in names]
-    seen = abs(sum(sums))
+    observed = abs(sum(sums))
     ways = [abs(sum(s * x for s, x in zip(signs, sums, strict=True)))
             for signs in itertools.product((1, -1), repeat=len(sums))]  # fmt: skip
-    expected = sum(way >= seen - 1e-7 for way in ways) / len(ways)
+    expected = sum(way >= observed - 1e-7 for way in ways) / len(ways)
     assert permutation_tests([difference(first, second, clusters)], 0) == [expected]
 
 
@@ -95,38 +95,40 @@ def test_p_is_right_as_often_as_it_says_where_nothing_differs() -> None:
 
 def test_what_is_asked_beside_it_changes_no_figure() -> None:
     generator = np.random.default_rng(3)
-    some = [
+    differences = [
         difference(generator.normal(size=n).tolist(), generator.normal(size=n).tolist(), list(range(n)))
         for n in (5, 30, 30, 8)
     ]
-    assert permutation_tests(some, 0, 300) == [permutation_tests([one], 0, 300)[0] for one in some]
+    assert permutation_tests(differences, 0, 300) == [permutation_tests([paired], 0, 300)[0] for paired in differences]
 
 
 def test_a_ratio_is_swapped_with_its_denominator() -> None:
     # Precision: the first run predicts three times and is right once, the second once, rightly.
     hits, predicted = np.array([1.0, 0, 0, 0]), np.array([1.0, 1, 1, 0])
-    others, theirs = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 0, 1])
-    made = Difference.of(hits, predicted, others, theirs, np.arange(4))
-    assert made is not None
-    assert made.value == pytest.approx(1 - 1 / 3)
+    second_hits, second_predicted = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 0, 1])
+    paired = Difference.of(hits, predicted, second_hits, second_predicted, np.arange(4))
+    assert paired is not None
+    assert paired.value == pytest.approx(1 - 1 / 3)
     counted = 0
     for swaps in itertools.product((0, 1), repeat=4):
         s = np.array(swaps)
-        a, wa = np.where(s, others, hits).sum(), np.where(s, theirs, predicted).sum()
-        b, wb = np.where(s, hits, others).sum(), np.where(s, predicted, theirs).sum()
+        a, wa = np.where(s, second_hits, hits).sum(), np.where(s, second_predicted, predicted).sum()
+        b, wb = np.where(s, hits, second_hits).sum(), np.where(s, predicted, second_predicted).sum()
         counted += not (wa and wb) or abs(b / wb - a / wa) >= 2 / 3 - 1e-9
-    assert permutation_tests([made], 0) == [counted / 16]
+    assert permutation_tests([paired], 0) == [counted / 16]
 
 
 def test_there_is_no_difference_without_weight() -> None:
-    zero, one = np.zeros(2), np.ones(2)
-    assert Difference.of(zero, zero, one, one, np.arange(2)) is None
-    assert Difference.of(one, one, zero, zero, np.arange(2)) is None
+    zero, ones = np.zeros(2), np.ones(2)
+    assert Difference.of(zero, zero, ones, ones, np.arange(2)) is None
+    assert Difference.of(ones, ones, zero, zero, np.arange(2)) is None
 
 
 def test_the_largest_numbers_give_finite_figures() -> None:
-    made = difference([1.7e308, 1.7e308], [-1.7e308, 1.7e308], [0, 1])
-    assert np.isfinite([made.value, *intervals([made], 0)[0], *permutation_tests([made], 0)]).all()
+    difference_of_runs = difference([1.7e308, 1.7e308], [-1.7e308, 1.7e308], [0, 1])
+    assert np.isfinite(
+        [difference_of_runs.value, *intervals([difference_of_runs], 0)[0], *permutation_tests([difference_of_runs], 0)]
+    ).all()
 
 
 @given(st.lists(st.floats(1e-6, 1), max_size=12))
@@ -134,7 +136,7 @@ def test_holm_keeps_the_order_and_corrects_upwards(tests: list[float]) -> None:
     corrected = holm(tests)
     assert all(p <= q <= 1 for p, q in zip(tests, corrected, strict=True))
     order = sorted(range(len(tests)), key=tests.__getitem__)
-    assert [corrected[at] for at in order] == sorted(corrected)
+    assert [corrected[index] for index in order] == sorted(corrected)
     if tests:
         assert min(corrected) == min(1.0, len(tests) * min(tests))
 

@@ -38,32 +38,32 @@ def sources(tmp_path: Path) -> tuple[Path, Path]:
     }  # fmt: skip
     file = tmp_path / "people.json"
     file.write_text(json.dumps(content))
-    said = {name: NUMBERS[judge] for name, (_, judge) in zip(IDS, PAIRS, strict=True)}
-    return file, write_run(tmp_path / "run", {"preference": said}, benchmark="compound-qa", setting=None)
+    judgements = {name: NUMBERS[judge] for name, (_, judge) in zip(IDS, PAIRS, strict=True)}
+    return file, write_run(tmp_path / "run", {"preference": judgements}, benchmark="compound-qa", setting=None)
 
 
 def test_a_judge_of_pairs_is_a_classifier_of_three_labels(sources: tuple[Path, Path]) -> None:
-    (found,) = agreement(list(sources)).verdicts
-    assert (found.judge, found.against) == ("preference", "preference (two of three people)")
-    assert found.n == 10, "where all three differ there is no label"
-    assert found.accuracy == 8 / 10
-    assert {name: (one.support, one.recall, one.fpr) for name, one in found.labels.items()} == {
+    (measured,) = agreement(list(sources)).verdicts
+    assert (measured.judge, measured.against) == ("preference", "preference (two of three people)")
+    assert measured.n == 10, "where all three differ there is no label"
+    assert measured.accuracy == 8 / 10
+    assert {name: (label.support, label.recall, label.fpr) for name, label in measured.labels.items()} == {
         A: (4, 3 / 4, 0.0), TIE: (3, 2 / 3, 1 / 7), B: (3, 1.0, 1 / 7),
     }  # fmt: skip
-    assert found.mean_tpr == pytest.approx((3 / 4 + 2 / 3 + 1) / 3)
-    assert found.mean_fpr == pytest.approx(2 / 21)
+    assert measured.mean_tpr == pytest.approx((3 / 4 + 2 / 3 + 1) / 3)
+    assert measured.mean_fpr == pytest.approx(2 / 21)
 
 
 def test_the_command_shows_it_with_the_papers_figures(sources: tuple[Path, Path], turnmark: Turnmark) -> None:
     ran = turnmark("agreement", *sources)
     assert ran.code == 0
-    said = " ".join(ran.out.split())
-    assert "A = B" in said
-    assert "0.806" in said  # the mean of the TPR
-    assert "accuracy .81, mean TPR .8844 and mean FPR .1047" in said
+    printed_text = " ".join(ran.out.split())
+    assert "A = B" in printed_text
+    assert "0.806" in printed_text  # the mean of the TPR
+    assert "accuracy .81, mean TPR .8844 and mean FPR .1047" in printed_text
     printed = json.loads(turnmark("agreement", *sources, "--json").out)
     assert printed["annotators"]["preference"]["n"] == len(PAIRS)
-    assert [one["judge"] for one in printed["verdicts"]] == ["preference"]
+    assert [verdict["judge"] for verdict in printed["verdicts"]] == ["preference"]
 
 
 def test_ratings_of_other_answers_agree_with_nothing(sources: tuple[Path, Path], tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators.base import Completion, PromptMessage
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.judging.compound_qa import ERRORS, MARGINS, PARTS, WHOLE, compare
+from turnmark.evaluation.judging.compound_qa import ERRORS, MARGINS, PARTS, WHOLE_REPLY, compare
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.mounting import judged_metrics, judged_task
 
@@ -32,13 +32,13 @@ class Speaks:
     """A judge that says what a function of the prompt gives; it keeps what it was asked."""
 
     says: Callable[[str], str]
-    asked: list[str] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
     name, context_tokens, reply_tokens = "speaks", 8192, 512
 
     def complete(self, messages: Sequence[PromptMessage], **_: Any) -> Completion:
-        self.asked.append("\n".join(message.content for message in messages))
+        self.prompts.append("\n".join(message.content for message in messages))
         usage = Usage(calls=1, prompt_tokens=3, completion_tokens=2)
-        text = self.says(self.asked[-1])
+        text = self.says(self.prompts[-1])
         return Completion(text=text, finish_reason="stop", usage=usage, model="speaks", max_tokens=512)
 
 
@@ -52,7 +52,7 @@ def labelled(ours_first: str, theirs_first: str, ours: str = OURS) -> Speaks:
 
 
 def whole(judge: Speaks, answer: str = OURS, reference: str = THEIRS) -> Outcome:
-    return WHOLE.ask(judge, Case(question="What did it burn?", answer=answer, reference=reference), None)
+    return WHOLE_REPLY.ask(judge, Case(question="What did it burn?", answer=answer, reference=reference), None)
 
 
 # --- win_rate --------------------------------------------------------------------------------------------------------
@@ -73,48 +73,52 @@ def test_both_orders_by_hand(
     ours_first: str, theirs_first: str, value: float, flipped: float, first: float | None, preference: float
 ) -> None:
     judge = labelled(ours_first, theirs_first)
-    found = whole(judge)
-    assert (found.status, found.value) == ("scored", value)
-    assert found.also == {"win_rate.flips": flipped, "win_rate.first": first, "preference": preference}
-    assert found.parts == (f"ours first: {ours_first}", f"reference first: {theirs_first}")
-    assert found.usage.calls == len(judge.asked) == 2
-    assert first_is(judge.asked[0], OURS)
-    assert first_is(judge.asked[1], THEIRS)
+    outcome = whole(judge)
+    assert (outcome.status, outcome.value) == ("scored", value)
+    assert outcome.also == {"win_rate.flips": flipped, "win_rate.first": first, "preference": preference}
+    assert outcome.parts == (f"ours first: {ours_first}", f"reference first: {theirs_first}")
+    assert outcome.usage.calls == len(judge.prompts) == 2
+    assert first_is(judge.prompts[0], OURS)
+    assert first_is(judge.prompts[1], THEIRS)
 
 
 @settings(deadline=None, max_examples=30)  # each example renders prompts
 @given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=5))
-def test_mirroring_order_and_labels_changes_nothing(said: list[tuple[str, str]]) -> None:
+def test_mirroring_order_and_labels_changes_nothing(verdicts: list[tuple[str, str]]) -> None:
     """A judge that sees each pair the other way round, and says the mirrored label, gives the same win rate."""
-    plain = [compare(labelled(one, other), "q", OURS, THEIRS) for one, other in said]
-    mirrored = [compare(labelled(MIRRORED[other], MIRRORED[one]), "q", OURS, THEIRS) for one, other in said]
+    plain = [compare(labelled(label, second_label), "q", OURS, THEIRS) for label, second_label in verdicts]
+    mirrored = [
+        compare(labelled(MIRRORED[second_label], MIRRORED[label]), "q", OURS, THEIRS)
+        for label, second_label in verdicts
+    ]
     rates = [[pair.wins for pair in pairs] for pairs in (plain, mirrored)]
     assert rates[0] == rates[1]
     assert [pair.winner for pair in plain] == [pair.winner for pair in mirrored]
     # The paper's mean over the 2n judgements, counted from the labels.
-    wins = sum((MARGINS[one] >= 0) + (MARGINS[other] <= 0) for one, other in said)
-    assert sum(rates[0]) / len(said) == pytest.approx(wins / (2 * len(said)))
+    wins = sum((MARGINS[label] >= 0) + (MARGINS[second_label] <= 0) for label, second_label in verdicts)
+    assert sum(rates[0]) / len(verdicts) == pytest.approx(wins / (2 * len(verdicts)))
     # What the position earns is turned round.
-    for one, other in zip(plain, mirrored, strict=True):
-        first, second = one.to_first, other.to_first
+    for pairs in zip(plain, mirrored, strict=True):
+        first, second = (pair.to_first for pair in pairs)
         assert (first is None) == (second is None)
         assert first is None or second is None or first + second == 1
 
 
 def test_half_a_pair_is_no_verdict() -> None:
     judge = Speaks(lambda prompt: "Verdict: [[A>B]]" if first_is(prompt, OURS) else "I cannot say.")
-    found = whole(judge)
-    assert (found.status, found.kind, found.value) == ("failed", "invalid", None)
-    assert found.usage.calls == 3  # the second order was asked for again
-    assert WHOLE.without(Case(question="q", answer="a", reference=" ")) is not None
+    outcome = whole(judge)
+    assert (outcome.status, outcome.kind, outcome.value) == ("failed", "invalid", None)
+    assert outcome.usage.calls == 3  # the second order was asked for again
+    assert WHOLE_REPLY.without(Case(question="q", answer="a", reference=" ")) is not None
 
 
 def test_the_judge_sees_question_and_replies_and_not_the_context() -> None:
     judge = labelled("A=B", "A=B")
-    WHOLE.ask(judge, Case(question="What did it burn?", answer=OURS, reference=THEIRS, passages=("SECRET",)), None)
-    assert "What did it burn?" in judge.asked[0]
-    assert "SECRET" not in judge.asked[0]
-    assert "[[A>B]]" in judge.asked[0] or "A>B" in judge.asked[0]
+    case = Case(question="What did it burn?", answer=OURS, reference=THEIRS, passages=("SECRET",))
+    WHOLE_REPLY.ask(judge, case, None)
+    assert "What did it burn?" in judge.prompts[0]
+    assert "SECRET" not in judge.prompts[0]
+    assert "[[A>B]]" in judge.prompts[0] or "A>B" in judge.prompts[0]
 
 
 # --- its parts -------------------------------------------------------------------------------------------------------
@@ -123,7 +127,9 @@ def test_the_judge_sees_question_and_replies_and_not_the_context() -> None:
 def parted(*parts: tuple[str, str | None, str], order: str = "", answer: str = "All of it.") -> Case:
     """Sub-question, what was said to it (None: not asked by itself), reference."""
     more = [(f"part {n}", part) for n, (part, _, _) in enumerate(parts, 1)]
-    more += [(f"given {n}", given) for n, (_, given, _) in enumerate(parts, 1) if given is not None]
+    more += [
+        (f"given {n}", answer_given) for n, (_, answer_given, _) in enumerate(parts, 1) if answer_given is not None
+    ]
     more += [(f"reference {n}", reference) for n, (_, _, reference) in enumerate(parts, 1)]
     more += [("order", order)] if order else []
     return Case(question="all", answer=answer, more=tuple(more))
@@ -132,13 +138,13 @@ def parted(*parts: tuple[str, str | None, str], order: str = "", answer: str = "
 def test_parts_that_were_asked_by_themselves_are_compared_one_by_one() -> None:
     judge = Speaks(lambda prompt: f"Verdict: [[{'A>B' if first_is(prompt, 'good') else 'B>A'}]]")
     case = parted(("One?", "good", "r1"), ("Two?", "poor", "r2"), ("Three?", "", "r3"), ("Four?", "good", " "))
-    found = PARTS.ask(judge, case, None)
+    outcome = PARTS.ask(judge, case, None)
     # good wins in both orders; poor loses first and wins second (B>A twice: the judge prefers what comes last);
     # the third was not answered; of the fourth nobody knows the answer.
-    assert found.value == pytest.approx((1 + 0.5 + 0) / 3)
-    assert found.also["sub_win_rate.flips"] == 0.5
-    assert len(judge.asked) == 4
-    assert found.parts[2:] == ("3: not answered, which loses in both orders", "4: no reference answer")
+    assert outcome.value == pytest.approx((1 + 0.5 + 0) / 3)
+    assert outcome.also["sub_win_rate.flips"] == 0.5
+    assert len(judge.prompts) == 4
+    assert outcome.parts[2:] == ("3: not answered, which loses in both orders", "4: no reference answer")
 
 
 def test_parts_of_one_reply_are_copied_out_first() -> None:
@@ -148,11 +154,11 @@ def test_parts_of_one_reply_are_copied_out_first() -> None:
         return f"Verdict: [[{'A>B' if first_is(prompt, 'copied') else 'B>A'}]]"
 
     judge = Speaks(says)
-    found = PARTS.ask(judge, parted(("One?", None, "r1"), ("Two?", None, "r2")), None)
-    assert found.value == 0.5
-    assert len(judge.asked) == found.usage.calls == 4
-    assert "All of it." in judge.asked[0]
-    assert "All of it." not in judge.asked[1]
+    outcome = PARTS.ask(judge, parted(("One?", None, "r1"), ("Two?", None, "r2")), None)
+    assert outcome.value == 0.5
+    assert len(judge.prompts) == outcome.usage.calls == 4
+    assert "All of it." in judge.prompts[0]
+    assert "All of it." not in judge.prompts[1]
 
 
 def test_places_are_those_of_the_order() -> None:
@@ -165,45 +171,45 @@ def test_places_are_those_of_the_order() -> None:
 
 
 def test_a_part_without_a_verdict_fails_the_sample_and_no_references_are_not_applicable() -> None:
-    found = PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "r")), None)
-    assert (found.status, found.reason.startswith("sub-question 1: ")) == ("failed", True)
+    outcome = PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "r")), None)
+    assert (outcome.status, outcome.reason.startswith("sub-question 1: ")) == ("failed", True)
     assert PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "")), None).status == "not_applicable"
     assert "--references" in (PARTS.without(Case(question="q", answer="a")) or "")
 
 
 def test_an_empty_reply_loses_without_a_call() -> None:
     judge = labelled("A=B", "A=B")
-    found = whole(judge, answer=" ")
-    assert (found.status, found.value, found.also["preference"]) == ("scored", 0.0, 0.0)
+    outcome = whole(judge, answer=" ")
+    assert (outcome.status, outcome.value, outcome.also["preference"]) == ("scored", 0.0, 0.0)
     parts = PARTS.ask(judge, parted(("One?", None, "r1"), ("Two?", None, "r2"), answer=""), None)
     assert (parts.status, parts.value) == ("scored", 0.0)
     errors = ERRORS.ask(judge, Case(question="q", answer="", more=(("part 1", "One?"),)), None)
     assert (errors.value, errors.also) == (1.0, {"merged": 0.0, "wrong_language": 0.0})
-    assert judge.asked == []
+    assert judge.prompts == []
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
 
-ASKED = Case(question="q", answer="So.", more=(("part 1", "One?"), ("part 2", "Two?")))
+TWO_PARTS = Case(question="q", answer="So.", more=(("part 1", "One?"), ("part 2", "Two?")))
 
 
 def test_errors_are_named_by_the_numbers_of_the_parts() -> None:
     judge = Speaks(lambda _: '{"omitted": [2], "merged": [], "wrong_language": true, "reason": "Two is left out."}')
-    found = ERRORS.ask(judge, ASKED, None)
-    assert (found.value, found.also) == (1.0, {"merged": 0.0, "wrong_language": 1.0})
-    assert found.parts == ("omitted: 2", "merged: none")
-    assert "1. One?\n2. Two?" in judge.asked[0]
+    outcome = ERRORS.ask(judge, TWO_PARTS, None)
+    assert (outcome.value, outcome.also) == (1.0, {"merged": 0.0, "wrong_language": 1.0})
+    assert outcome.parts == ("omitted: 2", "merged: none")
+    assert "1. One?\n2. Two?" in judge.prompts[0]
 
 
-@pytest.mark.parametrize("said", [
+@pytest.mark.parametrize("text", [
     '{"omitted": [3], "merged": [], "wrong_language": false}',
     '{"omitted": [], "merged": [1], "wrong_language": false}',
     '{"omitted": []}', "none",
 ])  # fmt: skip
-def test_errors_of_parts_that_there_are_not_are_asked_for_once_more(said: str) -> None:
-    judge = Speaks(lambda _: said)
-    assert ERRORS.ask(judge, ASKED, None).status == "failed"
-    assert len(judge.asked) == 2
+def test_errors_of_parts_that_there_are_not_are_asked_for_once_more(text: str) -> None:
+    judge = Speaks(lambda _: text)
+    assert ERRORS.ask(judge, TWO_PARTS, None).status == "failed"
+    assert len(judge.prompts) == 2
 
 
 # --- the task, and whole runs ----------------------------------------------------------------------------------------
@@ -213,7 +219,7 @@ def test_what_is_judged_depends_on_the_setting() -> None:
     def of(setting: str | None) -> list[str]:
         task = judged_task("compound-qa", "generation", setting, "minilm")
         assert task is not None
-        return [name for one in task.rubrics for name in (one.name, *one.also)]
+        return [name for rubric in task.rubrics for name in (rubric.name, *rubric.also)]
 
     assert of(None) == of("vanilla") == [
         "win_rate", "win_rate.flips", "win_rate.first", "preference", "omitted", "merged", "wrong_language",
@@ -255,12 +261,12 @@ def test_references_come_from_a_run_and_judged_runs_hold_everything(
         assert again.code == 0, again.err
         assert len(server.bodies) > before
     check_run(tmp_path / "run")
-    shown = turnmark("report", tmp_path / "run")
-    assert shown.code == 0, shown.err
-    table = shown.out[shown.out.index("Means") : shown.out.index("Used")]
+    ran_again = turnmark("report", tmp_path / "run")
+    assert ran_again.code == 0, ran_again.err
+    table = ran_again.out[ran_again.out.index("Means") : ran_again.out.index("Used")]
     golden("compound_qa.txt", "\n".join(line.rstrip() for line in table.split("\n")))
     summary = json.loads(ran.out)
-    means = {name: one["mean"] for name, one in summary["metrics"].items()}
+    means = {name: metric["mean"] for name, metric in summary["metrics"].items()}
     assert (means["win_rate"], means["win_rate.flips"], means["win_rate.first"]) == (1.0, 0.0, 0.5)
     assert (means["preference"], means["omitted"], means["sub_win_rate"]) == (1.0, 0.0, 1.0)
     assert set(summary["breakdowns"]["type"]["Factual-Statement"]) >= {"win_rate", "sub_win_rate"}

@@ -27,12 +27,12 @@ def _no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def checks(turnmark: Turnmark) -> tuple[int, bool, dict[tuple[str, str], dict[str, str]]]:
     ran = turnmark("doctor", "--json")
-    said = json.loads(ran.out)
-    return ran.code, said["healthy"], {(row["section"], row["name"]): row for row in said["checks"]}
+    printed = json.loads(ran.out)
+    return ran.code, printed["healthy"], {(row["section"], row["name"]): row for row in printed["checks"]}
 
 
 def states(rows: dict[tuple[str, str], dict[str, str]], section: str) -> dict[str, str]:
-    return {name: row["state"] for (there, name), row in rows.items() if there == section}
+    return {name: row["state"] for (row_section, name), row in rows.items() if row_section == section}
 
 
 @pytest.mark.usefixtures("in_demo_home")
@@ -87,11 +87,11 @@ def test_an_endpoint_gets_one_get_and_no_key_is_told(turnmark: Turnmark, monkeyp
         monkeypatch.setenv("TURNMARK_GENERATOR", f"openai:tiny@{server.url}")
         ran = turnmark("doctor", "--json")
         drawn = turnmark("doctor")
-        asked, said = server.models_asked, server.seen
+        models_asked, prompts = server.models_asked, server.seen
     rows = {row["name"]: row for row in json.loads(ran.out)["checks"]}
     assert rows["TURNMARK_GENERATOR: openai:tiny"]["state"] == "ok"
     assert rows["keys"]["detail"] == "set: OPENAI_API_KEY"
-    assert (asked, said) == (2, [])
+    assert (models_asked, prompts) == (2, [])
     for text in (ran.out, ran.err, drawn.out, drawn.err):
         assert SECRET not in text
 

@@ -15,10 +15,10 @@ TEXTS = st.lists(st.sampled_from("bell Bell tower cast, cast. 1858 鐘 \t \n".sp
 
 def quadratic(first: Sequence[object], second: Sequence[object]) -> int:
     row = list(range(len(second) + 1))
-    for i, one in enumerate(first, 1):
+    for i, word in enumerate(first, 1):
         above, row = row, [i]
-        for j, other in enumerate(second, 1):
-            row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (one != other)))
+        for j, second_word in enumerate(second, 1):
+            row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (word != second_word)))
     return row[-1]
 
 
@@ -46,20 +46,20 @@ def test_what_is_empty() -> None:
 
 @settings(deadline=None)
 @given(TEXTS, TEXTS)
-def test_against_a_plain_levenshtein(one: str, two: str) -> None:
-    assert edit_distance(one, two) == quadratic(edit_words(one), edit_words(two))
+def test_against_a_plain_levenshtein(first: str, second: str) -> None:
+    assert edit_distance(first, second) == quadratic(edit_words(first), edit_words(second))
 
 
 @settings(deadline=None)
 @given(TEXTS, TEXTS, TEXTS)
-def test_a_metric(one: str, two: str, three: str) -> None:
+def test_a_metric(first: str, second: str, third: str) -> None:
     """Zero for itself, symmetric, and no detour is shorter; between the difference and the larger of the lengths."""
-    distance = edit_distance(one, two)
-    assert edit_distance(one, one) == 0
-    assert (distance == 0) == (edit_words(one) == edit_words(two))
-    assert distance == edit_distance(two, one)
-    assert distance <= edit_distance(one, three) + edit_distance(three, two)
-    lengths = len(edit_words(one)), len(edit_words(two))
+    distance = edit_distance(first, second)
+    assert edit_distance(first, first) == 0
+    assert (distance == 0) == (edit_words(first) == edit_words(second))
+    assert distance == edit_distance(second, first)
+    assert distance <= edit_distance(first, third) + edit_distance(third, second)
+    lengths = len(edit_words(first)), len(edit_words(second))
     assert abs(lengths[0] - lengths[1]) <= distance <= max(lengths)
 
 

@@ -49,15 +49,15 @@ def embed():
 
 @pytest.fixture(scope="module")
 def measures(embed):
-    return {one.name: one for one in extractive_rubrics(embed, "minilm")}
+    return {rubric.name: rubric for rubric in extractive_rubrics(embed, "minilm")}
 
 
 def case(answer: str, **more) -> Case:
     return Case(**{"question": QUESTION, "answer": answer, "passages": PASSAGES, "reference": GOOD} | more)
 
 
-def said(measures, name: str, of: Case) -> Outcome:
-    return measures[name].ask(NoModel(), of, None)
+def said(measures, name: str, reply: Case) -> Outcome:
+    return measures[name].ask(NoModel(), reply, None)
 
 
 # --- what it measures -------------------------------------------------------------------------------------------------
@@ -111,30 +111,30 @@ def test_measures_of_any_text_are_shares(question, answer, passages, reference):
 
 
 def test_a_text_is_embedded_once_and_by_itself():
-    asked: list[tuple[str, ...]] = []
+    embedded_texts: list[tuple[str, ...]] = []
 
     def embed(texts):
-        asked.append(tuple(texts))
+        embedded_texts.append(tuple(texts))
         return np.ones((len(texts), 1), dtype=np.float32)
 
     reply_features(case(f"{GOOD} {BAD}"), SentenceVectors(embed), tuple(FEATURES))
-    assert len(asked) == len(set(asked))
-    assert tuple(parts_of(PASSAGES[0])) in asked
+    assert len(embedded_texts) == len(set(embedded_texts))
+    assert tuple(parts_of(PASSAGES[0])) in embedded_texts
 
 
 def test_many_threads_get_the_same(embed):
-    embedded, found = SentenceVectors(embed), []
+    embedded, features = SentenceVectors(embed), []
 
     def work():
-        found.append(reply_features(case(GOOD), embedded, tuple(FEATURES)))
+        features.append(reply_features(case(GOOD), embedded, tuple(FEATURES)))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    assert all(one == found[0] for one in found)
+    assert len(features) == 8
+    assert all(reply_measures == features[0] for reply_measures in features)
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------
@@ -178,13 +178,13 @@ def test_an_empty_reply_is_worth_nothing(measures):
 
 def test_the_whole_reference_is_more_complete_than_a_part(measures):
     reference = f"{GOOD} Bicycles travel free of charge. A berth costs forty euros."
-    whole, part = (
+    all_of_it, part = (
         said(measures, COMPLETENESS, case(text, question="Anything else?", reference=reference)).value
         for text in (reference, GOOD)
     )
-    assert whole is not None
+    assert all_of_it is not None
     assert part is not None
-    assert whole > part
+    assert all_of_it > part
 
 
 def test_a_reply_to_something_else_is_less_appropriate(measures):
@@ -205,33 +205,35 @@ def test_what_is_missing_is_not_judged(measures):
     assert measures[FAITHFULNESS].without(case(GOOD, reference="")) is None
     assert measures[COMPLETENESS].without(case(GOOD, reference=" "))
     assert measures[APPROPRIATENESS].without(case(GOOD, reference=""))
-    assert all(one.without(case(GOOD, answerability="UNDERSPECIFIED")) for one in measures.values())
-    assert not any(one.without(case(GOOD)) for one in measures.values())
+    assert all(rubric.without(case(GOOD, answerability="UNDERSPECIFIED")) for rubric in measures.values())
+    assert not any(rubric.without(case(GOOD)) for rubric in measures.values())
 
 
 def test_another_judge_gets_no_outcome_and_the_embedded_one_asks_nobody(measures):
-    for one in measures.values():
-        outcome = one.ask(ReplayGenerator("replay:x", ()), case(GOOD), None)
+    for rubric in measures.values():
+        outcome = rubric.ask(ReplayGenerator("replay:x", ()), case(GOOD), None)
         assert outcome.status == "not_applicable"
     with pytest.raises(GeneratorError):
         NoModel().complete([PromptMessage(role="user", content="?")])
 
 
 def test_same_case_same_outcome_and_key(measures, embed):
-    again = {one.name: one for one in extractive_rubrics(embed, "minilm")}
-    for name, one in measures.items():
+    again = {rubric.name: rubric for rubric in extractive_rubrics(embed, "minilm")}
+    for name, rubric in measures.items():
         assert said(measures, name, case(GOOD)) == said(again, name, case(GOOD))
-        assert judgement_key(case(GOOD), one, {}, "embedded") == judgement_key(case(GOOD), again[name], {}, "embedded")
-    other = {one.name: one for one in extractive_rubrics(embed, "another")}
+        assert judgement_key(case(GOOD), rubric, {}, "embedded") == judgement_key(
+            case(GOOD), again[name], {}, "embedded"
+        )
+    with_another = {rubric.name: rubric for rubric in extractive_rubrics(embed, "another")}
     assert judgement_key(case(GOOD), measures[FAITHFULNESS], {}, "x") != judgement_key(
-        case(GOOD), other[FAITHFULNESS], {}, "x"
+        case(GOOD), with_another[FAITHFULNESS], {}, "x"
     )
 
 
 def test_the_products_weights_name_known_measures():
     stored = fits()
     assert set(stored) == set(PROPERTIES.values())
-    assert all(set(one.weights) <= set(FEATURES) for one in stored.values())
+    assert all(set(score.weights) <= set(FEATURES) for score in stored.values())
     assert stored["faithfulness"].weights["strange"] < 0
 
 
@@ -253,10 +255,10 @@ def test_ahead_of_shared_words_on_other_systems_and_conversations(real_data: Pat
     rows = [row for row in evaluated(real_data / RATED) if row.system != REFERENCE]
     assert len(rows) == 158
     y = np.array([row.people["faithfulness"] for row in rows])
-    found = measured(rows, embed)
-    x = np.stack([found[name] for name in ("strange", "meant", "evidence")], axis=1)
+    measured_rows = measured(rows, embed)
+    x = np.stack([measured_rows[name] for name in ("strange", "meant", "evidence")], axis=1)
     words = baselines(rows, "faithfulness")["k_precision[+history]"]
-    made = held_out(x, y, [row.system for row in rows], [row.conversation for row in rows])
-    told = correlated(made, y, rows, words)
-    assert float(told.split()[0]) >= 0.67
-    assert float(told.rsplit("[", 1)[1].split(",")[0]) > 0  # the low end of the interval of the difference
+    predicted = held_out(x, y, [row.system for row in rows], [row.conversation for row in rows])
+    report = correlated(predicted, y, rows, words)
+    assert float(report.split()[0]) >= 0.67
+    assert float(report.rsplit("[", 1)[1].split(",")[0]) > 0  # the low end of the interval of the difference

@@ -65,16 +65,16 @@ def test_kinds_of_sentences():
 @settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_has_a_label_and_a_count(reply: str):
-    found = wording(reply)
+    counts = wording(reply)
     assert says_idk(reply) in ("yes", "partial", "no")
-    assert found.lacks >= found.opens
-    assert (found.verdict(0) == "no") == (found.lacks == 0)
+    assert counts.lacks >= counts.opens
+    assert (counts.verdict(0) == "no") == (counts.lacks == 0)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=200), st.integers(0, 50), st.integers(0, 50))
-def test_more_claims_never_make_it_a_yes(reply: str, one: int, other: int):
-    low, high = sorted((one, other))
+def test_more_claims_never_make_it_a_yes(reply: str, first: int, second: int):
+    low, high = sorted((first, second))
     if wording(reply).verdict(low) == "yes":
         assert wording(reply).verdict(high) == "yes"
 
@@ -91,10 +91,10 @@ def test_agreement_with_the_official_judge(real_data: Path):
     for system in systems:
         tested = [row for row in rows if row.system == system]
         most = best_claimed([row for row in rows if row.system != system])
-        said = [wording(row.case.answer).verdict(most) for row in tested]
-        assert len(said) == 219
-        assert sum((a == "yes") == (row.idk == "yes") for a, row in zip(said, tested, strict=True)) / 219 >= 0.95
-        assert sum(a == row.idk for a, row in zip(said, tested, strict=True)) / 219 >= 0.92
+        verdicts = [wording(row.case.answer).verdict(most) for row in tested]
+        assert len(verdicts) == 219
+        assert sum((a == "yes") == (row.idk == "yes") for a, row in zip(verdicts, tested, strict=True)) / 219 >= 0.95
+        assert sum(a == row.idk for a, row in zip(verdicts, tested, strict=True)) / 219 >= 0.92
 
 
 @pytest.mark.data
@@ -107,7 +107,7 @@ def test_a_third_system_labelled_by_hand(real_data: Path):
         **dict.fromkeys((1, 5, 13, 127, 135, 173, 176), "yes"), **dict.fromkeys((129, 184, 6, 9, 23, 51, 143), "no"),
         **dict.fromkeys((16, 49, 91, 93, 122, 125, 178, 192, 195, 196, 197), "partial"),
     }  # fmt: skip
-    right = sum(says_idk(rows[at].case.answer) == label for at, label in labels.items())
+    right = sum(says_idk(rows[index].case.answer) == label for index, label in labels.items())
     assert right >= 21  # of 25, as it was when the labels were first compared
     bare = [row for row in rows if row.case.answer == "I don't have an answer."]
     assert len(bare) == 53

@@ -41,9 +41,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, demo_home: Path) -> Mapping[s
         finally:
             sys.argv = argv
     # Another benchmark's run, as far as a summary says.
-    other = Path(shutil.copytree(folder / "reference", folder / "kiwi"))
-    summary = json.loads((other / "summary.json").read_text(encoding="utf-8"))
-    (other / "summary.json").write_text(json.dumps({**summary, "benchmark": "kiwi"}), encoding="utf-8")
+    copied = Path(shutil.copytree(folder / "reference", folder / "kiwi"))
+    summary = json.loads((copied / "summary.json").read_text(encoding="utf-8"))
+    (copied / "summary.json").write_text(json.dumps({**summary, "benchmark": "kiwi"}), encoding="utf-8")
     return {path.name: path for path in folder.iterdir()}
 
 
@@ -73,9 +73,9 @@ def test_the_official_form_is_scored_to_the_same_figures(
     assert again.code == 0, again.err
     before, after = scored(runs[setting]), scored(tmp_path / "again")
     # A decision is no part of the form: what rests on it is told by the words of the answer.
-    kept = [key for key in before if not key[1].startswith(("unknown.", "idk_rate", "clarify."))]
-    assert len(kept) > 50
-    assert {key: before[key] for key in kept} == {key: after[key] for key in kept}
+    keys = [key for key in before if not key[1].startswith(("unknown.", "idk_rate", "clarify."))]
+    assert len(keys) > 50
+    assert {key: before[key] for key in keys} == {key: after[key] for key in keys}
 
 
 def test_an_official_line_is_the_task_with_the_answer(
@@ -84,24 +84,24 @@ def test_an_official_line_is_the_task_with_the_answer(
     target = tmp_path / "answers.jsonl"
     assert turnmark("report", runs["reference"], "--export", f"official={target}").code == 0
     tasks = mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data
-    said = {sample.id: sample for sample in samples(runs["reference"])}
-    found = rows(target)
-    assert [row["task_id"] for row in found] == list(tasks)[:6]
-    for row in found:
+    samples_by_id = {sample.id: sample for sample in samples(runs["reference"])}
+    rows_written = rows(target)
+    assert [row["task_id"] for row in rows_written] == list(tasks)[:6]
+    for row in rows_written:
         task = tasks[row["task_id"]]
-        assert [(one["speaker"], one["text"]) for one in row["input"]] == [
-            *(("user" if one.role == "user" else "agent", one.content) for one in task.history),
+        assert [(message["speaker"], message["text"]) for message in row["input"]] == [
+            *(("user" if message.role == "user" else "agent", message.content) for message in task.history),
             ("user", task.question),
         ]
-        assert [one["text"] for one in row["targets"]] == [task.reference]
-        assert {one["document_id"]: one["text"] for one in row["contexts"]} == {
-            one.document_id: one.text for one in task.contexts
+        assert [message["text"] for message in row["targets"]] == [task.reference]
+        assert {message["document_id"]: message["text"] for message in row["contexts"]} == {
+            message.document_id: message.text for message in task.contexts
         }
         assert (row["conversation_id"], row["turn"]) == (task.conversation, str(task.turn))
         assert row["Answerability"] == [task.answerability]
         text = row["predictions"][0]["text"]
         assert "[1]" not in text
-        written = with_steps(said[task.id].prediction or "", said[task.id].procedure)
+        written = with_steps(samples_by_id[task.id].prediction or "", samples_by_id[task.id].procedure)
         assert text == strip_citations(written).strip()
 
 
@@ -143,26 +143,26 @@ def test_submissions_hold_what_the_format_checker_asks_for(
     target = tmp_path / "sent.jsonl"
     ran = turnmark("report", runs[name], "--export", f"submission={target}")
     assert f"a submission to task {letter} of SemEval-2026" in ran.out
-    wanted = {"task_id", "Collection", "contexts"} | ({"input", "predictions"} if letter != "A" else set())
+    fields = {"task_id", "Collection", "contexts"} | ({"input", "predictions"} if letter != "A" else set())
     for row in rows(target):
-        assert row.keys() == wanted
+        assert row.keys() == fields
         assert isinstance(row["Collection"], str)
         assert len(row["contexts"]) <= 10
-        for one in row["contexts"]:
-            assert isinstance(one["document_id"], str)
-            assert isinstance(one["score"], int | float)
-        assert all(isinstance(one["text"], str) for one in row.get("predictions", ()))
+        for context in row["contexts"]:
+            assert isinstance(context["document_id"], str)
+            assert isinstance(context["score"], int | float)
+        assert all(isinstance(context["text"], str) for context in row.get("predictions", ()))
 
 
 def test_lists_are_read_back_to_the_same_figures(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:
     trec, sent = tmp_path / "run.trec", tmp_path / "sent.jsonl"
     assert turnmark("report", runs["lists"], "--export", f"trec={trec}", "--export", f"submission={sent}").code == 0
-    before = {name: one.mean for name, one in read_run(runs["lists"]).runs[0].summary.metrics.items()}
+    before = {name: metric.mean for name, metric in read_run(runs["lists"]).runs[0].summary.metrics.items()}
     for file in (trec, sent):
         out = tmp_path / file.suffix[1:]
         ran = turnmark("score", "mtrag", "--task", "retrieval", "--predictions", file, "--out", out, "--json")
         assert ran.code == 0, ran.err
-        assert {name: one["mean"] for name, one in json.loads(ran.out)["metrics"].items()} == before
+        assert {name: metric["mean"] for name, metric in json.loads(ran.out)["metrics"].items()} == before
     assert parse_trec(trec.read_bytes(), "x").lists == read_runs([sent]).lists
 
 
@@ -174,18 +174,18 @@ def test_inspector_holds_several_runs_and_is_read_as_it_was(
     assert ran.code == 0, ran.err
     written = json.loads(target.read_text(encoding="utf-8"))
     assert list(written) == ["name", "filters", "models", "metrics", "documents", "tasks", "evaluations"]
-    found = read_evaluation(target)
-    assert (list(found.models), found.people, found.problems) == (["reference", "rag"], (), ())
-    assert (len(found.tasks), len(found.answers)) == (6, 12)
-    before = {name: scored(runs[name]) for name in found.models}
-    for answer in found.answers:
+    content = read_evaluation(target)
+    assert (list(content.models), content.people, content.problems) == (["reference", "rag"], (), ())
+    assert (len(content.tasks), len(content.answers)) == (6, 12)
+    before = {name: scored(runs[name]) for name in content.models}
+    for answer in content.answers:
         for metric, value in answer.scores.items():
             assert before[answer.model][answer.task, metric] == ("scored", value)
-    assert not {"rouge_l.word[lead]", "unknown.f1"} & set(found.metrics)
-    documents = {one["document_id"] for one in written["documents"]}
-    assert documents >= {one["document_id"] for task in written["tasks"] for one in task["contexts"]}
-    assert any("contexts" in one for one in written["evaluations"] if one["model_id"] == "rag")
-    assert not any("contexts" in one for one in written["evaluations"] if one["model_id"] == "reference")
+    assert not {"rouge_l.word[lead]", "unknown.f1"} & set(content.metrics)
+    documents = {document["document_id"] for document in written["documents"]}
+    assert documents >= {document["document_id"] for task in written["tasks"] for document in task["contexts"]}
+    assert any("contexts" in document for document in written["evaluations"] if document["model_id"] == "rag")
+    assert not any("contexts" in document for document in written["evaluations"] if document["model_id"] == "reference")
     ran = turnmark("agreement", target, "--json")
     assert ran.code == 0, ran.err
     assert "12" in ran.out
@@ -199,13 +199,13 @@ def test_everything_that_is_wrong_is_said_at_once(runs: Mapping[str, Path], tmp_
         "--export", f"inspector={tmp_path / 'mine.json'}", "--export", f"inspector={tmp_path / 'mine.json' / 'x'}",
     )  # fmt: skip
     assert ran.code == 2
-    for said in (
+    for passage in (
         "'official': expected FORM=FILE", "'foo=x': expected FORM=FILE", "is a folder; name a file", "ends in .jsonl",
         "is there already; name another file", "a file is of one run, and there are 3", "several benchmarks",
         "trec: reference: it ranked no passages", "submission: kiwi: the form is that of the MTRAG family",
         "mine.json' is a file",
     ):  # fmt: skip
-        assert said in ran.err, said
+        assert passage in ran.err, passage
     assert (tmp_path / "mine.json").read_text() == "mine"
     ran = turnmark("report", runs["lists"], "--export", f"official={tmp_path / 'x.jsonl'}")
     assert "lists of passages and no answers" in ran.err

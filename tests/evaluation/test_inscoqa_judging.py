@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from tests.conftest import Turnmark
-from tests.evaluation.inscoqa_judges import WANTED, by_steps, judge, predicted, source
+from tests.evaluation.inscoqa_judges import REFERENCE_STEPS, by_steps, judge, predicted, source
 from tests.evaluation.judged_runs import done, lines, reasons, values
 from tests.evaluation.reported import golden
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
@@ -46,28 +46,28 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
 
 
-def case(*steps: str, answer: str = "Light it, wait, bake.", wanted: tuple[str, ...] = WANTED) -> Case:
+def case(*steps: str, answer: str = "Light it, wait, bake.", expected: tuple[str, ...] = REFERENCE_STEPS) -> Case:
     return Case(
         question="How do I bake bread?", answer=answer, reference="Light the oven, wait an hour, bake the bread.",
         history=(Message(role="user", content="Is there an oven?"), Message(role="assistant", content="Yes.")),
-        more=(*((STEP, step) for step in steps), *((REFERENCE_STEP, step) for step in wanted)),
+        more=(*((STEP, step) for step in steps), *((REFERENCE_STEP, step) for step in expected)),
     )  # fmt: skip
 
 
-def asked(measure: Any, of: Case, *replies: Any, options: str = "") -> tuple[Outcome, ScriptedServer]:
+def asked(measure: Any, reply_case: Case, *replies: Any, options: str = "") -> tuple[Outcome, ScriptedServer]:
     with ScriptedServer(*replies) as server:
         generator = open_generator(f"openai:tiny@{server.url}?retries=0{options}")
         assert generator is not None
-        return measure.ask(generator, of, None), server
+        return measure.ask(generator, reply_case, None), server
 
 
 # --- one call --------------------------------------------------------------------------------------------------------
 
 
 def test_one_call_gives_a_rating_and_a_share() -> None:
-    found, server = asked(INSEVAL, case("Light it."), judge(7.5, 75))
-    assert (found.status, found.value, found.also) == ("scored", 7.5, {"task_completion": 0.75})
-    assert found.reason == "Fair. (completion 75%)"
+    outcome, server = asked(INSEVAL, case("Light it."), judge(7.5, 75))
+    assert (outcome.status, outcome.value, outcome.also) == ("scored", 7.5, {"task_completion": 0.75})
+    assert outcome.reason == "Fair. (completion 75%)"
     (body,) = server.bodies
     prompt = body["messages"][-1]["content"]
     for text in ("Is there an oven?", "How do I bake bread?", "Light it, wait, bake.", "Light the oven, wait an hour",
@@ -76,54 +76,54 @@ def test_one_call_gives_a_rating_and_a_share() -> None:
 
 
 def test_without_steps_nothing_is_completed_whatever_the_judge_says() -> None:
-    found, _ = asked(INSEVAL, case(), judge(9, 80))
-    assert (found.value, found.also) == (9.0, {"task_completion": 0.0})
-    assert "the reply gives no steps" in found.reason
-    found, server = asked(STEPS, case(), judge())
-    assert (found.value, found.reason, server.bodies) == (0.0, "the reply gives no steps", [])
+    outcome, _ = asked(INSEVAL, case(), judge(9, 80))
+    assert (outcome.value, outcome.also) == (9.0, {"task_completion": 0.0})
+    assert "the reply gives no steps" in outcome.reason
+    outcome, server = asked(STEPS, case(), judge())
+    assert (outcome.value, outcome.reason, server.bodies) == (0.0, "the reply gives no steps", [])
 
 
-@pytest.mark.parametrize(("rating", "completion", "read"), [
+@pytest.mark.parametrize(("rating", "completion", "parsed"), [
     (1, 0, (1.0, 0.0)), (10, 100, (10.0, 100.0)), ("8/10", "85%", (8.0, 85.0)), ("7.5", "66.7", (7.5, 66.7)),
     (7, "50/100", (7.0, 50.0)),
 ])  # fmt: skip
-def test_numbers_on_the_scales(rating: Any, completion: Any, read: tuple[float, float]) -> None:
-    found = InsevalReply.model_validate({"rating": rating, "completion": completion})
-    assert (found.rating, found.completion) == read
+def test_numbers_on_the_scales(rating: Any, completion: Any, parsed: tuple[float, float]) -> None:
+    reply = InsevalReply.model_validate({"rating": rating, "completion": completion})
+    assert (reply.rating, reply.completion) == parsed
 
 
-@pytest.mark.parametrize(("rating", "completion", "said"), [
+@pytest.mark.parametrize(("rating", "completion", "problem"), [
     (0, 50, "rating: a number from 1 to 10"), (11, 50, "not 11"), (7, 101, "completion: a percentage from 0 to 100"),
     (7, -1, "not -1"), (7, 0.85, "not the fraction 0.85"), (7, 1, "not the fraction 1"),
     ("good", 50, "a number up to 10"),
     ("7/5", 50, "a number up to 10"), (True, 50, "not true or false"), (7, None, "valid number"),
     (float("nan"), 50, "a number from 1 to 10"), (7, float("inf"), "from 0 to 100"),
 ])  # fmt: skip
-def test_numbers_off_the_scales(rating: Any, completion: Any, said: str) -> None:
-    with pytest.raises(ValidationError, match=re.escape(said)):
+def test_numbers_off_the_scales(rating: Any, completion: Any, problem: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(problem)):
         InsevalReply.model_validate({"rating": rating, "completion": completion})
 
 
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_any_text_is_a_number_on_the_scale_or_refused(rating: str, completion: str) -> None:
     try:
-        found = InsevalReply.model_validate({"rating": rating, "completion": completion})
+        reply = InsevalReply.model_validate({"rating": rating, "completion": completion})
     except ValidationError:
         return
-    assert 1 <= found.rating <= 10
-    assert found.completion == 0 or 1 < found.completion <= 100
+    assert 1 <= reply.rating <= 10
+    assert reply.completion == 0 or 1 < reply.completion <= 100
 
 
 # --- step by step ----------------------------------------------------------------------------------------------------
 
 
 def test_the_steps_that_are_covered_are_listed() -> None:
-    found, server = asked(
+    outcome, server = asked(
         STEPS, case("Light it.", "Bake it."), Say('{"covered": [{"step": 3, "by": 2}, {"step": 1, "by": 1}]}')
     )
-    assert (found.value, found.also) == (2 / 4, {"task_completion[steps]": 2 / 4})
-    assert found.reason == "2 of 4 reference steps are covered; not: Wait an hour.; Let it cool."
-    assert found.parts == (
+    assert (outcome.value, outcome.also) == (2 / 4, {"task_completion[steps]": 2 / 4})
+    assert outcome.reason == "2 of 4 reference steps are covered; not: Wait an hour.; Let it cool."
+    assert outcome.parts == (
         "covered by step 1 (Light it.): Light the oven.", "not covered: Wait an hour.",
         "covered by step 2 (Bake it.): Bake the bread.", "not covered: Let it cool.",
     )  # fmt: skip
@@ -142,9 +142,9 @@ def test_completion_counts_the_replys_steps_and_coverage_the_references(
     pairs: list[tuple[int, int]], coverage: float, completion: float
 ) -> None:
     """Appendix E: (steps of the reply that are also in the reference) / (steps of the reference)."""
-    listed = Say(json.dumps({"covered": [{"step": step, "by": by} for step, by in pairs]}))
-    found, _ = asked(STEPS, case("Light it.", "Bake it.", "a", "b", "c"), listed)
-    assert (found.value, found.also) == (coverage, {"task_completion[steps]": completion})
+    listed = Say(json.dumps({"covered": [{"step": step, "by": pair} for step, pair in pairs]}))
+    outcome, _ = asked(STEPS, case("Light it.", "Bake it.", "a", "b", "c"), listed)
+    assert (outcome.value, outcome.also) == (coverage, {"task_completion[steps]": completion})
 
 
 def test_the_one_call_asks_for_the_papers_rate() -> None:
@@ -154,22 +154,22 @@ def test_the_one_call_asks_for_the_papers_rate() -> None:
     assert "divide by the number of all steps of the reference procedure" in system
 
 
-@pytest.mark.parametrize(("covered", "said"), [
+@pytest.mark.parametrize(("covered", "problem"), [
     ([{"step": 5, "by": 1}], "numbered from 1 to 4"), ([{"step": 0, "by": 1}], "numbered from 1 to 4"),
     ([{"step": 1, "by": 2}], "numbered from 1 to 1"), ([{"step": 1, "by": 1}] * 2, "listed once"),
     ([1, 2], "object"),
 ])  # fmt: skip
-def test_a_list_of_steps_that_there_are_not_is_asked_for_again(covered: Any, said: str) -> None:
+def test_a_list_of_steps_that_there_are_not_is_asked_for_again(covered: Any, problem: str) -> None:
     wrong = Say(json.dumps({"covered": covered}))
-    found, server = asked(STEPS, case("Light it."), wrong, Say('{"covered": [{"step": 1, "by": 1}]}'))
-    assert (found.value, len(server.bodies)) == (0.25, 2)
-    assert said in server.bodies[1]["messages"][-1]["content"]
-    found, _ = asked(STEPS, case("Light it."), wrong)
-    assert (found.status, found.kind) == ("failed", "invalid")
+    outcome, server = asked(STEPS, case("Light it."), wrong, Say('{"covered": [{"step": 1, "by": 1}]}'))
+    assert (outcome.value, len(server.bodies)) == (0.25, 2)
+    assert problem in server.bodies[1]["messages"][-1]["content"]
+    outcome, _ = asked(STEPS, case("Light it."), wrong)
+    assert (outcome.status, outcome.kind) == ("failed", "invalid")
 
 
 def test_data_without_a_procedure_has_no_completion() -> None:
-    assert STEPS.without(case("Light it.", wanted=())) == "the data has no reference procedure"
+    assert STEPS.without(case("Light it.", expected=())) == "the data has no reference procedure"
     assert STEPS.without(case("Light it.")) is None
 
 
@@ -195,15 +195,15 @@ def test_material_cannot_close_its_marks() -> None:
     (Reset(), "unavailable"), (Hang(5), "timeout"),
 ])  # fmt: skip
 def test_a_judge_that_fails_gives_no_number(reply: Any, kind: str) -> None:
-    found, _ = asked(INSEVAL, case("Light it."), reply, options="&deadline=2&max_tokens=200")
-    assert (found.status, found.value, found.also) == ("failed", None, {})
-    assert found.kind == kind, found.reason
-    assert found.reason
+    outcome, _ = asked(INSEVAL, case("Light it."), reply, options="&deadline=2&max_tokens=200")
+    assert (outcome.status, outcome.value, outcome.also) == ("failed", None, {})
+    assert outcome.kind == kind, outcome.reason
+    assert outcome.reason
 
 
 def test_a_case_that_does_not_fit_is_said_to_be_too_long() -> None:
-    found, server = asked(INSEVAL, case("Light it.", answer="bread " * 9000), judge(), options="&context=4096")
-    assert (found.status, found.kind, server.bodies) == ("failed", "too_long", [])
+    outcome, server = asked(INSEVAL, case("Light it.", answer="bread " * 9000), judge(), options="&context=4096")
+    assert (outcome.status, outcome.kind, server.bodies) == ("failed", "too_long", [])
 
 
 # --- the distance ----------------------------------------------------------------------------------------------------
@@ -215,15 +215,24 @@ def score(metric: str, value: float | None = None, status: Any = "scored", reaso
 
 def test_a_derived_metric_is_as_its_parts_are() -> None:
     gap = STEPS.derived
-    (made,) = derived(gap, [score("task_completion", 0.9), score("task_completion[steps]", 0.5)])
-    assert made.value == pytest.approx(0.4)
-    assert (made.metric, made.reason) == ("task_completion[gap]", "task_completion 0.9, task_completion[steps] 0.5")
-    (made,) = derived(
+    (derived_score,) = derived(gap, [score("task_completion", 0.9), score("task_completion[steps]", 0.5)])
+    assert derived_score.value == pytest.approx(0.4)
+    assert (derived_score.metric, derived_score.reason) == (
+        "task_completion[gap]",
+        "task_completion 0.9, task_completion[steps] 0.5",
+    )
+    (derived_score,) = derived(
         gap, [score("task_completion", 0.2), score("task_completion[steps]", status="failed", reason="x")]
     )
-    assert (made.status, made.value, made.reason) == ("failed", None, "task_completion[steps]: x")
-    (made,) = derived(gap, [score("task_completion", status="not_applicable"), score("task_completion[steps]", 0.5)])
-    assert made.status == "not_applicable"
+    assert (derived_score.status, derived_score.value, derived_score.reason) == (
+        "failed",
+        None,
+        "task_completion[steps]: x",
+    )
+    (derived_score,) = derived(
+        gap, [score("task_completion", status="not_applicable"), score("task_completion[steps]", 0.5)]
+    )
+    assert derived_score.status == "not_applicable"
     assert derived(gap, [score("task_completion", 0.2)]) == []
     assert derived([Derived("sum", "x", ("a", "b", "a"), sum)], [score("a", 1), score("b", 2)])[0].value == 4
 
@@ -247,8 +256,8 @@ def test_a_run_judged_by_a_script(turnmark: Turnmark, tmp_path: Path, check_run:
     rows = [row for row in summary.published if "judge_score" in row.metrics]
     assert {row.source[:15] for row in rows} == {"InsCoQA Table 3"}, "Table 4 is of the validation split"
     assert all(not row.comparable and "metric" in row.differs and "judge" not in row.differs for row in rows)
-    shown = turnmark("report", tmp_path / "r").out
-    golden("inscoqa_judged.txt", re.sub(r"127\.0\.0\.1:\d+", "HOST", shown[: shown.index("Used  ")]))
+    ran_again = turnmark("report", tmp_path / "r").out
+    golden("inscoqa_judged.txt", re.sub(r"127\.0\.0\.1:\d+", "HOST", ran_again[: ran_again.index("Used  ")]))
 
 
 def test_a_judge_that_cannot_list_steps_still_rates(turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
@@ -276,8 +285,8 @@ def test_a_dry_run_counts_both_calls_of_every_sample(turnmark: Turnmark) -> None
 def test_two_judges_have_medians_of_both_figures(turnmark: Turnmark, tmp_path: Path) -> None:
     file = predicted(tmp_path / "x.jsonl", a=["Light it."], b=["Light it."])
     words = ["score", "inscoqa", "--data", source(tmp_path), "--predictions", file, "--out", tmp_path / "r"]
-    with ScriptedServer(judge(4, 20, ())) as one, ScriptedServer(judge(9, 60, (1, 2))) as other:
-        specs = [f"openai:{name}@{server.url}?metrics=judge_score" for name, server in (("a", one), ("b", other))]
+    with ScriptedServer(judge(4, 20, ())) as low, ScriptedServer(judge(9, 60, (1, 2))) as high:
+        specs = [f"openai:{name}@{server.url}?metrics=judge_score" for name, server in (("a", low), ("b", high))]
         summary = done(turnmark, *words, "--judge", specs[0], "--judge", specs[1])
     assert values(tmp_path / "r", "judge_score") == {"a": 6.5, "b": 6.5}
     assert values(tmp_path / "r", "task_completion") == {"a": 0.4, "b": 0.4}
@@ -287,8 +296,8 @@ def test_two_judges_have_medians_of_both_figures(turnmark: Turnmark, tmp_path: P
 def test_what_is_wrong_with_the_judges(turnmark: Turnmark) -> None:
     ran = turnmark("eval", "inscoqa", "--judge", "embedded?metrics=judge_score", "--judge", "panel:odd@http://x/v1")
     assert ran.code == 2
-    said = " ".join(ran.err.split())
-    assert "panel:inscoqa[@URL], which is Qwen/Qwen2-7B-Instruct" in said
+    printed = " ".join(ran.err.split())
+    assert "panel:inscoqa[@URL], which is Qwen/Qwen2-7B-Instruct" in printed
     ran = turnmark("eval", "inscoqa", "--judge", "embedded?metrics=judge_score")
     assert "the judged metrics of inscoqa are judge_score[embedded], task_completion[embedded]" in " ".join(
         ran.err.split()
@@ -299,10 +308,10 @@ def test_the_demo_judged_without_a_model(turnmark: Turnmark, tmp_path: Path, che
     ran = turnmark("eval", "inscoqa", "--judge", "embedded", "--limit", "5", "--out", tmp_path / "r")
     assert ran.code == 0, ran.err
     check_run(tmp_path / "r")
-    shown = re.sub(r"(?m)^ *seconds: .*(\n +total .*)?\n", "", ran.out)
-    golden("inscoqa.txt", re.sub(r"run: .*", "run: …", shown))
-    scored = [one for one in lines(tmp_path / "r/scores.jsonl") if one["metric"] == "judge_score[embedded]"]
-    assert {one["by"] for one in scored} == {"embedded"}
+    printed = re.sub(r"(?m)^ *seconds: .*(\n +total .*)?\n", "", ran.out)
+    golden("inscoqa.txt", re.sub(r"run: .*", "run: …", printed))
+    scored = [row for row in lines(tmp_path / "r/scores.jsonl") if row["metric"] == "judge_score[embedded]"]
+    assert {row["by"] for row in scored} == {"embedded"}
     assert len(scored) == 5
 
 
@@ -316,21 +325,21 @@ def embed(texts: Any) -> NDArray[np.float32]:
 def test_the_embedded_score_tells_right_from_wrong_and_silent() -> None:
     rating, completion = extractive_inseval(embed, "minilm")
     tasks = list(inscoqa.load_tasks(inscoqa.DEMO_ROOT).data.values())
-    for task, other in zip(tasks, tasks[1:] + tasks[:1], strict=True):
-        said = {
+    for task, second in zip(tasks, tasks[1:] + tasks[:1], strict=True):
+        cases = {
             name: Case(
                 question=task.question, answer=answer, reference=task.answer,
                 more=(*((STEP, s) for s in steps), *((REFERENCE_STEP, s) for s in task.procedure)),
             )
             for name, answer, steps in (
-                ("right", task.answer, task.procedure), ("other", other.answer, other.procedure),
+                ("right", task.answer, task.procedure), ("other", second.answer, second.procedure),
                 ("unknown", "I don't know.", ()),
             )
         }  # fmt: skip
-        ratings = {name: rating.ask(NoModel(), one, None).value or 0 for name, one in said.items()}
+        ratings = {name: rating.ask(NoModel(), reply, None).value or 0 for name, reply in cases.items()}
         assert ratings["right"] == pytest.approx(10, abs=1e-4)
         assert ratings["unknown"] < ratings["other"] < 5
-        shares = {name: completion.ask(NoModel(), one, None).value for name, one in said.items()}
+        shares = {name: completion.ask(NoModel(), reply, None).value for name, reply in cases.items()}
         assert shares["right"] == 1.0
         assert shares["unknown"] == 0.0
         assert (shares["other"] or 0) <= 0.5

@@ -52,16 +52,16 @@ def test_bertscore_is_conditioned_by_whichever_judge_says_idk(
     assert row["by"] == f"bertscore:{tiny_bert}"
     assert re.fullmatch(r"recall -?0\.\d+, K-precision -?0\.\d+, ROUGE-L 0\.\d+", row["reason"])
     assert summary.usage["judge"]["calls"] == 5, "only the language model was called"
-    told = [row.why or "" for row in summary.published if "judge" in row.differs]
-    assert told, "others judged there"
-    assert not any("embedded" in why or "bertscore:" in why for why in told), "judges are language models"
+    reasons = [row.why or "" for row in summary.published if "judge" in row.differs]
+    assert reasons, "others judged there"
+    assert not any("embedded" in why or "bertscore:" in why for why in reasons), "judges are language models"
     assert summary.metrics["answerability_accuracy"] == summary.metrics["answerability_accuracy[embedded]"]
     judged = [json.loads(line) for line in (out / "judgements.jsonl").read_text().splitlines()]
     assert {row["measure"] for row in judged if row["judge"] == f"bertscore:{tiny_bert}"} == {RB_ALG, RECALL, PRECISION}
     bert = open_bert(str(tiny_bert))
-    (one,) = (row for row in judged if row["measure"] == RECALL and row["id"] == "c1<::>1")
+    (judgement,) = (row for row in judged if row["measure"] == RECALL and row["id"] == "c1<::>1")
     reference = mtrag.load_tasks(benchmark_root, "mtrag").data["c1<::>1"].reference
-    assert one["value"] == pytest.approx(bert_recall(bert, ANSWERS["c1<::>1"], reference), abs=1e-6)
+    assert judgement["value"] == pytest.approx(bert_recall(bert, ANSWERS["c1<::>1"], reference), abs=1e-6)
 
 
 def test_what_bertscore_said_is_kept(
@@ -101,9 +101,9 @@ def test_which_judge_a_metric_is_for() -> None:
 def test_what_is_wrong_with_bertscore_is_told_at_once(turnmark: Turnmark) -> None:
     ran = turnmark("eval", "mtrag", "--judge", "bertscore:/no/such", "--judge", "bertscore:minilm@http://x.example")
     assert ran.code == 2
-    said = re.sub(r"\s+", " ", ran.err)
-    assert "--judge bertscore:/no/such: BERTScore: '/no/such' is neither a folder" in said
-    assert "write bertscore, bertscore:minilm, bertscore:FOLDER" in said
+    printed = re.sub(r"\s+", " ", ran.err)
+    assert "--judge bertscore:/no/such: BERTScore: '/no/such' is neither a folder" in printed
+    assert "write bertscore, bertscore:minilm, bertscore:FOLDER" in printed
     ran = turnmark("eval", "inscoqa", "--judge", "bertscore:minilm")
     assert "--judge bertscore:minilm: inscoqa has no metrics that it measures" in re.sub(r"\s+", " ", ran.err)
 
@@ -122,9 +122,9 @@ def test_every_conditioned_metric_for_both_verdicts(
     assert conditioned == {f"{metric}{mark}" for metric in metrics for mark in (".idk", ".idk[embedded]")}
     # The same verdicts, and where they decide the same values.
     assert values(out, "rb_llm.idk") == values(out, "rb_llm.idk[embedded]")
-    by = {row["metric"]: row["by"] for row in lines(out / "scores.jsonl")}
-    assert by["rb_llm.idk[embedded]"].endswith("; IDK by embedded")
-    assert by["rl_f[embedded].idk"].startswith("embedded; IDK by openai:tiny@")
+    instruments = {row["metric"]: row["by"] for row in lines(out / "scores.jsonl")}
+    assert instruments["rb_llm.idk[embedded]"].endswith("; IDK by embedded")
+    assert instruments["rl_f[embedded].idk"].startswith("embedded; IDK by openai:tiny@")
 
 
 def test_failed_and_underspecified_samples_have_their_lines(

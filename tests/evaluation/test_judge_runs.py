@@ -45,20 +45,20 @@ def test_answers_of_another_system_judged_on_the_demo_by_a_script(
     turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
     tasks = mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data
-    task = next(one for one in tasks.values() if one.answerability == "ANSWERABLE")
+    task = next(metric for metric in tasks.values() if metric.answerability == "ANSWERABLE")
     script = tmp_path / "judge.jsonl"
-    said = [
+    replies = [
         "Much like the reference.\nRating: [[8]]", '{"claims": ["a", "b", "c"]}',
         json.dumps({"verdicts": [{"claim": n, "supported": n < 3} for n in (1, 2, 3)]}),
         "Rating: [[6]]", json.dumps({"questions": [task.question], "evasive": False}), "Verdict: [[no]]",
     ]  # fmt: skip
-    script.write_text("".join(json.dumps({"text": text}) + "\n" for text in said))
+    script.write_text("".join(json.dumps({"text": text}) + "\n" for text in replies))
     file = official(tmp_path / "x.jsonl", {task.id: task.reference})
     summary = done(
         turnmark, "score", "mtrag", "--predictions", file, "--judge", f"replay:{script}", "--out", tmp_path / "r"
     )
     check_run(tmp_path / "r")
-    means = {name: one.mean for name, one in summary.metrics.items()}
+    means = {name: metric.mean for name, metric in summary.metrics.items()}
     assert means["rl_f"] == means["rl_f.idk"] == pytest.approx(2 / 3)
     assert means["rb_llm"] == means["rb_llm.idk"] == 0.8
     assert (means["rl_mtb"], means["idk"], means["answerability_accuracy"]) == (0.6, 0.0, 1.0)
@@ -104,9 +104,9 @@ def test_two_judges_median_majority_and_their_agreement(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
     words = score_words(benchmark_root, tmp_path)
-    with ScriptedServer(judge(4)) as one, ScriptedServer(judge(9, idk="Verdict: [[partial]]")) as other:
-        summary = done(turnmark, *words, "--judge", spec_of(one, "a"), "--judge", spec_of(other, "b"))
-    names = tuple(f"openai:{name}@{server.url}" for name, server in (("a", one), ("b", other)))
+    with ScriptedServer(judge(4)) as low, ScriptedServer(judge(9, idk="Verdict: [[partial]]")) as high:
+        summary = done(turnmark, *words, "--judge", spec_of(low, "a"), "--judge", spec_of(high, "b"))
+    names = tuple(f"openai:{name}@{server.url}" for name, server in (("a", low), ("b", high)))
     assert summary.metrics["rb_llm"].mean == 0.65
     panel = summary.judging["rb_llm"]
     assert (panel.judges, panel.rule, panel.level, panel.n) == (names, "median", "interval", 5)
@@ -150,9 +150,9 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(
         assert len(server.bodies) - before == 5, "only what failed is asked for again"
         assert again.metrics["rb_llm"].mean == pytest.approx(0.7)
         assert again.usage["judge"]["calls"] == (spent or 0) + 5
-        kept = [row for row in lines(tmp_path / "r/judgements.jsonl") if row["measure"] == "rb_llm"]
-        assert [row["tries"] for row in kept] == [1] * 5 + [2] * 5
-        assert kept[0]["raw"] == "I would say 8, or 9."
+        judgements = [row for row in lines(tmp_path / "r/judgements.jsonl") if row["measure"] == "rb_llm"]
+        assert [row["tries"] for row in judgements] == [1] * 5 + [2] * 5
+        assert judgements[0]["raw"] == "I would say 8, or 9."
 
 
 def test_what_a_judge_was_asked_with_is_kept_and_makes_it_another_one(
@@ -164,20 +164,24 @@ def test_what_a_judge_was_asked_with_is_kept_and_makes_it_another_one(
     own.mkdir()
     (own / "rb-llm.txt").write_text((Path(prompts.__file__).parent / "rb-llm.txt").read_text() + "\nBe strict.\n")
     file = official(tmp_path / "x.jsonl", ANSWERS)
-    other = official(tmp_path / "y.jsonl", {**ANSWERS, "c1<::>1": "In Paris."})
+    changed = official(tmp_path / "y.jsonl", {**ANSWERS, "c1<::>1": "In Paris."})
     rating = [7]
     with ScriptedServer(lambda body: judge(rating[0])(body)) as server:
         spec = spec_of(server, options="metrics=rb_llm")
-        for out, answers in (("r", file), ("s", other)):
+        for out, answers in (("r", file), ("s", changed)):
             words = ["score", "mtrag", "--data", benchmark_root, "--predictions", answers, "--out", tmp_path / out]
             for rating[0], more in ((7, []), (3, ["--prompts", own])):
                 done(turnmark, *words, "--judge", spec, "--judge", "embedded", *more)
-    said = {row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl") if row["judge"] != "embedded"}
-    assert len(said) == 2
-    assert {len(prompts) for prompts in said} == {16}
+    digests = {row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl") if row["judge"] != "embedded"}
+    assert len(digests) == 2
+    assert {len(prompts) for prompts in digests} == {16}
     assert {row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl") if row["judge"] == "embedded"} == {""}
     compared = json.loads(turnmark("compare", tmp_path / "r", tmp_path / "s", "--json").out)
-    means = {one["judge"]: one["means"]["A"] for one in compared["judges"]["means"] if one["metric"] == "rb_llm"}
+    means = {
+        judge_means["judge"]: judge_means["means"]["A"]
+        for judge_means in compared["judges"]["means"]
+        if judge_means["metric"] == "rb_llm"
+    }
     assert len(means) == 2
     assert sorted(means.values()) == pytest.approx([(3 - 1) / 9, (7 - 1) / 9], abs=0.12)
     assert all(" (prompts " in name for name in means)
@@ -215,9 +219,9 @@ def test_an_interrupted_judging_goes_on_where_it_stopped(
         assert not (tmp_path / "r/summary.json").exists()
         monkeypatch.setattr(JudgementJournal, "append", append)
         summary = done(turnmark, *words)
-    kept = lines(tmp_path / "r/judgements.jsonl")
-    assert [row["key"] for row in kept[:3]] == written
-    assert len(kept) == len({row["key"] for row in kept}) == 5
+    rows = lines(tmp_path / "r/judgements.jsonl")
+    assert [row["key"] for row in rows[:3]] == written
+    assert len(rows) == len({row["key"] for row in rows}) == 5
     assert summary.metrics["rb_llm"].n == 4
 
 
@@ -230,18 +234,18 @@ def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again
     out = tmp_path / "r"
     plain = done(turnmark, *eval_words(benchmark_root, out))
     answered = (out / "predictions.jsonl").read_bytes()
-    with ScriptedServer(judge(4)) as one, ScriptedServer(judge(9)) as other:
-        judged = done(turnmark, *eval_words(benchmark_root, out, "--judge", spec_of(one)))
+    with ScriptedServer(judge(4)) as low, ScriptedServer(judge(9)) as high:
+        judged = done(turnmark, *eval_words(benchmark_root, out, "--judge", spec_of(low)))
         assert not writer.WRITERS[0].prompts or plain.failed, "only what failed is tried again"
         assert judged.metrics["rb_llm"].mean == 0.4
-        asked = [kind_of(body) for body in one.bodies]
-        both = done(turnmark, *eval_words(benchmark_root, out, "--judge", spec_of(one), "--judge", spec_of(other)))
-        assert len(one.bodies) == len(asked), "what the first one said is kept"
-        assert [kind_of(body) for body in other.bodies].count("rb_llm") == asked.count("rb_llm") > 0
-        assert both.metrics["rb_llm"].mean == 0.65
+        kinds = [kind_of(body) for body in low.bodies]
+        by_both = done(turnmark, *eval_words(benchmark_root, out, "--judge", spec_of(low), "--judge", spec_of(high)))
+        assert len(low.bodies) == len(kinds), "what the first one said is kept"
+        assert [kind_of(body) for body in high.bodies].count("rb_llm") == kinds.count("rb_llm") > 0
+        assert by_both.metrics["rb_llm"].mean == 0.65
         manifest = json.loads((out / "manifest.json").read_text())
         assert manifest["judges"] == {
-            f"openai:tiny@{server.url}": "idk, rb_llm, rl_f" for server in (one, other)
+            f"openai:tiny@{server.url}": "idk, rb_llm, rl_f" for server in (low, high)
         }  # fmt: skip
         assert set(manifest["judge_prompts"]) == {"rb-llm", "idk", "claims", "claim-verdicts", "verdict-repair"}
     texts = [[row["prediction"] for row in map(json.loads, content.splitlines())] for content in
@@ -249,8 +253,8 @@ def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again
     assert texts[0] == texts[1]
     check_run(out)
     back = done(turnmark, *eval_words(benchmark_root, out))
-    assert {name: one.mean for name, one in back.metrics.items()} == {
-        name: one.mean for name, one in plain.metrics.items()
+    assert {name: low.mean for name, low in back.metrics.items()} == {
+        name: low.mean for name, low in plain.metrics.items()
     }
 
 
@@ -276,8 +280,8 @@ def test_a_judge_that_is_the_model_under_test_is_told_first(
             f"openai:org/Tiny@{server.url}?metrics=rb_llm", "--out", tmp_path / "s",
         )  # fmt: skip
         assert rescored.notes[0].startswith("the judge openai:org/Tiny@")
-        other = done(turnmark, *words, "--judge", f"openai:big@{server.url}?metrics=rb_llm", "--out", tmp_path / "r")
-        assert "under test" not in other.notes[0]
+        second = done(turnmark, *words, "--judge", f"openai:big@{server.url}?metrics=rb_llm", "--out", tmp_path / "r")
+        assert "under test" not in second.notes[0]
 
 
 def test_underspecified_tasks_count_in_clarification_alone(
@@ -296,8 +300,8 @@ def test_underspecified_tasks_count_in_clarification_alone(
         "c1<::>1": None, "c1<::>2": None, "c1<::>3": None, "c2<::>1": 1.0, "c2<::>2": 0.0,
     }  # fmt: skip
     for metric in ("rb_llm", "rl_f", "idk", "rb_llm.idk", "rl_f.idk", "answerability_accuracy"):
-        found = values(tmp_path / "r", metric)
-        assert found["c2<::>1"] is found["c2<::>2"] is None, metric
+        values_of = values(tmp_path / "r", metric)
+        assert values_of["c2<::>1"] is values_of["c2<::>2"] is None, metric
     assert summary.metrics["clarification"].mean == 0.5
     # MTRAG-UN's own variants have them in: 1 where the reply asks back, 0 elsewhere; other tasks as without.
     assert values(tmp_path / "r", "rb_llm.idk_underspecified") == {

@@ -29,25 +29,25 @@ def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path: Path) -> 
             [f"replay:{script}", f"replay:{script}", "nobody:x", "extractive", "panel:", f"panel:{script}x", "A B",
              "embedded?x=1", "bertscore?x=1"]
         )  # fmt: skip
-    told = "\n".join(caught.value.problems)
+    problems = "\n".join(caught.value.problems)
     assert len(caught.value.problems) == 8
     for piece in (
         "is given twice", "'nobody'", "is no language model", "panel:mtrag[@URL]", "cannot be read",
         "the panels that have a name are panel:mtrag, panel:inscoqa", "--judge: spec 'A B'",
         "embedded?x=1: write embedded, or embedded?metrics=NAME,…", "bertscore?x=1: write bertscore, bertscore:minilm",
     ):  # fmt: skip
-        assert piece in told, told
+        assert piece in problems, problems
 
 
 def test_the_panel_of_the_paper_is_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-    chair, *others = open_judges(["panel:mtrag@http://127.0.0.1:9/v1?temperature=0"])
+    chair, *members = open_judges(["panel:mtrag@http://127.0.0.1:9/v1?temperature=0"])
     assert chair.name.startswith("openai:gpt-4o-mini-2024-07-18@")
     assert chair.metrics is None
-    assert [one.name.partition("@")[0].rpartition("/")[2] for one in others] == [
+    assert [member.name.partition("@")[0].rpartition("/")[2] for member in members] == [
         "Qwen2.5-72B-Instruct", "Mixtral-8x22B-Instruct-v0.1", "Llama-3.1-405B-Instruct",
     ]  # fmt: skip
-    assert all(one.metrics == {"rb_llm"} for one in others)
+    assert all(member.metrics == {"rb_llm"} for member in members)
 
 
 def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) -> None:
@@ -55,12 +55,12 @@ def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.M
     spec = "panel:mtrag@http://127.0.0.1:9/v1"
     monkeypatch.setattr(judge, "missing_bertscore", lambda: "it is not fetched")
     assert judge.panel_notes([spec]) == [f"{spec}: rb_alg is not measured: it is not fetched"]
-    chair, *others = open_judges([spec])
+    chair, *members = open_judges([spec])
     assert [chair.grades(name) for name in ("rb_llm", "rl_f", "idk", "rl_mtb", "rl_r")] == [True] * 3 + [False] * 2
-    assert not any(judge.grades("rb_alg") for judge in (chair, *others))
-    (asked, *_others) = open_judges([f"{spec}?metrics=rl_r"])
-    assert (asked.grades("rl_r"), asked.grades("rl_mtb"), asked.grades("rb_llm")) == (True, False, True)
-    assert asked.name == chair.name, "what is asked for is no part of who is asked"
+    assert not any(judge.grades("rb_alg") for judge in (chair, *members))
+    asking = open_judges([f"{spec}?metrics=rl_r"])[0]
+    assert (asking.grades("rl_r"), asking.grades("rl_mtb"), asking.grades("rb_llm")) == (True, False, True)
+    assert asking.name == chair.name, "what is asked for is no part of who is asked"
     with pytest.raises(RequestError, match="adds rl_mtb, rl_r"):
         open_judges([f"{spec}?metrics=idk"])
     monkeypatch.setattr(judge, "missing_bertscore", lambda: None)
@@ -80,14 +80,14 @@ def test_a_panel_of_ones_own_is_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("judge", "other", "same"),
+    ("judge", "tested", "same_model_named"),
     [("openai:gpt-4o-mini", "openai:gpt-4o-mini@http://x/v1", True),
      ("openai:Qwen/Qwen2.5-7B", "vllm:qwen2.5-7b", True), ("openai:gpt-4o", "openai:gpt-4o-mini", False),
      ("replay:a.jsonl", "replay:b/a.jsonl", False),
      ("replay:a.jsonl", "replay:a.jsonl", True), ("openai:gpt-4o", "extractive", False)],
 )  # fmt: skip
-def test_whether_the_judge_is_the_model_under_test(judge: str, other: str, same: bool) -> None:
-    assert same_model(judge, other) is same
+def test_whether_the_judge_is_the_model_under_test(judge: str, tested: str, same_model_named: bool) -> None:
+    assert same_model(judge, tested) is same_model_named
 
 
 # --- on the wire -----------------------------------------------------------------------------------------------------
@@ -97,8 +97,8 @@ def test_a_judge_behind_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     with ScriptedServer(Say("Hm."), Say("Good.\nRating: [[8]]")) as server:
         (judge,) = open_judges([f"openai:tiny@{server.url}"])
-        found = RB_LLM.ask(judge.generator, CASE, None)
-        assert (found.value, found.usage.calls, len(server.bodies)) == (0.8, 2, 2)
+        outcome = RB_LLM.ask(judge.generator, CASE, None)
+        assert (outcome.value, outcome.usage.calls, len(server.bodies)) == (0.8, 2, 2)
         assert server.bodies[0]["temperature"] == 0
         again = RB_LLM.ask(judge.generator, CASE, None)
         assert (again.value, again.usage.calls, len(server.bodies)) == (0.8, 0, 2), "judges are cached"
@@ -108,6 +108,6 @@ def test_a_judge_behind_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
             assert RB_LLM.ask(generator, CASE, None).usage.calls == 1, "nor one that is not to be"
     with ScriptedServer(Status(401)) as server:
         (judge,) = open_judges([f"openai:tiny@{server.url}?retries=0"])
-        found = RB_LLM.ask(judge.generator, CASE, None)
-        assert (found.status, found.kind, found.value) == ("failed", "auth", None)
-        assert "sk-nobody" not in json.dumps(found.model_dump())
+        outcome = RB_LLM.ask(judge.generator, CASE, None)
+        assert (outcome.status, outcome.kind, outcome.value) == ("failed", "auth", None)
+        assert "sk-nobody" not in json.dumps(outcome.model_dump())

@@ -23,7 +23,9 @@ from turnmark.evaluation.prompts import HERE, own_prompts, prompt_names
 
 Check = Callable[[Path], None]
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"
-LEFT = "judging stopped by --budget: {:,} tokens spent, and one more would exceed it; {} judgements were not asked for"
+STOPPED = (
+    "judging stopped by --budget: {:,} tokens spent, and one more would exceed it; {} judgements were not asked for"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -56,9 +58,9 @@ def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(
     assert panel.failed == {costly.SPEC: 2}
     assert summary.failed == 0, "the instrument stopped, not the system"
     assert sum(value is not None for value in values(tmp_path / "r", "rl_mtb").values()) == 3
-    told = [reason for reason in reasons(tmp_path / "r", "rl_mtb").values() if reason.startswith("budget")]
-    assert told == ["budget: stopped by --budget: 3,300 tokens spent, and one more would exceed it"] * 2
-    assert any(note.startswith(LEFT.format(3300, 2)) for note in summary.notes)
+    refusals = [reason for reason in reasons(tmp_path / "r", "rl_mtb").values() if reason.startswith("budget")]
+    assert refusals == ["budget: stopped by --budget: 3,300 tokens spent, and one more would exceed it"] * 2
+    assert any(note.startswith(STOPPED.format(3300, 2)) for note in summary.notes)
     assert not any("judgements failed" in note for note in summary.notes)
     assert None not in values(tmp_path / "r", "idk[embedded]").values(), "what costs nothing is judged"
     again = done(turnmark, *words, "--budget", "5.5k")
@@ -72,18 +74,18 @@ def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(
 def test_answers_and_judgements_draw_on_one_budget(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
     first = turnmark(*eval_words(benchmark_root, tmp_path / "r", "--json"))
     used = json.loads(first.out)["usage"].values()
-    answers = sum(one["prompt_tokens"] + one["completion_tokens"] for one in used)
+    answers = sum(row["prompt_tokens"] + row["completion_tokens"] for row in used)
     limit = str(int(answers) + 5 * costly.TOKENS // 2)
     words = eval_words(benchmark_root, tmp_path / "r", "--json", "--judge", JUDGE, "--budget", limit)
     summary = json.loads(turnmark(*words).out)
     # What failed before is tried again first, and takes its part of the budget.
-    retried = sum(one["prompt_tokens"] + one["completion_tokens"] for role, one in summary["usage"].items()
+    retried = sum(row["prompt_tokens"] + row["completion_tokens"] for role, row in summary["usage"].items()
                   if role != "judge") - answers  # fmt: skip
-    asked = len(costly.ASKED)
-    assert asked == (5 * costly.TOKENS // 2 - retried) // costly.TOKENS
-    spent = int(answers + retried) + asked * costly.TOKENS
-    left = summary["judging"]["rl_mtb"]["failed"][costly.SPEC]
-    assert any(note.startswith(LEFT.format(spent, left)) for note in summary["notes"]), summary["notes"]
+    calls = len(costly.ASKED)
+    assert calls == (5 * costly.TOKENS // 2 - retried) // costly.TOKENS
+    spent = int(answers + retried) + calls * costly.TOKENS
+    remaining = summary["judging"]["rl_mtb"]["failed"][costly.SPEC]
+    assert any(note.startswith(STOPPED.format(spent, remaining)) for note in summary["notes"]), summary["notes"]
 
 
 def test_what_judges_spent_is_spent_for_the_answers() -> None:
@@ -118,13 +120,13 @@ def test_answers_that_need_no_model_need_no_price(benchmark_root: Path, turnmark
 
 def test_flags_for_judges_want_a_judge(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
     ran = turnmark(*score_words(benchmark_root, tmp_path, "--budget", "much", "--prompts", tmp_path / "nowhere"))
-    said = re.sub(r"\s+", " ", ran.err)
+    printed = re.sub(r"\s+", " ", ran.err)
     for piece in ("'much' is no budget", "no such folder", "--prompts is for judges", "--budget is for judges"):
-        assert piece in said
+        assert piece in printed
     words = ["score", "mtrag", "--task", "retrieval", "--predictions", "x", "--budget", "5", "--prompts", "x"]
-    said = re.sub(r"\s+", " ", turnmark(*words).err)
-    assert "--budget belongs to generation" in said
-    assert "--prompts belongs to generation" in said
+    printed = re.sub(r"\s+", " ", turnmark(*words).err)
+    assert "--budget belongs to generation" in printed
+    assert "--prompts belongs to generation" in printed
 
 
 @pytest.mark.parametrize("most", [1, 4])
@@ -134,11 +136,11 @@ def test_jobs_wait_for_those_that_run_and_are_refused_where_none_does(most: int)
     def do(job: int) -> int:
         return job * job
 
-    def may(job: int, others: int) -> bool:
-        return job != 7 and (others == 0 or job % 2 == 0)
+    def may(job: int, running: int) -> bool:
+        return job != 7 and (running == 0 or job % 2 == 0)
 
-    found = dict(run_jobs(iter(range(10)), do, most, may, refused.append))
-    assert found == {job: job * job for job in range(10) if job != 7}
+    results = dict(run_jobs(iter(range(10)), do, most, may, refused.append))
+    assert results == {job: job * job for job in range(10) if job != 7}
     assert refused == [7]
 
 
@@ -157,15 +159,15 @@ def test_a_judges_prompt_of_ones_own(
     with ScriptedServer(judge()) as server:
         words = eval_words(benchmark_root, tmp_path / "r", "--judge", spec_of(server, options="metrics=rl_mtb"))
         done(turnmark, *words)
-        asked = len(server.bodies)
+        calls = len(server.bodies)
         manifest = json.loads((tmp_path / "r/manifest.json").read_text())
         prompts = [len(row["prediction"] or "") for row in lines(tmp_path / "r/predictions.jsonl")]
         done(turnmark, *words, "--prompts", folder)
         check_run(tmp_path / "r")
-        said = [body["messages"][0]["content"] for body in server.bodies]
-        assert not any("lighthouse" in text for text in said[:asked])
-        assert all("lighthouse" in text for text in said[asked:])
-        assert len(said) == 2 * asked, "judged anew"
+        prompts_sent = [body["messages"][0]["content"] for body in server.bodies]
+        assert not any("lighthouse" in text for text in prompts_sent[:calls])
+        assert all("lighthouse" in text for text in prompts_sent[calls:])
+        assert len(prompts_sent) == 2 * calls, "judged anew"
     after = json.loads((tmp_path / "r/manifest.json").read_text())
     assert after["prompts"] == manifest["prompts"], "the answers are those of the run before"
     assert [len(row["prediction"] or "") for row in lines(tmp_path / "r/predictions.jsonl")] == prompts
@@ -188,9 +190,9 @@ def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark: Turnmark, tmp_pa
     assert "unknown placeholders: inquiry" in placeholders
     assert "available: answer, conversation, history, passages, question, reference, tag" in placeholders
     ran = turnmark("eval", "mtrag", "--prompts", tmp_path, "--repeat", "0")
-    said = re.sub(r"\s+", " ", ran.err)
+    printed = re.sub(r"\s+", " ", ran.err)
     assert ran.code == 2
-    assert all(piece in said for piece in ("lighthouse.txt", "answer.txt", "unknown placeholders", "--repeat 0"))
+    assert all(piece in printed for piece in ("lighthouse.txt", "answer.txt", "unknown placeholders", "--repeat 0"))
     with pytest.raises(RequestError, match="no such folder"):
         own_prompts(tmp_path / "nowhere")
 

@@ -26,7 +26,7 @@ KINDS = ("invalid", "length", "content_filter", "bad_reply")
 CASE = Case(
     question="How old is the mill?", answer="It is old.", reference="It is old.", passages=("The mill is old.",)
 )
-FOUND = '{"claims": ["first", "second"]}'
+TWO_CLAIMS = '{"claims": ["first", "second"]}'
 GOOD = {
     "rating": "Fine.\nRating: [[9]]", "idk": "Verdict: [[no]]", "pairwise": "Verdict: [[A>>B]]",
     "claims": '{"claims": ["a"]}',
@@ -49,7 +49,7 @@ def outcome_of(form: str, *lines: ScriptLine) -> Outcome | VerdictReply | Failur
     if form == "pairwise":
         return ask_verdict(replay(*lines), (), FIVE)[0]
     if form == "verdicts":
-        lines = (ScriptLine(text=FOUND), *lines)
+        lines = (ScriptLine(text=TWO_CLAIMS), *lines)
     if form == "claims":
         lines = (*lines, ScriptLine(text=json.dumps({"verdicts": []})), ScriptLine(text=json.dumps({"verdicts": []})))
     return measure_of(form).ask(replay(*lines), CASE, None)
@@ -69,55 +69,55 @@ def test_the_collection_is_large_and_says_where_each_kind_was_seen():
 def test_a_broken_reply_twice(row: dict[str, Any]) -> None:
     """A value only where the reply says one; else a failure of its kind, with the raw text where there is any."""
     line = ScriptLine(text=row["reply"], finish_reason=row["finish_reason"])
-    found = outcome_of(row["form"], line, line)
+    outcome = outcome_of(row["form"], line, line)
     expect = row["expect"]
     if row["form"] == "claims" and isinstance(expect, list):
         # The claims were read: what fails is the next step, whose reply has no verdicts for them.
-        assert isinstance(found, Outcome)
-        assert found.kind == "invalid"
-        assert f"each claim from 1 to {len(expect)}" in found.reason
+        assert isinstance(outcome, Outcome)
+        assert outcome.kind == "invalid"
+        assert f"each claim from 1 to {len(expect)}" in outcome.reason
     elif row["form"] == "pairwise":
-        label = found.verdict.label if isinstance(found, VerdictReply) else found.kind  # type: ignore[union-attr]
+        label = outcome.verdict.label if isinstance(outcome, VerdictReply) else outcome.kind  # type: ignore[union-attr]
         assert label == expect
     elif expect == "not_applicable":
-        assert isinstance(found, Outcome)
-        assert found.status == "not_applicable"
+        assert isinstance(outcome, Outcome)
+        assert outcome.status == "not_applicable"
     elif expect in KINDS:
-        assert isinstance(found, Outcome)
-        assert (found.status, found.kind, found.value) == ("failed", expect, None), found
-        assert found.reason
-        assert found.raw.strip() == row["reply"].strip() or not row["reply"].strip(), "the raw text is kept"
+        assert isinstance(outcome, Outcome)
+        assert (outcome.status, outcome.kind, outcome.value) == ("failed", expect, None), outcome
+        assert outcome.reason
+        assert outcome.raw.strip() == row["reply"].strip() or not row["reply"].strip(), "the raw text is kept"
     else:
-        assert isinstance(found, Outcome), found
-        assert found.status == "scored", found
-        assert expect in (found.value, found.label)
+        assert isinstance(outcome, Outcome), outcome
+        assert outcome.status == "scored", outcome
+        assert expect in (outcome.value, outcome.label)
 
 
 @pytest.mark.parametrize("row", [row for row in REPLIES if row["expect"] == "invalid"], ids=lambda row: row["name"])
 def test_a_broken_reply_is_asked_for_once_more(row: dict[str, Any]) -> None:
-    found = outcome_of(row["form"], ScriptLine(text=row["reply"]), ScriptLine(text=GOOD[row["form"]]))
+    outcome = outcome_of(row["form"], ScriptLine(text=row["reply"]), ScriptLine(text=GOOD[row["form"]]))
     if row["form"] == "pairwise":
-        assert isinstance(found, VerdictReply)
+        assert isinstance(outcome, VerdictReply)
     else:
-        assert isinstance(found, Outcome)
-        assert found.status == "scored" or (row["form"] == "claims" and "claim from 1 to 1" in found.reason)
+        assert isinstance(outcome, Outcome)
+        assert outcome.status == "scored" or (row["form"] == "claims" and "claim from 1 to 1" in outcome.reason)
 
 
 def test_the_second_request_says_what_was_wrong() -> None:
-    said: list[str] = []
+    text: list[str] = []
 
     class Heard(ReplayGenerator):
-        def complete(self, messages: Any, **rest: Any) -> Any:
-            said.append(messages[-1].content)
-            return super().complete(messages, **rest)
+        def complete(self, messages: Any, **options: Any) -> Any:
+            text.append(messages[-1].content)
+            return super().complete(messages, **options)
 
     lines = [ScriptLine(text="Rating: [[11]]"), ScriptLine(text="Rating: [[10]]")]
-    told, usage = ask_verdict(Heard("replay:x", lines), [PromptMessage(role="user", content="Rate it.")], RATING)
-    assert isinstance(told, VerdictReply)
-    assert told.verdict.value == 10
+    reply, usage = ask_verdict(Heard("replay:x", lines), [PromptMessage(role="user", content="Rate it.")], RATING)
+    assert isinstance(reply, VerdictReply)
+    assert reply.verdict.value == 10
     assert usage.calls == 2
-    assert "'11', is not a number from 1 to 10" in said[1]
-    assert "Rating: [[N]]" in said[1]
+    assert "'11', is not a number from 1 to 10" in text[1]
+    assert "Rating: [[N]]" in text[1]
 
 
 # --- the parser ------------------------------------------------------------------------------------------------------
@@ -133,17 +133,17 @@ TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=25).map("".jo
 
 @given(TEXTS, st.sampled_from(OFFERS))
 def test_never_raises_and_never_a_label_that_was_not_offered(text: str, offer: Labels | Scale) -> None:
-    found = read_verdict(text, offer)
-    if isinstance(found, str):
-        assert found
+    verdict = read_verdict(text, offer)
+    if isinstance(verdict, str):
+        assert verdict
     elif isinstance(offer, Labels):
-        assert found.label in offer.offered
-        assert found.value is None
-        assert found.label.casefold() in spoken(text).casefold()
+        assert verdict.label in offer.offered
+        assert verdict.value is None
+        assert verdict.label.casefold() in spoken(text).casefold()
     else:
-        assert found.value is not None
-        assert offer.low <= found.value <= offer.high
-        assert f"{found.value:g}" == found.label
+        assert verdict.value is not None
+        assert offer.low <= verdict.value <= offer.high
+        assert f"{verdict.value:g}" == verdict.label
 
 
 @given(TEXTS, st.sampled_from(IDK.offered))
@@ -153,15 +153,15 @@ def test_the_last_verdict_wins_whatever_stands_before_it(text: str, label: str) 
 
 @given(st.text(max_size=100), st.sampled_from(IDK.offered))
 def test_a_wrong_last_verdict_is_not_made_good_by_an_earlier_one(text: str, label: str) -> None:
-    found = read_verdict(f"Verdict: [[{label}]]\n{text}\n</think>\nVerdict: [[none of these]]", IDK)
-    assert isinstance(found, str)
+    verdict = read_verdict(f"Verdict: [[{label}]]\n{text}\n</think>\nVerdict: [[none of these]]", IDK)
+    assert isinstance(verdict, str)
 
 
 @given(st.lists(st.sampled_from(["x", "yes", "7", " ", "\n"]), max_size=40).map("".join))
 def test_words_alone_are_no_verdict(text: str) -> None:
     """Only a text that is nothing but a label is one."""
-    found = read_verdict(text, IDK)
-    assert isinstance(found, str) or text.strip() == "yes"
+    verdict = read_verdict(text, IDK)
+    assert isinstance(verdict, str) or text.strip() == "yes"
 
 
 def test_labels_that_look_alike_are_refused() -> None:

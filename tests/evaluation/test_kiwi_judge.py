@@ -32,14 +32,14 @@ DEMO = kiwi.locate(None)
 
 def sessions_of(*sizes: tuple[str, int]) -> list[Session]:
     """Sessions about questions, of so many turns each."""
-    made = []
+    sessions = []
     for index, (question, size) in enumerate(sizes):
         turns = [
             kiwi.Turn(id=f"{index}/{n}", turn=n, instruction="x", previous="a", answer="b", edit=None, rating="good")
             for n in range(size)
         ]
-        made.append(Session(index=index, question=question, model="m", initial_answer="a", turns=tuple(turns)))
-    return made
+        sessions.append(Session(index=index, question=question, model="m", initial_answer="a", turns=tuple(turns)))
+    return sessions
 
 
 # --- the split -------------------------------------------------------------------------------------------------------
@@ -47,20 +47,20 @@ def sessions_of(*sizes: tuple[str, int]) -> list[Session]:
 
 def test_the_papers_1260_turns_are_split_as_in_the_paper() -> None:
     paper = sessions_of(*[(f"q{n // 3}", 6 if n < 90 else 5) for n in range(234)])
-    assert sum(len(one.turns) for one in paper) == 1260
-    found = split(paper, 0)
-    assert Counter(found.values()) == {"train": 888, "validation": 186, "test": 186}
-    assert list(found) == [one.id for session in paper for one in session.turns]
-    assert split(paper, 0) == found != split(paper, 1)
-    shared = {part: {paper[int(name.split("/")[0])].question for name in found if found[name] == part} for part in
+    assert sum(len(one_turn.turns) for one_turn in paper) == 1260
+    part_of = split(paper, 0)
+    assert Counter(part_of.values()) == {"train": 888, "validation": 186, "test": 186}
+    assert list(part_of) == [one_turn.id for session in paper for one_turn in session.turns]
+    assert split(paper, 0) == part_of != split(paper, 1)
+    shared = {part: {paper[int(name.split("/")[0])].question for name in part_of if part_of[name] == part} for part in
               ("train", "test")}  # fmt: skip
     assert shared["train"] & shared["test"]  # the very questions are on both sides
-    whole = split(paper, 0, by_question=True)
+    by_question = split(paper, 0, by_question=True)
     sides: dict[str, set[str]] = {}
-    for name, part in whole.items():
+    for name, part in by_question.items():
         sides.setdefault(paper[int(name.split("/")[0])].question, set()).add(part)
     assert {len(parts) for parts in sides.values()} == {1}
-    assert all(abs(Counter(whole.values())[part] - 186) <= 9 for part in ("validation", "test"))
+    assert all(abs(Counter(by_question.values())[part] - 186) <= 9 for part in ("validation", "test"))
 
 
 @settings(max_examples=80, deadline=None)
@@ -69,16 +69,16 @@ def test_the_papers_1260_turns_are_split_as_in_the_paper() -> None:
 def test_any_split_has_three_parts_and_every_turn_once(
     sizes: list[tuple[str, int]], seed: int, by_question: bool
 ) -> None:
-    made = sessions_of(*sizes)
-    turns = [one.id for session in made for one in session.turns]
+    sessions = sessions_of(*sizes)
+    turns = [one_turn.id for session in sessions for one_turn in session.turns]
     groups = len({question for question, _ in sizes}) if by_question else len(turns)
     if groups < 3:
         with pytest.raises(RequestError, match="takes three at least"):
-            split(made, seed, by_question)
+            split(sessions, seed, by_question)
         return
-    found = split(made, seed, by_question)
-    assert list(found) == turns
-    assert set(found.values()) == {"train", "validation", "test"}
+    parts = split(sessions, seed, by_question)
+    assert list(parts) == turns
+    assert set(parts.values()) == {"train", "validation", "test"}
 
 
 def test_the_nearest_turns_share_words_with_the_instruction() -> None:
@@ -88,11 +88,11 @@ def test_the_nearest_turns_share_words_with_the_instruction() -> None:
         ("Shorten it, please.", "0/2"),
         ("Drop the oil lamp.", "0/3"),
     ]
-    (one,) = sessions_of(("q", 4))
-    turns = [one.turns[n].model_copy(update={"instruction": text}) for n, (text, _) in enumerate(pool)]
-    examples = Examples([(one, each) for each in turns])
-    assert [each.id for _, each in examples.nearest("Take out what you say of oil.")] == ["0/0", "0/3"]
-    assert [each.id for _, each in examples.nearest("oil lamp", 1)] == ["0/3"]
+    (a_session,) = sessions_of(("q", 4))
+    turns = [a_session.turns[n].model_copy(update={"instruction": text}) for n, (text, _) in enumerate(pool)]
+    examples = Examples([(a_session, example) for example in turns])
+    assert [example.id for _, example in examples.nearest("Take out what you say of oil.")] == ["0/0", "0/3"]
+    assert [example.id for _, example in examples.nearest("oil lamp", 1)] == ["0/3"]
     assert examples.nearest("Zebra") == []
 
 
@@ -102,9 +102,9 @@ def test_the_nearest_turns_share_words_with_the_instruction() -> None:
 def test_the_figures_of_table_5_by_hand() -> None:
     """Six test turns, three rated good. Said good of four, two of them rightly: accuracy 3/6, precision 2/4, recall
     2/3, F1 2*2 / (4 + 3)."""
-    truth, said = [True, True, True, False, False, False], [True, True, False, True, True, False]
+    truth, text = [True, True, True, False, False, False], [True, True, False, True, True, False]
     figures: dict[str, list[tuple[float, float]]] = {}
-    for good, rating in zip(truth, said, strict=True):
+    for good, rating in zip(truth, text, strict=True):
         sample = Sample(id="x", status="done", prediction="good" if rating else "bad")
         from turnmark.evaluation.benchmarks.kiwi_judge import Verdict
 
@@ -126,18 +126,18 @@ def test_the_figures_of_table_5_by_hand() -> None:
 
 def many(tmp_path: Path, ratings: str = "gggbbn" * 7) -> KiwiJudge:
     names = {"g": "good", "b": "bad", "n": "neutral"}
-    rows = [session(turn(rating=names[one], instruction=f"Remove stone {n}."), original_question=f"Q{n}?")
-            for n, one in enumerate(ratings)]  # fmt: skip
+    rows = [session(turn(rating=names[letter], instruction=f"Remove stone {n}."), original_question=f"Q{n}?")
+            for n, letter in enumerate(ratings)]  # fmt: skip
     return KiwiJudge(written(tmp_path, *rows), "zero-shot", Parts(), 3)
 
 
 def test_majority_and_random_come_from_the_training_turns(tmp_path: Path) -> None:
     bench = many(tmp_path, "gb" + "g" * 40)
     contexts = [bench.context(item, Sample(id=item.id, status="done", prediction="bad")) for item in items_of(bench)]
-    assert all(one.said["[majority]"] for one in contexts)
+    assert all(context.said["[majority]"] for context in contexts)
     bad = many(tmp_path / "bad", "n" * 40 + "gb")
     contexts = [bad.context(item, Sample(id=item.id, status="done", prediction="bad")) for item in items_of(bad)]
-    assert not any(one.said["[majority]"] for one in contexts)
+    assert not any(context.said["[majority]"] for context in contexts)
     again = many(tmp_path / "bad", "n" * 40 + "gb")
     assert [
         again.context(item, Sample(id=item.id, status="done", prediction="bad")) for item in items_of(again)
@@ -174,10 +174,10 @@ def test_zero_shot_shows_the_four_texts_and_asks_at_temperature_0(tmp_path: Path
     with ScriptedServer(Say('{"rating": "bad"}')) as server:
         sample = bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0"))
     (body,) = server.bodies
-    (asked,) = instructions(server.bodies)
-    for said in ("The lamp was lit in 1868. It burned rape oil.", item.task.turn.instruction, "Lit in 1868.", "?"):
-        assert said in asked
-    assert "Rating:" not in asked
+    (prompt,) = instructions(server.bodies)
+    for text in ("The lamp was lit in 1868. It burned rape oil.", item.task.turn.instruction, "Lit in 1868.", "?"):
+        assert text in prompt
+    assert "Rating:" not in prompt
     assert body["temperature"] == 0
     assert (sample.prediction, sample.usage["judge"].calls) == ("bad", 1)
 
@@ -188,27 +188,27 @@ def test_few_shot_shows_rated_training_turns_the_nearest_last(tmp_path: Path) ->
     item = items_of(bench)[0]
     with ScriptedServer(Say('{"rating": "good"}')) as server:
         sample = bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0"))
-    (asked,) = instructions(server.bodies)
-    shown = sample.notes[0].removeprefix("examples: ").split(", ")
-    assert len(shown) == asked.count("Rating: ") == 10
-    assert {bench.parts_of[name] for name in shown} == {"train"}
-    turns = {one.turns[0].id: one.turns[0] for one in kiwi.load_sessions(source.root).data}
-    places = [asked.index(turns[name].instruction) for name in reversed(shown)]
+    (prompt,) = instructions(server.bodies)
+    example_ids = sample.notes[0].removeprefix("examples: ").split(", ")
+    assert len(example_ids) == prompt.count("Rating: ") == 10
+    assert {bench.parts_of[name] for name in example_ids} == {"train"}
+    turns = {a_session.turns[0].id: a_session.turns[0] for a_session in kiwi.load_sessions(source.root).data}
+    places = [prompt.index(turns[name].instruction) for name in reversed(example_ids)]
     assert places == sorted(places)
-    rated = re.findall(r"Rating: (\w+)", asked)
-    assert rated == ["good" if turns[name].rating == "good" else "bad" for name in reversed(shown)]
-    assert asked.index("The revision to rate:") > max(places)
+    rated = re.findall(r"Rating: (\w+)", prompt)
+    assert rated == ["good" if turns[name].rating == "good" else "bad" for name in reversed(example_ids)]
+    assert prompt.index("The revision to rate:") > max(places)
 
 
 def test_examples_that_do_not_fit_are_left_out_the_farthest_first(tmp_path: Path) -> None:
     bench = KiwiJudge(many(tmp_path).source, "few-shot", Parts(), 3)
     item = items_of(bench)[0]
     with ScriptedServer(Say('{"rating": "good"}')) as server:
-        whole = bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0"))
+        roomy = bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0"))
         small = bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0&context=1500&max_tokens=100"))
         with pytest.raises(GeneratorError, match="does not fit"):
             bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0&context=300&max_tokens=100"))
-    every, fewer = whole.notes[0].split(", "), small.notes[0].split(", ")
+    every, fewer = roomy.notes[0].split(", "), small.notes[0].split(", ")
     assert 0 < len(fewer) < len(every) == 10
     assert fewer == every[: len(fewer)]
     assert small.notes[1] == f"{10 - len(fewer)} of 10 examples left out: the context is full"
@@ -232,10 +232,10 @@ def test_a_text_that_gives_orders_stays_between_the_marks(tmp_path: Path) -> Non
     bench = KiwiJudge(written(tmp_path, *rows), "zero-shot", Parts(), 0)
     with ScriptedServer(Say('{"rating": "bad"}')) as server:
         bench.answer(items_of(bench)[0], open_generator(f"openai:tiny@{server.url}?retries=0"))
-    (asked,) = instructions(server.bodies)
-    tag = re.search(r"<revised-(\w+)>", asked)
+    (prompt,) = instructions(server.bodies)
+    tag = re.search(r"<revised-(\w+)>", prompt)
     assert tag is not None
-    assert asked.index(f"<revised-{tag[1]}>") < asked.index(evil) < asked.index(f"</revised-{tag[1]}>")
+    assert prompt.index(f"<revised-{tag[1]}>") < prompt.index(evil) < prompt.index(f"</revised-{tag[1]}>")
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -295,5 +295,5 @@ def test_what_is_judged_is_what_was_written_with_its_marks(tmp_path: Path) -> No
     bench = KiwiJudge(written(tmp_path, *rows), "zero-shot", Parts(), 0)
     with ScriptedServer(Say('{"rating": "bad"}')) as server:
         bench.answer(items_of(bench)[0], open_generator(f"openai:tiny@{server.url}?retries=0"))
-    (asked,) = instructions(server.bodies)
-    assert "Lit in 1868 [2]." in asked
+    (prompt,) = instructions(server.bodies)
+    assert "Lit in 1868 [2]." in prompt

@@ -19,11 +19,11 @@ from turnmark.evaluation.benchmarks.measures import (
 )
 from turnmark.evaluation.records import Sample, Score
 
-ALL = (*REFERENCE_METRICS, *LEAD_METRICS, *PASSAGE_METRICS, *STYLE_METRICS)
+METRICS = (*REFERENCE_METRICS, *LEAD_METRICS, *PASSAGE_METRICS, *STYLE_METRICS)
 
 
 def scores(context: Answered) -> dict[str, Score]:
-    return {one.metric: one for one in measured(ALL, Sample(id="a", status="done"), lambda: context)}
+    return {score.metric: score for score in measured(METRICS, Sample(id="a", status="done"), lambda: context)}
 
 
 def test_the_lead_is_cut_at_a_word() -> None:
@@ -41,12 +41,12 @@ TEXT = st.text(st.sampled_from("ab1é鐘.,'’- \n!["), max_size=40)
 
 @given(st.lists(TEXT | st.text(max_size=20), max_size=4), st.integers(0, 30))
 def test_the_lead_has_as_many_words_as_the_answer_where_there_are_so_many(passages: list[str], length: int) -> None:
-    there = sum(len(words(text)) for text in passages)
-    assert len(words(lead(passages, length))) == min(length, there)
+    word_count = sum(len(words(text)) for text in passages)
+    assert len(words(lead(passages, length))) == min(length, word_count)
 
 
 def test_an_answer_by_hand() -> None:
-    found = scores(
+    scores_of = scores(
         Answered(
             raw="The bell is old [1].",
             answer="The bell is old.",
@@ -55,7 +55,7 @@ def test_an_answer_by_hand() -> None:
             history=["how old is the bell"],
         )
     )
-    assert {name: one.value for name, one in found.items()} == pytest.approx({
+    assert {name: score.value for name, score in scores_of.items()} == pytest.approx({
         "rouge_l.word": 2 * 2 / (4 + 3), "rouge_l.word[unicode]": 2 * 2 / (4 + 3), "token_recall": 1.0,
         "rouge_l.word[lead]": 2 * 1 / (4 + 3), "token_recall[lead]": 1 / 2,  # a bell of 1858
         "rouge_l.word[-lead]": 2 / 7, "token_recall[-lead]": 1 / 2,
@@ -64,16 +64,16 @@ def test_an_answer_by_hand() -> None:
 
 
 def test_what_cannot_be_compared_is_not_applicable() -> None:
-    found = scores(Answered(raw="A bell.", answer="A bell."))
-    assert {name for name, one in found.items() if one.status == "scored"} == {"answer_words", "idk_rate"}
-    assert {one.status for one in found.values()} == {"scored", "not_applicable"}
-    assert found["k_precision"].reason == "there are no passages, or not all of their texts are known"
-    assert found["rouge_l.word"].reason == "the data has no reference answer"
+    scores_of = scores(Answered(raw="A bell.", answer="A bell."))
+    assert {name for name, score in scores_of.items() if score.status == "scored"} == {"answer_words", "idk_rate"}
+    assert {score.status for score in scores_of.values()} == {"scored", "not_applicable"}
+    assert scores_of["k_precision"].reason == "there are no passages, or not all of their texts are known"
+    assert scores_of["rouge_l.word"].reason == "the data has no reference answer"
 
 
 def test_an_empty_answer_is_0_and_so_is_its_lead() -> None:
-    found = scores(Answered(raw="", answer="", reference="A bell.", passages=["A bell."]))
-    assert {one.value for name, one in found.items()} == {0.0}
+    scores_of = scores(Answered(raw="", answer="", reference="A bell.", passages=["A bell."]))
+    assert {score.value for name, score in scores_of.items()} == {0.0}
 
 
 def test_unknown_by_the_decision_else_by_the_detector() -> None:

@@ -37,8 +37,8 @@ def own(tmp_path: Path) -> Path:
 @pytest.fixture
 def as_papers(own: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The papers' texts are not in this project, so these stand for them."""
-    known = {name: digest(load_prompt(name, own)) for name in TEXTS}
-    monkeypatch.setattr(judgements, "PAPERS", known)
+    known_values = {name: digest(load_prompt(name, own)) for name in TEXTS}
+    monkeypatch.setattr(judgements, "PAPERS", known_values)
     return own
 
 
@@ -63,9 +63,9 @@ def test_whose_a_prompt_is(own: Path, as_papers: Path) -> None:
 def _judging(prompts: Path | None) -> Judging:
     judges = open_judges(["openai:x@http://localhost:1"])
     bert = bert_rubrics(Bert("x", rescaled=True, hub=PUBLISHED), "bertscore")
-    whole = Judge("bertscore", judges[0].generator, None, bert)
+    bert_judge = Judge("bertscore", judges[0].generator, None, bert)
     return Judging(
-        [*judges, whole], [RB_LLM, IDK_JUDGE, *bert], lambda *_: Case(question="q", answer="a"), prompts=prompts
+        [*judges, bert_judge], [RB_LLM, IDK_JUDGE, *bert], lambda *_: Case(question="q", answer="a"), prompts=prompts
     )
 
 
@@ -74,9 +74,9 @@ def test_with_the_papers_prompts_every_judged_metric_is_the_published_instrument
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     (fact,) = (
-        one
-        for one in facts()
-        if one.system == "GPT-4o" and one.source.startswith("MTRAG Table 5") and one.setting == "rag"
+        row
+        for row in facts()
+        if row.system == "GPT-4o" and row.source.startswith("MTRAG Table 5") and row.setting == "rag"
     )
     named = _judging(as_papers).variants([])
     metrics = ("answerability_accuracy", "rb_llm.idk", "rb_alg.idk")
@@ -101,8 +101,8 @@ def test_scores_name_the_hash_of_the_prompt(
             "--prompts", own, "--out", tmp_path / "r",
         )  # fmt: skip
     rows = {row["metric"]: row for row in lines(tmp_path / "r/scores.jsonl") if row["id"] == "c1<::>1"}
-    kept = {row["measure"]: row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl")}
+    digests = {row["measure"]: row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl")}
     assert (rows["rb_llm"]["value"], rows["idk"]["value"]) == (0.8, 0.0)
     assert ", prompts " in rows["rb_llm"]["by"]
-    assert len(rows["rb_llm"]["by"].rpartition(" ")[2]) == len(kept["rb_llm"]) == 16
+    assert len(rows["rb_llm"]["by"].rpartition(" ")[2]) == len(digests["rb_llm"]) == 16
     assert rows["rb_llm"]["by"] != rows["idk"]["by"]

@@ -40,11 +40,11 @@ def google(answer: str, reference: str) -> float:
 
 def quadratic_lcs(first: Sequence[object], second: Sequence[object]) -> int:
     row = [0] * (len(second) + 1)
-    for one in first:
+    for item in first:
         above = row
         row = [0]
-        for j, other in enumerate(second):
-            row.append(above[j] + 1 if one == other else max(above[j + 1], row[j]))
+        for j, second_item in enumerate(second):
+            row.append(above[j] + 1 if item == second_item else max(above[j + 1], row[j]))
     return row[-1]
 
 
@@ -146,8 +146,10 @@ def test_parity_with_rouge_score_on_long_texts() -> None:
     """Longer than one machine word of rapidfuzz's bit-parallel LCS, and with half a surrogate pair inside."""
     dice = random.Random(5)
     for length in (63, 64, 65, 200, 400):
-        one, two = (" ".join(f"w{dice.randrange(30)}" for _ in range(length)) for _ in range(2))
-        assert rouge_l_word(one, f"{two} \ud800 end") == pytest.approx(google(one, f"{two} \ud800 end"), abs=1e-9)
+        first, second = (" ".join(f"w{dice.randrange(30)}" for _ in range(length)) for _ in range(2))
+        assert rouge_l_word(first, f"{second} \ud800 end") == pytest.approx(
+            google(first, f"{second} \ud800 end"), abs=1e-9
+        )
 
 
 @settings(deadline=None)
@@ -167,8 +169,8 @@ def test_characters_against_a_quadratic_lcs(answer: str, reference: str, beta: f
 @settings(deadline=None)
 @given(TEXTS, TEXTS)
 def test_unicode_words_against_a_quadratic_lcs(answer: str, reference: str) -> None:
-    one, two = words(answer), words(reference)
-    theirs = 2 * quadratic_lcs(one, two) / (len(one) + len(two)) if two else None
+    first, second = words(answer), words(reference)
+    theirs = 2 * quadratic_lcs(first, second) / (len(first) + len(second)) if second else None
     assert rouge_l_unicode(answer, reference) == (None if theirs is None else pytest.approx(theirs, abs=1e-9))
 
 
@@ -177,35 +179,37 @@ def test_unicode_words_against_a_quadratic_lcs(answer: str, reference: str) -> N
 
 @settings(deadline=None)
 @given(TEXTS, TEXTS, st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=3))
-def test_every_value_is_a_fraction_or_none(answer: str, reference: str, passages: list[str], said: list[str]) -> None:
+def test_every_value_is_a_fraction_or_none(answer: str, reference: str, passages: list[str], text: list[str]) -> None:
     values = [metric(answer, reference) for metric in PAIR_METRICS]
-    values += [k_precision(answer, passages), k_precision(answer, passages, said)]
+    values += [k_precision(answer, passages), k_precision(answer, passages, text)]
     assert all(value is None or 0 <= value <= 1 for value in values)
 
 
 @settings(deadline=None)
 @given(PLAIN, PLAIN)
-def test_symmetry_and_mirrors(one: str, two: str) -> None:
+def test_symmetry_and_mirrors(first: str, second: str) -> None:
     for metric in (rouge_l_word, rouge_l_unicode, rouge_l_char):
-        assert metric(one, two) == metric(two, one)
-    assert token_recall(one, two) == k_precision(two, [one])
-    assert rouge_l_char(one, two, 0) == pytest.approx(quadratic_lcs(one, two) / len(one))  # precision ...
-    assert rouge_l_char(two, one, 1e9) == pytest.approx(rouge_l_char(one, two, 0))  # ... is recall in the mirror
+        assert metric(first, second) == metric(second, first)
+    assert token_recall(first, second) == k_precision(second, [first])
+    assert rouge_l_char(first, second, 0) == pytest.approx(quadratic_lcs(first, second) / len(first))  # precision ...
+    assert rouge_l_char(second, first, 1e9) == pytest.approx(
+        rouge_l_char(first, second, 0)
+    )  # ... is recall in the mirror
 
 
 @settings(deadline=None)
 @given(PLAIN, PLAIN, st.randoms(use_true_random=False))
-def test_invariance(one: str, two: str, dice: random.Random) -> None:
+def test_invariance(first: str, second: str, dice: random.Random) -> None:
     """Case, punctuation and articles do not matter where they are normalised; nor does order to multisets."""
-    loud = ", ".join(f"{word.upper()}!" for word in one.split())
-    assert rouge_l_word(loud, two) == rouge_l_word(one, two)
-    assert rouge_l_unicode(loud, two) == rouge_l_unicode(one, two)
-    shuffled = one.split()
+    loud = ", ".join(f"{word.upper()}!" for word in first.split())
+    assert rouge_l_word(loud, second) == rouge_l_word(first, second)
+    assert rouge_l_unicode(loud, second) == rouge_l_unicode(first, second)
+    shuffled = first.split()
     dice.shuffle(shuffled)
-    other = "The " + "; a ".join(shuffled)
-    assert token_recall(other, two) == token_recall(one, two)
-    assert k_precision(other, [two]) == k_precision(one, [two])
-    assert rouge_l_char(one[::-1], two[::-1]) == rouge_l_char(one, two)
+    reordered = "The " + "; a ".join(shuffled)
+    assert token_recall(reordered, second) == token_recall(first, second)
+    assert k_precision(reordered, [second]) == k_precision(first, [second])
+    assert rouge_l_char(first[::-1], second[::-1]) == rouge_l_char(first, second)
 
 
 @settings(deadline=None)
@@ -253,15 +257,15 @@ def test_every_stored_rouge_l_is_ours(rated: list[dict[str, Any]]) -> None:
 def test_real_passages_and_conversations(rated: list[dict[str, Any]]) -> None:
     """No passages, not applicable; with the conversation never less; the plain count says the same."""
     for row in rated:
-        value, with_history = (k_precision(row["answer"], row["passages"], said) for said in ((), row["history"]))
+        value, with_history = (k_precision(row["answer"], row["passages"], history) for history in ((), row["history"]))
         assert (value is None) == (with_history is None) == (not row["passages"])
         if value is not None and with_history is not None:
             assert value <= with_history
-            left = squad_tokens(" ".join(row["passages"]))
+            passage_tokens = squad_tokens(" ".join(row["passages"]))
             hits = 0
             for token in squad_tokens(row["answer"]):
-                if token in left:
-                    left.remove(token)
+                if token in passage_tokens:
+                    passage_tokens.remove(token)
                     hits += 1
             assert value == pytest.approx(hits / len(squad_tokens(row["answer"])))
 
@@ -278,6 +282,8 @@ def test_means_over_the_answerable_tasks(
     assert len(pairs) == 64
     assert fmean(rouge_l_word(*pair) or 0 for pair in pairs) == pytest.approx(rouge, abs=5e-4)
     assert fmean(token_recall(*pair) or 0 for pair in pairs) == pytest.approx(recall, abs=5e-4)
-    both = [(Counter(tokenize(one, None)), Counter(tokenize(two, None))) for one, two in pairs]
-    plain = fmean((one & two).total() / two.total() for one, two in both)
+    token_counts = [
+        (Counter(tokenize(answer, None)), Counter(tokenize(reference, None))) for answer, reference in pairs
+    ]
+    plain = fmean((answer & reference).total() / reference.total() for answer, reference in token_counts)
     assert plain == pytest.approx(over_rouge_tokens, abs=5e-4)

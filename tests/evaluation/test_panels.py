@@ -52,10 +52,10 @@ def test_alpha_where_it_is_not_defined_or_perfect() -> None:
 
 
 @given(st.lists(st.tuples(*[st.none() | st.integers(1, 10)] * 3), max_size=12), st.randoms())
-def test_alpha_asks_neither_who_nor_when(found: list[tuple[int | None, ...]], random: Any) -> None:
-    value = krippendorff_alpha(found, "interval")
+def test_alpha_asks_neither_who_nor_when(table: list[tuple[int | None, ...]], random: Any) -> None:
+    value = krippendorff_alpha(table, "interval")
     assert value is None or value <= 1 + 1e-9
-    mixed = [random.sample(one, len(one)) for one in random.sample(found, len(found))]
+    mixed = [random.sample(unit, len(unit)) for unit in random.sample(table, len(table))]
     assert krippendorff_alpha(mixed, "interval") == (None if value is None else pytest.approx(value))
 
 
@@ -74,9 +74,9 @@ def test_numbers_by_the_median_and_labels_by_the_majority() -> None:
 
 
 def test_a_judge_that_failed_is_left_out_and_told() -> None:
-    found = panel_outcome(RB_LLM, {"a": scored(0.4), "b": FAILED})
-    assert (found.status, found.value) == ("scored", 0.4)
-    assert found.reason == "said 0.4 — b: failed (invalid: no verdict, twice)"
+    outcome = panel_outcome(RB_LLM, {"a": scored(0.4), "b": FAILED})
+    assert (outcome.status, outcome.value) == ("scored", 0.4)
+    assert outcome.reason == "said 0.4 — b: failed (invalid: no verdict, twice)"
     alone = panel_outcome(RB_LLM, {"b": FAILED})
     assert (alone.status, alone.value, alone.reason) == ("failed", None, "invalid: no verdict, twice; it wrote: Hm.")
     nothing = Outcome(status="not_applicable", reason="the reply makes no claims")
@@ -91,10 +91,10 @@ def test_how_judges_agree_and_how_often_each_failed() -> None:
         {"a": scored(0.8), "b": scored(0.8)},
         {"a": FAILED, "b": scored(0.5)},
     ]
-    found = agreement(RB_LLM, ["a", "b"], cases)
-    assert (found.alpha, found.n, found.rule, found.level) == (1.0, 2, "median", "interval")
-    assert found.means == {"a": 0.5, "b": 0.5}
-    assert found.failed == {"a": 1, "b": 0}
+    measured = agreement(RB_LLM, ["a", "b"], cases)
+    assert (measured.alpha, measured.n, measured.rule, measured.level) == (1.0, 2, "median", "interval")
+    assert measured.means == {"a": 0.5, "b": 0.5}
+    assert measured.failed == {"a": 1, "b": 0}
     assert agreement(RB_LLM, ["a"], [{"a": scored(0.2)}]).rule == "one judge"
 
 
@@ -113,23 +113,24 @@ def score(value: float | None, metric: str = "rl_f") -> Score:
      ("UNANSWERABLE", "no", 0.0, False), ("UNANSWERABLE", "partial", 0.0, False), ("UNANSWERABLE", "yes", 1.0, True)],
 )  # fmt: skip
 def test_the_table_of_section_6_3_3(answerability: str, idk: str, value: float, accurate: bool) -> None:
-    (made,) = with_conditioned([score(0.7)], answerability, idk, "IDK by j")
-    assert (made.metric, made.status, made.value) == ("rl_f.idk", "scored", value)
+    (conditioned,) = with_conditioned([score(0.7)], answerability, idk, "IDK by j")
+    assert (conditioned.metric, conditioned.status, conditioned.value) == ("rl_f.idk", "scored", value)
     assert answered_right(answerability, idk) is accurate
 
 
 def test_which_metrics_are_conditioned_and_where_nothing_is() -> None:
     scores = [score(0.7, name) for name in ("rb_alg", "rb_alg[MiniLM]", "rb_llm", "rl_f", "rl_r", "rouge_l.word")]
-    made = with_conditioned(scores, "ANSWERABLE", "no", "IDK by j")
-    asked = Score(id="a", metric="clarification", status="failed", reason="no verdict", by="k")
-    counted = with_underspecified(made, "ANSWERABLE", asked)
-    assert [(one.metric, one.status) for one in counted][:2] == [
-        ("rb_alg.idk_underspecified", made[0].status), ("rb_alg[MiniLM].idk_underspecified", made[1].status),
-    ]  # fmt: skip
-    assert {one.status for one in with_underspecified(made, "UNDERSPECIFIED", asked)} == {"failed"}
-    assert [one.metric for one in made] == ["rb_alg.idk", "rb_alg[MiniLM].idk", "rb_llm.idk", "rl_f.idk"]
+    conditioned = with_conditioned(scores, "ANSWERABLE", "no", "IDK by j")
+    clarification = Score(id="a", metric="clarification", status="failed", reason="no verdict", by="k")
+    counted = with_underspecified(conditioned, "ANSWERABLE", clarification)
+    assert [(line.metric, line.status) for line in counted][:2] == [
+        ("rb_alg.idk_underspecified", conditioned[0].status),
+        ("rb_alg[MiniLM].idk_underspecified", conditioned[1].status),
+    ]
+    assert {line.status for line in with_underspecified(conditioned, "UNDERSPECIFIED", clarification)} == {"failed"}
+    assert [line.metric for line in conditioned] == ["rb_alg.idk", "rb_alg[MiniLM].idk", "rb_llm.idk", "rl_f.idk"]
     for label in ("CONVERSATIONAL", "UNDERSPECIFIED", None):
-        assert {one.status for one in with_conditioned(scores, label, "no", "j")} == {"not_applicable"}
+        assert {line.status for line in with_conditioned(scores, label, "no", "j")} == {"not_applicable"}
     nothing = with_conditioned([score(None)], "UNANSWERABLE", "yes", "j")[0]
     assert nothing.value == 1.0, "label and verdict decide, whether there were claims or not"
     assert with_conditioned([score(None)], "ANSWERABLE", "no", "j")[0].status == "not_applicable"

@@ -32,7 +32,7 @@ def paper(text: str, mark: str) -> str:
     """What stands from the first of the paper's tables on, up to the breakdowns, what was spent, or the next run."""
     begin = text.index(f"{mark}As ")
     words = (f"{mark}By what is asked", f"{mark}Used\n", f"{mark}seconds:", "\n\nmtrag ", "\n## mtrag ")
-    ends = [at for word in words if (at := text.find(word, begin)) > 0]
+    ends = [index for word in words if (index := text.find(word, begin)) > 0]
     return "".join(f"{line.rstrip()}\n" for line in text[begin : min(ends, default=len(text))].splitlines())
 
 
@@ -47,8 +47,8 @@ def check(turnmark: Turnmark, name: str, *runs: Path) -> None:
     golden(f"papers/{name}.md", written)
     tree = html.fromstring(page.read_text(encoding="utf-8"))
     titles = [line.removeprefix("### ") for line in written.splitlines() if line.startswith("### As ")]
-    drawn = [one for one in tree.xpath("//h2 | //h3") if one.text_content().startswith("As ")]
-    assert [one.text_content() for one in drawn][: len(titles)] == titles
+    drawn = [element for element in tree.xpath("//h2 | //h3") if element.text_content().startswith("As ")]
+    assert [element.text_content() for element in drawn][: len(titles)] == titles
     for heading in drawn:
         (table,) = heading.xpath("following-sibling::div[@class='box'][1]/table")
         rows = table.xpath("./tbody/tr")
@@ -73,8 +73,8 @@ def test_mtrag_retrieval(turnmark: Turnmark, benchmark_root: Path, tmp_path: Pat
     text, page = tmp_path / "c.md", tmp_path / "c.html"
     ran = turnmark("compare", *runs, "--markdown", text, "--html", page)
     assert ran.code == 0, ran.err
-    for shown in (ran.out, html.fromstring(page.read_text(encoding="utf-8")).text_content()):
-        assert shown.index("A last-turn", shown.index("As MTRAG Table 3")) < shown.index("(rerun)")
+    for printed in (ran.out, html.fromstring(page.read_text(encoding="utf-8")).text_content()):
+        assert printed.index("A last-turn", printed.index("As MTRAG Table 3")) < printed.index("(rerun)")
     assert "| **A last-turn** | **Last Turn** |" in text.read_text(encoding="utf-8")
     assert "| **B rewrite** | **Query Rewrite** |" in text.read_text(encoding="utf-8")
 
@@ -125,8 +125,8 @@ def test_compound_qa(turnmark: Turnmark, tmp_path: Path) -> None:
 
 def test_kiwi(turnmark: Turnmark, tmp_path: Path) -> None:
     ratings = ("good", "bad", "neutral", "good")
-    turns = [turn(instruction=f"Remove sentence {at}.", rating=rating) for at, rating in enumerate(ratings)]
-    written(tmp_path / "rated", *(session(*turns, original_question=f"What of lamp {at}?") for at in range(10)))
+    turns = [turn(instruction=f"Remove sentence {index}.", rating=rating) for index, rating in enumerate(ratings)]
+    written(tmp_path / "rated", *(session(*turns, original_question=f"What of lamp {index}?") for index in range(10)))
     ran = turnmark("eval", "kiwi", "--task", "judge", "--data", tmp_path / "rated", "--out", tmp_path / "rated-run")
     assert ran.code == 0, ran.err
     check(turnmark, "kiwi_judge", tmp_path / "rated-run")
@@ -144,7 +144,7 @@ def test_the_demo_stands_beside_nothing(turnmark: Turnmark, tmp_path: Path) -> N
     assert ran.out.count("As KIWI") > 1
     text, page = tmp_path / "r.md", tmp_path / "r.html"
     assert turnmark("report", tmp_path / "run", "--markdown", text, "--html", page).code == 0
-    for shown in (ran.out, text.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")):
-        assert "As KIWI Table 6" in shown
-        assert "†" not in shown
-        assert not [line for line in shown.splitlines() if "published" in line and "no published rows" not in line]
+    for printed in (ran.out, text.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")):
+        assert "As KIWI Table 6" in printed
+        assert "†" not in printed
+        assert not [line for line in printed.splitlines() if "published" in line and "no published rows" not in line]

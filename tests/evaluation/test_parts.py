@@ -31,7 +31,7 @@ BREAD = ("How hot is the oven at the Bakehouse?", "How long is the dough left at
 
 
 @pytest.mark.parametrize(
-    ("parts", "answer", "given"),
+    ("parts", "answer", "texts"),
     [
         (FERRY, f"{CARRIES} {TAKES}", (CARRIES, TAKES)),
         (FERRY, f"{TAKES}\n\n{CARRIES}", (CARRIES, TAKES)),
@@ -58,9 +58,9 @@ BREAD = ("How hot is the oven at the Bakehouse?", "How long is the dough left at
         (FERRY, "**1.** ... -- ♬", ("", "")),
     ],
 )
-def test_sentences_go_to_the_part_they_answer(parts, answer, given):
-    assert assign(parts, answer, embed) == given
-    assert part_coverage(parts, answer, embed) == sum(map(bool, given)) / len(parts)
+def test_sentences_go_to_the_part_they_answer(parts, answer, texts):
+    assert assign(parts, answer, embed) == texts
+    assert part_coverage(parts, answer, embed) == sum(map(bool, texts)) / len(parts)
 
 
 @pytest.mark.parametrize("answer", ["", "  \n", UNKNOWN_TEXT, "I don't know how many passengers the Marigold carries."])
@@ -90,11 +90,11 @@ def bag(texts):
 @given(st.lists(st.text(max_size=40), max_size=4), st.text(max_size=300))
 @settings(max_examples=150, deadline=None)
 def test_coverage_is_a_share_and_agrees_with_the_assignment(parts, answer):
-    found, share = assign(parts, answer, bag), part_coverage(parts, answer, bag)
-    assert len(found) == len(parts)
-    assert not set("".join("".join(found).split())) - set(answer)
+    answers, share = assign(parts, answer, bag), part_coverage(parts, answer, bag)
+    assert len(answers) == len(parts)
+    assert not set("".join("".join(answers).split())) - set(answer)
     if parts:
-        assert share == sum(map(bool, found)) / len(parts)
+        assert share == sum(map(bool, answers)) / len(parts)
         assert 0.0 <= share <= 1.0
     else:
         assert share is None
@@ -118,9 +118,9 @@ def test_references_cover_their_own_questions_and_not_those_of_others(real_data)
     tasks = list(load_tasks(real_data / "compound-qa").data.values())
     drawn = [task for task in random.Random(11).sample(tasks, 24) if len(split_questions(task.question)) > 1]
     own = [part_coverage(split_questions(task.question), task.reference, embed) for task in drawn]
-    others = [
-        part_coverage(split_questions(task.question), other.reference, embed)
-        for task, other in zip(drawn, drawn[1:] + drawn[:1], strict=True)
+    of_others = [
+        part_coverage(split_questions(task.question), stranger.reference, embed)
+        for task, stranger in zip(drawn, drawn[1:] + drawn[:1], strict=True)
     ]
     assert sum(own) / len(own) >= 0.85
-    assert sum(others) / len(others) <= 0.1
+    assert sum(of_others) / len(of_others) <= 0.1

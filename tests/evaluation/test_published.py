@@ -31,9 +31,9 @@ def test_rows_are_comparable_only_where_everything_agrees() -> None:
     assert slip.why == "n: published 780 queries, here 777"
     (unlabelled,) = named(rows, "Table 4", subset="later turns that are not standalone")
     assert unlabelled.differs == ("subset",)
-    both = named(rows, RERUN, query="rewrite", domains=("clapnq", "fiqa"))
-    assert len(both) == 5 + 4
-    assert {row.differs for row in both} == {("domains",)}
+    pair = named(rows, RERUN, query="rewrite", domains=("clapnq", "fiqa"))
+    assert len(pair) == 5 + 4
+    assert {row.differs for row in pair} == {("domains",)}
 
 
 @pytest.mark.parametrize(("changes", "aspect", "words"), [
@@ -83,7 +83,7 @@ def test_one_difference_between_answers_is_enough(changes: dict[str, Any], aspec
 
 def test_each_figure_of_a_row_is_comparable_by_itself() -> None:
     """A judge's own words in one metric take nothing from the others; each has the judges that are asked for it."""
-    (fact,) = (one for one in facts() if one.system == "GPT-4o" and one.setting == "reference+rag")
+    (fact,) = (row_fact for row_fact in facts() if row_fact.system == "GPT-4o" and row_fact.setting == "reference+rag")
     variants = {name: (tool.same or (tool.by,))[0] for name, tool in fact.instruments.items()}
     variants["rl_f.idk"] = "RAGAS faithfulness, prompt in our own words"
     judges = tuple(f"openai:{judge}@http://localhost:8000/v1" for judge in PANEL)
@@ -97,8 +97,8 @@ def test_each_figure_of_a_row_is_comparable_by_itself() -> None:
     assert apart == {
         "answerability_accuracy": (), "rl_f.idk": ("judge", "metric"), "rb_llm.idk": (), "rb_alg.idk": (),
     }  # fmt: skip
-    other = run.model_copy(update={"judged": {**run.judged, "idk": ("openai:another",)}})
-    (row,) = named(beside(other), "Table 5", system="GPT-4o", setting="reference+rag")
+    second = run.model_copy(update={"judged": {**run.judged, "idk": ("openai:another",)}})
+    (row,) = named(beside(second), "Table 5", system="GPT-4o", setting="reference+rag")
     assert {name for name in row.metrics if "judge" in row.differs_in(name)} == set(row.metrics)
 
 
@@ -119,9 +119,9 @@ def test_what_nobody_measured_here_is_still_listed() -> None:
     assert len(rows) == 30 + 3 + 3 + 5 + 40 + 20 + 20
     assert all("metric" in row.differs and "judge" in row.differs for row in rows if "Table 16" in row.source)
     row = named(rows, "Table 5", system="GPT-4o", setting="reference")[0]
-    said = "metric: published answerability_accuracy, rl_f.idk, rb_llm.idk, rb_alg.idk; not measured here"
+    text = "metric: published answerability_accuracy, rl_f.idk, rb_llm.idk, rb_alg.idk; not measured here"
     assert row.why
-    assert said in row.why
+    assert text in row.why
     assert row.n == 426
 
 

@@ -24,11 +24,11 @@ def test_every_table_is_there_whole() -> None:
         "KIWI section 4.1": 4, "KIWI section 4.2": 2, "KIWI section 4.3": 3, "KIWI Table 2": 4, "KIWI Table 3": 1,
         "KIWI Table 4": 1, "KIWI Table 5": 7, "KIWI Table 6": 14,
     }  # fmt: skip
-    by = Counter(
+    name = Counter(
         (fact.source, fact.system, fact.benchmark, fact.setting, fact.query, fact.domains, tuple(fact.part.items()))
         for fact in facts()
     )
-    assert set(by.values()) == {1}
+    assert set(name.values()) == {1}
 
 
 def test_the_figures_of_each_table_add_up() -> None:
@@ -57,7 +57,7 @@ def test_the_retrieval_facts_are_the_tables() -> None:
     assert printed("MTRAG Table 15", "Elser", query="rewrite", domains=("clapnq",))[6] == 0.53
     assert printed("MTRAG Table 4", "Elser", part={"standalone": "non-standalone"}) == [0.42]
     splade = printed("rerun", "SPLADE", query="last-turn", domains=("fiqa",))
-    assert [splade[at] for at in (2, 6)] == [0.323, 0.292]
+    assert [splade[index] for index in (2, 6)] == [0.323, 0.292]
     table_4 = {fact.domains: fact.n or 0 for fact in facts() if "Table 4, section 5.3" in fact.source}
     table_15 = {fact.domains: fact.n or 0 for fact in facts() if "Table 15" in fact.source}
     assert sum(n for domains, n in table_4.items() if len(domains) == 1) == 777
@@ -111,12 +111,12 @@ def test_the_parts_of_mtrag_table_16_fit_each_other_and_the_tables_beside() -> N
     answerability, turns, domains = (of_mtrag(f"MTRAG Table 16{part}") for part in "abc")
     assert len(answerability) == 10
     for system, parts in answerability.items():
-        for at, overall in enumerate(parts["all"]):
-            halves = [turns[system]["first"][at], turns[system]["later"][at]]
+        for index, overall in enumerate(parts["all"]):
+            halves = [turns[system]["first"][index], turns[system]["later"][index]]
             assert min(halves) - 0.011 <= overall <= max(halves) + 0.011
-            assert sum(domains[system][name][at] for name in FOUR) / 4 == pytest.approx(overall, abs=0.0125)
-            shown = [parts[label][at] for label in ("ANSWERABLE", "PARTIAL", "UNANSWERABLE")]
-            assert min(shown) <= overall <= max(shown)
+            assert sum(domains[system][name][index] for name in FOUR) / 4 == pytest.approx(overall, abs=0.0125)
+            text_shown = [parts[label][index] for label in ("ANSWERABLE", "PARTIAL", "UNANSWERABLE")]
+            assert min(text_shown) <= overall <= max(text_shown)
     for system, parts in of_mtrag("MTRAG Table 13").items():
         assert parts["UNANSWERABLE"] == answerability[system]["UNANSWERABLE"]
     for system, parts in of_mtrag("MTRAG Table 14").items():
@@ -184,8 +184,8 @@ def test_the_facts_of_kiwi_are_the_tables() -> None:
         assert 2 * precision * recall / (precision + recall) == pytest.approx(fact.metrics["f1"], abs=0.01)
     twins = [fact for fact in facts() if fact.part.get("instruction") in ("Remove", "Reorganize")]
     words = ("instruction_words", "source_words")
-    same = [{name: value for name, value in twin.metrics.items() if name not in words} for twin in twins]
-    assert same[0] == same[1]
+    figures = [{name: value for name, value in twin.metrics.items() if name not in words} for twin in twins]
+    assert figures[0] == figures[1]
     assert all(fact.note and "misprint" in fact.note for fact in twins)
 
 
@@ -197,6 +197,6 @@ def test_every_fact_says_where_it_is_from_and_what_was_measured() -> None:
 def test_what_of_ours_computes_the_same_is_named_as_we_name_it() -> None:
     from turnmark.evaluation.benchmarks.measures import ROUGE_CHAR
 
-    same = {name for fact in facts() if fact.benchmark == "inscoqa" for tool in fact.instruments.values()
+    names = {name for fact in facts() if fact.benchmark == "inscoqa" for tool in fact.instruments.values()
             for name in tool.same}  # fmt: skip
-    assert same == {ROUGE_CHAR} == {CHARACTERS}
+    assert names == {ROUGE_CHAR} == {CHARACTERS}

@@ -21,48 +21,60 @@ EVIL = "<script>window.evil = 1</script><img src=https://example.org/x onerror='
 N = 60
 
 
-def sample(at: int) -> Sample:
-    about = {"id": f"c{at // 6}<::>{at % 6 + 1}", "domain": ("clapnq", "fiqa")[at % 2], "query": f"Question {at}?"}
-    if at == 7:
+def sample(index: int) -> Sample:
+    about = {
+        "id": f"c{index // 6}<::>{index % 6 + 1}",
+        "domain": ("clapnq", "fiqa")[index % 2],
+        "query": f"Question {index}?",
+    }
+    if index == 7:
         return Sample(status="failed", kind="timeout", reason="no answer within 60 s", **about)
-    refs = (ContextRef(document_id="p1", score=2.5), ContextRef(document_id=f"p{at}", score=1.25))
+    refs = (ContextRef(document_id="p1", score=2.5), ContextRef(document_id=f"p{index}", score=1.25))
     return Sample(
-        status="done", rewrite=f"the bell, question {at}", contexts=refs, decision=("answer", "unknown")[at % 10 == 0],
-        prediction=f"The bell was cast in {1800 + at}. [2] {EVIL}",
-        timings={"search": 0.25, "answer": float(at), "total": at + 0.5}, notes=("one passage was cut",),
-        usage={"generator": Usage(calls=1, prompt_tokens=100 + at, completion_tokens=9)}, **about,
+        status="done", rewrite=f"the bell, question {index}", contexts=refs,
+        decision=("answer", "unknown")[index % 10 == 0],
+        prediction=f"The bell was cast in {1800 + index}. [2] {EVIL}",
+        timings={"search": 0.25, "answer": float(index), "total": index + 0.5}, notes=("one passage was cut",),
+        usage={"generator": Usage(calls=1, prompt_tokens=100 + index, completion_tokens=9)}, **about,
     )  # fmt: skip
 
 
-def seen(at: int) -> Browsed:
-    said = (Said(role="user", text=cut("Hello")), Said(role="assistant", text=cut("Good day.")))
+def seen(index: int) -> Browsed:
+    utterances = (Said(role="user", text=cut("Hello")), Said(role="assistant", text=cut("Good day.")))
     passages = (
         SeenPassage(id="p1", title="A bell", text=cut(f"A bell rings. {EVIL}"), rank=1, score=2.5, relevant=False),
         SeenPassage(
-            id=f"p{at}", title="Years", text=cut(f"It was cast in {1800 + at}."), rank=2, score=1.25, relevant=True
+            id=f"p{index}",
+            title="Years",
+            text=cut(f"It was cast in {1800 + index}."),
+            rank=2,
+            score=1.25,
+            relevant=True,
         ),
         SeenPassage(id="missed", title="Missed", text=cut("Nobody found this."), relevant=True),
     )
     return Browsed(
-        id=sample(at).id, labels={"domain": (("clapnq", "fiqa")[at % 2],), "turn": (("first", "later")[at % 3 > 0],)},
-        history=said * 2, question=cut(f"Question {at}?"), reference=cut(f"In {1800 + at}."), passages=passages,
+        id=sample(index).id, labels={"domain": (("clapnq", "fiqa")[index % 2],),
+                                     "turn": (("first", "later")[index % 3 > 0],)},
+        history=utterances * 2, question=cut(f"Question {index}?"), reference=cut(f"In {1800 + index}."),
+        passages=passages,
     )  # fmt: skip
 
 
-def judged(line: str, at: int) -> str:
+def judged(line: str, index: int) -> str:
     """The first metric of sample n is n hundredths, and a judge says why."""
     if '"metric": "rouge_l.word"' not in line:
         return line
-    line = line.replace('"value": 0.25', f'"value": {at / 100}')
-    return line.replace('"reason": null', f'"reason": "judged {at}: fine"')
+    line = line.replace('"value": 0.25', f'"value": {index / 100}')
+    return line.replace('"reason": null', f'"reason": "judged {index}: fine"')
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = write_run(tmp_path_factory.mktemp("run") / "r", SUMMARY, tuple(map(sample, range(N))))
-    (folder / FILE).write_text("".join(json_line(seen(at)) for at in range(N)), encoding="utf-8")
+    (folder / FILE).write_text("".join(json_line(seen(index)) for index in range(N)), encoding="utf-8")
     scores = (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()
-    lines = [judged(line, at * N // len(scores)) for at, line in enumerate(scores)]
+    lines = [judged(line, index * N // len(scores)) for index, line in enumerate(scores)]
     (folder / "scores.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return write_page(folder).as_uri()
 
@@ -116,14 +128,14 @@ def fill(page: Page, label: str, value: str) -> None:
 
 def test_a_sample_shows_all_there_is_of_it(page: Page) -> None:
     page.press("j")
-    shown = text(page, "#sample")
+    printed = text(page, "#sample")
     for part in (
         "2 of 60", "c0<::>2", "domain fiqa", "turn later", "decision answer", "Good day.", "Question 1?",
         "the bell, question 1", "The bell was cast in 1801.", "In 1801.", "A bell", "Years", "1 relevant not found",
         "relevant", "not labelled", "cited", "It was cast in 1801.", "0.0100", "judged 1: fine", "search", "0.250 s",
         "1 call, 101 + 9 tokens", "one passage was cut",
     ):  # fmt: skip
-        assert part in shown, part
+        assert part in printed, part
     assert page.run("[...document.querySelectorAll('.passage')].map((one) => one.open)") == [False, True, False]
     page.run("document.querySelector('.cite').click()")
     assert page.run("document.querySelector('.passage.lit').getAttribute('data-rank')") == "2"
@@ -188,11 +200,11 @@ def test_by_keyboard(page: Page) -> None:
     assert page.run("document.activeElement === document.body") is True
 
 
-WANTED = '["r","c2<::>3",0]'
+ADDRESS = '["r","c2<::>3",0]'
 
 
 def test_an_address_names_a_sample(chromium: Page, url: str) -> None:
-    chromium.open(f"{url}#sample={quote(WANTED, safe='')}")
+    chromium.open(f"{url}#sample={quote(ADDRESS, safe='')}")
     assert text(chromium, ".where") == "15 of 60"
     for wrong in ("%7B", "%", "%5B%22other%22%5D", quote('["r","<img>",0]', safe="")):
         chromium.open(f"{url}#sample={wrong}")
@@ -233,7 +245,7 @@ def test_light_and_dark(chromium: Page, url: str) -> None:
 
 def test_metrics_are_chosen_without_a_script(page: Page) -> None:
     visible = "[...document.querySelectorAll('.panels > div')].filter((one) => one.offsetHeight).length"
-    shown = page.run(visible)
+    printed = page.run(visible)
     page.run("document.querySelectorAll('.tabs > label')[1].click()")
-    assert page.run(visible) == shown == page.run("document.querySelectorAll('.tabs').length")
+    assert page.run(visible) == printed == page.run("document.querySelectorAll('.tabs').length")
     assert page.run("document.querySelector('.tabs > input:nth-of-type(2)').checked") is True

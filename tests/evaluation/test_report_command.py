@@ -63,19 +63,21 @@ def test_all_mistakes_are_said_at_once(turnmark: Turnmark, stored_run: Path, tmp
     (tmp_path / "begun/manifest.json").write_text("{}")
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd/summary.json").write_text('{"benchmark": 3}')
-    kept = stored_run / "predictions.jsonl"
-    before = kept.read_bytes()
+    predictions = stored_run / "predictions.jsonl"
+    before = predictions.read_bytes()
     names = ("nowhere", "empty", "begun", "odd", "run/summary.json")
-    ran = turnmark("report", *(tmp_path / name for name in names), stored_run, "--html", kept, "--markdown", tmp_path)
+    ran = turnmark(
+        "report", *(tmp_path / name for name in names), stored_run, "--html", predictions, "--markdown", tmp_path
+    )
     assert (ran.code, ran.out) == (2, "")
-    for said in (
+    for pair in (
         "nowhere' is not there; name the folder of a run", "empty' is no run: it has no summary.json",
         "begun' has not ended: no summary.json", "odd': summary.json, field benchmark: ", "field task: Field required",
         "run/summary.json' is a file; name the folder", "is there already and is no report of this kind",
         f"--markdown {str(tmp_path)!r} is a folder",
     ):  # fmt: skip
-        assert ran.err.count(said) == 1, said
-    assert kept.read_bytes() == before
+        assert ran.err.count(pair) == 1, pair
+    assert predictions.read_bytes() == before
 
 
 def test_targets_that_cannot_be_written_are_refused(turnmark: Turnmark, stored_run: Path, tmp_path: Path) -> None:
@@ -85,9 +87,9 @@ def test_targets_that_cannot_be_written_are_refused(turnmark: Turnmark, stored_r
     assert inside.code == 2
     assert "is a file; name another place" in inside.err
     assert "'/dev/null' is no regular file" in inside.err
-    same = turnmark("report", stored_run, "--markdown", tmp_path / "x", "--html", tmp_path / "." / "x")
-    assert same.code == 2
-    assert "both name" in same.err
+    ran_again = turnmark("report", stored_run, "--markdown", tmp_path / "x", "--html", tmp_path / "." / "x")
+    assert ran_again.code == 2
+    assert "both name" in ran_again.err
     page = tmp_path / "page.html"
     assert turnmark("report", stored_run, "--html", page).code == 0
     assert turnmark("report", stored_run, "--markdown", page).code == 2

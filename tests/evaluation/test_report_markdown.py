@@ -59,20 +59,20 @@ def test_texts_of_the_data_are_text(tmp_path: Path) -> None:
     assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") == html.count("&lt;img src=x&gt;") >= 12
 
 
-SEEN = st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp"), exclude_characters="@\u3164\uffa0")
+VISIBLE = st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp"), exclude_characters="@\u3164\uffa0")
 MARKS = st.sampled_from("|`*_~[]()<>&\\#!-+.123ab $:/w")
 
 
-@given(st.text(SEEN, max_size=60) | st.text(MARKS, max_size=30))
+@given(st.text(VISIBLE, max_size=60) | st.text(MARKS, max_size=30))
 def test_what_is_escaped_reads_as_it_stands(text: str) -> None:
     cell = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(
         f"| a | b |\n| --- | --- |\n| x {escaped(text)} | y |"
     )
     inlines = [token for token in cell if token.type == "inline"]
     assert len(inlines) == 4
-    said = inlines[2].children or []
-    assert {child.type for child in said} <= {"text", "text_special"}
-    assert "".join(child.content for child in said).split() == f"x {text}".split()
+    children = inlines[2].children or []
+    assert {child.type for child in children} <= {"text", "text_special"}
+    assert "".join(child.content for child in children).split() == f"x {text}".split()
 
 
 @pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "---", "===", "# a", "> a", "~~~", "```", "* a", "a"])
@@ -92,12 +92,12 @@ def test_names_call_nobody() -> None:
 
 
 def test_what_a_judge_of_itself_makes_of_the_figures_is_said_first(tmp_path: Path) -> None:
-    said = "the judge openai:x is the model under test"
-    summary = SUMMARY.model_copy(update={"warnings": (said,), "notes": (*SUMMARY.notes, said, "another note")})
+    warning = "the judge openai:x is the model under test"
+    summary = SUMMARY.model_copy(update={"warnings": (warning,), "notes": (*SUMMARY.notes, warning, "another note")})
     console = Console(width=100, file=io.StringIO(), color_system=None)
     show(summary, tmp_path, console)
     assert isinstance(console.file, io.StringIO)
     for text in (markdown(summary, tmp_path), console.file.getvalue()):
-        assert text.count(said) == 1
-        assert text.index(said) < text.index(tables.headline(summary).split(" ")[1])
+        assert text.count(warning) == 1
+        assert text.index(warning) < text.index(tables.headline(summary).split(" ")[1])
         assert "another note" in text

@@ -25,8 +25,8 @@ def parsed(path: Path) -> Any:
 
 def data(path: Path) -> Any:
     """What the page's script reads."""
-    (found,) = parsed(path).xpath("//script[@type='application/json']")
-    return json.loads(found.text)
+    (script,) = parsed(path).xpath("//script[@type='application/json']")
+    return json.loads(script.text)
 
 
 def digest(text: str) -> str:
@@ -80,7 +80,7 @@ def test_the_first_screen_says_what_ran_and_how_many_failed(stored_run: Path) ->
     tree = parsed(write_page(stored_run))
     assert tree.xpath("//h1")[0].text_content() == "mtrag generation, rag"
     assert tree.xpath("//p[@class='counts']")[0].text_content() == "on demo data, 6 samples, 1 failed, 1 skipped"
-    assert [one.text_content() for one in tree.xpath("//dl[@class='about']/div")] == [
+    assert [element.text_content() for element in tree.xpath("//dl[@class='about']/div")] == [
         "generatoropenai:gpt-4o", "retrieverhybrid", "queryassistant",
     ]  # fmt: skip
     assert "failed: timeout (1)" in tree.text_content()
@@ -93,7 +93,7 @@ def test_published_systems_stand_under_our_figures_of_the_same_slice_and_under_n
     assert "Beside published figures" not in tree.text_content()
     assert "GPT-4o" not in tree.xpath("//section")[0].text_content()
     tree = parsed(write_page(write_run(tmp_path / "real", REAL)))
-    (plot,) = [one for one in tree.xpath("//div[h2]") if one[0].text == "Beside published figures"]
+    (plot,) = [element for element in tree.xpath("//div[h2]") if element[0].text == "Beside published figures"]
     rows = [[cell.text_content() for cell in row] for row in plot.xpath("(.//table)[1]/tbody/tr[@class!='axis']")]
     assert rows == [
         ["all"], ["this run", "", "0.2871", "4", ""], ["GPT-4o", "", "0.29", "4", "yes"],
@@ -106,14 +106,14 @@ def test_published_systems_stand_under_our_figures_of_the_same_slice_and_under_n
 def test_judges_and_what_they_warn_of(tmp_path: Path) -> None:
     panel = Panel(judges=("openai:a", "openai:b"), rule="median", alpha=0.61, level="interval", n=4,
                   means={"openai:a": 0.5, "openai:b": None}, failed={"openai:b": 4})  # fmt: skip
-    said = "the judge openai:a is the model under test: it grades its own answers"
+    text = "the judge openai:a is the model under test: it grades its own answers"
     summary = SUMMARY.model_copy(update={
-        "judging": {"rb_llm": panel}, "warnings": (said,), "notes": (DEMO, said, "another"),
+        "judging": {"rb_llm": panel}, "warnings": (text,), "notes": (DEMO, text, "another"),
     })  # fmt: skip
     tree = parsed(write_page(write_run(tmp_path / "r", summary)))
-    assert [one.text_content() for one in tree.xpath("//body/p[@class='warning']")] == [DEMO, said]
-    assert [one.text_content() for one in tree.xpath("//ul[@class='notes']/li")] == ["another"]
-    (table,) = [one for one in tree.xpath("//table") if one.xpath("./thead//th[.='agreement']")]
+    assert [element.text_content() for element in tree.xpath("//body/p[@class='warning']")] == [DEMO, text]
+    assert [element.text_content() for element in tree.xpath("//ul[@class='notes']/li")] == ["another"]
+    (table,) = [element for element in tree.xpath("//table") if element.xpath("./thead//th[.='agreement']")]
     assert [[cell.text_content() for cell in row] for row in table.xpath("./tbody/tr")] == [
         ["rb_llm", "openai:a", "0.5000", "0", "median", "alpha 0.61 over 4 (interval)"],
         ["rb_llm", "openai:b", "-", "4", "", ""],
@@ -121,12 +121,19 @@ def test_judges_and_what_they_warn_of(tmp_path: Path) -> None:
 
 
 def test_the_samples_in_the_order_of_the_file(stored_run: Path) -> None:
-    found = data(write_page(stored_run))
-    (mine,) = found["runs"]
-    texts = found["texts"]
+    payload = data(write_page(stored_run))
+    (mine,) = payload["runs"]
+    texts = payload["texts"]
     samples = mine["samples"]
-    assert [one["i"] for one in samples] == ["c1<::>1", "c1<::>2", "c2<::>1", "c2<::>2", "c2<::>3", "c3<::>1"]
-    assert [(one.get("r", 0), one.get("s", 0)) for one in samples] == [(0, 0), (0, 0), (0, 1), (0, 0), (1, 0), (0, 2)]
+    assert [sample["i"] for sample in samples] == ["c1<::>1", "c1<::>2", "c2<::>1", "c2<::>2", "c2<::>3", "c3<::>1"]
+    assert [(sample.get("r", 0), sample.get("s", 0)) for sample in samples] == [
+        (0, 0),
+        (0, 0),
+        (0, 1),
+        (0, 0),
+        (1, 0),
+        (0, 2),
+    ]
     assert texts[samples[2]["y"]] == "timeout: no answer within 60 s"
     assert texts[samples[0]["q"]] == "Who made the bell?"
     assert texts[samples[0]["w"]] == "who made Big Ben"
@@ -137,7 +144,7 @@ def test_the_samples_in_the_order_of_the_file(stored_run: Path) -> None:
     assert (first["rouge_l.word"], first["k_precision"], first["unknown.auroc"]) == (0.25, 0.5, None)
     assert set(samples[2]["v"]) == {False, None}
     assert set(samples[5]["v"]) == {None}
-    assert found["passages"] == [["p1", "", -1]]
+    assert payload["passages"] == [["p1", "", -1]]
     assert samples[0]["c"] == [[0, 1, 3.5, -1]]
 
 
@@ -147,13 +154,13 @@ def test_a_page_fits_into_its_size_whatever_the_samples_hold(tmp_path: Path, mon
     lines = tuple(Sample(id=str(i), status="done", query=f"question {i}", prediction=f"{i} {text}") for i in range(300))
     written = write_page(write_run(tmp_path / "r", lines=lines))
     assert 200_000 < written.stat().st_size <= 300_000
-    found = data(written)
-    samples = found["runs"][0]["samples"]
+    payload = data(written)
+    samples = payload["runs"][0]["samples"]
     assert len(samples) == 300
-    assert [found["texts"][one["q"]] for one in samples] == [f"question {i}" for i in range(300)]
-    kept, left_out = found["texts"][samples[7]["p"]]
-    assert len(kept) + left_out == len(f"7 {text}")
-    assert f"7 {text}".startswith(kept)
+    assert [payload["texts"][sample["q"]] for sample in samples] == [f"question {i}" for i in range(300)]
+    shown_text, left_out = payload["texts"][samples[7]["p"]]
+    assert len(shown_text) + left_out == len(f"7 {text}")
+    assert f"7 {text}".startswith(shown_text)
 
 
 def test_texts_of_the_data_stay_text(tmp_path: Path) -> None:
@@ -177,13 +184,13 @@ def test_texts_of_the_data_stay_text(tmp_path: Path) -> None:
     assert len(tree.xpath("//script")) == 2
     assert text.count("<script") == text.count("</script") == 2
     assert text.count("&lt;script&gt;") >= 15
-    found = data(written)
-    assert len(found["runs"][0]["samples"]) == len(lines)
-    first = found["runs"][0]["samples"][0]
+    payload = data(written)
+    assert len(payload["runs"][0]["samples"]) == len(lines)
+    first = payload["runs"][0]["samples"][0]
     assert first["i"] == CLEAN
-    assert [found["texts"][first[key]] for key in "qwp"] == [CLEAN] * 3
-    assert dict(found["runs"][0]["dimensions"]) == {"domain": [CLEAN], "decision": [CLEAN]}
-    assert found["passages"][0][0] == CLEAN
+    assert [payload["texts"][first[key]] for key in "qwp"] == [CLEAN] * 3
+    assert dict(payload["runs"][0]["dimensions"]) == {"domain": [CLEAN], "decision": [CLEAN]}
+    assert payload["passages"][0][0] == CLEAN
     stored = tree.xpath("//script[@type='application/json']")[0].text
     assert not {"<", ">", "&"} & set(stored)
 
@@ -217,10 +224,10 @@ def test_several_runs_on_one_page(tmp_path: Path) -> None:
     tree = parsed(written)
     assert [cell.text_content() for cell in tree.xpath("(//table)[1]/tbody/tr/th")] == ["a", "b"]
     assert tree.text_content().count(DEMO) == 1
-    found = data(written)
-    assert [(one["name"], len(one["samples"])) for one in found["runs"]] == [("a", 6), ("b", 6)]
+    payload = data(written)
+    assert [(run["name"], len(run["samples"])) for run in payload["runs"]] == [("a", 6), ("b", 6)]
     # What two runs share stands there once.
-    assert found["texts"].count("Who made the bell?") == 1
+    assert payload["texts"].count("Who made the bell?") == 1
     ids = tree.xpath("//@id")
     assert len(ids) == len(set(ids))
 

@@ -37,21 +37,21 @@ def test_a_scale_has_round_ends(values: list[float], ticks: tuple[float, ...]) -
 
 @given(st.lists(FINITE, max_size=8), st.booleans())
 def test_a_scale_holds_all_values_and_bars_begin_at_nothing(values: list[float], zero: bool) -> None:
-    made = scale(values, zero=zero)
-    width = made.high - made.low
+    plot_scale = scale(values, zero=zero)
+    width = plot_scale.high - plot_scale.low
     assert width > 0
-    assert 2 <= len(made.ticks) <= 9
-    assert all(made.low - 1e-6 * width <= value <= made.high + 1e-6 * width for value in values)
-    assert all(0 <= made.share(value) <= 1 for value in values)
+    assert 2 <= len(plot_scale.ticks) <= 9
+    assert all(plot_scale.low - 1e-6 * width <= value <= plot_scale.high + 1e-6 * width for value in values)
+    assert all(0 <= plot_scale.share(value) <= 1 for value in values)
     if zero and all(value >= 0 for value in values):
-        assert made.low == 0
+        assert plot_scale.low == 0
 
 
 @given(st.lists(FINITE, min_size=1, max_size=60), st.floats(0, 1))
 def test_a_quantile_is_one_of_the_values(values: list[float], share: float) -> None:
-    found = plots.quantile(sorted(values), share)
-    assert sum(value <= found for value in values) >= math.floor(share * len(values))
-    assert found in values
+    quantile = plots.quantile(sorted(values), share)
+    assert sum(value <= quantile for value in values) >= math.floor(share * len(values))
+    assert quantile in values
 
 
 def test_a_dot_lies_where_its_value_is_and_its_line_ends_where_the_interval_does() -> None:
@@ -101,19 +101,24 @@ def test_texts_stay_text_and_nothing_has_a_style_or_an_address() -> None:
 
 
 def test_the_plots_of_answers(stored_run: Path) -> None:
-    made = {plot.title: plot for plot in figures(StoredRun(stored_run, REAL))}
-    assert list(made) == ["Beside published figures", "By what is asked"]
-    panel = made["By what is asked"].panels[0]
+    plots_by_title = {plot.title: plot for plot in figures(StoredRun(stored_run, REAL))}
+    assert list(plots_by_title) == ["Beside published figures", "By what is asked"]
+    panel = plots_by_title["By what is asked"].panels[0]
     assert [(row.kind, row.name, row.figures) for row in panel.rows] == [
         ("ours", "all", ("0.2871", "0.241-0.333", "4")), ("group", "domain", ()),
         ("plain", "clapnq", ("0.3012", "0.250-0.350", "2")), ("plain", "fiqa", ("0.2731", "0.220-0.330", "2")),
         ("group", "answerability", ()), ("plain", "ANSWERABLE", ("0.3100", "0.280-0.340", "3")),
     ]  # fmt: skip
-    rows = made["Beside published figures"].panels[0].rows
+    rows = plots_by_title["Beside published figures"].panels[0].rows
     assert [row.kind for row in rows if row.name == "GPT-4o"] == ["plain"]
     assert [row.kind for row in rows if row.name == "Llama 3.1 405B"] == ["faint"]
     assert [plot.title for plot in figures(StoredRun(stored_run, SUMMARY))] == ["By what is asked"]  # the demo's
-    assert [one.name for one in headlines(SUMMARY)] == ["rouge_l.word", "k_precision", "token_recall", "unknown.f1"]
+    assert [headline.name for headline in headlines(SUMMARY)] == [
+        "rouge_l.word",
+        "k_precision",
+        "token_recall",
+        "unknown.f1",
+    ]
 
 
 def test_the_plots_of_retrieval_and_of_what_it_took(tmp_path: Path) -> None:
@@ -126,10 +131,12 @@ def test_the_plots_of_retrieval_and_of_what_it_took(tmp_path: Path) -> None:
                usage={"rewrite": Usage(calls=1, prompt_tokens=100 * i, completion_tokens=7)})
         for i in range(1, 11)
     )  # fmt: skip
-    made = {plot.title: plot for plot in figures(StoredRun(write_run(tmp_path / "r", summary, lines), summary))}
-    assert list(made) == ["Retrieval by k", "Latency and tokens"]
-    assert [name for name, _ in made["Retrieval by k"].drawings] == ["recall@k", "nDCG@k"]
-    spent = made["Latency and tokens"]
+    plots_by_title = {
+        plot.title: plot for plot in figures(StoredRun(write_run(tmp_path / "r", summary, lines), summary))
+    }
+    assert list(plots_by_title) == ["Retrieval by k", "Latency and tokens"]
+    assert [name for name, _ in plots_by_title["Retrieval by k"].drawings] == ["recall@k", "nDCG@k"]
+    spent = plots_by_title["Latency and tokens"]
     assert [caption for caption, _ in spent.drawings] == [
         "Seconds a sample: median 5.5 s, 90th percentile 9.5 s", "Tokens a sample: median 507, 90th percentile 907",
     ]  # fmt: skip

@@ -26,13 +26,13 @@ RUNS = st.dictionaries(
 
 
 def lists_of(run: dict[str, dict[str, float]]) -> dict[str, list[ContextRef]]:
-    return {q: [ContextRef(document_id=d, score=s) for d, s in found.items()] for q, found in run.items()}
+    return {q: [ContextRef(document_id=d, score=s) for d, s in ranked.items()] for q, ranked in run.items()}
 
 
 def test_by_hand() -> None:
     """Three relevant passages, found at ranks 1 and 4: DCG = 1 + 1/log2(5), ideal = 1 + 1/log2(3) + 1/2."""
-    found = lists_of({"q": {"a": 5.0, "x": 4.0, "y": 3.0, "b": 2.0}})
-    scores = score_lists({"q": {"a": 1, "b": 1, "c": 1}}, found)["q"]
+    lists = lists_of({"q": {"a": 5.0, "x": 4.0, "y": 3.0, "b": 2.0}})
+    scores = score_lists({"q": {"a": 1, "b": 1, "c": 1}}, lists)["q"]
     ideal = 1 + 1 / math.log2(3) + 1 / 2
     assert scores["recall@1"] == pytest.approx(1 / 3)
     assert scores["recall@3"] == pytest.approx(1 / 3)

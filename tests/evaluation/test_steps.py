@@ -28,8 +28,8 @@ def test_shared_words_by_hand() -> None:
 
 
 def test_likeness_is_the_mean_of_meaning_and_words() -> None:
-    found = likeness(["Light the oven.", "Wait."], ["Light the oven."], np.array([[0.5], [-0.25]]))
-    assert found.tolist() == [[0.75], [0.0]]
+    values = likeness(["Light the oven.", "Wait."], ["Light the oven."], np.array([[0.5], [-0.25]]))
+    assert values.tolist() == [[0.75], [0.0]]
     assert likeness(["a b"], [], np.zeros((1, 0))).shape == (1, 0)
 
 
@@ -42,22 +42,22 @@ def test_matching_by_hand() -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.data())
-def test_the_matching_is_the_best_of_all(wanted: int, said: int, data: st.DataObject) -> None:
+def test_the_matching_is_the_best_of_all(expected: int, text: int, data: st.DataObject) -> None:
     cell = st.integers(0, 100).map(lambda number: number / 100)
     alike = np.array(
-        data.draw(st.lists(st.lists(cell, min_size=said, max_size=said), min_size=wanted, max_size=wanted))
+        data.draw(st.lists(st.lists(cell, min_size=text, max_size=text), min_size=expected, max_size=expected))
     )
-    found = matched(alike, 0.4)
+    matching = matched(alike, 0.4)
 
     def worth(pairs: list[tuple[int, int]]) -> tuple[int, float]:
         good = [alike[pair] for pair in pairs if alike[pair] >= 0.4]
         return len(good), round(float(sum(good)), 9)
 
-    if wanted <= said:
-        every = (list(enumerate(order)) for order in permutations(range(said), wanted))
+    if expected <= text:
+        every = (list(enumerate(order)) for order in permutations(range(text), expected))
     else:
-        every = ([(row, at) for at, row in enumerate(order)] for order in permutations(range(wanted), said))
-    mine = [(row - 1, column - 1) for row, column in found.items()]
+        every = ([(row, index) for index, row in enumerate(order)] for order in permutations(range(expected), text))
+    mine = [(row - 1, column - 1) for row, column in matching.items()]
     assert len({column for _, column in mine}) == len(mine)
     assert all(alike[pair] >= 0.4 for pair in mine)
     assert worth(mine) == max(map(worth, every))
@@ -71,27 +71,27 @@ def test_the_matching_agrees_with_the_one_by_hand() -> None:
     """The threshold was chosen on one half; both figures are in docs/measured.md."""
     tasks = inscoqa.load_tasks(inscoqa.DEMO_ROOT).data
     counts = {"chosen on": [0, 0], "held out": [0, 0]}
-    for one in json.loads(LABELS.read_text(encoding="utf-8"))["procedures"]:
-        wanted, said = list(tasks[one["id"]].procedure), one["steps"]
-        covers = {int(step): by for step, by in one["covers"].items()}
-        assert set(covers) <= set(range(1, len(wanted) + 1))
-        assert set(covers.values()) <= set(range(1, len(said) + 1))
-        found = matched(likeness(wanted, said, embed(wanted) @ embed(said).T), LEAST)
-        for step in range(1, len(wanted) + 1):
-            counts[one["part"]][0] += (step in found) == (step in covers)
-            counts[one["part"]][1] += 1
-    assert [of for _, of in counts.values()] == [49, 52]
-    assert [right / of >= 0.85 for right, of in counts.values()] == [True, True], counts  # 42 and 50
+    for row in json.loads(LABELS.read_text(encoding="utf-8"))["procedures"]:
+        expected, text = list(tasks[row["id"]].procedure), row["steps"]
+        covers = {int(step): name for step, name in row["covers"].items()}
+        assert set(covers) <= set(range(1, len(expected) + 1))
+        assert set(covers.values()) <= set(range(1, len(text) + 1))
+        pairs = matched(likeness(expected, text, embed(expected) @ embed(text).T), LEAST)
+        for step in range(1, len(expected) + 1):
+            counts[row["part"]][0] += (step in pairs) == (step in covers)
+            counts[row["part"]][1] += 1
+    assert [score for _, score in counts.values()] == [49, 52]
+    assert [right / score >= 0.85 for right, score in counts.values()] == [True, True], counts  # 42 and 50
 
 
 def test_a_procedure_for_another_task_covers_next_to_nothing() -> None:
     procedures = [task.procedure for task in inscoqa.load_tasks(inscoqa.DEMO_ROOT).data.values()]
     vectors = [embed(steps) for steps in procedures]
     shares = [
-        len(matched(likeness(one, other, vectors[at] @ vectors[to].T))) / len(one)
-        for at, one in enumerate(procedures)
-        for to, other in enumerate(procedures)
-        if at != to
+        len(matched(likeness(row, second, vectors[index] @ vectors[target].T))) / len(row)
+        for index, row in enumerate(procedures)
+        for target, second in enumerate(procedures)
+        if index != target
     ]
     assert len(shares) == 156
     assert sum(shares) / len(shares) < 0.05  # 0.025
