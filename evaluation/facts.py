@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from turnmark.corpora.types import Record
-from turnmark.evaluation.journal import json_line
+from turnmark.evaluation.journal import json_line, written_whole
 from turnmark.evaluation.summary import Facts
 
 NAME = "facts.jsonl"
@@ -34,13 +34,8 @@ def writing(run: Path) -> Iterator[Callable[[str, Facts], None]]:
     Args:
         run: the folder of the run. A file that was there is replaced, unless the writing breaks off.
     """
-    part = run / f".{NAME}.part"
-    try:
-        with open(part, "w", encoding="utf-8", newline="\n") as file:
-            yield lambda name, facts: _write(file.write, name, facts)
-        part.replace(run / NAME)
-    finally:
-        part.unlink(missing_ok=True)
+    with written_whole(run / NAME) as file:
+        yield lambda name, facts: _write(file.write, name, facts)
 
 
 def _write(write: Callable[[str], int], name: str, facts: Facts) -> None:

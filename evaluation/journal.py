@@ -12,10 +12,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import IO, Generic, TypeVar
+from typing import IO, Generic, TextIO, TypeVar
 
 from pydantic import ValidationError
 
@@ -49,6 +49,18 @@ def read_records(path: Path, kind: type[R]) -> Iterator[R]:
         for line in file:
             with suppress(ValidationError):
                 yield kind.model_validate_json(line)
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[TextIO]:
+    """A text file that appears under its name when all of it is written; a file that was there stays until then."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(part, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 class Journal(Generic[K, R]):

@@ -53,7 +53,6 @@ METRICS: Mapping[str, MetricInfo] = {
         MetricInfo(name="judge_score", digits=(2, 2), range=(1.0, 10.0), description="a judge's rating, 1 to 10"),
         MetricInfo(name="idk", direction=None, description="replies that say 'I don't know', as a judge sees it"),
         MetricInfo(name="idk_rate", direction=None, description="replies whose decision is `unknown`"),
-        MetricInfo(name="task_completion[gap]", direction=None, range=(-1.0, 1.0)),
     )
 }
 

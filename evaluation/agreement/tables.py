@@ -101,13 +101,9 @@ def _tables(agreement: Agreement) -> tuple[Table, ...]:
 
 
 def _notes(agreement: Agreement) -> tuple[str, ...]:
-    recomputed = [
-        f"{name} of the file, worked out again: at most {item.largest_difference:.1e} off on {item.n} answers"
-        for name, item in agreement.recomputed.items()
-    ]
     slips = PRINTED_NOTES if _is_mtrags(agreement.systems, agreement.properties) else ()
     pairs = [PRINTED_PREFERENCE_NOTE] if any(item.judge.startswith("preference") for item in agreement.verdicts) else []
-    return (*agreement.notes, *recomputed, *pairs, *slips)
+    return (*agreement.notes, *pairs, *slips)
 
 
 def means(agreement: Agreement, printed: bool) -> Table:

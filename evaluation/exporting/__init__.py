@@ -1,1 +1,1 @@
-"""Finished runs in the formats of others: official predictions, submissions, TREC runs, InspectorRAGet."""
+"""Finished runs in the formats of others: official predictions, TREC runs, InspectorRAGet."""

@@ -8,20 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import write_atomic
 from turnmark.corpora.types import Record
-from turnmark.evaluation.exporting.forms import (
-    LARGEST,
-    LETTERS,
-    Counts,
-    evaluation,
-    export_samples,
-    official,
-    submission,
-)
+from turnmark.evaluation.exporting.forms import Counts, evaluation, export_samples, official
 from turnmark.evaluation.predictions_official import MTRAG_FAMILY
 from turnmark.evaluation.report.stored import StoredRun
 from turnmark.evaluation.trec import BLANK, format_trec
@@ -66,7 +57,7 @@ def exports(texts: Iterable[str], errors: ErrorCollector) -> list[Export]:
             errors.add(f"{place}: {str(above)!r} is a file; name another place")
         elif os.path.realpath(path) in (os.path.realpath(earlier.path) for earlier in listed):
             errors.add(f"{place} is named twice; name two files")
-        elif form in ("official", "submission") and path.suffix != ".jsonl":
+        elif form == "official" and path.suffix != ".jsonl":
             errors.add(f"{place}: the format checker and `score` want a name that ends in .jsonl")
         listed.append(Export(form, path))
     return listed
@@ -100,11 +91,7 @@ def _why_not(form: str, run: StoredRun) -> str | None:
         return (
             f"the form is that of the MTRAG family ({', '.join(MTRAG_FAMILY)}), and this run is of {summary.benchmark}"
         )
-    if form != "submission":
-        return "it has lists of passages and no answers; trec and submission are for these" if lists else None
-    if not lists and summary.setting not in LETTERS:
-        return f"no task of SemEval-2026 has the setting {summary.setting}; reference is B, rag is C, retrieval is A"
-    return None
+    return "it has lists of passages and no answers; trec is for these" if lists else None
 
 
 def write(requested: Iterable[Export], runs: Named) -> list[Exported]:
@@ -124,34 +111,13 @@ def _official(runs: Named, path: Path) -> Exported:
         for sample in export_samples(run, counts)
         if sample.sample.status == "done"
     ]
-    _lines(path, lines)
+    # Escaped: a lone surrogate of a broken answer is no UTF-8.
+    write_atomic(path, "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines))
     notes = counts.notes("left out, so that they fail again when the file is scored")
     return Exported(form="official", file=path, samples=len(lines), notes=tuple(notes))
 
 
-def _submission(runs: Named, path: Path) -> Exported:
-    run, counts = runs[0][1], Counts()
-    letter = "A" if run.summary.task == "retrieval" else LETTERS[run.summary.setting or ""]
-    lines = [submission(sample, letter) for sample in export_samples(run, counts)]
-    size = _lines(path, lines)
-    notes = [
-        f"a submission to task {letter} of SemEval-2026 task 8; it has to have every task of the organisers' input"
-    ]
-    notes += counts.notes("written empty, since every task has to be there")
-    notes += [f"{size:,} bytes; the organisers take {LARGEST:,}"] * (size > LARGEST)
-    return Exported(form="submission", file=path, samples=len(lines), notes=tuple(notes))
-
-
-def _lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> int:
-    """Write JSON lines; how many bytes they are."""
-
-    # Escaped: a lone surrogate of a broken answer is no UTF-8.
-    write_atomic(path, "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines))
-    return path.stat().st_size
-
-
 def _trec(runs: Named, path: Path) -> Exported:
-
     (name, run), counts = runs[0], Counts()
     lists = {
         sample.sample.id: sample.contexts for sample in export_samples(run, counts) if sample.sample.status == "done"
@@ -173,7 +139,6 @@ def _odd(name: str) -> bool:
 
 
 def _inspector(runs: Named, path: Path) -> Exported:
-
     counts = Counts()
     content = evaluation(runs, counts)
     write_atomic(path, json.dumps(content, allow_nan=False) + "\n")
@@ -182,6 +147,6 @@ def _inspector(runs: Named, path: Path) -> Exported:
 
 
 FORMS: Mapping[str, Callable[[Named, Path], Exported]] = {
-    "official": _official, "submission": _submission, "trec": _trec, "inspector": _inspector,
+    "official": _official, "trec": _trec, "inspector": _inspector,
 }  # fmt: skip
 """Form -> what writes it."""

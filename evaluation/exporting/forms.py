@@ -1,16 +1,13 @@
-"""Samples of a finished run in the formats of others: MTRAG's official form, SemEval submissions, InspectorRAGet.
+"""Samples of a finished run in the formats of others: MTRAG's official form, InspectorRAGet.
 
 Sources: https://github.com/IBM/mt-rag-benchmark (scripts/evaluation and mtrag-human/evaluations) and
 https://github.com/IBM/InspectorRAGet. No data are needed: `browse.jsonl` holds the texts. Where one is longer than what
 is kept there, a passage is written without its text (whoever reads it looks it up by its id), and a message as far as
 it is known; both are counts.
 
-The official form is a task of `generation_tasks` with `predictions`. A submission to task A of SemEval-2026 task 8
-(retrieval) has `task_id`, `Collection` and `contexts` with `document_id` and `score`, to B (reference passages) and C
-(retrieval and generation) `input` and `predictions` too; it has every task of the organisers' input, at most ten
-passages for each, and at most 20 MB. In InspectorRAGet's file a run is a model; its scores stand under `system`, or
-under `composite` where judges gave them. A score that failed or does not apply has no entry. A task's `contexts` are
-those of the first run; a run that saw others has its own in the `evaluations`.
+The official form is a task of `generation_tasks` with `predictions`. In InspectorRAGet's file a run is a model; its
+scores stand under `system`, or under `composite` where judges gave them. A score that failed or does not apply has no
+entry. A task's `contexts` are those of the first run; a run that saw others has its own in the `evaluations`.
 """
 
 from __future__ import annotations
@@ -24,10 +21,11 @@ from typing import Any
 from turnmark.corpora.mtrag import conversation_of
 from turnmark.corpora.text import strip_citations
 from turnmark.evaluation.agreement.rows import sample_metrics
+from turnmark.evaluation.journal import read_records
 from turnmark.evaluation.passages import HIDDEN
 from turnmark.evaluation.records import ContextRef, Sample, Score
-from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, read_browsed
-from turnmark.evaluation.report.stored import Key, StoredRun, samples, scores
+from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage
+from turnmark.evaluation.report.stored import StoredRun, samples, scores
 from turnmark.evaluation.trec import ranked
 
 COLLECTIONS: Mapping[str, str] = {
@@ -39,12 +37,6 @@ COLLECTIONS: Mapping[str, str] = {
 """Domain -> the `Collection` that MTRAG's tasks and its evaluation scripts name."""
 
 _SPEAKERS = {"user": "user", "assistant": "agent"}
-MOST = 10
-"""Passages of a task in a submission."""
-LARGEST = 20 * 1024 * 1024
-"""Bytes of a submission."""
-LETTERS = {"reference": "B", "rag": "C"}
-"""Setting -> the task of SemEval that it is."""
 FILTERS = {
     "Question Type": "question_type",
     "Multi-Turn": "multi_turn",
@@ -155,11 +147,11 @@ class ExportSample:
         self.counts.by_rank += 1
         return tuple(ref.model_copy(update={"score": 1 / rank}) for rank, ref in enumerate(refs, 1))
 
-    def passages(self, most: int | None = None) -> list[dict[str, Any]]:
+    def passages(self) -> list[dict[str, Any]]:
         """What the system was given, best first, as `contexts` has it."""
         stored_passages = {passage.id: passage for passage in self.browsed.passages} if self.browsed else {}
         passages: list[dict[str, Any]] = []
-        for ref in self.contexts[:most]:
+        for ref in self.contexts:
             title, text = _text(stored_passages.get(ref.document_id), ref.title, ref.text)
             self.counts.textless += text is None
             passage = {"document_id": ref.document_id, "title": title or None, "text": text, "score": ref.score}
@@ -180,7 +172,7 @@ def _text(stored: SeenPassage | None, title: str | None, text: str | None) -> tu
 
 def export_samples(run: StoredRun, counts: Counts) -> Iterator[ExportSample]:
     """Every sample of a run that is to be written, in the order of the run's tasks; the others are counts."""
-    stored = _seen(run)
+    stored = {entry.key: entry for entry in read_records(run.path / FILE, Browsed)}
     by_id: dict[str, Sample] = {}
     for sample in samples(run.path):
         if sample.repeat:
@@ -196,15 +188,7 @@ def export_samples(run: StoredRun, counts: Counts) -> Iterator[ExportSample]:
         yield ExportSample(by_id[name], stored.get((name, 0)), counts)
 
 
-def _seen(run: StoredRun) -> dict[Key, Browsed]:
-    path = run.path / FILE
-    if not path.is_file():
-        return {}
-    with open(path, "rb") as file:
-        return {entry.key: entry for line in file if (entry := read_browsed(line)) is not None}
-
-
-# --- MTRAG and SemEval -----------------------------------------------------------------------------------------------
+# --- MTRAG -----------------------------------------------------------------------------------------------------------
 
 
 def official(sample: ExportSample, benchmark: str) -> dict[str, Any]:
@@ -229,22 +213,6 @@ def official(sample: ExportSample, benchmark: str) -> dict[str, Any]:
         "predictions": [{"text": sample.answer}],
     }
     return {name: value for name, value in line.items() if value or name in ("contexts", "input")}
-
-
-def submission(sample: ExportSample, letter: str) -> dict[str, Any]:
-    """A line of a submission to task A, B or C; an answer that failed is empty, since every task has to be there."""
-    domain = sample.sample.domain or ""
-    about = {"task_id": sample.sample.id, "Collection": COLLECTIONS.get(domain, domain)}
-    done = sample.sample.status == "done"
-    if letter == "A":
-        refs = sample.contexts[:MOST] if done else ()
-        return {**about, "contexts": [{"document_id": ref.document_id, "score": ref.score} for ref in refs]}
-    return {
-        **about,
-        "input": sample.messages(),
-        "contexts": sample.passages(MOST),
-        "predictions": [{"text": sample.answer if done else ""}],
-    }
 
 
 # --- InspectorRAGet --------------------------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ reference's steps; 1 at most. That is `task_completion`. `task_coverage` counts 
 holds, over the same K. They differ where one step of the reply holds two of the reference, or two hold one.
 
 A percentage that a model writes down is a guess at a count; a list of the pairs that it counts can be held against both
-procedures. So a second call asks for that list, by index: it gives `task_coverage` and `task_completion[steps]`, and
-the distance of the latter from the percentage is reported beside them.
+procedures. So a second call asks for that list, by index: it gives `task_coverage` and `task_completion[steps]`.
 
 `judge_score[embedded]` and `task_completion[embedded]` are plain formulas without a language model, in English only.
 There is no public copy of the data, so nothing could be fitted; docs/measured.md says what they are worth.
@@ -37,7 +36,6 @@ from turnmark.evaluation.judging.rubrics import (
     EMBEDDED,
     OWN_WORDS,
     TOO_LONG,
-    Derived,
     JudgedTask,
     Rubric,
     by_code,
@@ -51,7 +49,7 @@ from turnmark.evaluation.prompts import load_prompt, own_names
 from turnmark.evaluation.records import Sample
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
-BY_STEPS, GAP = f"{COMPLETION}[steps]", f"{COMPLETION}[gap]"
+BY_STEPS = f"{COMPLETION}[steps]"
 STEP, REFERENCE_STEP = "step", "reference step"
 """Names of the texts in `Case.more`: each step of the reply's procedure, and each of the reference's, in order."""
 PLAIN: Mapping[str, str] = {"Total rating": "rating", "Task completion rate": "completion"}
@@ -213,11 +211,6 @@ INSEVAL = Rubric(
 STEPS = Rubric(
     COVERAGE, f"share of reference steps that the reply holds; in [steps] task_completion; by a list, {OWN_WORDS}",
     ("inseval-steps",), _by_steps, without_procedure, also=(BY_STEPS,),
-    derived=(
-        Derived(
-            GAP, f"distance of {COMPLETION} and {BY_STEPS}", (COMPLETION, BY_STEPS), lambda two: abs(two[0] - two[1])
-        ),
-    ),
 )  # fmt: skip
 
 
@@ -297,7 +290,7 @@ def _completion(case: Case, embedded: SentenceVectors) -> Outcome:
 
 NAMES = (JUDGE_SCORE, COVERAGE, SCORE_NAME, COMPLETION_NAME)
 """What judges can be asked for. `task_completion` comes with the judge score, `task_completion[steps]` with the
-coverage, its `[gap]` with both."""
+coverage."""
 
 
 def judged_metrics(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001

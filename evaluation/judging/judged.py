@@ -32,7 +32,7 @@ from turnmark.evaluation.judging.idk import (
 from turnmark.evaluation.judging.judge import Judge, same_model
 from turnmark.evaluation.judging.judgements import FILE, OFFICIAL, Case, Outcome, whose
 from turnmark.evaluation.judging.panels import PanelOutcome, agreement, further_scores, panel_outcome, slim
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, CaseOf, Derived, Rubric, derived, prompts_digest
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, CaseOf, Rubric, prompts_digest
 from turnmark.evaluation.prompts import own_names
 from turnmark.evaluation.records import Panel, Sample, Score
 from turnmark.evaluation.summary import Facts, Ranked
@@ -50,9 +50,6 @@ class Judging(JudgeCalls):
         self._counted: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._cut = 0
-
-    def _derived(self) -> list[Derived]:
-        return [metric for rubric in self.rubrics for metric in rubric.derived]
 
     def scores(self, benchmark: Benchmark[Any], item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """The judged scores of one sample, and those of all its metrics that are conditioned.
@@ -78,7 +75,6 @@ class Judging(JudgeCalls):
                 )
             )  # fmt: skip
             scores += further_scores(rubric, outcome, fields)
-        scores += derived(self._derived(), scores)
         lines = [*measured, *scores]
         for name, idk in verdicts.items():
             judge = self._idk_by(name)
@@ -102,7 +98,6 @@ class Judging(JudgeCalls):
             for rubric in self.rubrics
             for name in (rubric.name, *rubric.also)
         ]
-        scores += derived(self._derived(), scores)
         lines = [*measured, *scores]
         for name in self._verdicts():
             scores += unjudged(lines, self._idk_by(name), name, about)
@@ -150,7 +145,6 @@ class Judging(JudgeCalls):
             metrics: those that are measured without a judge; some of them are conditioned too.
         """
         descriptions = {name: self._what(rubric) for rubric in self.rubrics for name in (rubric.name, *rubric.also)}
-        descriptions |= {metric.name: metric.by for metric in self._derived()}
         all_descriptions = descriptions | {name: metric.by for metric in metrics for name in metric.names}
         for rubric in self.rubrics:
             if rubric.name not in VERDICTS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from turnmark.evaluation.judging.judgements import (
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.metrics.agreement import Level
 from turnmark.evaluation.prompts import load_prompt
-from turnmark.evaluation.records import Sample, Score
+from turnmark.evaluation.records import Sample
 
 BERT = ("bert_recall", "bert_k_precision", "rb_alg")
 """Metrics of `bertscore` judges, by whichever model."""
@@ -37,51 +37,6 @@ OWN_WORDS = "prompt in our own words"
 UNDERSPECIFIED = "UNDERSPECIFIED"
 
 Ask = Callable[[Generator, Case, Path | None], Outcome]
-
-
-@dataclass(frozen=True)
-class Derived:
-    """A metric made of the scores of others.
-
-    Attributes:
-        name: of the metric.
-        by: what it is, for whoever sets it beside a published one.
-        of: names of the metrics that it is made of.
-        make: their values, in that order -> its value.
-    """
-
-    name: str
-    by: str
-    of: tuple[str, ...]
-    make: Callable[[Sequence[float]], float]
-
-
-def derived(metrics: Iterable[Derived], scores: Sequence[Score]) -> list[Score]:
-    """The scores of one sample that are made of those it has.
-
-    A metric of which a part was not asked for is left out. Where a part failed it has failed, and where one does not
-    apply it does not apply, each with that part's reason.
-    """
-    by_name: Mapping[str, Score] = {score.metric: score for score in scores}
-    return [
-        _made(metric, [by_name[name] for name in metric.of])
-        for metric in metrics
-        if all(name in by_name for name in metric.of)
-    ]
-
-
-def _made(metric: Derived, parts: Sequence[Score]) -> Score:
-    instruments = "; ".join(dict.fromkeys(part.by for part in parts))
-    about = {"id": parts[0].id, "repeat": parts[0].repeat, "metric": metric.name, "by": instruments}
-    for status in ("failed", "not_applicable"):
-        for part in parts:
-            if part.status == status:
-                return Score(
-                    status=part.status, reason=f"{part.metric}: {part.reason or 'no reason was given'}", **about
-                )
-    values = [part.value for part in parts if part.value is not None]
-    values_text = ", ".join(f"{part.metric} {part.value:g}" for part in parts)
-    return Score(status="scored", value=metric.make(values), reason=values_text, **about)
 
 
 @dataclass(frozen=True)
@@ -99,7 +54,6 @@ class Rubric:
         extra: what else can change an outcome, such as the embedder.
         also: names of further metrics that come out of the same call (`Outcome.also`).
         offers: what its verdict is one of; None: it is not made of a verdict.
-        derived: further metrics, made of this one and others of the same sample.
     """
 
     name: str
@@ -112,7 +66,6 @@ class Rubric:
     extra: str = ""
     also: tuple[str, ...] = ()
     offers: Offer | None = None
-    derived: tuple[Derived, ...] = ()
 
 
 _FORM = 1

@@ -8,18 +8,16 @@ each item is at hand anyway, and cut to what anybody reads. Nothing is scored fr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from pydantic import Field, FiniteFloat, ValidationError
+from pydantic import Field, FiniteFloat
 
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
 from turnmark.corpora.types import Message, Record
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.task import Row
-from turnmark.evaluation.journal import json_line
+from turnmark.evaluation.journal import json_line, written_whole
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import RunFolder
 
@@ -94,22 +92,13 @@ def noted(run: RunFolder, benchmark: Benchmark[Any], items: Iterable[Item]) -> I
     Raises:
         OSError: it cannot be written.
     """
-    with _whole(run.path) as file:
+    with written_whole(run.path / FILE) as file:
         for item in items:
             for repeat in range(run.manifest.repeat):
                 sample = run.samples.get((item.id, repeat))
                 if sample is not None:
                     file.write(json_line(browsed(benchmark, item, sample)))
             yield item
-
-
-@contextmanager
-def _whole(folder: Path) -> Iterator[TextIO]:
-    """The file, which is there under its name when all of it is written."""
-    part = folder / f".{FILE}.part"
-    with open(part, "w", encoding="utf-8", newline="\n") as file:
-        yield file
-    part.replace(folder / FILE)
 
 
 def browsed(benchmark: Benchmark[Any], item: Item, sample: Sample) -> Browsed:
@@ -159,14 +148,6 @@ def _passages(sample: Sample, material: Material, texts: tuple[str, ...]) -> Ite
 def cut(text: str) -> Text:
     """A text, or as much of it as is kept."""
     return Text(text=text[:TEXT], left_out=max(0, len(text) - TEXT))
-
-
-def read_browsed(line: bytes) -> Browsed | None:
-    """A line of the file; None where it is none."""
-    try:
-        return Browsed.model_validate_json(line)
-    except ValidationError:
-        return None
 
 
 # --- what each benchmark's tasks hold --------------------------------------------------------------------------------

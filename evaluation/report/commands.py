@@ -31,8 +31,7 @@ def report(
         list[str] | None,
         typer.Option(
             metavar="FORM=FILE",
-            help="Write a run in a format of others: official, submission, trec or, of several runs, inspector. "
-            "May be repeated.",
+            help="Write a run in a format of others: official, trec or, of several runs, inspector. May be repeated.",
             show_default=False,
         ),
     ] = None,

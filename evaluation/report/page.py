@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.console import inert
 from turnmark.corpora.text import printable
+from turnmark.evaluation.journal import written_whole
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.figures import Headline, Plot, figures, headlines
@@ -86,7 +85,8 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
     # No text of the data can look like this: there, "<" is escaped.
     head, tail = page.split(_OPENING)
     limit = BYTES - len(page.encode("utf-8"))
-    with _whole(path) as file:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as file:
         file.writelines((head, _OPENING, samples_json(list(zip(names, runs, strict=True)), limit=limit), tail))
     return path
 
@@ -104,19 +104,6 @@ def policy(css: str, script: str = "") -> str:
 def own_file(name: str) -> str:
     """A text file beside this one."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[TextIO]:
-    """A text file that appears under its name when all of it is written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(part, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 # --- what the page shows ---------------------------------------------------------------------------------------------

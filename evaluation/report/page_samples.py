@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from turnmark.corpora.text import printable
+from turnmark.evaluation.journal import read_records
 from turnmark.evaluation.records import Sample, Score
-from turnmark.evaluation.report.browse import FILE, TEXT, Browsed, Text, cut, read_browsed
+from turnmark.evaluation.report.browse import FILE, TEXT, Browsed, Text, cut
 from turnmark.evaluation.report.stored import Key, StoredRun, samples, scores, tally
 from turnmark.evaluation.report.tables import arranged, chosen, digits_of
 
@@ -137,7 +138,7 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
     names = [metric for metric, _, _ in arranged(run.summary.metrics)]
     names.sort(key=lambda metric: metric.partition("[")[0].removesuffix(".idk") not in run.summary.judging)
     measured = scores(run.path, keys, names) if keys else {}
-    browsed_by_key = _browsed(run, keys)
+    browsed_by_key = _browsed(run, frozenset(keys))
     dimensions: dict[str, _Numbers] = {}
     phases = _Numbers()
     page_samples = []
@@ -159,18 +160,13 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
     }
 
 
-def _browsed(run: StoredRun, keys: Sequence[Key]) -> dict[Key, Browsed]:
-    path, missing = run.path / FILE, set(keys)
-    if not path.is_file():
-        return {}
+def _browsed(run: StoredRun, keys: Collection[Key]) -> dict[Key, Browsed]:
     by_key: dict[Key, Browsed] = {}
-    with open(path, "rb") as file:
-        for line in file:
-            entry = read_browsed(line)
-            if entry is not None and entry.key in missing:
-                by_key[entry.key] = entry
-                if len(by_key) == len(missing):
-                    break
+    for entry in read_records(run.path / FILE, Browsed):
+        if entry.key in keys:
+            by_key[entry.key] = entry
+            if len(by_key) == len(keys):
+                break
     return by_key
 
 

@@ -16,7 +16,7 @@ from turnmark.corpora.inspector import read_evaluation
 from turnmark.corpora.text import strip_citations
 from turnmark.evaluation.benchmarks.turns import with_steps
 from turnmark.evaluation.report.stored import read_run, samples
-from turnmark.evaluation.trec import parse_run, parse_trec, read_runs
+from turnmark.evaluation.trec import parse_run
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +105,7 @@ def test_an_official_line_is_the_task_with_the_answer(
         assert text == strip_citations(written).strip()
 
 
-def test_what_failed_is_left_out_or_empty_and_is_said(
-    runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark
-) -> None:
+def test_what_failed_is_left_out_and_is_said(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:
     run = Path(shutil.copytree(runs["rag"], tmp_path / "rag"))
     lines = (run / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
     bad = {**json.loads(lines[0]), "status": "failed", "reason": "timeout: late", "prediction": None, "contexts": []}
@@ -115,15 +113,12 @@ def test_what_failed_is_left_out_or_empty_and_is_said(
     hidden = {**json.loads(lines[2]), "id": f"{json.loads(lines[2])['id']}#hidden"}
     changed = [json.dumps(bad), *lines[1:], json.dumps(second), json.dumps(hidden)]
     (run / "predictions.jsonl").write_text("\n".join(changed) + "\n", encoding="utf-8")
-    official, sent = tmp_path / "o.jsonl", tmp_path / "s.jsonl"
-    ran = turnmark("report", run, "--export", f"official={official}", "--export", f"submission={sent}")
+    official = tmp_path / "o.jsonl"
+    ran = turnmark("report", run, "--export", f"official={official}")
     assert "1 failed or skipped samples: left out" in ran.out
-    assert "1 failed or skipped samples: written empty" in ran.out
     assert "1 further repeats are left out" in ran.out
     assert "1 samples with hidden passages are left out" in ran.out
     assert bad["id"] not in {row["task_id"] for row in rows(official)}
-    (empty,) = [row for row in rows(sent) if row["task_id"] == bad["id"]]
-    assert (empty["predictions"], empty["contexts"]) == ([{"text": ""}], [])
 
 
 def test_a_run_without_browse_is_written_without_what_only_that_holds(
@@ -136,34 +131,14 @@ def test_a_run_without_browse_is_written_without_what_only_that_holds(
     assert all(row["predictions"][0]["text"] for row in rows(tmp_path / "o.jsonl"))
 
 
-@pytest.mark.parametrize(("name", "letter"), [("lists", "A"), ("reference", "B"), ("rag", "C")])
-def test_submissions_hold_what_the_format_checker_asks_for(
-    runs: Mapping[str, Path], name: str, letter: str, tmp_path: Path, turnmark: Turnmark
-) -> None:
-    target = tmp_path / "sent.jsonl"
-    ran = turnmark("report", runs[name], "--export", f"submission={target}")
-    assert f"a submission to task {letter} of SemEval-2026" in ran.out
-    fields = {"task_id", "Collection", "contexts"} | ({"input", "predictions"} if letter != "A" else set())
-    for row in rows(target):
-        assert row.keys() == fields
-        assert isinstance(row["Collection"], str)
-        assert len(row["contexts"]) <= 10
-        for context in row["contexts"]:
-            assert isinstance(context["document_id"], str)
-            assert isinstance(context["score"], int | float)
-        assert all(isinstance(context["text"], str) for context in row.get("predictions", ()))
-
-
 def test_lists_are_read_back_to_the_same_figures(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:
-    trec, sent = tmp_path / "run.trec", tmp_path / "sent.jsonl"
-    assert turnmark("report", runs["lists"], "--export", f"trec={trec}", "--export", f"submission={sent}").code == 0
+    trec = tmp_path / "run.trec"
+    assert turnmark("report", runs["lists"], "--export", f"trec={trec}").code == 0
     before = {name: metric.mean for name, metric in read_run(runs["lists"]).runs[0].summary.metrics.items()}
-    for file in (trec, sent):
-        out = tmp_path / file.suffix[1:]
-        ran = turnmark("score", "mtrag", "--task", "retrieval", "--predictions", file, "--out", out, "--json")
-        assert ran.code == 0, ran.err
-        assert {name: metric["mean"] for name, metric in json.loads(ran.out)["metrics"].items()} == before
-    assert parse_trec(trec.read_bytes(), "x").lists == read_runs([sent]).lists
+    out = tmp_path / "again"
+    ran = turnmark("score", "mtrag", "--task", "retrieval", "--predictions", trec, "--out", out, "--json")
+    assert ran.code == 0, ran.err
+    assert {name: metric["mean"] for name, metric in json.loads(ran.out)["metrics"].items()} == before
 
 
 def test_inspector_holds_several_runs_and_is_read_as_it_was(
@@ -195,14 +170,14 @@ def test_everything_that_is_wrong_is_said_at_once(runs: Mapping[str, Path], tmp_
     (tmp_path / "mine.json").write_text("mine")
     ran = turnmark(
         "report", runs["reference"], runs["lists"], runs["kiwi"],
-        "--export", "official", "--export", "foo=x", "--export", f"trec={tmp_path}", "--export", "submission=x.json",
+        "--export", "official", "--export", "foo=x", "--export", f"trec={tmp_path}", "--export", "official=x.json",
         "--export", f"inspector={tmp_path / 'mine.json'}", "--export", f"inspector={tmp_path / 'mine.json' / 'x'}",
     )  # fmt: skip
     assert ran.code == 2
     for passage in (
         "'official': expected FORM=FILE", "'foo=x': expected FORM=FILE", "is a folder; name a file", "ends in .jsonl",
         "is there already; name another file", "a file is of one run, and there are 3", "several benchmarks",
-        "trec: reference: it ranked no passages", "submission: kiwi: the form is that of the MTRAG family",
+        "trec: reference: it ranked no passages", "official: kiwi: the form is that of the MTRAG family",
         "mine.json' is a file",
     ):  # fmt: skip
         assert passage in ran.err, passage

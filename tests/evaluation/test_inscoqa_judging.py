@@ -34,8 +34,6 @@ from turnmark.evaluation.judging.inscoqa import (
     f_beta,
 )
 from turnmark.evaluation.judging.judgements import Case, Outcome
-from turnmark.evaluation.judging.rubrics import Derived, derived
-from turnmark.evaluation.records import Score
 from turnmark.retrieval.embed import open_embedder
 
 Check = Callable[[Path], None]
@@ -206,35 +204,7 @@ def test_a_case_that_does_not_fit_is_said_to_be_too_long() -> None:
     assert (outcome.status, outcome.kind, server.bodies) == ("failed", "too_long", [])
 
 
-# --- the distance ----------------------------------------------------------------------------------------------------
-
-
-def score(metric: str, value: float | None = None, status: Any = "scored", reason: str | None = None) -> Score:
-    return Score(id="a", metric=metric, status=status, value=value, reason=reason, by="j")
-
-
-def test_a_derived_metric_is_as_its_parts_are() -> None:
-    gap = STEPS.derived
-    (derived_score,) = derived(gap, [score("task_completion", 0.9), score("task_completion[steps]", 0.5)])
-    assert derived_score.value == pytest.approx(0.4)
-    assert (derived_score.metric, derived_score.reason) == (
-        "task_completion[gap]",
-        "task_completion 0.9, task_completion[steps] 0.5",
-    )
-    (derived_score,) = derived(
-        gap, [score("task_completion", 0.2), score("task_completion[steps]", status="failed", reason="x")]
-    )
-    assert (derived_score.status, derived_score.value, derived_score.reason) == (
-        "failed",
-        None,
-        "task_completion[steps]: x",
-    )
-    (derived_score,) = derived(
-        gap, [score("task_completion", status="not_applicable"), score("task_completion[steps]", 0.5)]
-    )
-    assert derived_score.status == "not_applicable"
-    assert derived(gap, [score("task_completion", 0.2)]) == []
-    assert derived([Derived("sum", "x", ("a", "b", "a"), sum)], [score("a", 1), score("b", 2)])[0].value == 4
+# --- runs ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_judged_by_a_script(turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
@@ -249,8 +219,6 @@ def test_a_run_judged_by_a_script(turnmark: Turnmark, tmp_path: Path, check_run:
     assert values(tmp_path / "r", "task_completion") == {"a": 1.0, "b": 0.0}
     assert values(tmp_path / "r", "task_coverage") == {"a": 0.5, "b": 0.0}
     assert values(tmp_path / "r", "task_completion[steps]") == {"a": 0.25, "b": 0.0}, "one step holds both"
-    assert values(tmp_path / "r", "task_completion[gap]") == {"a": 0.75, "b": 0.0}
-    assert summary.metrics["task_completion[gap]"].mean == 0.375
     assert summary.breakdowns["steps"]["1-3"]["task_completion"].mean == 0.0
     assert summary.breakdowns["steps"]["4-6"]["judge_score"].n == 1
     rows = [row for row in summary.published if "judge_score" in row.metrics]
@@ -270,9 +238,9 @@ def test_a_judge_that_cannot_list_steps_still_rates(turnmark: Turnmark, tmp_path
         summary = done(turnmark, *words, "--judge", f"openai:tiny@{server.url}")
     check_run(tmp_path / "r")
     assert (summary.metrics["judge_score"].mean, summary.metrics["task_completion"].mean) == (8.0, 0.5)
-    for name in ("task_coverage", "task_completion[steps]", "task_completion[gap]"):
+    for name in ("task_coverage", "task_completion[steps]"):
         assert (summary.metrics[name].n, summary.metrics[name].failed) == (0, 2)
-    assert reasons(tmp_path / "r", "task_completion[gap]")["a"].startswith("task_completion[steps]: invalid")
+    assert reasons(tmp_path / "r", "task_completion[steps]")["a"].startswith("invalid")
 
 
 def test_a_dry_run_counts_both_calls_of_every_sample(turnmark: Turnmark) -> None:
@@ -290,7 +258,7 @@ def test_two_judges_have_medians_of_both_figures(turnmark: Turnmark, tmp_path: P
         summary = done(turnmark, *words, "--judge", specs[0], "--judge", specs[1])
     assert values(tmp_path / "r", "judge_score") == {"a": 6.5, "b": 6.5}
     assert values(tmp_path / "r", "task_completion") == {"a": 0.4, "b": 0.4}
-    assert not {"task_completion[steps]", "task_completion[gap]"} & summary.metrics.keys()
+    assert "task_completion[steps]" not in summary.metrics
 
 
 def test_what_is_wrong_with_the_judges(turnmark: Turnmark) -> None:

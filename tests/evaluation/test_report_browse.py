@@ -12,19 +12,17 @@ from turnmark.corpora import mtrag
 from turnmark.corpora.types import Message
 from turnmark.evaluation import planning, running
 from turnmark.evaluation.benchmarks.mtrag_data import JudgedQuery
-from turnmark.evaluation.journal import json_line
+from turnmark.evaluation.journal import json_line, read_records
 from turnmark.evaluation.records import ContextRef, Sample, Score
 from turnmark.evaluation.report import browse
-from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, cut, material_of, read_browsed
+from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, cut, material_of
 from turnmark.evaluation.report.page_samples import samples_json
 from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.evaluation.request import EvalRequest
 
 
 def lines(run: Path) -> list[Browsed]:
-    parsed_lines = [read_browsed(line) for line in (run / FILE).read_bytes().splitlines()]
-    assert None not in parsed_lines
-    return [browsed for browsed in parsed_lines if browsed is not None]
+    return list(read_records(run / FILE, Browsed))
 
 
 @pytest.fixture(scope="module")
@@ -121,13 +119,6 @@ def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed() -> None:
 def test_a_task_of_another_kind_shows_nothing_and_breaks_nothing() -> None:
     assert material_of(object()) == browse.Material()
     assert material_of(None) == browse.Material()
-
-
-@pytest.mark.parametrize(
-    "line", [b"", b"{}", b"[]", b'{"id": 1}', b"\xff", b'{"id": "a", "question": "x", "reference": "y"}']
-)
-def test_what_is_no_line_is_none(line: bytes) -> None:
-    assert read_browsed(line) is None
 
 
 def test_a_page_shows_what_it_can_where_the_file_is_damaged(tmp_path: Path) -> None:
