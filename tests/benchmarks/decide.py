@@ -20,14 +20,127 @@ import numpy as np
 from numpy.typing import NDArray
 
 import turnmark.assistant.steps.decide
-from tests.benchmarks.decide_tasks import BENCHMARKS, FORMS, Seen, seen
-from turnmark.assistant.steps.decide import ABOUT, SURE
-from turnmark.assistant.steps.evidence import Calibration, Form, Scale, calibration, confidence_of, mean_z
+from turnmark.assistant.steps.clarify import unclear
+from turnmark.assistant.steps.decide import ABOUT
+from turnmark.assistant.steps.evidence import Calibration, Form, Scale, calibration, confidence_of, mean_z, signals_of
+from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.assistant.steps.understand import understand
+from turnmark.corpora import mtrag
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Record
+from turnmark.evaluation.benchmarks.mtrag_data import load_data
 from turnmark.evaluation.metrics.decisions import Detection, auroc
+from turnmark.retrieval.build import corpus_index
+from turnmark.retrieval.registry import open_retriever
+
+BENCHMARKS: tuple[mtrag.Benchmark, ...] = ("mtrag", "mtrag-un")
+PASSAGES = 5
+QUESTION_WORDS = 4
+"""A question of more tells of one conversation: "Why?" is asked in many that have nothing to do with each other."""
+FORMS = ("all", "no sentences", "words")
+
+
+class Seen(Record):
+    """A task and what the decide step sees of it.
+
+    Attributes:
+        group: tasks of one group share a conversation, a first question or the question itself.
+        signals: by the name of a form of `FORMS`.
+    """
+
+    id: str
+    benchmark: str
+    domain: str
+    label: str
+    group: int = 0
+    signals: Mapping[str, Mapping[str, float]]
+    unclear: bool
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the documents do not hold the answer."""
+        return self.label == "UNANSWERABLE"
+
+
+def seen(file: Path | None) -> list[Seen]:
+    """All tasks but conversational ones; read from `file` where it is there, else made and written to it."""
+    if file and file.is_file():
+        return [Seen.model_validate(row) for row in json.loads(file.read_text(encoding="utf-8"))]
+    source = mtrag.locate(None)
+    rows = grouped(source, [row for domain in _domains(source) for row in _of_domain(source, domain)])
+    if file:
+        file.write_text(json.dumps([row.model_dump(mode="json") for row in rows]), encoding="utf-8")
+    return rows
+
+
+def _tasks(source: Source) -> Iterator[tuple[mtrag.Benchmark, mtrag.Task]]:
+    for benchmark in BENCHMARKS:
+        for task in mtrag.load_tasks(source.root, benchmark).data.values():
+            if task.answerability not in (None, "CONVERSATIONAL"):
+                yield benchmark, task
+
+
+def _domains(source: Source) -> list[str]:
+    return list(dict.fromkeys(domain for row in BENCHMARKS for domain in load_data(row, source, ()).qrels))
+
+
+def _of_domain(source: Source, domain: str) -> Iterator[Seen]:
+    index = corpus_index(mtrag.corpus_path(source.root, domain), "conversational")
+    default, bm25 = (open_retriever(name, index) for name in ("conversational", "bm25"))
+
+    def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+        return index.embedder.encode(texts, "passage")
+
+    for benchmark, task in _tasks(source):
+        if task.domain != domain:
+            continue
+        sys.stderr.write(f"\r{benchmark} {task.id[:40]:40}")
+        query = conversation_query(task.history, task.question)
+        hits, by_words = (retriever.search([query], PASSAGES)[0] for retriever in (default, bm25))
+        texts = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
+        yield Seen(
+            id=task.id,
+            benchmark=benchmark,
+            domain=domain,
+            label=task.answerability or "",
+            signals={
+                "all": signals_of(texts, hits, embed),
+                "no sentences": signals_of(texts, hits, None),
+                "words": signals_of(texts, by_words, None),
+            },
+            unclear=unclear(task.question, task.history, hits, embed) is not None,
+        )
+
+
+def grouped(source: Source, rows: Sequence[Seen]) -> list[Seen]:
+    """The tasks with their groups: 15 tasks of MTRAG-UN begin as one of MTRAG does, which gives the other away."""
+    tasks = {task.id: task for _, task in _tasks(source)}
+    parent: dict[str, str] = {}
+
+    def root(key: str) -> str:
+        while parent.setdefault(key, key) != key:
+            key = parent[key]
+        return key
+
+    for row in rows:
+        task = tasks[row.id]
+        opening = task.history[0].content if task.history else task.question
+        for text in (opening, task.question):
+            if text is opening or len(text.split()) > QUESTION_WORDS:
+                parent[root(" ".join(text.lower().split()))] = root(f"conversation {task.conversation}")
+    numbers: dict[str, int] = {}
+    return [
+        row.model_copy(
+            update={"group": numbers.setdefault(root(f"conversation {tasks[row.id].conversation}"), len(numbers))}
+        )
+        for row in rows
+    ]
+
+
+# --- calibration
 
 PRIOR = 0.12
 """Between the shares of MTRAG (.07) and MTRAG-UN (.19)."""
-PRIORS = (0.065, 0.12, 0.19)
 REFUSED = 0.05
 """The share of the answerable tasks that the threshold refuses."""
 USED: Mapping[str, tuple[str, ...]] = {
@@ -221,7 +334,7 @@ def honest(tasks: Tasks, form: str, used: Sequence[str]) -> None:
 
 
 def curve(tasks: Tasks) -> None:
-    """Print the operating curve of "all", held out by conversation: what each threshold does at each prior."""
+    """Print the operating curve of "all", held out by conversation: what each threshold does."""
     _, split = next(splits(tasks))
     result = held_out(tasks, split, "all", USED["all"])
     for name in BENCHMARKS:
@@ -229,28 +342,13 @@ def curve(tasks: Tasks) -> None:
         unknown, confidence = tasks.unknown[keep], result.confidence[keep]
         always = always_positive(unknown.tolist())
         say(f"\n== {name}: {unknown.sum()} unanswerable of {len(unknown)}; always unknown F1 {always.f1:.3f}")
-        say("least   recall  refused   " + "   ".join(f"prior {p:g}: precision F1" for p in PRIORS))
         for cut in CUTS:
-            refused_now = confidence < cut
-            recall, refused = refused_now[unknown].mean(), refused_now[~unknown].mean()
-            cells = []
-            for prior in PRIORS:
-                hit, wrong = prior * recall, (1 - prior) * refused
-                precision = hit / (hit + wrong) if hit + wrong else 0.0
-                cells.append(f"{precision:16.2f} {2 * hit / (prior + hit + wrong):7.2f}")
-            say(f"{cut:5.2f} {recall:8.2f} {refused:8.3f}    " + "  ".join(cells))
-    say("\n== calibration, held out by conversation, at the prior: confidence, answerable in fact, tasks")
-    weights = at_prior(tasks.unknown, PRIOR)
-    for low, high in zip((0, *CUTS), (*CUTS, 1.01), strict=True):
-        inside = (result.confidence >= low) & (result.confidence < high)
-        if inside.any():
-            mean = np.average(result.confidence[inside], weights=weights[inside])
-            fact = np.average(~tasks.unknown[inside], weights=weights[inside])
-            say(f"{low:.2f}-{high:.2f}  {mean:.2f}  {fact:.2f}  {inside.sum()}")
+            refused = confidence < cut
+            say(f"least {cut:.2f}: recall {refused[unknown].mean():.2f}, refused {refused[~unknown].mean():.3f}")
 
 
 def clarifying(everything: Sequence[Seen]) -> None:
-    """Print what asking back and naming what is missing do, as they ship."""
+    """Print what asking back does, as it ships."""
     form = calibration().forms[0]
     for name in BENCHMARKS:
         rows = [task for task in everything if task.benchmark == name]
@@ -260,18 +358,7 @@ def clarifying(everything: Sequence[Seen]) -> None:
         wrong = f"{counts.false_positives} of {counts.false_positives + counts.true_negatives} wrongly"
         always = always_positive(truth).f1
         say(f"\n== clarify, {name}: precision {counts.precision or 0:.2f} recall {counts.recall or 0:.2f} "
-            f"F1 {counts.f1 or 0:.3f} (always {always or 0:.3f}); {wrong}; "
-            f"{[task.readings for task, asks_back in zip(rows, sure, strict=True) if asks_back]} readings")  # fmt: skip
-        for domain in sorted({task.domain for task in rows}):
-            own = [(t, s) for t, s, task in zip(truth, sure, rows, strict=True) if task.domain == domain]
-            part = detection([t for t, _ in own], [s for _, s in own])
-            say(f"   {domain}: {part.true_positives} of {part.positives} found, {part.false_positives} wrongly")
-        for label in sorted({task.label for task in rows}):
-            own_rows = [task for task in rows if task.label == label]
-            named = sum(
-                task.missing > 0 and form.least <= confidence_of(form, task.signals["all"]) < SURE for task in own_rows
-            )
-            say(f"   partial: {named} of {len(own_rows)} {label} ({named / len(own_rows):.3f})")
+            f"F1 {counts.f1 or 0:.3f} (always {always or 0:.3f}); {wrong}")  # fmt: skip
 
 
 def say(line: str) -> None:
