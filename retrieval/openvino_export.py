@@ -160,39 +160,31 @@ def _traceable(model: Any, about: About) -> tuple[Any, Any]:
     ids = torch.full((2, 9), about.pad, dtype=torch.long)
     mask = torch.ones_like(ids)
     ids[:, :6], mask[1, 6:] = 5, 0
-    inner = model[0].auto_model
-    if about.packs:
-        return _packing(inner), (ids, torch.arange(9).repeat(2, 1), mask)
 
     class LastLayer(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.inner = inner
+            self.inner = model[0].auto_model
 
         def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
             last: torch.Tensor = self.inner(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
             return last
 
-    return LastLayer().eval(), (ids, mask)
+    class PackedLastLayer(LastLayer):
+        """A token sees those with its own text's number."""
 
-
-def _packing(inner: Any) -> Any:
-    """The module of a model that packs: a token sees those with its own text's number."""
-    import torch
-
-    class LastLayer(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = inner
-
-        def forward(self, input_ids: torch.Tensor, places: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+        def forward(  # type: ignore[override]
+            self, input_ids: torch.Tensor, places: torch.Tensor, numbers: torch.Tensor
+        ) -> torch.Tensor:
             same_text = numbers[:, None, :, None] == numbers[:, None, None, :]
             mask = torch.where(same_text, 0.0, torch.finfo(torch.float32).min)
             output = self.inner(input_ids=input_ids, position_ids=places, attention_mask=mask)
             last: torch.Tensor = output.last_hidden_state
             return last
 
-    return LastLayer().eval()
+    if about.packs:
+        return PackedLastLayer().eval(), (ids, torch.arange(9).repeat(2, 1), mask)
+    return LastLayer().eval(), (ids, mask)
 
 
 def _sample_texts() -> tuple[list[str], list[str]]:

@@ -77,10 +77,6 @@ class PassageStore:
         """Number of passages."""
         return int(self._all("SELECT count(*) FROM passages")[0][0])
 
-    def documents(self) -> int:
-        """Number of documents that have a passage."""
-        return int(self._all("SELECT count(DISTINCT document) FROM passages")[0][0])
-
     def by_rows(self, rows: Sequence[int]) -> list[Passage]:
         """The passages of some rows, in the order asked."""
         passages = {row[0]: self._passage(row[1:]) for row in self._where("row", rows, f'"row", {_COLUMNS}')}

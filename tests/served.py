@@ -1,4 +1,4 @@
-"""A real `transformers serve` in a process of its own, with a tiny random model made on the spot."""
+"""Servers in processes of their own, and a real `transformers serve` with a tiny random model made on the spot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -55,35 +55,53 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    ends = time.monotonic() + START_SECONDS
-    while time.monotonic() < ends and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{url}/health", timeout=2):
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.2)
-    pytest.fail(f"transformers serve did not start:\n{log.read_text(errors='replace')[-3000:]}")
+class ServerProcess:
+    """A server in a process of its own, which can be killed and started again; what it prints goes to a log.
+
+    Args:
+        command: starts it.
+        health: a URL that answers as soon as it is ready.
+        more_environment: variables beside those of this process.
+    """
+
+    def __init__(self, command: Sequence[str | Path], health: str, log: Path, more_environment: dict[str, str]) -> None:
+        self._command, self._health, self._log = command, health, log
+        self._environment = {**os.environ, **more_environment}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command, stdout=output, stderr=subprocess.STDOUT, env=self._environment
+            )
+        ends = time.monotonic() + START_SECONDS
+        while time.monotonic() < ends and self._process.poll() is None:
+            try:
+                with urllib.request.urlopen(self._health, timeout=2):
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                time.sleep(0.1)
+        pytest.fail(f"{self._command[0]} did not start:\n{self._log.read_text(errors='replace')[-3000:]}")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """The spec of the served model, while the server runs; its files lie in `folder`."""
-    model, log, port = make_model(folder / "tiny"), folder / "log", free_port()
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hf"), "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(model)]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"],
-            stdout=output, stderr=subprocess.STDOUT, env=environment,
-        )  # fmt: skip
-        try:
-            wait_until_healthy(f"http://127.0.0.1:{port}", process, log)
-            yield f"openai:{model}@http://127.0.0.1:{port}/v1?max_tokens=24"
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    model, port = make_model(folder / "tiny"), free_port()
+    address = ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+    server = ServerProcess(
+        [sys.executable, "-m", "transformers.cli.transformers", "serve", str(model), *address],
+        f"http://127.0.0.1:{port}/health",
+        folder / "log",
+        {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hf"), "CUDA_VISIBLE_DEVICES": ""},
+    )
+    try:
+        server.start()
+        yield f"openai:{model}@http://127.0.0.1:{port}/v1?max_tokens=24"
+    finally:
+        server.kill()

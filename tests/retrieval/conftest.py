@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,9 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.served import free_port
-
-START_SECONDS = 60
+from tests.served import ServerProcess, free_port
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -79,31 +72,12 @@ def many(folder: Path, count: int = 1400) -> Path:
     return folder / "corpus.jsonl"
 
 
-class ChromaProcess:
-    """`chroma run` on one folder and port, which can be killed and started again."""
+class ChromaProcess(ServerProcess):
+    """`chroma run` on one folder and port."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, port = folder, free_port()
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
-        self._command = [Path(sys.executable).with_name("chroma"), "run", "--path", folder / "data"]
-        self._command += ["--host", "127.0.0.1", "--port", str(port)]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        log = self.folder / "log"
-        with log.open("ab") as output:
-            environment = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
-            self._process = subprocess.Popen(self._command, stdout=output, stderr=subprocess.STDOUT, env=environment)
-        ends = time.monotonic() + START_SECONDS
-        while time.monotonic() < ends and self._process.poll() is None:
-            try:
-                with urllib.request.urlopen(f"{self.url}/api/v2/heartbeat", timeout=2):
-                    return
-            except (urllib.error.URLError, ConnectionError, TimeoutError):
-                time.sleep(0.1)
-        pytest.fail(f"chroma run did not start:\n{log.read_text(errors='replace')[-3000:]}")
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        command = [Path(sys.executable).with_name("chroma"), "run", "--path", folder / "data"]
+        command += ["--host", "127.0.0.1", "--port", str(port)]
+        super().__init__(command, f"{self.url}/api/v2/heartbeat", folder / "log", {"ANONYMIZED_TELEMETRY": "False"})
