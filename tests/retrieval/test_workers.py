@@ -1,15 +1,19 @@
-"""`--engine`: what is refused before a cluster is reached for, and what workers take of its nodes."""
+"""`--engine`: what is refused before a cluster is reached, what workers take of its nodes, a cluster that fails."""
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.retrieval import workers
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.cluster import shapes
+from turnmark.retrieval.cluster import ATTEMPTS, _by_client, _take_token, check_port, error_line, shapes
 from turnmark.retrieval.encoders import Models
 from turnmark.retrieval.registry import build_settings
 from turnmark.retrieval.workers import _difference, check_engine
@@ -79,3 +83,88 @@ def test_a_mark_has_a_line_a_model() -> None:
     models = Models.open(build_settings("dense"))
     assert models.embedder is not None
     assert models.mark() == f"embedder {models.embedder.fingerprint}"
+
+
+ENGINE, ADDRESS = "ray://head", "ray://head:10001"
+TRACE = 'Initialization failure from server:\nTraceback (most recent call last):\n  File "x", line 1\nZombie: pid 7\n'
+
+
+class Client:
+    """Ray's client, which fails as it is told to before it connects."""
+
+    exceptions = SimpleNamespace(RayError=LookupError)
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors, self.asked = list(errors), list[dict[str, Any]]()
+
+    def init(self, **options: Any) -> None:
+        self.asked.append(options)
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+def test_a_client_server_whose_process_dies_as_it_is_born_is_asked_again() -> None:
+    client = Client(*[ConnectionAbortedError(TRACE)] * (ATTEMPTS - 1))
+    _by_client(client, ENGINE, ADDRESS, {"log_to_driver": False})
+    assert client.asked == [{"address": ADDRESS, "log_to_driver": False}] * ATTEMPTS
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ConnectionAbortedError(TRACE), r"could start no process for this command, 3 times: Zombie: pid 7$"),
+        (ConnectionError("ray client connection timeout"), r"no Ray client server answered; .*RAY_AUTH_TOKEN"),
+        (RuntimeError("Python 3.11 there,\n3.12 here"), r"cannot be used: Python 3.11 there, 3.12 here$"),
+        (LookupError(), r"cannot be used: LookupError$"),
+    ],
+)
+def test_what_keeps_a_cluster_from_being_used_is_said_in_words(error: Exception, message: str) -> None:
+    with pytest.raises(TurnmarkError, match=rf"--engine ray://head: a cluster at \S+ .*{message}") as caught:
+        _by_client(Client(*[error] * ATTEMPTS), ENGINE, ADDRESS, {})
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 1
+
+
+def test_of_a_servers_traceback_the_last_line_is_told_and_no_more_than_it_takes() -> None:
+    assert error_line(RuntimeError(TRACE)) == "Zombie: pid 7"
+    assert len(error_line(RuntimeError("x" * 5000))) == 300
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_where_nobody_listens_it_is_said_at_once(host: str) -> None:
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with socket.socket(family) as listener:
+        try:
+            listener.bind((host.strip("[]"), 0))
+        except OSError:
+            pytest.skip("this machine has no such address")
+        port = listener.getsockname()[1]
+        with pytest.raises(TurnmarkError, match="refused; does its head run"):
+            check_port(f"ray://{host}", f"ray://{host}:{port}")
+        listener.listen()
+        check_port(f"ray://{host}", f"ray://{host}:{port}")
+
+
+def test_a_host_or_port_that_there_cannot_be_is_no_traceback() -> None:
+    for engine in ("ray://no.such.host.invalid:1", "ray://127.0.0.1:99999", f"ray://{'a' * 70}:1"):
+        with pytest.raises(TurnmarkError, match="cannot be used"):
+            check_port(engine, engine)
+
+
+def test_a_token_that_is_there_is_used_unless_the_person_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.setenv(name, "")  # so that what is set below is undone
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _take_token()
+    assert "RAY_AUTH_MODE" not in os.environ
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("t")
+    _take_token()
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "t")
+    _take_token()
+    assert os.environ["RAY_AUTH_MODE"] == "disabled"
