@@ -21,17 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from turnmark.assistant.generators.base import Generator
-    from turnmark.conversation import Assistant, Chat
     from turnmark.corpora.errors import TurnmarkError
-    from turnmark.documents import Index
+    from turnmark.library import Assistant, Chat, Index
     from turnmark.retrieval.types import Retriever
     from turnmark.runs import Run, compare, evaluate, score
 
 _MODULES = {
-    "Assistant": "turnmark.conversation",
-    "Chat": "turnmark.conversation",
+    "Assistant": "turnmark.library",
+    "Chat": "turnmark.library",
     "Generator": "turnmark.assistant.generators.base",
-    "Index": "turnmark.documents",
+    "Index": "turnmark.library",
     "Retriever": "turnmark.retrieval.types",
     "Run": "turnmark.runs",
     "TurnmarkError": "turnmark.corpora.errors",

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from turnmark.conversation import Assistant
     from turnmark.evaluation.comparison.compare import Comparison as Record
     from turnmark.evaluation.planning import Plan
+    from turnmark.library import Assistant
 
 quiet_libraries()
 

@@ -17,7 +17,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
@@ -35,7 +34,7 @@ from turnmark.assistant.generators.base import (
 from turnmark.assistant.generators.schema import strict_schema
 from turnmark.assistant.settings import section
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import notify
+from turnmark.corpora.console import notify, valid_text
 from turnmark.corpora.home import home
 from turnmark.corpora.types import Record
 
@@ -48,7 +47,6 @@ MEGABYTES = 512
 _BUSY_SECONDS = 10.0  # how long another process may write before we do without
 _PAUSE_SECONDS = 30.0  # without it, after it could not be used: each try may cost the seconds above
 _REMAINING = 0.9  # of the limit that is left when the oldest have gone
-_CHECKSUM = 16  # hexadecimal digits before each text
 _BATCH = 64  # rows that are dropped at a time
 _SCHEMA = """CREATE TABLE IF NOT EXISTS reply ("key" TEXT PRIMARY KEY, "value" TEXT NOT NULL, "used" REAL NOT NULL)
     WITHOUT ROWID"""
@@ -80,18 +78,14 @@ class ResponseStore:
 
         def read(db: sqlite3.Connection) -> str | None:
             row = db.execute('SELECT "value" FROM reply WHERE "key" = ?', (key,)).fetchone()
-            text = row[0][_CHECKSUM:] if row else None
-            if text is not None and _sealed(text) != row[0]:
-                db.execute('DELETE FROM reply WHERE "key" = ?', (key,))
-                return None
             db.execute('UPDATE reply SET "used" = ? WHERE "key" = ?', (time.time(), key))
-            return text
+            return row[0] if row else None
 
         return self._try(read)
 
     def put(self, key: str, text: str) -> None:
         """Keep a text; what stands under its key already stays. One that would fill the file alone is not kept."""
-        text = _sealed(text.encode("utf-8", "replace").decode())
+        text = valid_text(text)
         if len(text) > self.limit // 4:
             return
 
@@ -127,11 +121,10 @@ class ResponseStore:
                 except (sqlite3.OperationalError, OSError) as error:  # locked, full, not ours to write
                     self._pause(f"cannot be used ({error})")
                 except (sqlite3.Error, ValueError) as error:
-                    self._close()
                     if last:
                         self._pause(f"is damaged ({error})")
                     else:
-                        self._put_aside(error)
+                        self._begin_anew(error)
         return None
 
     def _connection(self) -> sqlite3.Connection:
@@ -156,33 +149,16 @@ class ResponseStore:
         self._paused_until = time.monotonic() + _PAUSE_SECONDS
         notify(f"the response cache {self.path} {reason}; models are asked anew")
 
-    def _put_aside(self, error: Exception) -> None:
-        """Rename a damaged file, so that a new one is begun; unless another process has done so meanwhile."""
-        if _sound(self.path):
-            return
-        aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+    def _begin_anew(self, error: Exception) -> None:
+        """Delete a damaged file."""
+        self._close()
         try:
-            self.path.rename(aside)
-            for ending in ("-wal", "-shm"):
+            for ending in ("", "-wal", "-shm"):
                 self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
         except OSError as failure:
-            self._pause(f"is damaged ({error}) and cannot be put aside ({failure})")
+            self._pause(f"is damaged ({error}) and cannot be deleted ({failure})")
         else:
-            notify(f"the response cache was damaged ({error}); it is put aside as {aside}, and a new one is begun")
-
-
-def _sealed(text: str) -> str:
-    """A text behind its checksum."""
-    return hashlib.sha256(text.encode()).hexdigest()[:_CHECKSUM] + text
-
-
-def _sound(path: Path) -> bool:
-    """Whether the file can be read from end to end."""
-    try:
-        with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as db:
-            return bool(db.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
-    except sqlite3.Error:
-        return False
+            notify(f"the response cache {self.path} was damaged ({error}); a new one is begun")
 
 
 def _bytes_used(db: sqlite3.Connection) -> int:

@@ -33,11 +33,6 @@ class Choice(Record):
         weights = [exp(value - highest) for value in self.logprobs]
         return tuple(weight / sum(weights) for weight in weights)
 
-    @property
-    def mass(self) -> float:
-        """Probability that the reply begins with any of the options; near 0 the question was not understood."""
-        return min(1.0, sum(exp(value) for value in self.logprobs))
-
 
 @runtime_checkable
 class ChoiceGenerator(Protocol):

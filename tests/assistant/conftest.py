@@ -24,8 +24,15 @@ def plain_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def home(tmp_path: Path, plain_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own that has the index of `plain_home`; the test runs in it."""
-    made = tmp_path / "home"
-    made.mkdir()
-    (made / "indexes").symlink_to(plain_home / "indexes")
-    monkeypatch.setenv("TURNMARK_HOME", str(made))
-    return made
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "indexes").symlink_to(plain_home / "indexes")
+    monkeypatch.setenv("TURNMARK_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Back-off in hundredths of a second."""
+    monkeypatch.setattr("turnmark.assistant.generators.openai.FIRST_WAIT", 0.02)
+    monkeypatch.setattr("turnmark.assistant.generators.openai.JITTER", 0.02)

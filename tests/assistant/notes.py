@@ -61,7 +61,7 @@ def with_model(home: Path, *lines: dict[str, Any] | str, steps: tuple[str, ...] 
     return open_assistant("n", f"replay:{script}", steps=(*large, *steps))
 
 
-def understanding(**given: Any) -> str:
+def understanding(**fields: Any) -> str:
     return json.dumps(
         {
             "kind": "question",
@@ -71,7 +71,7 @@ def understanding(**given: Any) -> str:
             "procedure": False,
             "readings": [],
         }
-        | given
+        | fields
     )
 
 
@@ -79,8 +79,8 @@ def hits(*texts: str, title: str = "Notes", documents: tuple[str, ...] = ()) -> 
     names = documents or tuple(f"d{number}" for number in range(len(texts)))
     return hits_of(
         [
-            Passage(id=f"{name}-{at}", document=name, title=title, text=text, start=10_000 * at, end=10_000 * at + 1)
-            for at, (name, text) in enumerate(zip(names, texts, strict=True))
+            Passage(id=f"{name}-{n}", document=name, title=title, text=text, start=10_000 * n, end=10_000 * n + 1)
+            for n, (name, text) in enumerate(zip(names, texts, strict=True))
         ]
     )
 

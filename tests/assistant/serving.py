@@ -31,11 +31,11 @@ class Server:
 
     def post(self, body: Any, **headers: str) -> httpx.Response:
         """A request for a chat completion: a JSON object, or bytes as they stand."""
-        told = {"Content-Type": "application/json", **self.headers, **headers}
+        all_headers = {"Content-Type": "application/json", **self.headers, **headers}
         content = body if isinstance(body, bytes) else None
         return httpx.post(
             f"{self.url}/v1/chat/completions", json=None if content is not None else body, content=content,
-            headers=told, timeout=60,
+            headers=all_headers, timeout=60,
         )  # fmt: skip
 
     def get(self, path: str, **headers: str) -> httpx.Response:
@@ -43,8 +43,8 @@ class Server:
 
     def turns(self) -> dict[str, int]:
         """How many turns are at work, and wait."""
-        found: dict[str, int] = self.get("/healthz").json()["turns"]
-        return found
+        counts: dict[str, int] = self.get("/healthz").json()["turns"]
+        return counts
 
     def until(self, **turns: int) -> None:
         """Wait until so many turns are at work or wait."""
@@ -56,8 +56,8 @@ class Server:
     def end(self, with_signal: int) -> tuple[int, str]:
         """The exit code and what was said, after a signal."""
         self.process.send_signal(with_signal)
-        _, said = self.process.communicate(timeout=30)
-        return self.process.returncode, said
+        _, printed = self.process.communicate(timeout=30)
+        return self.process.returncode, printed
 
 
 def said(text: str = ASK, **more: Any) -> dict[str, Any]:

@@ -31,10 +31,10 @@ class Talk:
 
     def __call__(self, line: str) -> str:
         assert handle(self.chat, line)
-        said = self._out.getvalue()
+        printed = self._out.getvalue()
         self._out.seek(0)
         self._out.truncate()
-        return said
+        return printed
 
     @property
     def last(self):

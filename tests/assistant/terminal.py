@@ -19,7 +19,7 @@ QUIET, LULL = 0.3, 0.03
 """Seconds without a byte after which a screen is taken to be drawn, and after which it is worth a look."""
 
 
-_ASKED, _ANSWERED = "\x1b[?2004h", "\x1b[?2004l"
+_PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class Terminal:
@@ -59,9 +59,9 @@ class Terminal:
     def _read(self, seconds: float) -> bool:
         """Take in what comes, for some seconds at most and until nothing comes for a moment; whether anything did."""
         ends, text = time.monotonic() + seconds, ""
-        while (left := ends - time.monotonic()) > 0:
+        while (remaining := ends - time.monotonic()) > 0:
             try:
-                text += self.child.read_nonblocking(65536, min(left, LULL) if text else left)
+                text += self.child.read_nonblocking(65536, min(remaining, LULL) if text else remaining)
             except self.pexpect.TIMEOUT:
                 break
             except self.pexpect.EOF:
@@ -75,16 +75,16 @@ class Terminal:
             self.child.send(f"\x1b[{self._screen.cursor.y + 1};{self._screen.cursor.x + 1}R")
         return bool(text)
 
-    def until(self, there: str | Callable[[str], bool], patience: float = PATIENCE) -> str:
+    def until(self, condition: str | Callable[[str], bool], patience: float = PATIENCE) -> str:
         """Wait until the screen shows a text, or a test of it holds; the screen then."""
-        test = there if callable(there) else lambda screen: there in screen
+        test = condition if callable(condition) else lambda screen: condition in screen
         ends = time.monotonic() + patience
         while not test(self.screen()):
-            assert time.monotonic() < ends, f"not on the screen: {there!r}\n{self.screen()}"
+            assert time.monotonic() < ends, f"not on the screen: {condition!r}\n{self.screen()}"
             try:
                 self._read(0.2)
             except self.pexpect.EOF:
-                assert test(self.screen()), f"the process has ended; not on the screen: {there!r}\n{self.screen()}"
+                assert test(self.screen()), f"the process has ended; not on the screen: {condition!r}\n{self.screen()}"
         return self.screen()
 
     def at_prompt(self) -> str:
@@ -96,21 +96,21 @@ class Terminal:
 
     def say(self, line: str) -> str:
         """Type a line and wait for the next prompt."""
-        before = self.raw.count(_ANSWERED)
+        before = self.raw.count(_PASTE_OFF)
         self.child.send(line + "\r")
-        self.until(lambda _: self.raw.count(_ANSWERED) > before)
+        self.until(lambda _: self.raw.count(_PASTE_OFF) > before)
         return self.at_prompt()
 
     def _asked(self) -> bool:
         """Whether a prompt waits: one begins by taking pastes as a whole, and ends by not."""
-        return self.raw.rfind(_ASKED) > self.raw.rfind(_ANSWERED)
+        return self.raw.rfind(_PASTE_ON) > self.raw.rfind(_PASTE_OFF)
 
     def screen(self) -> str:
         """What is on the screen, and what has scrolled away above it."""
         top = self._screen.history.top
-        self._above += [self._line(top[at]) for at in range(len(self._above), len(top))]
-        shown = [self._line(self._screen.buffer[y]) for y in range(self._screen.lines)]
-        return "\n".join([*self._above, *shown]).rstrip("\n")
+        self._above += [self._line(top[n]) for n in range(len(self._above), len(top))]
+        visible = [self._line(self._screen.buffer[y]) for y in range(self._screen.lines)]
+        return "\n".join([*self._above, *visible]).rstrip("\n")
 
     def _line(self, row: Any) -> str:
         return "".join(row[x].data for x in range(self._screen.columns)).rstrip()

@@ -34,8 +34,8 @@ def test_a_chat_is_the_assistants_turns(engine):
     first = engine.chat(ASK)
     reply = engine.assistant.reply([], ASK)
     assert first.response == str(first) == full_text(reply)
-    assert [node.node.node_id for node in first.source_nodes] == [one.id for one in reply.citations]
-    assert [node.node.get_content() for node in first.source_nodes] == [one.text for one in reply.citations]
+    assert [node.node.node_id for node in first.source_nodes] == [citation.id for citation in reply.citations]
+    assert [node.node.get_content() for node in first.source_nodes] == [citation.text for citation in reply.citations]
     assert first.metadata["decision"] == first.sources[0].raw_output.decision == reply.decision
     second = engine.chat(MORE)
     assert second.metadata["rewrite"] not in ("", MORE)
@@ -52,21 +52,21 @@ def test_a_history_that_is_given_takes_the_place_of_the_one_before(engine):
         ChatMessage(role="user", content=ASK),
         ChatMessage(role="assistant", content="On a stone. [1]"),
     ]
-    found = engine.chat(MORE, chat_history=history)
+    response = engine.chat(MORE, chat_history=history)
     turns = [Message(role="user", content=ASK), Message(role="assistant", content="On a stone.")]
-    assert found.metadata["rewrite"] == engine.assistant.reply(turns, MORE).rewrite != MORE
+    assert response.metadata["rewrite"] == engine.assistant.reply(turns, MORE).rewrite != MORE
     assert len(engine.chat_history) == 5
 
 
 def test_streams_say_the_same(engine):
-    whole = engine.chat(ASK)
+    complete = engine.chat(ASK)
     engine.reset()
     streamed = engine.stream_chat(ASK)
     pieces = list(streamed.response_gen)
     assert len(pieces) > 1
-    assert "".join(pieces) == whole.response
-    assert streamed.response == whole.response
-    assert [one.node.node_id for one in streamed.source_nodes] == [one.node.node_id for one in whole.source_nodes]
+    assert "".join(pieces) == complete.response
+    assert streamed.response == complete.response
+    assert [hit.node.node_id for hit in streamed.source_nodes] == [hit.node.node_id for hit in complete.source_nodes]
     assert roles(engine) == ["user", "assistant"]
 
     async def both() -> tuple[str, str]:
@@ -74,11 +74,11 @@ def test_streams_say_the_same(engine):
         answer = await engine.achat(ASK)
         engine.reset()
         stream = await engine.astream_chat(ASK)
-        told = "".join([piece async for piece in stream.async_response_gen()])
-        assert len(stream.source_nodes) == len(whole.source_nodes)
-        return answer.response, told
+        text = "".join([piece async for piece in stream.async_response_gen()])
+        assert len(stream.source_nodes) == len(complete.source_nodes)
+        return answer.response, text
 
-    assert asyncio.run(both()) == (whole.response, whole.response)
+    assert asyncio.run(both()) == (complete.response, complete.response)
     assert roles(engine) == ["user", "assistant"]
 
 
@@ -106,7 +106,7 @@ def test_a_stream_that_is_left_ends_its_turn(home):
 
 def ended() -> list[threading.Thread]:
     """Threads of engines, after they had time to end."""
-    found = [thread for thread in threading.enumerate() if thread.name == "turnmark-chat-engine"]
-    for thread in found:
+    response = [thread for thread in threading.enumerate() if thread.name == "turnmark-chat-engine"]
+    for thread in response:
         thread.join(10)
-    return found
+    return response

@@ -108,9 +108,9 @@ def test_the_whole_prompt_fits_into_the_room(turns, passages, question, tokens, 
     fitted = fit(talk(*turns), hits, question, tokens)
     prompt = answer_prompt(question, fitted.history, fitted.hits, steps)
     assert sum(count_tokens(message.content) for message in prompt) <= tokens
-    left = len(turns) - len(fitted.history), len(hits) - len(fitted.hits)
+    omitted = len(turns) - len(fitted.history), len(hits) - len(fitted.hits)
     assert (
-        bool(left[0]) == any("earlier message" in note or "question alone" in note for note in fitted.notes)
+        bool(omitted[0]) == any("earlier message" in note or "question alone" in note for note in fitted.notes)
         or not turns
     )
-    assert not left[1] or fitted.notes
+    assert not omitted[1] or fitted.notes

@@ -121,8 +121,8 @@ def test_every_mistake_of_a_history_is_named(turnmark, tmp_path):
 
 def test_a_scripted_model_answers_with_citations_and_steps(turnmark, tmp_path):
     script = tmp_path / "script.jsonl"
-    said = "Feed it [1]. Elsewhere too [8].\n\nSteps:\n1. Stir it. [1]\n2. Feed it. [1]"
-    script.write_text(json.dumps({"text": said}) + "\n", encoding="utf-8")
+    answer = "Feed it [1]. Elsewhere too [8].\n\nSteps:\n1. Stir it. [1]\n2. Feed it. [1]"
+    script.write_text(json.dumps({"text": answer}) + "\n", encoding="utf-8")
     ran = turnmark(
         "ask", "How do I keep a sourdough starter?", "--index", "demo", "--generator", f"replay:{script}", "--json"
     )
@@ -155,7 +155,7 @@ def test_a_history_may_begin_with_a_byte_order_mark(turnmark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problem"),
     [
         ("", "holds no message"),
         (" \n\n", "holds no message"),
@@ -169,12 +169,12 @@ def test_a_history_may_begin_with_a_byte_order_mark(turnmark, tmp_path):
         ('{"role": "user", "content": "a"}', "ends with a message of the user"),
     ],
 )
-def test_a_history_that_is_none_is_refused(turnmark, tmp_path, text, said):
+def test_a_history_that_is_none_is_refused(turnmark, tmp_path, text, problem):
     history = tmp_path / "history.json"
     history.write_text(text, encoding="utf-8")
     ran = turnmark("ask", "What?", "--index", "demo", "--history", history)
     assert ran.code == 2
-    assert said in ran.err
+    assert problem in ran.err
     assert ran.err.count("\n") == 1
 
 
@@ -191,8 +191,8 @@ def test_every_mistake_of_an_ask_is_named(turnmark):
     words = ["--generator", "bad", "--history", "/nonexist", "--retriever", "foo"]
     ran = turnmark("ask", "", "--index", "nope", *words)
     assert ran.code == 2
-    for said in ("question is empty", "called 'nope'", "generator is called 'bad'", "/nonexist", "called 'foo'"):
-        assert said in ran.err
+    for problem in ("question is empty", "called 'nope'", "generator is called 'bad'", "/nonexist", "called 'foo'"):
+        assert problem in ran.err
     assert len(ran.err.splitlines()) == 5
     assert len(turnmark("ask", "", "--index", "demo", *words).err.splitlines()) == 4
     assert len(turnmark("chat", "--index", "nope", "--generator", "bad", "--retriever", "foo").err.splitlines()) == 3
@@ -325,9 +325,9 @@ def test_a_folder_is_indexed_on_the_way(turnmark, tmp_path):
         assert "The kettle is red." in ran.out
         again = turnmark("chat", folder, "--retriever", "bm25", "--no-save", stdin="")
         assert "nothing has changed" in again.out
-        other = turnmark("chat", tmp_path, "--index", "my-notes", "--no-save", stdin="")
-        assert other.code == 2
-        assert "the index 'my-notes' is of" in other.err
+        other_folder = turnmark("chat", tmp_path, "--index", "my-notes", "--no-save", stdin="")
+        assert other_folder.code == 2
+        assert "the index 'my-notes' is of" in other_folder.err
         assert turnmark("chat", folder, "--resume", stdin="").code == 2
     finally:
         assert turnmark("index", "remove", "my-notes").code == 0

@@ -105,12 +105,14 @@ def test_nothing_on_a_pipe_moves_or_is_coloured(home, turnmark, monkeypatch):
 def test_sessions_are_listed_shown_and_deleted(named, turnmark):
     assert "first" in turnmark("sessions", "list").out
     listed = json.loads(turnmark("sessions", "list", "--json").out)
-    assert [(one["name"], one["turns"], one["question"]) for one in listed["sessions"]] == [("first", 1, QUESTION)]
-    shown = turnmark("sessions", "show", "first").out
-    assert shown.startswith("# Conversation first\n")
-    assert QUESTION in shown
-    kept = json.loads(turnmark("sessions", "show", "first", "--json").out)
-    assert kept["exchanges"][0]["question"] == QUESTION
+    assert [(session["name"], session["turns"], session["question"]) for session in listed["sessions"]] == [
+        ("first", 1, QUESTION)
+    ]
+    transcript = turnmark("sessions", "show", "first").out
+    assert transcript.startswith("# Conversation first\n")
+    assert QUESTION in transcript
+    content = json.loads(turnmark("sessions", "show", "first", "--json").out)
+    assert content["exchanges"][0]["question"] == QUESTION
     assert turnmark("sessions", "show", "nope").code == 2
     assert turnmark("sessions", "delete", "../first").code == 2
     assert turnmark("sessions", "delete", "first").code == 0
@@ -122,4 +124,4 @@ def test_a_session_that_cannot_be_read_is_listed_all_the_same(named, turnmark):
     (sessions_folder() / "bad name!.jsonl").write_bytes(b"")
     ran = turnmark("sessions", "list", "--json")
     assert ran.code == 0
-    assert {one["name"] for one in json.loads(ran.out)["sessions"]} == {"first", "broken"}
+    assert {session["name"] for session in json.loads(ran.out)["sessions"]} == {"first", "broken"}

@@ -44,17 +44,17 @@ def opened(home: Path, *arguments: str | Path, columns: int = 80, **env: str) ->
 def golden(name: str, screen: str) -> None:
     """The whole transcript is as the file has it. TURNMARK_UPDATE_GOLDEN=1 writes it anew."""
     path = GOLDEN / name
-    got = steady(screen) + "\n"
+    transcript = steady(screen) + "\n"
     if os.environ.get("TURNMARK_UPDATE_GOLDEN"):
-        path.write_text(got, encoding="utf-8")
-    assert got == path.read_text(encoding="utf-8")
+        path.write_text(transcript, encoding="utf-8")
+    assert transcript == path.read_text(encoding="utf-8")
 
 
 def kept(home: Path, monkeypatch: pytest.MonkeyPatch, name: str | None = None) -> list[str]:
     """The questions of the one session that is kept, or of the one called `name`."""
     monkeypatch.setenv("TURNMARK_HOME", str(home))
-    found = name or next(iter((home / "sessions").glob("*.jsonl"))).stem
-    return [exchange.question for exchange in read_session(found)[0].exchanges]
+    session_name = name or next(iter((home / "sessions").glob("*.jsonl"))).stem
+    return [exchange.question for exchange in read_session(session_name)[0].exchanges]
 
 
 @pytest.mark.parametrize("columns", [80, 40])
@@ -92,8 +92,8 @@ def test_a_whole_conversation(home, tmp_path, columns):
 
 def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_path, monkeypatch):
     slow = " ".join(f"slowly{n}" for n in range(400)) + " [1]"
-    said = script(tmp_path, slow, " ".join(f"word{n}" for n in range(120)) + " [1]", ANSWER)
-    talk = opened(home, "--index", "demo", "--generator", f"replay:{said}?delay=0.02")
+    replies = script(tmp_path, slow, " ".join(f"word{n}" for n in range(120)) + " [1]", ANSWER)
+    talk = opened(home, "--index", "demo", "--generator", f"replay:{replies}?delay=0.02")
     talk.at_prompt()
     talk.child.send("How often is the sourdough starter fed?\r")
     talk.until("slowly15")
@@ -126,8 +126,8 @@ def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_pa
 
 def test_a_killed_chat_loses_at_most_the_turn_in_flight(home, tmp_path, monkeypatch):
     slow = " ".join(["slowly"] * 400)
-    said = script(tmp_path, ANSWER, slow)
-    talk = opened(home, "--index", "demo", "--generator", f"replay:{said}?delay=0.02", NO_COLOR="1")
+    replies = script(tmp_path, ANSWER, slow)
+    talk = opened(home, "--index", "demo", "--generator", f"replay:{replies}?delay=0.02", NO_COLOR="1")
     talk.at_prompt()
     talk.say("How do I keep a sourdough starter?")
     talk.say("/rate bad not mine")

@@ -230,11 +230,11 @@ def test_files_are_not_overwritten_unless_a_person_says_so(home, tmp_path):
 
     path = tmp_path / "talk.md"
     path.write_text("mine", encoding="utf-8")
-    asked: list[str] = []
+    questions: list[str] = []
     answers = [False, True]
 
     def confirm(question: str) -> bool:
-        asked.append(question)
+        questions.append(question)
         return answers.pop(0)
 
     class Nobody:
@@ -247,8 +247,8 @@ def test_files_are_not_overwritten_unless_a_person_says_so(home, tmp_path):
     assert path.read_text(encoding="utf-8") == "mine"
     handle(chat, f"/export markdown {path}")
     assert path.read_text(encoding="utf-8").startswith("# Conversation")
-    assert all(str(path) in question for question in asked)
-    assert len(asked) == 2
+    assert all(str(path) in question for question in questions)
+    assert len(questions) == 2
 
 
 def test_the_target_must_be_what_the_format_needs(tmp_path: Path):

@@ -48,14 +48,14 @@ def test_a_chat_is_revised_rated_exported_and_measured_in_all_three_tasks(
     assert shortened.edit == "Feed it weekly and keep it in a jar."
 
     monkeypatch.chdir(tmp_path)
-    found = {}
+    metrics = {}
     for task in ("revise", "judge", "analyse"):
         ran = turnmark("eval", "kiwi", "--data", folder, "--task", task, "--out", task, "--json")
         assert ran.code == 0, ran.err
-        found[task] = json.loads(ran.out)
-        assert (found[task]["failed"], found[task]["data"]["demo"]) == (0, False)
-    assert [found[task]["n"] for task in ("revise", "judge", "analyse")] == [3, 1, 3]
-    figures = found["analyse"]["metrics"]
+        metrics[task] = json.loads(ran.out)
+        assert (metrics[task]["failed"], metrics[task]["data"]["demo"]) == (0, False)
+    assert [metrics[task]["n"] for task in ("revise", "judge", "analyse")] == [3, 1, 3]
+    figures = metrics["analyse"]["metrics"]
     assert figures["good"]["mean"] == pytest.approx(1 / 3)
     assert figures["edited"]["mean"] == pytest.approx(1 / 3)
     assert figures["edit_ratio"]["n"] == 2  # the good revision and the edited one

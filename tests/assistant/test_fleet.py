@@ -135,7 +135,12 @@ def test_rests_grow_and_have_an_end(monkeypatch):
     with ScriptedServer(Say("x")) as a, ScriptedServer(Say("y")) as b:
         member = opened(a, b)._members[0]
     fault = Fault("unavailable", "away", retry=True)
-    assert [member.rest(fault, sent_at=at, time_now=at) for at in (1.0, 3.0, 6.0, 12.0)] == [1.0, 2.0, 4.0, 5.0]
+    assert [member.rest(fault, sent_at=failed_at, time_now=failed_at) for failed_at in (1.0, 3.0, 6.0, 12.0)] == [
+        1.0,
+        2.0,
+        4.0,
+        5.0,
+    ]
     assert member.rest(fault, sent_at=11.0, time_now=13.0) is None, "it was sent before the rest began"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import email.utils
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -14,13 +13,7 @@ from tests.conftest import ROOT
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators.replies import retry_after
 
-
-@pytest.fixture(autouse=True)
-def _short_waits(request, monkeypatch):
-    """Back-off in hundredths of a second, but where it is what is tested."""
-    if "back_off" not in request.node.name:
-        monkeypatch.setattr("turnmark.assistant.generators.openai.FIRST_WAIT", 0.02)
-        monkeypatch.setattr("turnmark.assistant.generators.openai.JITTER", 0.02)
+pytestmark = pytest.mark.usefixtures("short_waits")
 
 
 # --- retries and deadlines -------------------------------------------------------------------------------------------
@@ -34,25 +27,27 @@ def test_passing_trouble_is_tried_again(trouble):
     assert reply.usage.calls == 2
 
 
-def test_back_off_grows():
+def test_back_off_grows(monkeypatch):
+    monkeypatch.setattr("turnmark.assistant.generators.openai.FIRST_WAIT", 0.1)
+    monkeypatch.setattr("turnmark.assistant.generators.openai.JITTER", 0)
     with ScriptedServer(Status(500), Status(500), Say("Fine.")) as server:
         opened(server).complete(ASK)
-    first, second, third = (seen.arrived for seen in server.seen)
-    assert 0.45 < second - first < 2
-    assert 0.95 < third - second < 3
+    first, second, third = (request.arrived for request in server.seen)
+    assert second - first > 0.09
+    assert third - second > 0.19
 
 
 def test_retry_after_is_honoured_in_seconds():
-    with ScriptedServer(Status(429, headers={"Retry-After": "1"}), Say("Fine.")) as server:
+    with ScriptedServer(Status(429, headers={"Retry-After": "0.4"}), Say("Fine.")) as server:
         opened(server).complete(ASK)
-    assert 0.95 < server.seen[1].arrived - server.seen[0].arrived < 3
+    assert server.seen[1].arrived - server.seen[0].arrived > 0.39
 
 
 def test_retry_after_is_read_as_seconds_and_as_a_date():
-    now = 1_700_000_000.0
+    time_now = 1_700_000_000.0
     assert retry_after({"retry-after": "2.5"}) == 2.5
-    assert retry_after({"retry-after": email.utils.formatdate(now + 7, usegmt=True)}, now) == 7
-    assert retry_after({"retry-after": email.utils.formatdate(now - 7, usegmt=True)}, now) == 0
+    assert retry_after({"retry-after": email.utils.formatdate(time_now + 7, usegmt=True)}, time_now) == 7
+    assert retry_after({"retry-after": email.utils.formatdate(time_now - 7, usegmt=True)}, time_now) == 0
     for nonsense in ("soon", "nan", "inf", ""):
         assert retry_after({"retry-after": nonsense}) is None
     assert retry_after({}) is None
@@ -60,11 +55,9 @@ def test_retry_after_is_read_as_seconds_and_as_a_date():
 
 def test_retry_after_beyond_the_deadline_ends_the_call_at_once():
     with ScriptedServer(Status(429, headers={"Retry-After": "120"}), Say("Fine.")) as server:
-        began = time.monotonic()
         error = failure(opened(server), deadline=60)
     assert error.kind == "rate_limited"
     assert "120" in str(error)
-    assert time.monotonic() - began < 30
     assert len(server.seen) == 1
 
 
@@ -112,9 +105,7 @@ def test_one_deadline_holds_for_the_whole_call(reply, on_text):
     with ScriptedServer(reply) as server:
         generator = opened(server)
         generator.context_tokens  # noqa: B018  (loads the client)
-        began = time.monotonic()
-        assert failure(generator, deadline=0.7, on_text=on_text).kind == "timeout"
-        assert 0.6 < time.monotonic() - began < 1.5
+        assert failure(generator, deadline=0.3, on_text=on_text).kind == "timeout"
 
 
 def test_an_endpoint_that_is_not_there():
@@ -125,20 +116,14 @@ def test_an_endpoint_that_is_not_there():
     assert server.url in str(error)
 
 
-def test_a_stream_that_breaks_after_its_first_words_is_not_told_twice():
+def test_a_stream_that_breaks_is_tried_again_unless_something_of_it_was_told():
     pieces = []
     with ScriptedServer(Say("one two three", cut=2), Say("one two three")) as server:
-        error = failure(opened(server), on_text=pieces.append)
-    assert error.kind == "unavailable"
-    assert pieces == ["one", " two"]
-    assert len(server.seen) == 1
-
-
-def test_a_stream_that_breaks_before_its_first_word_is_tried_again():
-    pieces = []
+        assert failure(opened(server), on_text=pieces.append).kind == "unavailable"
+    assert (pieces, len(server.seen)) == (["one", " two"], 1)
     with ScriptedServer(Say("one two", cut=0), Say("one two")) as server:
         assert opened(server).complete(ASK, on_text=pieces.append).text == "one two"
-    assert pieces == ["one", " two"]
+    assert pieces[2:] == ["one", " two"]
 
 
 @pytest.mark.parametrize(
@@ -150,6 +135,7 @@ def test_a_stream_that_breaks_before_its_first_word_is_tried_again():
         Raw(b'{"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]}'),
         Raw(b"5"),
         Raw(b"\xff\xfe\x00", "application/json"),
+        Raw(b"data: {nonsense\n\n", "text/event-stream"),
     ],
 )
 @pytest.mark.parametrize("on_text", [None, lambda piece: None])
@@ -157,11 +143,6 @@ def test_garbage_is_a_bad_reply(raw, on_text):
     with ScriptedServer(raw) as server:
         assert failure(opened(server), on_text=on_text).kind == "bad_reply"
     assert len(server.seen) == 1
-
-
-def test_garbage_inside_a_stream_is_a_bad_reply():
-    with ScriptedServer(Raw(b"data: {nonsense\n\n", "text/event-stream")) as server:
-        assert failure(opened(server), on_text=lambda piece: None).kind == "bad_reply"
 
 
 def test_an_error_event_inside_a_stream():
@@ -188,11 +169,9 @@ def test_what_the_listener_raises_ends_the_stream_and_travels_on():
         raise BrokenPipeError("the screen is gone")
 
     with ScriptedServer(Say("one two three", stall=20)) as server:
-        began = time.monotonic()
         with pytest.raises(BrokenPipeError):
             opened(server).complete(ASK, on_text=on_text)
         assert server.disconnected.wait(3)
-        assert time.monotonic() - began < 5
 
 
 INTERRUPTED = """
@@ -212,7 +191,6 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_during_a_stalled_stream_closes_the_connection():
     with ScriptedServer(Say("one two three", stall=30)) as server:
-        began = time.monotonic()
         ran = subprocess.run(
             [sys.executable, "-c", INTERRUPTED, f"openai:tiny@{server.url}"],
             capture_output=True, text=True, cwd=ROOT, timeout=60, check=False,
@@ -221,4 +199,3 @@ def test_ctrl_c_during_a_stalled_stream_closes_the_connection():
         assert server.disconnected.wait(3)
     assert ran.returncode == 0
     assert ran.stderr == ""
-    assert time.monotonic() - began < 25

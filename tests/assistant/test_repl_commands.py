@@ -34,29 +34,29 @@ def test_before_the_first_question_every_command_says_what_is_missing(talk):
         "/grade",
         "/revise shorter",
     ):
-        said = talk(name)
-        assert said.strip(), name
-        assert "Traceback" not in said
+        printed = talk(name)
+        assert printed.strip(), name
+        assert "Traceback" not in printed
     assert "nothing to export" in talk("/export markdown x.md")
     assert talk.last is None
     assert session_names() == []
 
 
 def test_help_names_every_command(talk):
-    said = talk("/help")
-    assert all(name in said for name in COMMANDS)
+    printed = talk("/help")
+    assert all(name in printed for name in COMMANDS)
     assert "did you mean /sources?" in talk("/source")
 
 
 def test_why_tells_the_searches_the_decision_and_the_cost(talk):
     talk(STARTER)
-    said = talk("/why")
-    assert "handbook/sourdough-starter-care.md" in said
-    assert "search 1" in said
-    assert f"query: {STARTER}" in said
-    assert "decided: answer, confidence" in said
-    assert "no language model was asked" in said
-    assert "retrieve" in said.split("seconds:")[1]
+    printed = talk("/why")
+    assert "handbook/sourdough-starter-care.md" in printed
+    assert "search 1" in printed
+    assert f"query: {STARTER}" in printed
+    assert "decided: answer, confidence" in printed
+    assert "no language model was asked" in printed
+    assert "retrieve" in printed.split("seconds:")[1]
 
 
 def test_why_counts_the_tokens_of_a_model(home, tmp_path):
@@ -77,9 +77,9 @@ def test_steps_and_sources(talk):
 def test_what_was_found_and_not_used_can_be_called_relevant(talk):
     talk("Who won the 1998 World Cup?")
     assert talk.last.reply.decision == "unknown"
-    said = talk("/sources")
-    assert "rests on no sources" in said
-    if "[1]" in said:
+    printed = talk("/sources")
+    assert "rests on no sources" in printed
+    if "[1]" in printed:
         talk("/relevant 1")
         assert len(talk.last.labels) == 1
         assert talk.last.seen
@@ -99,8 +99,8 @@ def test_rating(talk):
 def test_an_edit_is_kept_beside_the_original_with_the_likeness_of_the_two(talk):
     talk(STARTER)
     original = talk.last.reply.answer
-    said = talk("/edit Feed it weekly [1].")
-    assert "rouge_l.word 0." in said
+    printed = talk("/edit Feed it weekly [1].")
+    assert "rouge_l.word 0." in printed
     assert talk.last.edit == "Feed it weekly [1]."
     assert talk.last.metric == "rouge_l.word"
     assert 0 < talk.last.score < 1
@@ -129,13 +129,13 @@ open(path, "w").write(text.replace("Stir", "Whirl"))
 
 
 def test_the_editor_gets_a_private_file_and_no_shell(talk, tmp_path, monkeypatch):
-    program, told = tmp_path / "my editor.py", tmp_path / "told"
+    program, report = tmp_path / "my editor.py", tmp_path / "told"
     program.write_text(EDITOR, encoding="utf-8")
-    monkeypatch.setenv("VISUAL", f"{sys.executable} '{program}' {told} '$(touch {tmp_path}/pwned); x'")
+    monkeypatch.setenv("VISUAL", f"{sys.executable} '{program}' {report} '$(touch {tmp_path}/pwned); x'")
     talk(STARTER)
     assert "edited" in talk("/edit")
     assert "1. Whirl the starter" in talk.last.edit
-    assert told.read_text() == f"(384, 448) $(touch {tmp_path}/pwned); x"
+    assert report.read_text() == f"(384, 448) $(touch {tmp_path}/pwned); x"
     assert not (tmp_path / "pwned").exists()
 
 
@@ -168,25 +168,25 @@ def test_what_is_edited_is_deleted_afterwards(monkeypatch, tmp_path):
 
 def test_passages_are_repaired_and_the_turn_answered_again(talk):
     talk(STARTER)
-    before = [one.id for one in talk.last.reply.citations]
+    before = [citation.id for citation in talk.last.reply.citations]
     talk("/rate good")
-    said = talk("/irrelevant 1")
-    assert "answered again from" in said
+    printed = talk("/irrelevant 1")
+    assert "answered again from" in printed
     assert talk.last.labels == {before[0]: False}
-    assert before[0] not in {one.id for one in talk.last.reply.citations}
+    assert before[0] not in {citation.id for citation in talk.last.reply.citations}
     assert talk.last.rating is None  # said of the answer before
-    now = talk.last.reply.citations
+    citations = talk.last.reply.citations
     talk("/relevant 2")
-    assert [one.id for one in talk.last.reply.citations] == [now[1].id]
-    assert talk.last.labels == {before[0]: False, now[1].id: True}
-    assert {before[0], now[1].id} <= {one.id for one in talk.last.seen}
+    assert [citation.id for citation in talk.last.reply.citations] == [citations[1].id]
+    assert talk.last.labels == {before[0]: False, citations[1].id: True}
+    assert {before[0], citations[1].id} <= {citation.id for citation in talk.last.seen}
     assert len(talk.chat.conversation.exchanges) == 1
 
 
 def test_numbers_that_are_no_sources_are_all_named(talk):
     talk(STARTER)
-    said = talk("/relevant 0 x 99 -1")
-    assert all(f"/relevant {word}: there are sources 1 to" in said for word in ("0", "x", "99", "-1"))
+    printed = talk("/relevant 0 x 99 -1")
+    assert all(f"/relevant {word}: there are sources 1 to" in printed for word in ("0", "x", "99", "-1"))
     assert "which?" in talk("/relevant")
     assert talk.last.labels == {}
 
@@ -228,7 +228,7 @@ def test_parts_are_swapped_in_the_middle_and_the_conversation_stays(talk, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "problem"),
     [
         ("/generator bogus", "no generator is called 'bogus'"),
         ("/generator replay:/no/such/file", "cannot be read"),
@@ -252,10 +252,10 @@ def test_parts_are_swapped_in_the_middle_and_the_conversation_stays(talk, tmp_pa
         ("/revise", "how?"),
     ],
 )
-def test_a_wrong_request_leaves_everything_as_it_was(talk, line, said):
+def test_a_wrong_request_leaves_everything_as_it_was(talk, line, problem):
     talk(STARTER)
     parts, session, exchanges = talk.chat.opened, talk.chat.session, list(talk.chat.conversation.exchanges)
-    assert said in talk(line)
+    assert problem in talk(line)
     assert talk.chat.opened is parts
     assert talk.chat.session is session
     assert talk.chat.conversation.exchanges == exchanges
@@ -284,8 +284,8 @@ def test_sessions_are_named_listed_loaded_and_deleted(home):
     assert "first" in talk("/sessions")
     assert "is the one you are in" in talk("/sessions delete second")
     assert "is the one you are in" in talk("/load second")
-    said = talk("/load first")
-    assert STARTER in said
+    printed = talk("/load first")
+    assert STARTER in printed
     assert talk.last.rating == "good"
     assert "session second is deleted" in talk("/sessions delete second")
     assert [info.name for info in list_sessions()] == ["first"]
@@ -327,8 +327,8 @@ def test_an_error_while_a_turn_runs_is_told_and_nothing_kept(home, tmp_path):
 
 def test_a_session_that_cannot_be_kept_is_told_and_the_answer_stands(talk, home):
     (home / "sessions").write_text("in the way", encoding="utf-8")
-    said = talk(STARTER)
-    assert "could not be kept" in said
+    printed = talk(STARTER)
+    assert "could not be kept" in printed
     assert talk.last.question == STARTER
     assert "could not be kept" not in talk("Thanks!")
 

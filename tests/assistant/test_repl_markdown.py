@@ -67,20 +67,20 @@ def drawn(pieces: list[str], width: int, color: bool = False) -> str:
 def test_a_sample_of_everything(width):
     """TURNMARK_UPDATE_GOLDEN=1 writes it anew."""
     golden = GOLDEN / f"markdown_{width}.txt"
-    got = drawn([SAMPLE], width)
+    screen = drawn([SAMPLE], width)
     if os.environ.get("TURNMARK_UPDATE_GOLDEN"):
-        golden.write_text(got, encoding="utf-8")
-    assert got == golden.read_text(encoding="utf-8")
+        golden.write_text(screen, encoding="utf-8")
+    assert screen == golden.read_text(encoding="utf-8")
 
 
 @given(st.lists(st.integers(1, 40), max_size=200), st.sampled_from([40, 80]))
 @settings(max_examples=60, deadline=None)
 def test_how_it_is_cut_does_not_matter(cuts, width):
-    pieces, at = [], 0
+    pieces, start = [], 0
     for cut in cuts:
-        pieces.append(SAMPLE[at : at + cut])
-        at += cut
-    assert drawn([*pieces, SAMPLE[at:]], width) == drawn([SAMPLE], width)
+        pieces.append(SAMPLE[start : start + cut])
+        start += cut
+    assert drawn([*pieces, SAMPLE[start:]], width) == drawn([SAMPLE], width)
 
 
 TEXTS = st.text(st.sampled_from(list("ab *_`~#>|-+1.)[](){}\\\n\t!:红\x1b\u202e<&é")), max_size=120)
@@ -89,13 +89,13 @@ TEXTS = st.text(st.sampled_from(list("ab *_`~#>|-+1.)[](){}\\\n\t!:红\x1b\u202e
 @given(TEXTS, st.integers(1, 7), st.sampled_from([12, 40]))
 @settings(max_examples=150, deadline=None)
 def test_no_text_breaks_it(text, size, width):
-    pieces = [text[at : at + size] for at in range(0, len(text), size)]
-    got = drawn(pieces, width)
-    assert "\x1b" not in got
-    assert "\u202e" not in got
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    screen = drawn(pieces, width)
+    assert "\x1b" not in screen
+    assert "\u202e" not in screen
     fenced = "```" in text or "~~~" in text
-    assert fenced or all(cell_len(line) <= width for line in got.split("\n"))
-    letters = sorted(char for char in got if char in "ab红é")
+    assert fenced or all(cell_len(line) <= width for line in screen.split("\n"))
+    letters = sorted(char for char in screen if char in "ab红é")
     assert letters == sorted(char for char in text.replace("\x1b[", "") if char in "ab红é") or "\x1b" in text
 
 
@@ -116,7 +116,7 @@ def test_what_is_certain_is_drawn_at_once():
 
 
 def test_emphasis_is_style_and_not_marks():
-    got = drawn(["some **bold** and `code`"], 80, color=True)
-    assert "\x1b[1mbold" in got
-    assert "*" not in got
-    assert "`" not in got
+    screen = drawn(["some **bold** and `code`"], 80, color=True)
+    assert "\x1b[1mbold" in screen
+    assert "*" not in screen
+    assert "`" not in screen

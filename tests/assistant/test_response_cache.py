@@ -31,9 +31,9 @@ class Shade(BaseModel):
 
 @pytest.fixture
 def store(tmp_path):
-    made = ResponseStore(tmp_path / "cache" / "responses.db")
-    yield made
-    made.close()
+    opened_store = ResponseStore(tmp_path / "cache" / "responses.db")
+    yield opened_store
+    opened_store.close()
 
 
 def counted():
@@ -76,7 +76,7 @@ def test_a_kept_reply_streams_in_one_piece_whoever_asked_first(store):
 
 
 def test_everything_that_can_change_a_reply_is_part_of_its_key(store):
-    asked = [
+    requests = [
         {},
         {"max_tokens": 7},
         {"temperature": 0.5},
@@ -86,10 +86,10 @@ def test_everything_that_can_change_a_reply_is_part_of_its_key(store):
     ]
     with (
         ScriptedServer(lambda body: Say('{"name": "red"}', logprobs=[-1])) as server,
-        ScriptedServer(Say("x")) as other,
+        ScriptedServer(Say("x")) as second_server,
     ):
         plain = cached(server, store)
-        calls = [lambda options=options: plain.complete(ASK, **options) for options in asked]
+        calls = [lambda options=options: plain.complete(ASK, **options) for options in requests]
         calls += [
             lambda: plain.complete([PromptMessage(role="user", content="How are you?")]),
             lambda: plain.complete([ASK[0], PromptMessage(role="user", content="How are you? ")]),
@@ -98,11 +98,11 @@ def test_everything_that_can_change_a_reply_is_part_of_its_key(store):
             lambda: cached(server, store, options="?seed=1").complete(ASK),
             lambda: cached(server, store, options="?seed=2").complete(ASK),
             lambda: cached(server, store, repeat=1).complete(ASK),
-            lambda: cached(other, store).complete(ASK),
+            lambda: cached(second_server, store).complete(ASK),
         ]
         assert [call().saved for call in calls] == [None] * len(calls)
         assert all(call().saved for call in calls)
-        assert len(server.bodies) + len(other.bodies) == len(calls)
+        assert len(server.bodies) + len(second_server.bodies) == len(calls)
 
 
 def test_what_changes_nothing_is_not_part_of_the_key(store, monkeypatch):
@@ -126,10 +126,10 @@ def test_logprobs_and_texts_of_all_kinds_come_back_as_they_were(store):
 
 
 def test_half_a_surrogate_pair_in_a_prompt_is_no_hindrance(store):
-    asked = [PromptMessage(role="user", content="a\ud83db")]
+    requests = [PromptMessage(role="user", content="a\ud83db")]
     with ScriptedServer(counted()) as server:
-        cached(server, store).complete(asked)
-        assert cached(server, store).complete(asked).saved
+        cached(server, store).complete(requests)
+        assert cached(server, store).complete(requests).saved
         assert cached(server, store).complete([PromptMessage(role="user", content="a\ud83dc")]).saved is None
 
 
@@ -166,15 +166,19 @@ def test_what_did_not_end_well_is_never_kept(store, reply, options):
 def test_the_option_of_a_spec_puts_it_in_front_and_changes_no_name():
     with ScriptedServer(counted()) as server:
         spec = f"openai:tiny@{server.url}?seed=4"
-        plain, kept, off = (open_generator(spec + end) for end in ("", "&cache=1", "&cache=0"))
-        assert [type(one).__name__ for one in (plain, kept, off)] == ["OpenAIGenerator", "Cached", "OpenAIGenerator"]
-        assert {one.name for one in (plain, kept, off)} == {spec}
-        assert [kept.complete(ASK).text for _ in range(2)] == ["reply 0"] * 2
+        plain, cached_generator, off = (open_generator(spec + end) for end in ("", "&cache=1", "&cache=0"))
+        assert [type(generator).__name__ for generator in (plain, cached_generator, off)] == [
+            "OpenAIGenerator",
+            "Cached",
+            "OpenAIGenerator",
+        ]
+        assert {generator.name for generator in (plain, cached_generator, off)} == {spec}
+        assert [cached_generator.complete(ASK).text for _ in range(2)] == ["reply 0"] * 2
         assert [plain.complete(ASK).text for _ in range(2)] == ["reply 1", "reply 2"]
-        assert kept.reply_tokens == plain.reply_tokens
-        assert kept.deadline == plain.deadline
-        repeats = [with_cache(kept, repeat) for repeat in range(3)]
-        assert [one.complete(ASK).text for one in repeats] == ["reply 0", "reply 3", "reply 4"]
+        assert cached_generator.reply_tokens == plain.reply_tokens
+        assert cached_generator.deadline == plain.deadline
+        repeats = [with_cache(cached_generator, repeat) for repeat in range(3)]
+        assert [generator.complete(ASK).text for generator in repeats] == ["reply 0", "reply 3", "reply 4"]
         assert [with_cache(plain, repeat).complete(ASK).text for repeat in range(2)] == ["reply 0", "reply 3"]
     path = home() / "cache" / "responses.db"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -182,7 +186,7 @@ def test_the_option_of_a_spec_puts_it_in_front_and_changes_no_name():
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "problems"),
     [
         ("openai:m@http://localhost:1/v1?cache=yes&heat=1", ["cache='yes': 1 (yes) or 0 (no)", "'heat'"]),
         ("llama-index:llama_index.core.llms:MockLLM?cache=2", ["cache='2'"]),
@@ -191,10 +195,10 @@ def test_the_option_of_a_spec_puts_it_in_front_and_changes_no_name():
         ("extractive?cache=1", ["no option 'cache'"]),
     ],
 )
-def test_a_wrong_option_is_told_with_all_other_mistakes(spec, told):
+def test_a_wrong_option_is_told_with_all_other_mistakes(spec, problems):
     with pytest.raises(RequestError) as raised:
         open_generator(spec)
-    for words in told:
+    for words in problems:
         assert words in str(raised.value)
 
 
@@ -202,17 +206,17 @@ class Old:
     """A generator of somebody else's that knows nothing of logprobs or of identities."""
 
     name, context_tokens, reply_tokens = "old", 100, 50
-    asked = 0
+    requests = 0
 
     def complete(self, messages, *, max_tokens=None, temperature=None, schema=None, deadline=None, on_text=None):
-        self.asked += 1
+        self.requests += 1
         return Completion(text="yes", finish_reason="stop", usage=Usage(calls=1), model="old", max_tokens=50)
 
 
 def test_any_generator_can_be_cached(store):
     old = Old()
     assert [Cached(old, store).complete(ASK).saved for _ in range(2)] == [None, Usage(calls=1)]
-    assert old.asked == 1
+    assert old.requests == 1
 
 
 def test_the_limit_is_configured(monkeypatch):
@@ -256,8 +260,8 @@ def test_two_that_ask_at_once_get_the_same_reply_ever_after(store):
 
     with ScriptedServer(reply) as server, ThreadPoolExecutor(2) as pool:
         generator = cached(server, store)
-        both = {one.text for one in pool.map(lambda _: generator.complete(ASK), range(2))}
-        assert len(both) == 2
+        texts = {completion.text for completion in pool.map(lambda _: generator.complete(ASK), range(2))}
+        assert len(texts) == 2
         later = {generator.complete(ASK).text for _ in range(3)}
     assert len(later) == 1
-    assert later < both
+    assert later < texts

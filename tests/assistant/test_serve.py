@@ -65,8 +65,8 @@ def test_a_seed_is_taken(served: Generator) -> None:
 
 
 def test_the_response_cache_in_front_of_it(served: Generator) -> None:
-    kept = with_cache(served)
-    first, again = (kept.complete(ASK, max_tokens=4) for _ in range(2))
+    cached = with_cache(served)
+    first, again = (cached.complete(ASK, max_tokens=4) for _ in range(2))
     assert again.text == first.text
     assert (again.saved is not None) == (first.finish_reason == "stop")  # a reply that was cut is asked for anew
 
@@ -82,8 +82,8 @@ def test_the_steps_of_a_turn_survive_a_model_that_talks_nonsense(served: Generat
     assert rewritten.usage.calls >= 1
     text = "Descale the kettle with vinegar."
     hit = Hit(passage=Passage(id="k-0-32", document="k", title="Kettles", text=text, start=0, end=32), score=1.0)
-    told: list[str] = []
-    said = answer(served, "And how often?", history, [hit], False, told.append)
-    assert told
-    assert said.draft.text
-    assert said.usage.completion_tokens > 0
+    events: list[str] = []
+    reply = answer(served, "And how often?", history, [hit], False, events.append)
+    assert events
+    assert reply.draft.text
+    assert reply.usage.completion_tokens > 0

@@ -30,42 +30,42 @@ TOKEN = "a-token-for-the-tests"
 
 @pytest.fixture(scope="module")
 def server(plain_home: Path) -> Iterator[Server]:
-    with serving(plain_home) as made:
-        yield made
+    with serving(plain_home) as running:
+        yield running
 
 
 def lines(response: httpx.Response) -> list[dict]:
     """The JSON of the server-sent events; the last one must be the end."""
-    told = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line.startswith("data: ")]
-    assert told[-1] == "[DONE]"
-    return [json.loads(line) for line in told[:-1]]
+    events = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line.startswith("data: ")]
+    assert events[-1] == "[DONE]"
+    return [json.loads(line) for line in events[:-1]]
 
 
 def test_a_completion_is_what_ask_prints(server, turnmark, home):
-    found = server.post(said()).json()
-    asked = json.loads(turnmark("ask", ASK, "--index", "demo", "--json").out)
-    ours = found["turnmark"]
+    response = server.post(said()).json()
+    printed = json.loads(turnmark("ask", ASK, "--index", "demo", "--json").out)
+    ours = response["turnmark"]
     assert ours.pop("ignored") == []
-    ours["timings"] = asked["timings"] = {}
-    assert ours == asked
-    choice = found["choices"][0]
-    assert (found["object"], found["model"], choice["finish_reason"]) == ("chat.completion", "demo", "stop")
-    assert found["usage"] == {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    ours["timings"] = printed["timings"] = {}
+    assert ours == printed
+    choice = response["choices"][0]
+    assert (response["object"], response["model"], choice["finish_reason"]) == ("chat.completion", "demo", "stop")
+    assert response["usage"] == {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     text = choice["message"]["content"]
     assert "[^1]" in text
     assert "\n[^1]: Sharpening a kitchen knife — handbook/sharpen-a-kitchen-knife.md" in text
 
 
 def test_a_stream_says_the_same_in_pieces(server):
-    whole = server.post(said()).json()
+    completion = server.post(said()).json()
     streamed = server.post(said(stream=True, stream_options={"include_usage": True}))
     assert streamed.headers["content-type"].startswith("text/event-stream")
     *chunks, counted = lines(streamed)
     assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     pieces = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks]
-    assert "".join(pieces) == whole["choices"][0]["message"]["content"]
+    assert "".join(pieces) == completion["choices"][0]["message"]["content"]
     assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
-    assert chunks[-1]["turnmark"]["answer"] == whole["turnmark"]["answer"]
+    assert chunks[-1]["turnmark"]["answer"] == completion["turnmark"]["answer"]
     assert (counted["choices"], counted["usage"]["total_tokens"]) == ([], 0)
     assert len({chunk["id"] for chunk in chunks}) == 1
 
@@ -85,7 +85,7 @@ def test_the_conversation_is_the_clients(server):
 
 def test_models_and_health(server):
     listed = server.get("/v1/models").json()
-    assert [one["id"] for one in listed["data"]] == ["demo"]
+    assert [model["id"] for model in listed["data"]] == ["demo"]
     assert server.get("/v1/models/demo").json() == listed["data"][0]
     assert listed["data"][0]["turnmark"]["generator"] == "extractive"
     assert server.get("/v1/models/other").status_code == 404
@@ -107,10 +107,10 @@ def test_models_and_health(server):
     ],
 )
 def test_what_is_refused(server, body, headers, status, code):
-    found = server.post(body, **headers)
-    assert (found.status_code, found.json()["error"]["code"]) == (status, code)
-    assert found.json()["error"]["message"]
-    assert "access-control-allow-origin" not in found.headers
+    response = server.post(body, **headers)
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+    assert response.json()["error"]["message"]
+    assert "access-control-allow-origin" not in response.headers
 
 
 def test_a_body_without_a_length_is_limited_too(server):
@@ -120,10 +120,10 @@ def test_a_body_without_a_length_is_limited_too(server):
 
     headers = {"Content-Type": "application/json"}
     try:
-        found = httpx.post(f"{server.url}/v1/chat/completions", content=pieces(), headers=headers, timeout=20)
+        response = httpx.post(f"{server.url}/v1/chat/completions", content=pieces(), headers=headers, timeout=20)
     except httpx.HTTPError:  # refused in the middle of what is sent
         return
-    assert found.status_code == 413
+    assert response.status_code == 413
 
 
 def test_other_places_and_methods(server):
@@ -136,12 +136,12 @@ def test_other_places_and_methods(server):
 
 def test_the_page_may_load_nothing_from_elsewhere(server):
     for path in ("/", "/page.css", "/page.js", "/icon.svg"):
-        found = server.get(path)
-        assert found.status_code == 200
-        assert "default-src 'none'; script-src 'self'" in found.headers["content-security-policy"]
-        assert found.headers["x-content-type-options"] == "nosniff"
-        assert "http://" not in found.text.replace("http://www.w3.org/2000/svg", "")
-        assert "https://" not in found.text
+        response = server.get(path)
+        assert response.status_code == 200
+        assert "default-src 'none'; script-src 'self'" in response.headers["content-security-policy"]
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert "http://" not in response.text.replace("http://www.w3.org/2000/svg", "")
+        assert "https://" not in response.text
     assert "innerHTML" not in server.get("/page.js").text
 
 
@@ -165,8 +165,8 @@ def test_many_at_once_are_all_served(server):
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[ScriptedServer]:
-    with ScriptedServer(Say("Sharpen it on a stone. [1]")) as made:
-        yield made
+    with ScriptedServer(Say("Sharpen it on a stone. [1]")) as scripted:
+        yield scripted
 
 
 @pytest.fixture(scope="module")
@@ -176,35 +176,35 @@ def written(plain_home: Path, endpoint: ScriptedServer, tmp_path_factory: pytest
     path.write_text(TOKEN)
     path.chmod(0o600)
     flags = ["--token", str(path), "--max-messages", "3", "--concurrency", "1", "--queue", "1"]
-    with serving(plain_home, *flags, "--generator", f"openai:tiny@{endpoint.url}?retries=0") as made:
-        made.headers["Authorization"] = f"Bearer {TOKEN}"
-        yield made
+    with serving(plain_home, *flags, "--generator", f"openai:tiny@{endpoint.url}?retries=0") as running:
+        running.headers["Authorization"] = f"Bearer {TOKEN}"
+        yield running
 
 
 def test_a_token_is_needed_where_there_is_one(written):
     for said_so in ("", "Bearer wrong", TOKEN, f"Basic {TOKEN}"):
-        found = written.post(said(), Authorization=said_so)
-        assert (found.status_code, found.headers["www-authenticate"]) == (401, "Bearer")
-        assert found.json()["error"]["type"] == "authentication_error"
-        assert TOKEN not in found.text
+        response = written.post(said(), Authorization=said_so)
+        assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
+        assert response.json()["error"]["type"] == "authentication_error"
+        assert TOKEN not in response.text
     assert written.get("/v1/models", Authorization="").status_code == 401
     assert (
         written.get("/healthz", Authorization="").status_code == written.get("/", Authorization="").status_code == 200
     )
     talk = [{"role": "user", "content": "a"}] * 4
-    found = written.post({"model": "demo", "messages": talk})
-    assert "4 messages, and 3 are the most" in found.json()["error"]["message"]
+    response = written.post({"model": "demo", "messages": talk})
+    assert "4 messages, and 3 are the most" in response.json()["error"]["message"]
 
 
 def leave(server: Server, stream: bool) -> socket.socket:
     """A request whose client may go away."""
     host, port = server.url.removeprefix("http://").split(":")
-    made = socket.create_connection((host, int(port)))
+    connection = socket.create_connection((host, int(port)))
     body = json.dumps(said(stream=stream)).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
     head += f"Authorization: Bearer {TOKEN}\r\n"
-    made.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-    return made
+    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return connection
 
 
 def test_a_client_that_leaves_ends_its_turn_and_overload_is_told_at_once(written, endpoint):
@@ -217,10 +217,10 @@ def test_a_client_that_leaves_ends_its_turn_and_overload_is_told_at_once(written
         while len(endpoint.seen) < 1 + stream:
             time.sleep(0.02)
         began = time.monotonic()
-        found = written.post(said(stream=stream))
+        response = written.post(said(stream=stream))
         assert time.monotonic() - began < 5
-        assert (found.status_code, found.json()["error"]["code"]) == (429, "rate_limit_exceeded")
-        assert 1 <= int(found.headers["retry-after"]) <= 60
+        assert (response.status_code, response.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+        assert 1 <= int(response.headers["retry-after"]) <= 60
         second.close()
         written.until(at_work=1, waiting=0)
         first.close()
@@ -231,10 +231,10 @@ def test_a_client_that_leaves_ends_its_turn_and_overload_is_told_at_once(written
 
 def test_a_model_that_fails_is_told_in_openais_form(written, endpoint):
     endpoint.replies = [Status(401, "no such key")]
-    found = written.post(said())
-    error = found.json()["error"]
-    assert (found.status_code, error["type"], error["code"]) == (502, "server_error", "auth")
-    assert found.headers["x-should-retry"] == "false"
+    response = written.post(said())
+    error = response.json()["error"]
+    assert (response.status_code, error["type"], error["code"]) == (502, "server_error", "auth")
+    assert response.headers["x-should-retry"] == "false"
     streamed = written.post(said(stream=True))
     assert json.loads(streamed.text.strip().split("\n\n")[-1].removeprefix("data: "))["error"] == error
 
@@ -263,9 +263,9 @@ def outcome(assistant: Assistant, limits: Limits) -> object:
 
 def test_a_turn_that_takes_too_long_is_ended(home):
     with ScriptedServer(Hang(60)) as endpoint:
-        found = outcome(open_parts("demo", f"openai:tiny@{endpoint.url}").assistant, Limits(seconds=2.5))
-    assert isinstance(found, Refusal)
-    assert (found.status, found.code, str(found)) == (504, "timeout", "the turn was not done within 2.5 seconds")
+        refusal = outcome(open_parts("demo", f"openai:tiny@{endpoint.url}").assistant, Limits(seconds=2.5))
+    assert isinstance(refusal, Refusal)
+    assert (refusal.status, refusal.code, str(refusal)) == (504, "timeout", "the turn was not done within 2.5 seconds")
 
 
 def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_serves(home, caplog):
@@ -276,9 +276,9 @@ def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_ser
 
     opened.assistant.retriever.search = search_with_a_fault
 
-    found = outcome(opened.assistant, Limits())
-    assert isinstance(found, Refusal)
-    assert (found.status, str(found)) == (500, "the turn failed unexpectedly (KeyError)")
+    refusal = outcome(opened.assistant, Limits())
+    assert isinstance(refusal, Refusal)
+    assert (refusal.status, str(refusal)) == (500, "the turn failed unexpectedly (KeyError)")
     assert "in search_with_a_fault" in caplog.text
     assert "sk-secret" not in caplog.text.replace('raise KeyError("sk-secret")', "")
 
@@ -286,13 +286,13 @@ def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_ser
 def test_sigterm_lets_a_turn_finish(written, endpoint):
     """The last test of this server: it is gone then."""
     endpoint.replies = [Say("Sharpen it on a stone. [1]", pause=0.2)]
-    found: list[httpx.Response] = []
-    thread = threading.Thread(target=lambda: found.append(written.post(said())))
+    responses: list[httpx.Response] = []
+    thread = threading.Thread(target=lambda: responses.append(written.post(said())))
     thread.start()
     written.until(at_work=1)
     assert written.end(signal.SIGTERM)[0] == 0
     thread.join()
-    assert found[0].json()["choices"][0]["finish_reason"] == "stop"
+    assert responses[0].json()["choices"][0]["finish_reason"] == "stop"
 
 
 # -- clients that others wrote
@@ -300,12 +300,14 @@ def test_sigterm_lets_a_turn_finish(written, endpoint):
 
 def test_the_official_client_talks_to_it(server):
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-    assert [one.id for one in client.models.list()] == ["demo"]
-    whole = client.chat.completions.create(model="demo", messages=[{"role": "user", "content": ASK}], temperature=0)
-    text = whole.choices[0].message.content
+    assert [listed_model.id for listed_model in client.models.list()] == ["demo"]
+    completion = client.chat.completions.create(
+        model="demo", messages=[{"role": "user", "content": ASK}], temperature=0
+    )
+    text = completion.choices[0].message.content
     assert "[^1]" in text
-    assert whole.model_extra["turnmark"]["decision"] == "answer"
-    assert whole.model_extra["turnmark"]["ignored"] == ["temperature"]
+    assert completion.model_extra["turnmark"]["decision"] == "answer"
+    assert completion.model_extra["turnmark"]["ignored"] == ["temperature"]
     stream = client.chat.completions.create(
         model="demo", messages=[{"role": "user", "content": ASK}], stream=True, stream_options={"include_usage": True},
         extra_body={"turnmark": {"footnotes": False}},
@@ -328,15 +330,15 @@ def test_llama_index_talks_to_it(server):
 
     llm = OpenAILike(model="demo", api_base=f"{server.url}/v1", api_key="none", is_chat_model=True, max_retries=0)
     talk = [ChatMessage(role="system", content="Be brief."), ChatMessage(role="user", content=ASK)]
-    whole = llm.chat(talk).message.content
-    assert "[^1]: Sharpening a kitchen knife" in whole
-    assert "".join(one.delta or "" for one in llm.stream_chat(talk)) == whole
+    answer_text = llm.chat(talk).message.content
+    assert "[^1]: Sharpening a kitchen knife" in answer_text
+    assert "".join(chunk.delta or "" for chunk in llm.stream_chat(talk)) == answer_text
 
     async def both() -> tuple[str, str]:
         answer = (await llm.achat(talk)).message.content
-        return answer, "".join([one.delta or "" async for one in await llm.astream_chat(talk)])
+        return answer, "".join([chunk.delta or "" async for chunk in await llm.astream_chat(talk)])
 
-    assert asyncio.run(both()) == (whole, whole)
+    assert asyncio.run(both()) == (answer_text, answer_text)
 
 
 # -- the command
@@ -344,9 +346,9 @@ def test_llama_index_talks_to_it(server):
 
 def test_ctrl_c_ends_it_with_130(plain_home):
     with serving(plain_home) as server:
-        code, told = server.end(signal.SIGINT)
+        code, printed = server.end(signal.SIGINT)
         assert code == 130
-        assert "Traceback" not in told
+        assert "Traceback" not in printed
 
 
 def test_an_address_that_others_reach_takes_a_token(turnmark, home, monkeypatch):
@@ -363,9 +365,9 @@ def test_an_address_that_others_reach_takes_a_token(turnmark, home, monkeypatch)
 
 
 def test_a_port_that_is_taken(turnmark, home):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        ran = turnmark("serve", "--index", "demo", "--port", str(taken.getsockname()[1]))
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        ran = turnmark("serve", "--index", "demo", "--port", str(listening.getsockname()[1]))
     assert ran.code == 1
     assert "choose another --port" in ran.err

@@ -23,8 +23,8 @@ ANSWER = (
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[ScriptedServer]:
-    with ScriptedServer(Say(ANSWER)) as made:
-        yield made
+    with ScriptedServer(Say(ANSWER)) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, endpoint: ScriptedServer) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(home))
         build_index(notes, "demo", retriever="bm25")
-    with serving(home, "--token", str(secret), "--generator", f"openai:tiny@{endpoint.url}?retries=0") as made:
-        yield made
+    with serving(home, "--token", str(secret), "--generator", f"openai:tiny@{endpoint.url}?retries=0") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +100,9 @@ def test_a_conversation_by_keyboard(server, endpoint, chromium, tmp_path, width,
     ask(chromium, "How do I sharpen a knife?")
     done(chromium)
     assert text(chromium, ".asked") == "How do I sharpen a knife?"
-    said = text(chromium, ".said")
-    assert "Lay the stone in water first." in said
-    assert EVIL in said, "what a model says is shown as it stands"
+    replies = text(chromium, ".said")
+    assert "Lay the stone in water first." in replies
+    assert EVIL in replies, "what a model says is shown as it stands"
     assert (text(chromium, ".said strong"), text(chromium, ".said code")) == ("Lay", "water")
     assert count(chromium, ".said ol li") == 2
     assert "answer" in text(chromium, ".foot")

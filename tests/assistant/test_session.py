@@ -75,7 +75,7 @@ def test_another_reply_keeps_the_labels_and_drops_the_verdict():
     assert last is not None
     assert (last.reply.answer, last.rating, last.edit) == ("Ben.", None, None)
     assert last.labels == {"a": False, "z": True}
-    assert {one.id for one in last.seen} == {"a", "b", "c", "z"}
+    assert {passage.id for passage in last.seen} == {"a", "b", "c", "z"}
 
 
 def test_what_is_taken_back_is_gone_and_its_number_is_not_used_again():
@@ -89,9 +89,9 @@ def test_what_is_taken_back_is_gone_and_its_number_is_not_used_again():
 
 
 @pytest.mark.parametrize(
-    ("rating", "edit", "said"), [("bad", None, "Long."), ("good", None, "Short."), ("bad", "Mine.", "Mine.")]
+    ("rating", "edit", "answer"), [("bad", None, "Long."), ("good", None, "Short."), ("bad", "Mine.", "Mine.")]
 )
-def test_a_bad_revision_that_nobody_edited_is_dropped(rating, edit, said):
+def test_a_bad_revision_that_nobody_edited_is_dropped(rating, edit, answer):
     events = [
         BEGAN,
         turned(1, "Who?", "Long."),
@@ -99,7 +99,7 @@ def test_a_bad_revision_that_nobody_edited_is_dropped(rating, edit, said):
         Rated(turn=2, rating=rating),
     ]
     talk = folded(*events, *([Edited(turn=2, text=edit)] if edit else []))
-    assert talk.history()[-1].content == said
+    assert talk.history()[-1].content == answer
 
 
 def test_a_revision_takes_the_answers_place_and_its_instruction_is_no_message():
@@ -162,11 +162,11 @@ def test_whatever_a_step_reports_can_be_kept(value):
     assert b"\n" not in line
     again = EVENT.validate_python(json.loads(line))
     assert isinstance(again, Turned)
-    kept = again.events[0].detail["x"]
+    stored = again.events[0].detail["x"]
     if isinstance(value, float) and not math.isfinite(value):
-        assert kept is None
+        assert stored is None
     elif isinstance(value, int | bool):
-        assert kept == value
+        assert stored == value
 
 
 # -- files
@@ -243,7 +243,7 @@ def test_a_torn_last_line_is_left_out_with_a_note_and_the_rest_goes_on(tail):
     assert "only in part" in notes[0]
     again.record(turned(2, "When?", "May."))
     again.close()
-    assert [one.question for one in read_session(session.name)[0].exchanges] == ["Who?", "When?"]
+    assert [exchange.question for exchange in read_session(session.name)[0].exchanges] == ["Who?", "When?"]
     assert all(EVENT.validate_python(json.loads(line)) for line in path.read_bytes().splitlines())
 
 

@@ -26,13 +26,13 @@ def asked(*replies, **options):
     """What `ask` gives with these replies, what it cost, and the requests that were made."""
     with ScriptedServer(*replies) as server:
         generator = open_generator(f"openai:tiny@{server.url}?retries=0")
-        found, usage = ask(generator, PROMPT, Colour, **options)
-    return found, usage, server.bodies
+        outcome, usage = ask(generator, PROMPT, Colour, **options)
+    return outcome, usage, server.bodies
 
 
 def test_a_valid_object_is_the_value():
-    found, usage, bodies = asked(Say(RED))
-    assert found == Colour(name="red", warm=True)
+    outcome, usage, bodies = asked(Say(RED))
+    assert outcome == Colour(name="red", warm=True)
     assert (usage.calls, usage.completion_tokens) == (1, 7)
     assert bodies[0]["response_format"]["json_schema"]["name"] == "Colour"
     assert [message["content"] for message in bodies[0]["messages"]] == ["Be exact.", "Which colour?"]
@@ -49,14 +49,14 @@ def test_a_refused_schema_is_told_in_words_and_this_is_remembered():
     assert first == second == Colour(name="red", warm=True)
     assert usage.calls == 2
     assert ["response_format" in body for body in server.bodies] == [True, False, False]
-    told = server.bodies[1]["messages"]
-    assert [message["role"] for message in told] == ["system", "user"]  # turns alternate
-    assert '"warm"' in told[1]["content"]
+    messages = server.bodies[1]["messages"]
+    assert [message["role"] for message in messages] == ["system", "user"]  # turns alternate
+    assert '"warm"' in messages[1]["content"]
 
 
 def test_an_object_cut_by_the_limit_is_asked_for_again_with_twice_the_room():
-    found, usage, bodies = asked(Say('{"name": "re', finish_reason="length"), Say(RED), max_tokens=50)
-    assert found == Colour(name="red", warm=True)
+    outcome, usage, bodies = asked(Say('{"name": "re', finish_reason="length"), Say(RED), max_tokens=50)
+    assert outcome == Colour(name="red", warm=True)
     assert [body["max_tokens"] for body in bodies] == [50, 100]
     assert usage.calls == 2
     assert usage.completion_tokens == 14
@@ -64,8 +64,8 @@ def test_an_object_cut_by_the_limit_is_asked_for_again_with_twice_the_room():
 
 def test_one_cut_in_white_space_without_an_end_is_asked_for_again_without_the_schema():
     """A grammar allows white space between any two parts, and a small model may never leave it."""
-    found, _, bodies = asked(Say('{"name": "red",' + "\n" * 40, finish_reason="length"), Say(RED), max_tokens=50)
-    assert found == Colour(name="red", warm=True)
+    outcome, _, bodies = asked(Say('{"name": "red",' + "\n" * 40, finish_reason="length"), Say(RED), max_tokens=50)
+    assert outcome == Colour(name="red", warm=True)
     assert [body["max_tokens"] for body in bodies] == [50, 50]
     assert ["response_format" in body for body in bodies] == [True, False]
     assert '"warm"' in bodies[1]["messages"][-1]["content"], "it is told in words"
@@ -75,21 +75,21 @@ def test_one_cut_in_white_space_without_an_end_is_asked_for_again_without_the_sc
     "text", ['{"name": "red' + " and red, as it is said to be" * 9, '{"name": "' + "".join(map(str, range(900)))]
 )
 def test_a_reply_that_runs_on_is_given_no_more_room(text):
-    found, _, bodies = asked(Say(text, finish_reason="length"), Say(RED), max_tokens=50)
-    assert isinstance(found, Failure)
-    assert (found.kind, len(bodies)) == ("length", 1)
-    assert "ran on" in found.reason
+    outcome, _, bodies = asked(Say(text, finish_reason="length"), Say(RED), max_tokens=50)
+    assert isinstance(outcome, Failure)
+    assert (outcome.kind, len(bodies)) == ("length", 1)
+    assert "ran on" in outcome.reason
 
 
 def test_the_finish_reason_comes_before_the_text():
     """A cut reply that happens to be valid JSON is not taken for whole."""
-    found, _, bodies = asked(Say(RED, finish_reason="length"))
-    assert isinstance(found, Failure)
-    assert (found.kind, found.raw) == ("length", RED)
+    outcome, _, bodies = asked(Say(RED, finish_reason="length"))
+    assert isinstance(outcome, Failure)
+    assert (outcome.kind, outcome.raw) == ("length", RED)
     assert len(bodies) == 2
-    found, _, bodies = asked(Say(RED, finish_reason="content_filter"))
-    assert isinstance(found, Failure)
-    assert found.kind == "content_filter"
+    outcome, _, bodies = asked(Say(RED, finish_reason="content_filter"))
+    assert isinstance(outcome, Failure)
+    assert outcome.kind == "content_filter"
     assert len(bodies) == 1
 
 
@@ -97,49 +97,49 @@ def test_the_finish_reason_comes_before_the_text():
     "bad", ['{"name": "red"}', "Red, I would say.", '{"name": "red", "warm": "very"}', "", RED + RED]
 )
 def test_an_invalid_object_is_asked_for_once_more_with_what_is_wrong(bad):
-    found, _, bodies = asked(Say(bad), Say(RED))
-    assert found == Colour(name="red", warm=True)
+    outcome, _, bodies = asked(Say(bad), Say(RED))
+    assert outcome == Colour(name="red", warm=True)
     last = bodies[1]["messages"]
     assert [message["role"] for message in last] == ["system", "user", "assistant", "user"]
     assert ("warm" in last[-1]["content"].split("schema")[0]) == ("name" in bad and bad != RED + RED)
 
 
 def test_invalid_twice_is_a_failure_with_what_was_written():
-    found, usage, bodies = asked(Say("Red."), Say('{"name": "blue"}'))
-    assert isinstance(found, Failure)
-    assert (found.kind, found.raw) == ("invalid", '{"name": "blue"}')
-    assert "warm" in found.reason
+    outcome, usage, bodies = asked(Say("Red."), Say('{"name": "blue"}'))
+    assert isinstance(outcome, Failure)
+    assert (outcome.kind, outcome.raw) == ("invalid", '{"name": "blue"}')
+    assert "warm" in outcome.reason
     assert usage.calls == len(bodies) == 2
 
 
 def test_trouble_with_the_endpoint_is_a_failure_of_its_kind():
-    found, usage, _ = asked(Status(500, "overloaded"))
-    assert isinstance(found, Failure)
-    assert (found.kind, usage.calls) == ("unavailable", 1)
-    assert "overloaded" in found.reason
-    found, usage, _ = asked(Say("Red."), Status(401))
-    assert isinstance(found, Failure)
-    assert (found.kind, found.raw, usage.calls) == ("auth", "Red.", 2)
+    outcome, usage, _ = asked(Status(500, "overloaded"))
+    assert isinstance(outcome, Failure)
+    assert (outcome.kind, usage.calls) == ("unavailable", 1)
+    assert "overloaded" in outcome.reason
+    outcome, usage, _ = asked(Say("Red."), Status(401))
+    assert isinstance(outcome, Failure)
+    assert (outcome.kind, outcome.raw, usage.calls) == ("auth", "Red.", 2)
 
 
 def test_a_cut_reply_to_a_repair_is_asked_for_again_once_and_its_rest_is_not_guessed():
-    found, _, bodies = asked(Say("Red."), Say('{"name": "r', finish_reason="length"), Say(RED), max_tokens=20)
-    assert found == Colour(name="red", warm=True)
+    outcome, _, bodies = asked(Say("Red."), Say('{"name": "r', finish_reason="length"), Say(RED), max_tokens=20)
+    assert outcome == Colour(name="red", warm=True)
     assert [body["max_tokens"] for body in bodies] == [20, 20, 40]
-    found, _, bodies = asked(Say(RED[:9], finish_reason="model_length"), max_tokens=20)
-    assert isinstance(found, Failure)
-    assert (found.kind, len(bodies)) == ("length", 2)
+    outcome, _, bodies = asked(Say(RED[:9], finish_reason="model_length"), max_tokens=20)
+    assert isinstance(outcome, Failure)
+    assert (outcome.kind, len(bodies)) == ("length", 2)
 
 
 def test_an_empty_reply_is_repaired_or_a_failure():
     assert asked(Say(""), Say(RED))[0] == Colour(name="red", warm=True)
-    found, usage, _ = asked(Say(None))
-    assert isinstance(found, Failure)
-    assert (found.kind, found.raw, usage.calls) == ("invalid", "", 2)
+    outcome, usage, _ = asked(Say(None))
+    assert isinstance(outcome, Failure)
+    assert (outcome.kind, outcome.raw, usage.calls) == ("invalid", "", 2)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         (RED, RED),
         (f"```json\n{RED}\n```", RED),
@@ -154,8 +154,8 @@ def test_an_empty_reply_is_repaired_or_a_failure():
         ('{"a":' * 100_000, None),
     ],
 )
-def test_exactly_one_object_is_found_or_none(text, found):
-    assert find_object(text) == found
+def test_exactly_one_object_is_found_or_none(text, expected):
+    assert find_object(text) == expected
 
 
 @settings(max_examples=50)
@@ -171,5 +171,5 @@ def test_what_is_wrong_is_told_in_words():
 
 
 def test_neighbours_of_one_role_become_one_message():
-    one, two = PromptMessage(role="user", content="a"), PromptMessage(role="user", content="b")
-    assert [message.content for message in joined([PROMPT[0], one, two])] == ["Be exact.", "a\n\nb"]
+    first, second = PromptMessage(role="user", content="a"), PromptMessage(role="user", content="b")
+    assert [message.content for message in joined([PROMPT[0], first, second])] == ["Be exact.", "a\n\nb"]
