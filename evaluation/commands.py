@@ -32,6 +32,7 @@ from turnmark.evaluation.options import (
     judges_of,
     names_of,
     planned,
+    protocol_problems,
     refusals,
     show_summary,
 )
@@ -229,10 +230,7 @@ def _request(flags: EvalFlags, problems: list[str]) -> EvalRequest:
     from turnmark.evaluation.request import EvalRequest
 
     common, benchmark = _common(flags, problems), flags.benchmark
-    if flags.protocol not in ("turn", "paper"):
-        problems.append(f"--protocol {flags.protocol!r}: turn or paper was expected")
-    elif flags.protocol == "paper" and not benchmark.startswith("mtrag") and benchmark != "kiwi":
-        problems.append(f"--protocol is for the MTRAG family and kiwi{_instead(benchmark)}")
+    problems += protocol_problems(benchmark, flags.protocol)
     calls, judge = {name: getattr(flags, name) for name in _OF_CALLS}, flags.judge
     if judge and measures_judges(benchmark, flags.task):
         calls["generator"], judge = _under_test(flags.generator, judge, problems), None
@@ -242,11 +240,6 @@ def _request(flags: EvalFlags, problems: list[str]) -> EvalRequest:
         types=names_of(flags.types, problems, "--types"), steps=tuple(flags.step or ()),
         judge=judges_of(benchmark, flags.task, judge, problems),
     )  # fmt: skip
-
-
-def _instead(benchmark: str) -> str:
-    setting = {"inscoqa": "prompt", "compound-qa": "vanilla"}.get(benchmark)
-    return f"; the paper's way to ask is --setting {setting} of {benchmark}" if setting else ""
 
 
 def _under_test(generator: str, judge: Sequence[str], problems: list[str]) -> str:

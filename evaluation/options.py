@@ -146,6 +146,17 @@ def judges_of(benchmark: str, task: str | None, specs: Sequence[str] | None, pro
     return tuple(specs)
 
 
+def protocol_problems(benchmark: str, protocol: str) -> list[str]:
+    """What is wrong with asking a benchmark by this protocol."""
+    if protocol not in ("turn", "paper"):
+        return [f"--protocol {protocol!r}: turn or paper was expected"]
+    if protocol == "turn" or benchmark.startswith("mtrag") or benchmark == "kiwi":
+        return []
+    setting = {"inscoqa": "prompt", "compound-qa": "vanilla"}.get(benchmark)
+    instead = f"; the paper's way to ask is --setting {setting} of {benchmark}" if setting else ""
+    return [f"--protocol is for the MTRAG family and kiwi{instead}"]
+
+
 def show_summary(summary: Summary, run: Path, as_json: bool, full: bool = False) -> None:
     """Print a summary, as the screen or as one JSON object.
 

@@ -146,6 +146,12 @@ def evaluate(
     data: str | Path | None = None,
     domains: Sequence[str] = (),
     query: str | None = None,
+    passages: str | Path | None = None,
+    counterfactual: bool = False,
+    protocol: str = "turn",
+    types: Sequence[str] = (),
+    chain: bool = False,
+    prompts: str | Path | None = None,
     judge: Sequence[str] = (),
     limit: int | None = None,
     sample: int | None = None,
@@ -153,6 +159,7 @@ def evaluate(
     seed: int = 0,
     repeat: int = 1,
     concurrency: int = 16,
+    deadline: float | None = None,
     max_failures: str | None = None,
     budget: str | None = None,
     out: str | Path | None = None,
@@ -164,6 +171,9 @@ def evaluate(
         assistant: whose generator, retriever and steps are measured (a benchmark brings its own documents); or a
             generator spec.
         data: the benchmark's folder; None: that in `$TURNMARK_DATA`, else the demo split.
+        passages: a run, a TREC run or official tasks to answer from; `official`: those in the data.
+        protocol: `turn`, or `paper`: the prompts of MTRAG or KIWI, and no turn.
+        prompts: a folder with prompts of your own.
         out: the run's folder; None: `runs/<benchmark>-<hash of everything that can change a result>`.
 
     Raises:
@@ -174,24 +184,29 @@ def evaluate(
     common: dict[str, Any] = {
         "benchmark": benchmark, "data": _path(data), "domains": tuple(domains), "generator": generator,
         "retriever": retriever, "query": query, "limit": limit, "sample": sample, "only": tuple(only), "seed": seed,
-        "concurrency": concurrency, "max_failures": max_failures, "budget": budget, "out": _path(out),
-        "command": f"turnmark.evaluate({benchmark!r}, …)",
+        "concurrency": concurrency, "deadline": deadline, "max_failures": max_failures, "budget": budget,
+        "prompts": _path(prompts), "out": _path(out), "command": f"turnmark.evaluate({benchmark!r}, …)",
+    }  # fmt: skip
+    of_generation: dict[str, Any] = {
+        "passages": _path(passages), "counterfactual": counterfactual, "types": tuple(types), "chain": chain,
+        "setting": setting,
     }  # fmt: skip
     from turnmark.evaluation import running
     from turnmark.evaluation.judging.mounting import judged
-    from turnmark.evaluation.options import judges_of
+    from turnmark.evaluation.options import judges_of, protocol_problems
     from turnmark.evaluation.planning import plan
     from turnmark.evaluation.request import EvalRequest
 
     if retrieves(benchmark, task):
-        unused = {"setting": setting, "judge": judge, "repeat": repeat != 1}
+        unused = {**of_generation, "judge": judge, "repeat": repeat != 1, "protocol": protocol != "turn"}
         problems += [f"{name} belongs to generation; leave it out" for name, value in unused.items() if value]
         return _ended(*running.run(planned(plan, EvalRequest(task=task, **common), problems)))
     if judge and measures_judges(benchmark, task):
         problems.append("judge: in this task the assistant's generator is the judge that is measured; leave it out")
+    problems += protocol_problems(benchmark, protocol)
     request = EvalRequest(
-        task=task, setting=setting, steps=steps, judge=judges_of(benchmark, task, judge, problems), repeat=repeat,
-        **common,
+        task=task, steps=steps, judge=judges_of(benchmark, task, judge, problems), repeat=repeat, protocol=protocol,
+        **of_generation, **common,
     )  # fmt: skip
     return _ended(*running.run(judged(_sharing(planned(plan, request, problems), assistant))))
 
