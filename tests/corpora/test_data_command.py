@@ -12,11 +12,11 @@ import pytest
 
 from tests.conftest import DEMO
 from tests.corpora.packing import MTRAG, TASKS, demo_files, zipped
-from turnmark.corpora import inscoqa, mtrag
+from turnmark.corpora import mtrag
 from turnmark.corpora.checking import DOCUMENTS, PASSAGES, check, document_of
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.fetching import MANIFEST, folder_of
-from turnmark.corpora.statistics import ALL_DOMAINS, TABLE_2, Checked, check_inscoqa
+from turnmark.corpora.statistics import Checked, Line, Sheet
 
 CLONE = DEMO / "mt-rag-benchmark"
 
@@ -36,13 +36,13 @@ def clone(tmp_path: Path) -> Path:
 def test_the_figures_are_those_of_the_files():
     (part,) = check(CLONE)
     rows = [json.loads(line) for line in (CLONE / TASKS).read_text(encoding="utf-8").splitlines()]
-    by = Counter(row["conversation_id"] for row in rows)
+    turns_of = Counter(row["conversation_id"] for row in rows)
     table = figures(part, "MTRAG: conversations and tasks")
-    assert table["conversations"] == (len(by), 110)
+    assert table["conversations"] == (len(turns_of), 110)
     assert table["tasks"] == (len(rows), 842)
-    assert table["turns a conversation"] == (sum(by.values()) / len(by), 7.7)
+    assert table["turns a conversation"] == (sum(turns_of.values()) / len(turns_of), 7.7)
     unique = {(row["conversation_id"], item["document_id"]) for row in rows for item in row["contexts"]}
-    assert table["unique passages a conversation"][0] == len(unique) / len(by)
+    assert table["unique passages a conversation"][0] == len(unique) / len(turns_of)
     assert table["words a question"][0] == sum(len(row["input"][-1]["text"].split()) for row in rows) / len(rows)
     good = [row for row in rows if row["Answerability"][0] in ("ANSWERABLE", "PARTIAL")]
     words = sum(len(row["targets"][0]["text"].split()) for row in good) / len(good)
@@ -50,7 +50,7 @@ def test_the_figures_are_those_of_the_files():
     assert table["edited responses a conversation"] == (None, 7.3)
     labels = figures(part, "MTRAG: dimensions")
     assert labels["answerability ANSWERABLE"] == (45, None)
-    assert sum(here for what, (here, _) in labels.items() if what.startswith("question type")) == sum(
+    assert sum(count for label, (count, _) in labels.items() if label.startswith("question type")) == sum(
         len(row["Question Type"]) for row in rows
     )
     corpus = figures(part, "Corpora, passage level")
@@ -66,10 +66,10 @@ def test_the_demo_splits_of_all_four(turnmark):
     for word in ("mtrag:", "inscoqa:", "compound-qa:", "kiwi:", "demo split", "1,500", "13", "234", "not recoverable"):
         assert word in ran.out
     ran = turnmark("data", "check", DEMO, "--json")
-    found = json.loads(ran.out)["benchmarks"]
-    assert list(found) == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
-    assert not any(part["problems"] or part["missing"] or part["complete"] for part in found.values())
-    lines = {line["what"]: line for sheet in found["kiwi"]["sheets"] for line in sheet["lines"]}
+    parts = json.loads(ran.out)["benchmarks"]
+    assert list(parts) == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
+    assert not any(part["problems"] or part["missing"] or part["complete"] for part in parts.values())
+    lines = {line["what"]: line for sheet in parts["kiwi"]["sheets"] for line in sheet["lines"]}
     assert (lines["turns"]["here"], lines["turns"]["paper"]) == (23, 1260)
 
 
@@ -116,11 +116,11 @@ def test_what_is_missing_of_a_complete_clone(clone):
     (clone / "mtrag-human/retrieval_tasks/almanac/almanac_rewrite.jsonl").unlink()
     (part,) = check(clone)
     assert not part.demo
-    for wanted in (
+    for line in (
         "MTRAG: 67 of 842 tasks", "MTRAG: no tasks of govt", "MTRAG-S: no tasks", "corpora: no passages of clapnq",
         "MTRAG: no recorded queries (rewrite) of almanac", "MTRAG-UN: no relevance labels of telco",
     ):  # fmt: skip
-        assert wanted in part.missing
+        assert line in part.missing
     assert part.problems == ()
 
 
@@ -236,26 +236,72 @@ def test_the_real_clone(real_data):
     assert len(parts["compound-qa"].missing) == 10
 
 
-def test_inscoqa_is_held_against_tables_1_and_2_whole() -> None:
-    """Smallest, largest and mean a split, and averages a domain; printed figures as the paper has them."""
-    tasks = list(inscoqa.load_tasks(DEMO / "inscoqa", "test").data.values())
-    split, domains = check_inscoqa(inscoqa.locate(None)).sheets
-    lines = {line.what: (line.here, line.paper) for line in (*split.lines, *domains.lines)}
-    counts = [len(task.documents) for task in tasks]
-    assert lines["documents a sample, min"] == (min(counts), 1)
-    assert lines["documents a sample, max"] == (max(counts), 8)
-    assert lines["documents a sample, mean"] == (sum(counts) / len(counts), 4.1)
-    assert lines["words a procedure, max"][1] == 404
-    assert lines["all domains: rounds"][1] == 3.11
-    domain = tasks[0].domain
-    mine = [len(task.procedure) for task in tasks if task.domain == domain]
-    assert lines[f"{domain}: steps a procedure"] == (sum(mine) / len(mine), TABLE_2[domain][3])
-    assert set(TABLE_2) == set(inscoqa.DOMAINS)
-    assert sum(row[0] for row in TABLE_2.values()) / 13 == pytest.approx(ALL_DOMAINS[0], abs=0.06)
-
-
 def test_corpora_that_are_not_here_have_their_printed_figures() -> None:
     lines = figures(check(CLONE)[0], "Corpora, passage level")
     assert lines["clapnq: passages"] == (None, 183_408)
     assert lines["telco: passages a document"] == (None, 11.3)
     assert lines["banking: documents"] == (None, 4_497)
+
+
+def sample(name: str, domain: str, texts: list[str], steps: list[str], rounds: int) -> dict[str, Any]:
+    return {
+        "id": name, "domain": domain, "history": [["And?", "Yes."]] * (rounds - 1), "question": "How?",
+        "documents": [{"id": str(n), "title": "", "text": text} for n, text in enumerate(texts)],
+        "answer": "So.", "procedure": steps,
+    }  # fmt: skip
+
+
+def lines_of(sheet: Sheet) -> dict[str, Line]:
+    return {line.what: line for line in sheet.lines}
+
+
+def spread(sheet: Sheet, label: str) -> list[tuple[float | None, float | None]]:
+    lines = lines_of(sheet)
+    return [(lines[f"{label}, {name}"].here, lines[f"{label}, {name}"].paper) for name in ("min", "max", "mean")]
+
+
+def test_inscoqas_tables_1_and_2_are_whole(tmp_path: Path) -> None:
+    rows = [
+        sample("a", "Gourmet", ["one two three", "one"], ["Light it.", "Bake it now."], 1),
+        sample("b", "Travel", ["one two"], ["Go."], 3),
+    ]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    [checked] = check(tmp_path)
+    table_1, table_2 = checked.sheets
+    assert spread(table_1, "documents a sample") == [(1, 1), (2, 8), (1.5, 4.10)]
+    assert spread(table_1, "words a document") == [(1, 10), (3, 770), (2, 141)]
+    assert spread(table_1, "words a procedure") == [(1, 10), (5, 404), (3, 83)]
+    assert spread(table_1, "steps a procedure") == [(1, 1), (2, 23), (1.5, 6.6)]
+    averages = {label: (line.here, line.paper) for label, line in lines_of(table_2).items()}
+    assert averages["Gourmet: documents a sample"] == (2, 4.36)
+    assert averages["Gourmet: words of a sample's documents"] == (4, 630)
+    assert averages["Travel: rounds"] == (3, 3.01)
+    assert averages["all domains: steps a procedure"] == (1.5, 6.50)
+    assert len(averages) == 3 * 4
+
+
+def test_kiwis_table_2_is_by_model(tmp_path: Path) -> None:
+    def turn(**changes: Any) -> dict[str, Any]:
+        return {
+            "instruction": "Cut it.",
+            "answer_1": "It.",
+            "rating": "good",
+            "instruction_type": "stylistic",
+        } | changes
+
+    rows = [
+        {"original_question": f"Q{n}?", "model_name": model, "initial_answer": "It is.", "interaction": turns}
+        for n, (model, turns) in enumerate([
+            ("gpt-4", [turn(), turn(answer_2="Edited.", instruction_type="information-seeking")]),
+            ("mine", [turn()]),
+        ])
+    ]  # fmt: skip
+    (tmp_path / "interaction_data_new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    [checked] = check(tmp_path)
+    by_label = {label: (line.here, line.paper) for label, line in lines_of(checked.sheets[0]).items()}
+    assert [by_label[f"GPT-4: {label}"] for label in (
+        "turns", "edited turns", "turns a session", "information-seeking, % of turns",
+    )] == [(2, 370), (1, 55), (2, 4.7), (50, 59)]  # fmt: skip
+    assert by_label["LLaMA-2-70b-chat: turns"] == (0, 488)
+    assert by_label["mine: turns"] == (1, None)
+    assert by_label["information-seeking, % of turns"] == (100 / 3, 54)
