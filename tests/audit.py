@@ -22,11 +22,11 @@ def verdict(code: int, out: str, err: str) -> tuple[int, list[str]]:
         code, out, err: how it ended, its JSON, its messages.
     """
     try:
-        found = json.loads(out)
-        packages = found["dependencies"] if isinstance(found, dict) else found
-        holes = [(one["name"], one.get("version", "?"), hole["id"], hole.get("fix_versions", []))
-                 for one in packages for hole in one.get("vulns", ())]  # fmt: skip
-        skipped = [one["name"] for one in packages if "skip_reason" in one]
+        report = json.loads(out)
+        packages = report["dependencies"] if isinstance(report, dict) else report
+        holes = [(package["name"], package.get("version", "?"), hole["id"], hole.get("fix_versions", []))
+                 for package in packages for hole in package.get("vulns", ())]  # fmt: skip
+        skipped = [package["name"] for package in packages if "skip_reason" in package]
     except (ValueError, KeyError, TypeError, AttributeError):
         last = (err.strip().splitlines() or ["it said nothing"])[-1]
         return NOT_ASKED, [f"COULD NOT ASK: nothing is known about the pinned packages ({last[:300]})"]
@@ -35,8 +35,8 @@ def verdict(code: int, out: str, err: str) -> tuple[int, list[str]]:
                    for name, version, hole, fixes in holes]  # fmt: skip
     if code or not packages or len(skipped) == len(packages):
         return NOT_ASKED, [f"COULD NOT ASK: pip-audit ended with {code} and looked at nothing"]
-    told = f"; {len(skipped)} could not be looked up: {', '.join(skipped)}" if skipped else ""
-    return 0, [f"{len(packages) - len(skipped)} pinned packages: no known hole{told}"]
+    skipped_note = f"; {len(skipped)} could not be looked up: {', '.join(skipped)}" if skipped else ""
+    return 0, [f"{len(packages) - len(skipped)} pinned packages: no known hole{skipped_note}"]
 
 
 def main() -> int:

@@ -40,24 +40,28 @@ def pinned() -> list[str]:
     return sorted((line.partition("==")[0].strip() for line in lines if "==" in line and line[0] != "#"), key=str.lower)
 
 
-def said(found: Distribution) -> str:
+def said(package: Distribution) -> str:
     """What a package says of its licence, in one line; empty where it says nothing."""
-    meta = found.metadata
+    meta = package.metadata
     if expression := meta.get("License-Expression"):
         return str(expression)
-    classifiers = [str(one) for one in meta.get_all("Classifier") or () if str(one).startswith("License ::")]
-    named = "; ".join(one.rpartition(" :: ")[2] for one in classifiers if not one.endswith("OSI Approved"))
+    classifiers = [
+        str(classifier) for classifier in meta.get_all("Classifier") or () if str(classifier).startswith("License ::")
+    ]
+    named = "; ".join(
+        classifier.rpartition(" :: ")[2] for classifier in classifiers if not classifier.endswith("OSI Approved")
+    )
     if named:
         return named
     field = str(meta.get("License") or "").strip()
     if field and field.upper() != "UNKNOWN":
         return "MIT (its text)" if _TEXT.search(field) else field.splitlines()[0][:80]
-    return "MIT (its text)" if any(_TEXT.search(text) for text in _texts(found)) else _first_line(found)
+    return "MIT (its text)" if any(_TEXT.search(text) for text in _texts(package)) else _first_line(package)
 
 
-def _texts(found: Distribution) -> list[str]:
+def _texts(package: Distribution) -> list[str]:
     """The licence files that a package brings along."""
-    files = [file for file in found.files or () if re.search(r"licen[cs]e|copying", file.name, re.IGNORECASE)]
+    files = [file for file in package.files or () if re.search(r"licen[cs]e|copying", file.name, re.IGNORECASE)]
     texts = []
     for file in files[:3]:
         try:
@@ -67,8 +71,8 @@ def _texts(found: Distribution) -> list[str]:
     return texts
 
 
-def _first_line(found: Distribution) -> str:
-    for text in _texts(found):
+def _first_line(package: Distribution) -> str:
+    for text in _texts(package):
         for line in text.splitlines():
             if family_of(line):
                 return " ".join(line.split())[:80]
@@ -77,10 +81,10 @@ def _first_line(found: Distribution) -> str:
 
 def family_of(text: str) -> str:
     """The family of a licence; empty where it is not known. Of several that one may choose from, the freest."""
-    found = [family for family, pattern in FAMILIES if re.search(pattern, text, re.IGNORECASE)]
-    if " OR " in text and len(found) > 1:
-        return found[-1]
-    return found[0] if found else ""
+    families = [family for family, pattern in FAMILIES if re.search(pattern, text, re.IGNORECASE)]
+    if " OR " in text and len(families) > 1:
+        return families[-1]
+    return families[0] if families else ""
 
 
 def rows() -> tuple[list[tuple[str, str, str, str]], list[str]]:
@@ -88,20 +92,20 @@ def rows() -> tuple[list[tuple[str, str, str, str]], list[str]]:
     table, problems = [], []
     for name in pinned():
         try:
-            found = distribution(name)
+            package = distribution(name)
         except PackageNotFoundError:
             table.append((name, "-", "-", "not installed here"))
             continue
-        words = said(found)
+        words = said(package)
         family = family_of(words)
         allowed = ALLOWED.get(name)
         if allowed:
             family, words = allowed[0], f"{words or 'nothing'}: {allowed[1]}"
         elif not family:
-            problems.append(f"{name} {found.version}: its licence is not known: {words or 'it names none'}")
+            problems.append(f"{name} {package.version}: its licence is not known: {words or 'it names none'}")
         elif family == "strong copyleft":
-            problems.append(f"{name} {found.version}: {words}: asks a whole program to be under it")
-        table.append((name, found.version, family or "unknown", words))
+            problems.append(f"{name} {package.version}: {words}: asks a whole program to be under it")
+        table.append((name, package.version, family or "unknown", words))
     return table, problems
 
 
@@ -110,7 +114,7 @@ def page(table: list[tuple[str, str, str, str]]) -> str:
     counts: dict[str, int] = {}
     for _, _, family, _ in table:
         counts[family] = counts.get(family, 0) + 1
-    counted = ", ".join(f"{family} {count}" for family, count in sorted(counts.items(), key=lambda one: -one[1]))
+    counted = ", ".join(f"{family} {count}" for family, count in sorted(counts.items(), key=lambda pair: -pair[1]))
     lines = [
         "# Licences of the pinned packages", "",
         "Made by `make licences` from what each package says of itself; not written by hand. Turnmark itself is under",
@@ -126,10 +130,10 @@ def main() -> int:
     """Print what is wrong, and write the list where that is asked for."""
     words = argparse.ArgumentParser(description="licences of the pinned packages")
     words.add_argument("--write", type=Path, metavar="FILE")
-    asked = words.parse_args()
+    options = words.parse_args()
     table, problems = rows()
-    if asked.write:
-        asked.write.write_text(page(table), encoding="utf-8")
+    if options.write:
+        options.write.write_text(page(table), encoding="utf-8")
     print("\n".join(problems) or f"{len(table)} packages: each licence is known, and none binds a whole program")
     return 1 if problems else 0
 

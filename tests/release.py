@@ -56,10 +56,10 @@ def contents(wheel: Path, sdist: Path) -> tuple[set[str], set[str]]:
 def missing(wheel: Path, sdist: Path) -> list[str]:
     """What is in the checkout and lacks in one of the two, or is in the wheel and has no business there."""
     in_wheel, in_sdist = contents(wheel, sdist)
-    found = [f"the wheel lacks {path}" for path in sorted(wanted() - in_wheel)]
-    found += [f"the sdist lacks {path}" for path in sorted(wanted() - in_sdist)]
+    faults = [f"the wheel lacks {path}" for path in sorted(wanted() - in_wheel)]
+    faults += [f"the sdist lacks {path}" for path in sorted(wanted() - in_sdist)]
     strange = {path for path in in_wheel if not path.startswith("turnmark/") and ".dist-info/" not in path}
-    return found + [f"the wheel has {path}, which is no part of it" for path in sorted(strange)]
+    return faults + [f"the wheel has {path}, which is no part of it" for path in sorted(strange)]
 
 
 def installed(wheel: Path, environment: Path) -> Path:
@@ -87,8 +87,8 @@ def main_job(turnmark: Path, folder: Path) -> list[str]:
             raise SystemExit(f"turnmark {' '.join(words)} ended with {ran.returncode}:\n{ran.stderr[-2000:]}")
         return ran.stdout
 
-    asked = [str(python), "-c", "import turnmark.corpora as corpora; print(corpora.__path__[0])"]
-    package = subprocess.run(asked, cwd=folder, env=bare, capture_output=True, text=True, check=True).stdout.strip()
+    command = [str(python), "-c", "import turnmark.corpora as corpora; print(corpora.__path__[0])"]
+    package = subprocess.run(command, cwd=folder, env=bare, capture_output=True, text=True, check=True).stdout.strip()
     problems = [] if Path(package).is_relative_to(turnmark.parents[1]) else [f"ran from {package}, not from the wheel"]
     run("index", "build", f"{package}/demo/documents", "--name", "demo")
     reply = json.loads(run("ask", QUESTION, "--index", "demo", "--json"))
@@ -111,12 +111,12 @@ def main() -> int:
     words = argparse.ArgumentParser(description="wheel and sdist, installed clean, and the main job done")
     words.add_argument("--out", type=Path, default=ROOT / "dist")
     words.add_argument("--environment", type=Path, help="default: a new one that is thrown away")
-    asked = words.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
-    wheel, sdist = built(asked.out)
+    options = words.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    wheel, sdist = built(options.out)
     problems = missing(wheel, sdist)
     with tempfile.TemporaryDirectory(prefix="turnmark-release-") as scratch:
-        environment = asked.environment or Path(scratch) / "environment"
+        environment = options.environment or Path(scratch) / "environment"
         folder = Path(scratch) / "elsewhere"
         folder.mkdir()
         turnmark = installed(wheel, environment.absolute())

@@ -111,12 +111,12 @@ def test_a_turn_without_a_chat_takes_the_history(assistant: tm.Assistant) -> Non
 
 
 def test_a_streamed_turn_ends_in_the_same_reply(assistant: tm.Assistant) -> None:
-    asked, streamed = assistant.chat(), assistant.chat()
-    reply = asked.ask(QUESTION)
+    plain, streamed = assistant.chat(), assistant.chat()
+    reply = plain.ask(QUESTION)
     events = list(streamed.stream(QUESTION))
     assert "".join(event.delta for event in events).strip()
     assert streamed.replies[-1].model_copy(update={"timings": reply.timings}) == reply
-    assert streamed.history == asked.history
+    assert streamed.history == plain.history
 
 
 def test_a_turn_that_is_left_is_no_part_of_the_conversation(assistant: tm.Assistant) -> None:
@@ -179,12 +179,12 @@ def test_a_run_its_table_and_a_comparison(
     assert rouge.mean == pytest.approx(table["rouge_l.word"].mean())
     assert "rouge_l.word" in str(run)
 
-    other = tm.evaluate("mtrag", tm.Assistant(assistant.index, retriever="bm25"), setting="rag", limit=4)
-    assert other.manifest.specs["retriever"].startswith("bm25")
-    comparison = tm.compare([run, other.path])
+    second = tm.evaluate("mtrag", tm.Assistant(assistant.index, retriever="bm25"), setting="rag", limit=4)
+    assert second.manifest.specs["retriever"].startswith("bm25")
+    comparison = tm.compare([run, second.path])
     rows = comparison.to_pandas().set_index("metric")
     assert rows.loc["rouge_l.word", "difference"] == pytest.approx(
-        other.metrics["rouge_l.word"].mean - rouge.mean  # type: ignore[operator]
+        second.metrics["rouge_l.word"].mean - rouge.mean  # type: ignore[operator]
     )
     assert "rouge_l.word" in str(comparison)
 

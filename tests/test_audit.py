@@ -23,10 +23,10 @@ GOOD = {"name": "a", "version": "1", "vulns": []}
         (0, "[1]", "", 3),
     ],
 )
-def test_only_what_was_asked_passes(code: int, out: str, err: str, wanted: int) -> None:
-    found, lines = audit.verdict(code, out, err)
-    assert found == wanted
-    assert ("COULD NOT ASK" in lines[0]) == (wanted == 3)
+def test_only_what_was_asked_passes(code: int, out: str, err: str, expected: int) -> None:
+    verdict_code, lines = audit.verdict(code, out, err)
+    assert verdict_code == expected
+    assert ("COULD NOT ASK" in lines[0]) == (expected == 3)
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ def finished(runs: Path, folder: str, **metrics: float) -> None:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    for at, (_, folder, metric) in enumerate(HEADLINES):
-        finished(tmp_path, folder, **{metric: 0.3 + at / 10, "other": 0.0})
+    for number, (_, folder, metric) in enumerate(HEADLINES):
+        finished(tmp_path, folder, **{metric: 0.3 + number / 10, "other": 0.0})
     return tmp_path
 
 

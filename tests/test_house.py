@@ -30,13 +30,13 @@ HELPS = [
 
 def modules() -> dict[str, Path]:
     """Module name -> file, of everything that is installed."""
-    found = {}
+    paths = {}
     for room in ROOMS:
         for path in (ROOT / room).rglob("*.py"):
             parts = path.relative_to(ROOT).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            found[name if room == "turnmark" else f"turnmark.{name}"] = path
-    return found
+            paths[name if room == "turnmark" else f"turnmark.{name}"] = path
+    return paths
 
 
 def room_of(name: str) -> int:
@@ -52,38 +52,38 @@ def parsed(path: Path) -> ast.Module:
 
 def imported(path: Path, names: dict[str, Path]) -> set[str]:
     """Our modules that a file imports, in functions and under TYPE_CHECKING too."""
-    found: set[str] = set()
+    names_: set[str] = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names_ |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found & set(names)
+            names_ |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return names_ & set(names)
 
 
 def test_imports_point_back_along_the_house():
     names = modules()
     wrong = [
-        f"{name} imports {other}"
+        f"{name} imports {target}"
         for name, path in names.items()
-        for other in imported(path, names)
-        if room_of(other) > room_of(name)
+        for target in imported(path, names)
+        if room_of(target) > room_of(name)
     ]
     assert not wrong
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
     """The modules of one circle of imports, the first one again at the end; empty where there is none."""
-    done: set[str] = set()
+    finished: set[str] = set()
 
     def walk(name: str, trail: tuple[str, ...]) -> list[str]:
         if name in trail:
             return [*trail[trail.index(name) :], name]
-        if name not in done:
-            for other in sorted(graph[name]):
-                if met := walk(other, (*trail, name)):
+        if name not in finished:
+            for target in sorted(graph[name]):
+                if met := walk(target, (*trail, name)):
                     return met
-            done.add(name)
+            finished.add(name)
         return []
 
     return next((met for name in graph if (met := walk(name, ()))), [])

@@ -74,10 +74,10 @@ class Nodes:
 
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    made = Nodes()
-    monkeypatch.setenv("RAY_ADDRESS", made.cluster.address)
-    yield made
-    made.cluster.shutdown()
+    cluster = Nodes()
+    monkeypatch.setenv("RAY_ADDRESS", cluster.cluster.address)
+    yield cluster
+    cluster.cluster.shutdown()
 
 
 class Then(NoProgress):
@@ -87,8 +87,8 @@ class Then(NoProgress):
         self.phase, self.after, self.act = phase, after, act
         self.now, self.steps, self.acted = "", 0, False
 
-    def start(self, what: str, total: int | None) -> None:
-        self.now, self.steps = what, 0
+    def start(self, phase: str, total: int | None) -> None:
+        self.now, self.steps = phase, 0
 
     def advance(self, n: int = 1) -> None:
         self.steps += n
@@ -105,13 +105,13 @@ def content(name: str) -> dict[str, tuple[str, Any]]:
     return {passage.id: (passage.indexed_text, vectors[passage.id]) for passage in passages}
 
 
-def assert_same(one: str, other: str) -> None:
-    first, second = content(one), content(other)
+def assert_same(first_name: str, second_name: str) -> None:
+    first, second = content(first_name), content(second_name)
     assert list(first) == list(second)
     for name, (text, vector) in first.items():
         assert second[name][0] == text
         assert float(vector @ second[name][1]) > 0.999
-    assert verify_index(open_index(other)) == []
+    assert verify_index(open_index(second_name)) == []
 
 
 def test_an_index_is_the_same_though_a_worker_is_killed_in_the_middle(
@@ -150,8 +150,8 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 def carried_out(request: EvalRequest) -> Any:
     """As `turnmark eval` does it."""
-    with spread(judged(planning.plan(request))) as made:
-        return running.run(made)
+    with spread(judged(planning.plan(request))) as planned:
+        return running.run(planned)
 
 
 def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_pa
             benchmark="mtrag", setting="rag", retriever="bm25", concurrency=4, engine=engine, out=tmp_path / name
         )
 
-    here, _, _ = carried_out(request("here", "local"))
+    local, _, _ = carried_out(request("here", "local"))
     there_file = tmp_path / "there" / "predictions.jsonl"
     killed = threading.Event()
 
@@ -171,19 +171,19 @@ def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_pa
         killed.set()
 
     threading.Thread(target=kill_in_the_middle, daemon=True).start()
-    there, _, gave_up = carried_out(request("there", "ray"))
+    remote, _, gave_up = carried_out(request("there", "ray"))
     assert killed.is_set()
     assert not gave_up
-    assert (there.n, there.failed, there.skipped) == (here.n, 0, 0)
-    assert there.metrics == here.metrics
-    assert there.breakdowns == here.breakdowns
+    assert (remote.n, remote.failed, remote.skipped) == (local.n, 0, 0)
+    assert remote.metrics == local.metrics
+    assert remote.breakdowns == local.breakdowns
     assert rows(tmp_path / "there") == rows(tmp_path / "here")
 
 
 def judgements(folder: Path) -> list[dict[str, Any]]:
     """What judges said, without how long they took; workers are done with it in any order."""
     lines = (folder / "judgements.jsonl").read_text(encoding="utf-8").splitlines()
-    return sorted(({**json.loads(line), "seconds": 0} for line in lines), key=lambda one: str(one["key"]))
+    return sorted(({**json.loads(line), "seconds": 0} for line in lines), key=lambda row: str(row["key"]))
 
 
 @pytest.fixture
@@ -206,13 +206,13 @@ def test_scores_are_the_same_though_a_worker_is_killed_in_the_middle(
         )
 
     carried_out(request("here", "local"))
-    there = tmp_path / "there" / "judgements.jsonl"
+    remote_file = tmp_path / "there" / "judgements.jsonl"
     killed: list[int] = []
 
     def kill_in_the_middle() -> None:
-        while not there.is_file() or there.read_bytes().count(b"\n") < 3:
+        while not remote_file.is_file() or remote_file.read_bytes().count(b"\n") < 3:
             time.sleep(0.02)
-        while not any(killed) and there.read_bytes().count(b"\n") < 20:  # the second worker may come late
+        while not any(killed) and remote_file.read_bytes().count(b"\n") < 20:  # the second worker may come late
             killed.append(nodes.kill_worker())
             time.sleep(0.02)
 
@@ -224,8 +224,8 @@ def test_scores_are_the_same_though_a_worker_is_killed_in_the_middle(
 
     for name, engine in (("parts here", "local"), ("parts there", "ray")):  # the embedder works for its metrics
         carried_out(EvalRequest(benchmark="compound-qa", limit=20, engine=engine, out=tmp_path / name))
-    here, elsewhere = (tmp_path / name / "scores.jsonl" for name in ("parts here", "parts there"))
-    assert elsewhere.read_bytes() == here.read_bytes()
+    local_scores, elsewhere = (tmp_path / name / "scores.jsonl" for name in ("parts here", "parts there"))
+    assert elsewhere.read_bytes() == local_scores.read_bytes()
 
 
 @dataclass
@@ -244,10 +244,10 @@ class Head:
 
 def free_ports(count: int) -> Sequence[int]:
     """Ports that nobody listens on."""
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in taken]
-    for one in taken:
-        one.close()
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
     return ports
 
 
@@ -284,10 +284,10 @@ def head() -> Iterator[Head]:
 
 def test_by_a_client_server_index_run_and_scores_are_the_same(head: Head, tmp_path: Path) -> None:
     words = ["eval", "kiwi", "--limit", "4", "--judge", "embedded", "--json"]
-    here = head.turnmark(*words, "--out", tmp_path / "here")
-    assert here.returncode == 0, here.stderr
-    there = head.turnmark(*words, "--out", tmp_path / "there", "--engine", head.engine)
-    assert there.returncode == 0, there.stderr
+    local = head.turnmark(*words, "--out", tmp_path / "here")
+    assert local.returncode == 0, local.stderr
+    remote = head.turnmark(*words, "--out", tmp_path / "there", "--engine", head.engine)
+    assert remote.returncode == 0, remote.stderr
     assert rows(tmp_path / "there") == rows(tmp_path / "here")
     assert judgements(tmp_path / "there") == judgements(tmp_path / "here")
     assert (tmp_path / "there" / "scores.jsonl").read_bytes() == (tmp_path / "here" / "scores.jsonl").read_bytes()
@@ -295,9 +295,17 @@ def test_by_a_client_server_index_run_and_scores_are_the_same(head: Head, tmp_pa
     # A file that is named as seen from here, and parts whose metrics embed.
     run = head.turnmark("eval", "compound-qa", "--limit", "20", "--out", tmp_path / "parts", "--json")
     assert run.returncode == 0, run.stderr
-    given = os.path.relpath(tmp_path / "parts" / "predictions.jsonl")
+    relative = os.path.relpath(tmp_path / "parts" / "predictions.jsonl")
     scored = head.turnmark(
-        "score", "compound-qa", "--predictions", given, "--out", tmp_path / "again", "--engine", head.engine, "--json"
+        "score",
+        "compound-qa",
+        "--predictions",
+        relative,
+        "--out",
+        tmp_path / "again",
+        "--engine",
+        head.engine,
+        "--json",
     )
     assert scored.returncode == 0, scored.stderr
     assert json.loads(scored.stdout)["metrics"] == json.loads(run.stdout)["metrics"]

@@ -20,8 +20,8 @@ def test_wheel_and_sdist_hold_every_file(tmp_path: Path) -> None:
     assert {"constraints.txt", "LICENSE", "README.md", "CHANGELOG.md"} <= in_sdist
     # What is left out is found.
     short = tmp_path / "short.whl"
-    with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(short, "w") as less:
-        for name in whole.namelist():
+    with zipfile.ZipFile(wheel) as full, zipfile.ZipFile(short, "w") as less:
+        for name in full.namelist():
             if name != "turnmark/evaluation/published.json":
-                less.writestr(name, whole.read(name))
+                less.writestr(name, full.read(name))
     assert release.missing(short, sdist) == ["the wheel lacks turnmark/evaluation/published.json"]

@@ -21,24 +21,24 @@ def test_a_second_call_gives_the_same_and_computes_nothing() -> None:
         calls.append(1)
         return np.array([1.0, 2.0], dtype=np.float32)
 
-    kept = Vectors()
-    first = kept.of(("a",), compute)
+    memory = Vectors()
+    first = memory.of(("a",), compute)
     first[0] = 9.0  # of a caller who writes into what it got
-    assert kept.of(("a",), compute).tolist() == [1.0, 2.0]
-    kept.of(("b",), compute)
+    assert memory.of(("a",), compute).tolist() == [1.0, 2.0]
+    memory.of(("b",), compute)
     assert len(calls) == 2
 
 
 def test_what_was_not_asked_for_longest_is_forgotten() -> None:
-    kept = Vectors(room=2 * 4)
+    memory = Vectors(room=2 * 4)
 
     def of(value: float) -> np.ndarray:
         return np.array([value], dtype=np.float32)
 
     for name in ("a", "b", "a", "c"):
-        kept.of((name,), lambda: of(1.0))
-    assert kept.of(("a",), lambda: of(2.0)).tolist() == [1.0]
-    assert kept.of(("b",), lambda: of(2.0)).tolist() == [2.0]
+        memory.of((name,), lambda: of(1.0))
+    assert memory.of(("a",), lambda: of(2.0)).tolist() == [1.0]
+    assert memory.of(("b",), lambda: of(2.0)).tolist() == [2.0]
 
 
 def test_the_bundled_embedder_gives_from_memory_what_it_gives_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,13 +51,13 @@ def test_the_bundled_embedder_gives_from_memory_what_it_gives_anew(monkeypatch: 
         monkeypatch.setattr(VECTORS, "on", False)
         anew = call(TEXTS, "passage")
         monkeypatch.setattr(VECTORS, "on", True)
-        assert np.concatenate([np.ravel(one) for one in _parts(again)]).tolist() == pytest.approx(
-            np.concatenate([np.ravel(one) for one in _parts(anew)]).tolist(), abs=1e-6
+        assert np.concatenate([np.ravel(part) for part in _parts(again)]).tolist() == pytest.approx(
+            np.concatenate([np.ravel(part) for part in _parts(anew)]).tolist(), abs=1e-6
         )
 
 
-def _parts(found: object) -> list[np.ndarray]:
-    return [found] if isinstance(found, np.ndarray) else [one for part in found for one in _parts(part)]  # type: ignore[attr-defined]
+def _parts(value: object) -> list[np.ndarray]:
+    return [value] if isinstance(value, np.ndarray) else [array for part in value for array in _parts(part)]  # type: ignore[attr-defined]
 
 
 def test_nothing_is_remembered_for_tests_of_the_retrieval(request: pytest.FixtureRequest) -> None:

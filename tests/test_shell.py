@@ -62,8 +62,8 @@ def piped(questions: Path, *arguments: str | Path, lines: int) -> tuple[int, str
         with open(reading, "rb") as reader:
             for _ in range(lines):
                 reader.readline()
-        _, said = child.communicate(timeout=120)
-    return child.returncode, said.decode()
+        _, errors = child.communicate(timeout=120)
+    return child.returncode, errors.decode()
 
 
 # -- what others named cannot act on the terminal
@@ -84,9 +84,9 @@ def test_a_name_with_a_newline_forges_no_line(turnmark, tmp_path, monkeypatch):
             listed = turnmark(*words)
             assert "/so␤turnmark: forged" in listed.out
             assert "\x1b" not in listed.out
-        found = turnmark("search", "teapot", "--index", "tea")
-        assert "x␤turnmark: all is well.md" in found.out
-        assert "\x1b" not in found.out
+        searched = turnmark("search", "teapot", "--index", "tea")
+        assert "x␤turnmark: all is well.md" in searched.out
+        assert "\x1b" not in searched.out
         answered = turnmark("ask", "What colour is the teapot?", "--index", "tea")
         assert "\x1b" not in answered.out
         assert not [line for line in answered.out.splitlines() if line.startswith("turnmark: all is well")]
@@ -202,8 +202,8 @@ def test_every_mistake_of_a_build_is_named(turnmark):
         "--include", "!",
     )  # fmt: skip
     assert ran.code == 2
-    for said in ("/nonexist", "'../x'", "--engine 'spark'", "retriever is called 'foo'", "embedder is called 'bar'"):
-        assert said in ran.err
+    for message in ("/nonexist", "'../x'", "--engine 'spark'", "retriever is called 'foo'", "embedder is called 'bar'"):
+        assert message in ran.err
     assert "--include '!'" in ran.err
     assert len(ran.err.splitlines()) == 6
 
@@ -213,8 +213,8 @@ def test_every_mistake_of_a_search_is_named(turnmark):
     words = ["search", " ", "--where", "bad", "--where", "foo=1", "--retriever", "foo"]
     ran = turnmark(*words, "--index", "nope")
     assert ran.code == 2
-    for said in ("query is empty", "called 'nope'", "--where 'bad'", "no 'foo'", "retriever is called 'foo'"):
-        assert said in ran.err
+    for message in ("query is empty", "called 'nope'", "--where 'bad'", "no 'foo'", "retriever is called 'foo'"):
+        assert message in ran.err
     assert len(ran.err.splitlines()) == 5
     ran = turnmark(*words, "--index", "tea")
     assert len(ran.err.splitlines()) == 4
@@ -255,8 +255,8 @@ def test_internal_indexes_are_listed_only_when_asked_for(turnmark):
 def test_a_reader_that_leaves_is_no_failure(words, lines, tmp_path):
     questions = tmp_path / "questions"
     questions.write_bytes(b"What colour is the kettle?\n" * 200)
-    code, said = piped(questions, *words, lines=lines)
-    assert (code, said) == (0, "")
+    code, errors = piped(questions, *words, lines=lines)
+    assert (code, errors) == (0, "")
 
 
 @pytest.mark.usefixtures("in_shelf")
@@ -318,18 +318,18 @@ def test_an_interrupt_while_it_waits_exits_with_130():
     assert child.stdout.readline().startswith(b"{")
     time.sleep(0.2)
     child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=60)
+    _, errors = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert b"Traceback" not in said
+    assert b"Traceback" not in errors
 
 
 def spawned(*words: str) -> tuple[int, str]:
     """Exit code and screen of a command at a terminal whose person presses Ctrl-D when asked."""
     pexpect = pytest.importorskip("pexpect")
     child = pexpect.spawn(COMMAND[0], [*COMMAND[1:], *words], cwd=str(ROOT), encoding="utf-8", timeout=60)
-    at = child.expect(["Which index", pexpect.EOF])
+    matched = child.expect(["Which index", pexpect.EOF])
     screen = child.before
-    if at == 0:
+    if matched == 0:
         child.sendeof()
         child.expect(pexpect.EOF)
     child.close()

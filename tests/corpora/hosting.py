@@ -55,11 +55,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def plainly(self, content: bytes) -> None:
         """The content, or the range of it that is asked for."""
-        asked = self.headers.get("Range")
-        if asked is None:
+        span = self.headers.get("Range")
+        if span is None:
             self.send(200, content)
             return
-        start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        start = int(span.removeprefix("bytes=").removesuffix("-"))
         if start >= len(content):
             self.send(416)
             return
@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer."""
-        self.server.asked.append((self.path, self.headers.get("Range")))
+        self.server.requests.append((self.path, self.headers.get("Range")))
         path = self.path.partition("?")[0]
         if path in self.server.pages:
             self.send(*self.server.pages[path])
@@ -88,7 +88,7 @@ class Server(ThreadingHTTPServer):
     repositories: dict[str, dict[str, bytes]]
     twists: dict[str, Twist]
     pages: dict[str, tuple[int, bytes]]
-    asked: list[tuple[str, str | None]]
+    requests: list[tuple[str, str | None]]
 
     def handle_error(self, *_: Any) -> None:
         """A client that goes away in the middle is what is tested."""
@@ -107,7 +107,7 @@ class Hosting:
         self, repositories: dict[str, dict[str, bytes]], large: tuple[str, ...] = (), certificate: Path | None = None
     ) -> None:
         self._server = Server(("127.0.0.1", 0), Handler)
-        self._server.repositories, self._server.twists, self._server.asked = repositories, {}, []
+        self._server.repositories, self._server.twists, self._server.requests = repositories, {}, []
         self._server.pages = {}
         scheme = "http"
         if certificate is not None:
@@ -155,7 +155,7 @@ class Hosting:
 
     def asked(self, name: str = "") -> list[tuple[str, str | None]]:
         """Paths and ranges asked for so far, those that end with `name`."""
-        return [(path, span) for path, span in self._server.asked if path.partition("?")[0].endswith(name)]
+        return [(path, span) for path, span in self._server.requests if path.partition("?")[0].endswith(name)]
 
     def __enter__(self) -> Hosting:
         threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.01), daemon=True).start()

@@ -19,6 +19,6 @@ def real_data(relative: str) -> Path:
 
 def beir_corpora() -> list[object]:
     """The real BEIR corpora as test parameters; one that skips where there are none."""
-    found: list[object] = sorted((ROOT / "mt-rag-benchmark/corpora/passage_level").glob("*.jsonl"))
+    paths: list[object] = sorted((ROOT / "mt-rag-benchmark/corpora/passage_level").glob("*.jsonl"))
     reason = "no mt-rag-benchmark/corpora in $TURNMARK_DATA or ../shared/data"
-    return found or [pytest.param(Path("none.jsonl"), marks=pytest.mark.skip(reason=reason))]
+    return paths or [pytest.param(Path("none.jsonl"), marks=pytest.mark.skip(reason=reason))]

@@ -17,11 +17,11 @@ def write(root: Path, files: dict[str, str | bytes]) -> Path:
 
 
 def ids(source: Path, **globs: list[str]) -> list[str]:
-    return [found.id for found in read_source(source, **globs) if isinstance(found, Document)]
+    return [item.id for item in read_source(source, **globs) if isinstance(item, Document)]
 
 
 def problems(source: Path) -> list[str]:
-    return [str(found) for found in read_source(source) if isinstance(found, Problem)]
+    return [str(item) for item in read_source(source) if isinstance(item, Problem)]
 
 
 def told(document: Document) -> list[tuple[str, int, int | None, str]]:

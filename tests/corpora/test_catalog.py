@@ -40,13 +40,13 @@ def test_the_layout_of_the_demo_is_wanted_whole(name):
 
 
 def test_other_files_are_not_wanted():
-    wanted = CATALOG["mtrag"].origins[0].wanted
+    patterns = CATALOG["mtrag"].origins[0].wanted
     for path in (
         "README.md", "scripts/evaluation/run_scoring.py", "corpora/document_level/clapnq.jsonl.zip", "x/LICENSE",
         "mtrag-human/generation_tasks/reference.jsonl/x", "mtrag-human/retrieval_tasks/../clapnq/qrels/dev.tsv",
         "corpora/passage_level/clapnq.jsonl\n", "corpora/passage_level/.jsonl", "corpora/passage_level/clapnqé.jsonl",
     ):  # fmt: skip
-        assert matching(wanted, path) is None, path
+        assert matching(patterns, path) is None, path
 
 
 @given(st.text(alphabet=".\\/:~ab\0\n", max_size=12) | st.text(max_size=30))

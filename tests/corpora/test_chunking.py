@@ -50,16 +50,16 @@ def bytes_as_tokens(text: str) -> Sequence[tuple[int, int]]:
 
 def check(document: Document, passages: list[Passage], tokenize: object, size: int) -> None:
     """What holds for the passages of every document."""
-    text, at, begun = document.text, 0, -1
+    text, covered, begun = document.text, 0, -1
     for passage in passages:
         assert passage.text == text[passage.start : passage.end] == passage.text.strip()
         assert passage.id == f"{document.id}-{passage.start}-{passage.end}"
         assert passage.start > begun
-        assert passage.end > at
-        assert not text[at : max(at, passage.start)].strip(), "text between two passages is in neither"
+        assert passage.end > covered
+        assert not text[covered : max(covered, passage.start)].strip(), "text between two passages is in neither"
         assert len(tokenize(passage.indexed_text)) <= size  # type: ignore[operator]
-        at, begun = passage.end, passage.start
-    assert not text[at:].strip()
+        covered, begun = passage.end, passage.start
+    assert not text[covered:].strip()
     assert len({passage.id for passage in passages}) == len(passages)
 
 
@@ -146,7 +146,7 @@ def test_two_megabytes_on_one_line_take_linear_time() -> None:
 
 def test_real_recipes() -> None:
     folder = real_data("docs/based-cooking")
-    documents = [found for found in read_source(folder) if isinstance(found, Document)]
+    documents = [item for item in read_source(folder) if isinstance(item, Document)]
     assert len(documents) == 349
     for document in documents:
         check(document, chunk(document, regex_tokens, 254, 50), regex_tokens, 254)

@@ -29,13 +29,13 @@ def real(real_data: Path) -> Path:
 
 
 def row(**changes: Any) -> dict[str, Any]:
-    made = {
+    fields = {
         "ID": "adversarial_qa_1",
         "context": "A lake and a river.",
         "com_question": "Which lake? Which river?",
         "com_reference": "That lake. That river.",
     } | changes
-    return {key: value for key, value in made.items() if value is not ...}
+    return {key: value for key, value in fields.items() if value is not ...}
 
 
 def write(root: Path, *lines: Any, relative: str = FACTS) -> Path:
@@ -93,8 +93,8 @@ def test_files_come_in_the_order_of_the_paper_and_ids_recur(tmp_path: Path) -> N
         for capability in ("Understanding", "Reasoning", "Knowledge")
         for kind in ("Factual-Statement", "Cause-and-Effect", "Evaluation-and-Suggestion")
     ]
-    some = compound_qa.load_tasks(tmp_path, ["Reasoning"], ["Cause-and-Effect", "Factual-Statement"])
-    assert {(task.capability, task.type) for task in some.data.values()} == {
+    selected = compound_qa.load_tasks(tmp_path, ["Reasoning"], ["Cause-and-Effect", "Factual-Statement"])
+    assert {(task.capability, task.type) for task in selected.data.values()} == {
         ("Reasoning", "Factual-Statement"),
         ("Reasoning", "Cause-and-Effect"),
     }
@@ -112,17 +112,17 @@ def test_files_that_are_left_out_are_reported(tmp_path: Path) -> None:
         write(tmp_path, row(), relative=relative)
     loaded = compound_qa.load_tasks(tmp_path)
     assert list(loaded.data) == ["Knowledge/Cause-and-Effect/adversarial_qa_1"]
-    said = {problem.file: problem.what for problem in loaded.problems}
-    assert "holds Knowledge Cause-and-Effect already" in said.pop("data/Knowleage/Knowledge_Cause_and_Effect.jsonl")
-    assert {Path(name).name for name in said} == {
+    reasons = {problem.file: problem.what for problem in loaded.problems}
+    assert "holds Knowledge Cause-and-Effect already" in reasons.pop("data/Knowleage/Knowledge_Cause_and_Effect.jsonl")
+    assert {Path(name).name for name in reasons} == {
         "Knowledge_Riddles.jsonl",
         "Reasoning_Cause_and_Effect.jsonl",
         "notes.jsonl",
     }
-    assert all("the name is not Knowledge_<Type>.jsonl" in what for what in said.values())
+    assert all("the name is not Knowledge_<Type>.jsonl" in reason for reason in reasons.values())
 
 
-@pytest.mark.parametrize(("changes", "said"), [
+@pytest.mark.parametrize(("changes", "message"), [
     ({"ID": ...}, "'ID' is missing"),
     ({"ID": 1}, "'ID' is int, not text"),
     ({"ID": ""}, "'ID' is empty"),
@@ -136,12 +136,12 @@ def test_files_that_are_left_out_are_reported(tmp_path: Path) -> None:
     ({}, "stood in line 1 already; the first is kept"),
 ])  # fmt: skip
 def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
-    tmp_path: Path, changes: dict[str, Any], said: str
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     loaded = compound_qa.load_tasks(write(tmp_path, row(), row(**changes), row(ID="last")))
     assert [task.source_id for task in loaded.data.values()] == ["adversarial_qa_1", "last"]
     assert [(problem.file, problem.line) for problem in loaded.problems] == [(FACTS, 2)]
-    assert said in loaded.problems[0].what
+    assert message in loaded.problems[0].what
 
 
 def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_any_bytes_give_rows_and_problems_for_every_line(tmp_path_factory: Any, 
 @given(st.dictionaries(st.sampled_from(sorted(row())), JSON))
 def test_any_value_in_any_field_is_a_row_or_a_problem(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
     root = write(tmp_path_factory.mktemp("any"), json.dumps(row(**changes)).encode())
-    (found,) = compound_qa.stream_tasks(root)
-    assert isinstance(found, Problem | compound_qa.Task)
+    (item,) = compound_qa.stream_tasks(root)
+    assert isinstance(item, Problem | compound_qa.Task)
 
 
 def test_the_real_files_stream_whole(real: Path) -> None:

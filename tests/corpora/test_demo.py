@@ -11,9 +11,9 @@ import pytest
 
 from tests.tools import make_demo as make
 
-SHIPPED = make.HERE / "mt-rag-benchmark"
-DOCUMENTS = make.HERE / "documents"
-CONVERSATIONS: list[dict[str, Any]] = json.loads((make.HERE / "conversations.json").read_text(encoding="utf-8"))
+SHIPPED = make.DEMO_ROOT / "mt-rag-benchmark"
+DOCUMENTS = make.DEMO_ROOT / "documents"
+CONVERSATIONS: list[dict[str, Any]] = json.loads((make.DEMO_ROOT / "conversations.json").read_text(encoding="utf-8"))
 FILES = sorted(f"{domain}/{file.name}" for domain in make.DOMAINS for file in (DOCUMENTS / domain).iterdir())
 
 
@@ -30,7 +30,7 @@ def turns(split: str) -> list[dict[str, Any]]:
 
 
 def test_regenerating_gives_the_shipped_bytes(tmp_path: Path) -> None:
-    make.build(make.HERE, tmp_path / "again")
+    make.build(make.DEMO_ROOT, tmp_path / "again")
     assert tree(tmp_path / "again") == tree(SHIPPED)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.tools import make_demo as make
 from turnmark.corpora import compound_qa, inscoqa, kiwi
 
-DOCUMENTS = make.HERE / "documents"
+DOCUMENTS = make.DEMO_ROOT / "documents"
 NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 

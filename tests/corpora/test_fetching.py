@@ -50,24 +50,24 @@ def nothing_is_there() -> bool:
 
 
 def test_what_is_wanted_arrives_and_the_loaders_read_it(host):
-    found = fetched(host)
-    assert (found.new, found.folder) == (True, home() / "data" / "mt-rag-benchmark")
-    there = {path.relative_to(found.folder).as_posix() for path in found.folder.rglob("*") if path.is_file()}
+    outcome = fetched(host)
+    assert (outcome.new, outcome.folder) == (True, home() / "data" / "mt-rag-benchmark")
+    paths = {path.relative_to(outcome.folder).as_posix() for path in outcome.folder.rglob("*") if path.is_file()}
     files = demo("mt-rag-benchmark")
-    assert there == set(files) - {"scripts/setup.py", "README.md"} | {MANIFEST}
-    assert all((found.folder / name).read_bytes() == files[name] for name in there - {MANIFEST})
-    assert len(mtrag.load_tasks(mtrag.locate(found.folder).root, "mtrag").data) == 67
+    assert paths == set(files) - {"scripts/setup.py", "README.md"} | {MANIFEST}
+    assert all((outcome.folder / name).read_bytes() == files[name] for name in paths - {MANIFEST})
+    assert len(mtrag.load_tasks(mtrag.locate(outcome.folder).root, "mtrag").data) == 67
     assert not staged().exists()
 
 
 def test_the_manifest_pins_commit_and_checksums(host):
     manifest = fetched(host).manifest
     assert [(origin.where, origin.commit) for origin in manifest.origins] == [(f"github {NAME}", COMMIT)]
-    by = {file.path: file for file in manifest.files}
+    by_path = {file.path: file for file in manifest.files}
     content = demo("mt-rag-benchmark")[TASKS]
-    assert by[TASKS].sha256 == hashlib.sha256(content).hexdigest()
-    assert by[TASKS].announced == f"git:{blob(content)}"
-    assert (by[TASKS].size, COMMIT in by[TASKS].url) == (len(content), True)
+    assert by_path[TASKS].sha256 == hashlib.sha256(content).hexdigest()
+    assert by_path[TASKS].announced == f"git:{blob(content)}"
+    assert (by_path[TASKS].size, COMMIT in by_path[TASKS].url) == (len(content), True)
     assert any("relevance labels: 2 of 4" in note for note in manifest.notes)
     assert json.loads((folder_of(MTRAG) / MANIFEST).read_text()) == manifest.model_dump(mode="json")
 
@@ -141,16 +141,16 @@ def test_a_later_command_goes_on_where_the_first_one_ended(host):
 
 
 def test_a_host_without_ranges_is_asked_for_the_whole(host):
-    seen = []
+    ranges = []
 
     def twist(handler: Handler, content: bytes) -> None:
-        seen.append(handler.headers.get("Range"))
-        length = len(content) if len(seen) == 1 else None
+        ranges.append(handler.headers.get("Range"))
+        length = len(content) if len(ranges) == 1 else None
         handler.send(200, content[:500] if length else content, length=length)
 
     host.twists[TASKS] = twist
     fetched(host)
-    assert seen == [None, "bytes=500-"]
+    assert ranges == [None, "bytes=500-"]
 
 
 @pytest.mark.parametrize("answer", ["416", "other range", "changed"])
@@ -213,10 +213,10 @@ def test_what_is_refused_is_refused_at_once_and_leaves_nothing(host, twist, mess
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_busy_host_is_asked_again(host, status):
-    left = [status, status]
+    statuses = [status, status]
 
     def busy(handler: Handler, content: bytes) -> None:
-        handler.send(left.pop(), Retry_After="0") if left else handler.plainly(content)
+        handler.send(statuses.pop(), Retry_After="0") if statuses else handler.plainly(content)
 
     host.twists[TASKS] = busy
     assert fetched(host).new
@@ -265,16 +265,16 @@ def test_only_https_and_loopback_only_where_a_test_says_so(url, tmp_path):
 
 
 def test_over_https_and_a_certificate_that_does_not_hold(tmp_path, monkeypatch):
-    key, certificate, both = (tmp_path / name for name in ("key.pem", "certificate.pem", "both.pem"))
-    made = subprocess.run(
+    key, certificate, combined = (tmp_path / name for name in ("key.pem", "certificate.pem", "both.pem"))
+    ran = subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
          key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
         capture_output=True, check=False,
     )  # fmt: skip
-    assert made.returncode == 0, made.stderr
-    both.write_bytes(key.read_bytes() + certificate.read_bytes())
+    assert ran.returncode == 0, ran.stderr
+    combined.write_bytes(key.read_bytes() + certificate.read_bytes())
     monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
-    with Hosting({NAME: demo(MTRAG.folder)}, certificate=both) as host:
+    with Hosting({NAME: demo(MTRAG.folder)}, certificate=combined) as host:
         with pytest.raises(TurnmarkError, match="certificate does not hold"):
             fetch(MTRAG, hosts=host.hosts, limits=QUICK)
         assert not host.asked()
@@ -360,8 +360,11 @@ def test_two_repositories_of_the_hub_and_the_large_file_by_its_sha256():
     with Hosting(repositories, large=("interaction_data_new.jsonl",)) as host:
         host.twists["interaction_data_new.jsonl"] = lambda handler, content: handler.send(302, Location="/cdn/xyz")
         host.pages["/cdn/xyz"] = (200, sessions)
-        found = fetch(KIWI, hosts=host.hosts, limits=QUICK, loopback=True)
-    assert [file.announced.partition(":")[0] for file in found.manifest.files] == ["sha256", "git"]
-    assert [file.path for file in found.manifest.files] == ["interaction_data_new.jsonl", "longform_sciqa/train.jsonl"]
-    loaded = kiwi.load_sessions(kiwi.locate(found.folder).root)
+        outcome = fetch(KIWI, hosts=host.hosts, limits=QUICK, loopback=True)
+    assert [file.announced.partition(":")[0] for file in outcome.manifest.files] == ["sha256", "git"]
+    assert [file.path for file in outcome.manifest.files] == [
+        "interaction_data_new.jsonl",
+        "longform_sciqa/train.jsonl",
+    ]
+    loaded = kiwi.load_sessions(kiwi.locate(outcome.folder).root)
     assert loaded.data == kiwi.load_sessions(DEMO / "kiwi").data

@@ -18,7 +18,7 @@ from turnmark.corpora.types import Message, Problem
 
 
 def row(**changes: Any) -> dict[str, Any]:
-    made = {
+    fields = {
         "id": "a-1",
         "domain": "Gourmet",
         "documents": [{"id": "d1", "title": "Loaf", "text": "Bake it."}, {"id": "d2", "text": "Cool it."}],
@@ -28,7 +28,7 @@ def row(**changes: Any) -> dict[str, Any]:
         "procedure": ["Bake it.", "Cool it."],
         "annotator": 7,
     } | changes
-    return {key: value for key, value in made.items() if value is not ...}
+    return {key: value for key, value in fields.items() if value is not ...}
 
 
 def write(root: Path, *lines: Any, split: str = "test") -> Path:
@@ -67,7 +67,7 @@ def test_the_first_question_of_a_conversation_has_no_history(tmp_path: Path) -> 
     assert (task.history, task.rounds) == ((), 1)
 
 
-@pytest.mark.parametrize(("changes", "said"), [
+@pytest.mark.parametrize(("changes", "message"), [
     ({"id": ...}, "'id' is missing"),
     ({"id": 5}, "'id' is int, not text"),
     ({"id": " "}, "'id' is empty"),
@@ -93,21 +93,21 @@ def test_the_first_question_of_a_conversation_has_no_history(tmp_path: Path) -> 
     ({"procedure": ["Bake it.", "\t"]}, "'procedure' has an empty item"),
 ])  # fmt: skip
 def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
-    tmp_path: Path, changes: dict[str, Any], said: str
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     loaded = inscoqa.load_tasks(write(tmp_path, row(id="first"), row(**changes), row(id="last")))
     assert list(loaded.data) == ["first", "last"]
     assert [(problem.file, problem.line) for problem in loaded.problems] == [("test.jsonl", 2)]
-    assert said in loaded.problems[0].what
+    assert message in loaded.problems[0].what
 
 
 def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path) -> None:
     good = json.dumps(row()).encode()
     lines = [b"\xef\xbb\xbf" + good, b"{", b"", b"[1]", "{\"id\": \"ü\"}".encode("latin-1"), b'{"id": "\\ud800"}', good,
              b"[" * 100_000, json.dumps(row(id="z")).encode("utf-16"), json.dumps(row(id="last")).encode()]  # fmt: skip
-    found = list(inscoqa.stream_tasks(write(tmp_path, *lines)))
-    problems = {item.line: item.what for item in found if isinstance(item, Problem)}
-    assert [item.id for item in found if isinstance(item, inscoqa.Task)] == ["a-1", "last"]
+    items = list(inscoqa.stream_tasks(write(tmp_path, *lines)))
+    problems = {item.line: item.what for item in items if isinstance(item, Problem)}
+    assert [item.id for item in items if isinstance(item, inscoqa.Task)] == ["a-1", "last"]
     assert {2, 4, 5, 6, 7, 8, 9} <= set(problems)
     assert "not JSON" in problems[2]
     assert "not a JSON object" in problems[4]
@@ -124,13 +124,13 @@ def test_a_line_of_fifty_megabytes_is_a_problem_and_is_never_in_memory(tmp_path:
         file.write(b'"}\n' + json.dumps(row(id="last")).encode())
     tracemalloc.start()
     try:
-        found = list(inscoqa.stream_tasks(tmp_path))
+        items = list(inscoqa.stream_tasks(tmp_path))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert [item.line if isinstance(item, Problem) else item.id for item in found] == ["first", 2, "last"]
-    assert isinstance(found[1], Problem)
-    assert "the line is 50,000,011 bytes long; at most 16,777,216 are read" in found[1].what
+    assert [item.line if isinstance(item, Problem) else item.id for item in items] == ["first", 2, "last"]
+    assert isinstance(items[1], Problem)
+    assert "the line is 50,000,011 bytes long; at most 16,777,216 are read" in items[1].what
     assert peak < 3 * rows.MAX_LINE
 
 
@@ -138,10 +138,10 @@ def test_a_line_of_fifty_megabytes_is_a_problem_and_is_never_in_memory(tmp_path:
 def test_the_longest_line_is_still_read(tmp_path: Path, ending: bytes) -> None:
     path = tmp_path / "rows.jsonl"
     line = b'{"a": "1234"}'
-    for limit, read in ((len(line) + 1, True), (len(line), True), (len(line) - 1, False)):
+    for limit, is_read in ((len(line) + 1, True), (len(line), True), (len(line) - 1, False)):
         path.write_bytes(b"{}\n" + line + ending)
         (_, first), (number, second) = rows.json_lines(path, "rows.jsonl", limit)
-        assert (first, number, isinstance(second, dict)) == ({}, 2, read)
+        assert (first, number, isinstance(second, dict)) == ({}, 2, is_read)
 
 
 def test_a_stream_opens_nothing_twice_and_reads_one_row_at_a_time(tmp_path: Path) -> None:
@@ -200,5 +200,5 @@ def test_any_value_in_any_field_is_a_row_or_a_problem(tmp_path_factory: Any, cha
     text = json.dumps(row(**changes)).encode()
     root = tmp_path_factory.mktemp("any")
     (root / "test.jsonl").write_bytes(text)
-    (found,) = inscoqa.stream_tasks(root)
-    assert isinstance(found, Problem | inscoqa.Task)
+    (item,) = inscoqa.stream_tasks(root)
+    assert isinstance(item, Problem | inscoqa.Task)

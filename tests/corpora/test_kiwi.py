@@ -19,18 +19,18 @@ FILE = "interaction_data_new.jsonl"
 
 
 def turn(**changes: Any) -> dict[str, Any]:
-    made = {"instruction": "Shorten it.", "answer_1": "Short.", "answer_2": "", "rating": "good"} | changes
-    return {key: value for key, value in made.items() if value is not ...}
+    fields = {"instruction": "Shorten it.", "answer_1": "Short.", "answer_2": "", "rating": "good"} | changes
+    return {key: value for key, value in fields.items() if value is not ...}
 
 
 def row(*turns: Any, **changes: Any) -> dict[str, Any]:
-    made = {
+    fields = {
         "original_question": "Why?",
         "model_name": "GPT-4",
         "initial_answer": "Because.",
         "interaction": list(turns) or [turn()],
     } | changes
-    return {key: value for key, value in made.items() if value is not ...}
+    return {key: value for key, value in fields.items() if value is not ...}
 
 
 def write(root: Path, *lines: Any, name: str = FILE) -> Path:
@@ -49,7 +49,7 @@ def ratings(root: Path, *values: Any) -> tuple[list[str], list[str]]:
 
 def test_a_row_becomes_a_session(tmp_path: Path) -> None:
     passage = {"title": "Paper", "text": "A finding."}
-    whole = turn(
+    full_turn = turn(
         answer_2="Shorter.", rating="Bad", instruction_type="Stylistic", fine_type="condense", comment="Too long.",
         retrieved_passages=[passage], annotator="a7",
     )  # fmt: skip
@@ -58,7 +58,7 @@ def test_a_row_becomes_a_session(tmp_path: Path) -> None:
         "cited_paragraphs": [passage, "A loose one."],
     }  # fmt: skip
     write(tmp_path, companion, name="longform_sciqa.jsonl")
-    loaded = kiwi.load_sessions(write(tmp_path, row(whole, turn(), retrieved_documents=["First."], timestamp=3)))
+    loaded = kiwi.load_sessions(write(tmp_path, row(full_turn, turn(), retrieved_documents=["First."], timestamp=3)))
     assert loaded.problems == ()
     assert loaded.path == tmp_path / FILE
     finding = kiwi.Passage(title="Paper", text="A finding.")
@@ -106,7 +106,7 @@ def test_the_answer_before_a_turn(tmp_path: Path, turns: list[Any], before: list
     assert [*(task.previous for task in session.turns), after] == before
 
 
-@pytest.mark.parametrize(("values", "read", "said"), [
+@pytest.mark.parametrize(("values", "expected", "messages"), [
     (["good", "Neutral", " BAD "], ["good", "neutral", "bad"], []),
     ([1, 0, -1], ["good", "neutral", "bad"], []),
     ([2, 1, 0], ["good", "neutral", "bad"], []),
@@ -123,15 +123,15 @@ def test_the_answer_before_a_turn(tmp_path: Path, turns: list[Any], before: list
     ]),
 ])  # fmt: skip
 def test_the_numbers_of_a_file_decide_on_their_scale(
-    tmp_path: Path, values: list[Any], read: list[str], said: list[str]
+    tmp_path: Path, values: list[Any], expected: list[str], messages: list[str]
 ) -> None:
-    found, problems = ratings(tmp_path, *values)
-    assert found == read
-    assert len(problems) == len(said)
-    assert all(part in problem for part, problem in zip(said, problems, strict=True))
+    names, problems = ratings(tmp_path, *values)
+    assert names == expected
+    assert len(problems) == len(messages)
+    assert all(part in problem for part, problem in zip(messages, problems, strict=True))
 
 
-@pytest.mark.parametrize(("changes", "said"), [
+@pytest.mark.parametrize(("changes", "message"), [
     ({"original_question": ...}, "'original_question' is missing"),
     ({"original_question": 3}, "'original_question' is int, not text"),
     ({"model_name": None}, "'model_name' is missing"),
@@ -148,34 +148,34 @@ def test_the_numbers_of_a_file_decide_on_their_scale(
     ({}, "the same session stood in line 1 already; the first is kept"),
 ])  # fmt: skip
 def test_a_row_that_cannot_be_read_is_reported_and_keeps_its_index(
-    tmp_path: Path, changes: dict[str, Any], said: str
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     loaded = kiwi.load_sessions(write(tmp_path, row(), row(**changes), b"", row(model_name="last")))
     assert [(session.index, session.turns[0].id) for session in loaded.data] == [(0, "0/0"), (2, "2/0")]
     assert [(problem.file, problem.line) for problem in loaded.problems] == [(FILE, 2)]
-    assert said in loaded.problems[0].what
+    assert message in loaded.problems[0].what
 
 
-@pytest.mark.parametrize(("turns", "kept", "said"), [
+@pytest.mark.parametrize(("turns", "count", "message"), [
     ([turn(), turn(rating="so so"), turn()], 1, "interaction[1]: 'rating' is \"so so\""),
     ([turn(), 7, turn()], 1, "interaction[1]: a turn is int, not an object; 2 turns left out"),
     ([turn(), turn(), turn(answer_1=None)], 2, "interaction[2]: 'answer_1' is missing"),
 ])  # fmt: skip
 def test_a_session_ends_at_a_later_turn_that_cannot_be_read(
-    tmp_path: Path, turns: list[Any], kept: int, said: str
+    tmp_path: Path, turns: list[Any], count: int, message: str
 ) -> None:
     loaded = kiwi.load_sessions(write(tmp_path, row(*turns)))
-    assert [len(session.turns) for session in loaded.data] == [kept]
+    assert [len(session.turns) for session in loaded.data] == [count]
     (problem,) = loaded.problems
-    assert (problem.line, said in problem.what) == (1, True)
-    assert f"{len(turns) - kept} turn" in problem.what
+    assert (problem.line, message in problem.what) == (1, True)
+    assert f"{len(turns) - count} turn" in problem.what
 
 
 def test_optional_fields_that_cannot_be_read_are_left_out_alone(tmp_path: Path) -> None:
     odd = turn(instruction_type="loud", fine_type=4, comment=["x"], retrieved_passages=7)
     loaded = kiwi.load_sessions(write(tmp_path, row(odd, turn(type="Reorganise"), passages=[3])))
     (session,) = loaded.data
-    assert [(one.coarse, one.fine, one.comment, one.passages) for one in session.turns] == [
+    assert [(task.coarse, task.fine, task.comment, task.passages) for task in session.turns] == [
         (None, None, None, ()),
         (None, "Reorganize", None, ()),
     ]
@@ -189,7 +189,7 @@ def test_an_error_type_is_read_in_any_spelling_or_told(tmp_path: Path) -> None:
             tmp_path, row(turn(error_type="unrequested-change"), turn(error_category="IGNORED"), turn(error_type="odd"))
         )
     )
-    assert [one.error for one in loaded.data[0].turns] == ["Unrequested change", "Ignored", None]
+    assert [task.error for task in loaded.data[0].turns] == ["Unrequested change", "Ignored", None]
     (problem,) = loaded.problems
     assert 'the error type "odd" is none of the paper\'s' in problem.what
 
@@ -203,14 +203,14 @@ def test_the_kind_of_instruction_in_any_spelling(tmp_path: Path, written: str, c
     assert (loaded.problems, loaded.data[0].turns[0].coarse) == ((), coarse)
 
 
-@pytest.mark.parametrize(("cited", "paragraphs", "titles", "read"), [
+@pytest.mark.parametrize(("cited", "paragraphs", "titles", "expected"), [
     (["P", "R"], [["a", "b"], ["c"]], ("P", "R"), [("P", "a"), ("P", "b"), ("R", "c")]),
     (["P"], ["a", " ", "b"], ("P",), [("", "a"), ("", "b")]),
     ([{"title": "P"}, 17], [{"paper_title": "P", "paragraphs": ["a", "b"]}], ("P", "17"), [("P", "a"), ("P", "b")]),
     ([], [], (), []),
 ])  # fmt: skip
 def test_companion_rows_of_any_shape(
-    tmp_path: Path, cited: Any, paragraphs: Any, titles: tuple[str, ...], read: list[tuple[str, str]]
+    tmp_path: Path, cited: Any, paragraphs: Any, titles: tuple[str, ...], expected: list[tuple[str, str]]
 ) -> None:
     companion = {"question": "Why?", "cited_papers": cited, "cited_paragraphs": paragraphs}
     loaded = kiwi.load_papers(write(tmp_path, companion, name="longform_sciqa/train.jsonl"))
@@ -218,7 +218,7 @@ def test_companion_rows_of_any_shape(
     assert loaded.problems == ()
     (papers,) = loaded.data.values()
     assert papers.cited_papers == titles
-    assert [(paragraph.title, paragraph.text) for paragraph in papers.paragraphs] == read
+    assert [(paragraph.title, paragraph.text) for paragraph in papers.paragraphs] == expected
 
 
 def test_a_companion_row_that_cannot_be_read_costs_no_session(tmp_path: Path) -> None:
@@ -290,11 +290,11 @@ def test_any_value_in_any_field_is_a_session_or_a_problem(
 ) -> None:
     root = tmp_path_factory.mktemp("any")
     write(root, json.dumps(companion).encode(), name="longform_sciqa.jsonl")
-    write(root, json.dumps(row(*(turn(**one) for one in turns), **changes)).encode())
-    found = list(kiwi.stream_sessions(root))
-    assert found
-    assert all(isinstance(item, Problem | kiwi.Session) for item in found)
-    assert sum(isinstance(item, kiwi.Session) for item in found) <= 1
+    write(root, json.dumps(row(*(turn(**changed) for changed in turns), **changes)).encode())
+    items = list(kiwi.stream_sessions(root))
+    assert items
+    assert all(isinstance(item, Problem | kiwi.Session) for item in items)
+    assert sum(isinstance(item, kiwi.Session) for item in items) <= 1
 
 
 @pytest.mark.parametrize(

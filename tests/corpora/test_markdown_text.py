@@ -141,8 +141,8 @@ def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
         ("[Next year](a) we move.", "Next year we move."),
     ],
 )
-def test_site_syntax_and_links(text: str, read: str) -> None:
-    assert markdown.parse(f"---\ntitle: T\n---\n{text}", "x.md").text.strip() == read
+def test_site_syntax_and_links(text: str, expected: str) -> None:
+    assert markdown.parse(f"---\ntitle: T\n---\n{text}", "x.md").text.strip() == expected
 
 
 def test_navigation_of_html_pages() -> None:
@@ -176,11 +176,11 @@ _PIECES = st.sampled_from([*_MARKS.split(), "\n", "\n\n", " ", "    ", "\t", "wo
 @given(st.lists(_PIECES, max_size=40).map("".join))
 def test_any_page_is_read(text: str) -> None:
     document = markdown.parse(text, "x.md")
-    at = 0
+    end = 0
     for block in document.blocks:
-        assert at <= block.start < block.end <= len(document.text)
+        assert end <= block.start < block.end <= len(document.text)
         assert document.text[block.start : block.end].strip()
-        at = block.end
+        end = block.end
 
 
 _SOUND = st.sampled_from(
@@ -207,10 +207,10 @@ _SOUND = st.sampled_from(
 @settings(deadline=None, max_examples=200)
 @given(st.lists(_SOUND, max_size=12).map("".join))
 def test_what_is_read_is_read_again_as_it_is(text: str) -> None:
-    read = markdown.parse(text, "x.md").text
-    assert "](i" not in read
-    assert "{%" not in read
-    assert markdown.parse(read, "x.md").text == read
+    text_before = markdown.parse(text, "x.md").text
+    assert "](i" not in text_before
+    assert "{%" not in text_before
+    assert markdown.parse(text_before, "x.md").text == text_before
 
 
 @pytest.mark.parametrize(
@@ -221,5 +221,5 @@ def test_what_is_read_is_read_again_as_it_is(text: str) -> None:
         ("Bring a card (e.g. the [U.S. one](x)). Sign.", ["Bring a card (e.g. the U.S. one).", "Sign."]),
     ],
 )
-def test_a_sentence_is_not_cut_in_a_link(text: str, read: list[str]) -> None:
-    assert [plain(text[start:end]) for start, end in sentences(text)] == read
+def test_a_sentence_is_not_cut_in_a_link(text: str, expected: list[str]) -> None:
+    assert [plain(text[start:end]) for start, end in sentences(text)] == expected

@@ -117,9 +117,9 @@ def test_a_model_of_several_files_is_a_folder_without_what_is_not_pinned(tmp_pat
 def test_the_list_says_what_is_there(turnmark: Turnmark):
     ran = turnmark("model", "list", "--json")
     assert ran.code == 0
-    told = json.loads(ran.out)
-    assert set(told) == set(MODELS)
-    reader = told["qwen2.5-coder-1.5b"]
+    listed = json.loads(ran.out)
+    assert set(listed) == set(MODELS)
+    reader = listed["qwen2.5-coder-1.5b"]
     assert (reader["licence"], reader["there"]) == ("Apache-2.0", False)
     assert len(reader["sha256"]["qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"]) == 64
     assert "turnmark model get splade-tiny" in turnmark("model", "list").out

@@ -25,7 +25,7 @@ def real(real_data: Path) -> Path:
 
 
 def row(**changes: Any) -> dict[str, Any]:
-    made = {
+    fields = {
         "conversation_id": "c", "task_id": "c<::>2", "turn": "2",
         "contexts": [{"document_id": "d-0-5", "text": "hello", "title": "Greetings"},
                      {"document_id": "e", "text": "x"}],
@@ -35,7 +35,7 @@ def row(**changes: Any) -> dict[str, Any]:
         "Question Type": ["Factoid", "Keyword"], "Multi-Turn": ["Follow Up"], "Answerability": ["PARTIAL"],
         "Standalone Type": ["Non-standalone"], "Collection": "mt-rag-ibmcloud-elser-512-100-20240502",
     } | changes  # fmt: skip
-    return {key: value for key, value in made.items() if value is not ...}
+    return {key: value for key, value in fields.items() if value is not ...}
 
 
 def write(root: Path, relative: str, content: bytes | str) -> None:
@@ -44,8 +44,8 @@ def write(root: Path, relative: str, content: bytes | str) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def load_one(root: Path, made: dict[str, Any]) -> mtrag.Loaded[dict[str, mtrag.Task]]:
-    write(root, TASKS, json.dumps(made) + "\n")
+def load_one(root: Path, fields: dict[str, Any]) -> mtrag.Loaded[dict[str, mtrag.Task]]:
+    write(root, TASKS, json.dumps(fields) + "\n")
     return mtrag.load_tasks(root, "mtrag")
 
 
@@ -94,7 +94,7 @@ def test_what_the_data_does_not_say_is_none(tmp_path: Path) -> None:
     assert (task.reference, task.contexts) == ("", ())
 
 
-@pytest.mark.parametrize(("changes", "said"), [
+@pytest.mark.parametrize(("changes", "message"), [
     ({"task_id": ...}, "'task_id' is missing"),
     ({"task_id": " "}, "'task_id' is empty"),
     ({"input": []}, "does not end with a message of the user"),
@@ -113,13 +113,13 @@ def test_what_the_data_does_not_say_is_none(tmp_path: Path) -> None:
     ({"contexts": [{"document_id": "d", "title": 5}]}, "'title' is int"),
 ])  # fmt: skip
 def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
-    tmp_path: Path, changes: dict[str, Any], said: str
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     write(tmp_path, TASKS, json.dumps(row(**changes)) + "\n" + json.dumps(row(task_id="ok")) + "\n")
     loaded = mtrag.load_tasks(tmp_path, "mtrag")
     assert list(loaded.data) == ["ok"]
     assert [(problem.file, problem.line) for problem in loaded.problems] == [(TASKS, 1)]
-    assert said in loaded.problems[0].what
+    assert message in loaded.problems[0].what
 
 
 def test_lines_that_are_no_json_are_reported_with_their_line(tmp_path: Path) -> None:
@@ -193,11 +193,11 @@ def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert mtrag.locate(None) == mtrag.Source(root=mtrag.DEMO_ROOT, demo=True)
     root = tmp_path / "mt-rag-benchmark"
     (root / "mtragun-human").mkdir(parents=True)
-    here = mtrag.Source(root=root, demo=False)
-    assert mtrag.locate(root) == mtrag.locate(tmp_path) == here
+    source = mtrag.Source(root=root, demo=False)
+    assert mtrag.locate(root) == mtrag.locate(tmp_path) == source
     monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
-    assert mtrag.locate(None) == here
-    assert here.name == "mt-rag-benchmark"
+    assert mtrag.locate(None) == source
+    assert source.name == "mt-rag-benchmark"
     monkeypatch.setenv("TURNMARK_DATA", str(tmp_path / "none"))
     with pytest.raises(RequestError, match=r"TURNMARK_DATA: .*is no folder"):
         mtrag.locate(None)
@@ -240,8 +240,8 @@ def test_the_real_files_read_without_a_problem(real: Path) -> None:
             assert task.id == f"{task.conversation}<::>{task.turn}"
             assert task.turn == 1 + sum(message.role == "user" for message in task.history)
     for benchmark, counts in (("mtrag", (208, 180)), ("mtrag-un", (83, 58)), ("mtrag-s", ())):
-        found = mtrag.retrieval_domains(real, benchmark)
-        assert tuple(len(mtrag.load_qrels(real, benchmark, domain).data) for domain in found) == counts
+        domains = mtrag.retrieval_domains(real, benchmark)
+        assert tuple(len(mtrag.load_qrels(real, benchmark, domain).data) for domain in domains) == counts
 
 
 def test_the_real_last_turns_are_the_questions_of_the_tasks(real: Path) -> None:

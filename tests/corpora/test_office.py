@@ -43,12 +43,12 @@ def test_pdfs_that_give_no_text(tmp_path: Path) -> None:
     write(tmp_path, {"c-broken.pdf": b"%PDF-1.4\ngarbage", "d-empty.pdf": b""})
     make_pdf(tmp_path / "e-cut.pdf", ["text"])
     (tmp_path / "e-cut.pdf").write_bytes((tmp_path / "e-cut.pdf").read_bytes()[:300])
-    said = problems(tmp_path)
-    assert len(said) == 5
-    assert "run OCR" in said[0]
-    assert "encrypted" in said[1]
-    assert "broken" in said[2]
-    assert all("\n" not in line for line in said)
+    messages = problems(tmp_path)
+    assert len(messages) == 5
+    assert "run OCR" in messages[0]
+    assert "encrypted" in messages[1]
+    assert "broken" in messages[2]
+    assert all("\n" not in line for line in messages)
 
 
 def make_docx(path: Path, extra: dict[str, bytes]) -> None:
@@ -66,7 +66,7 @@ def test_docx(tmp_path: Path) -> None:
     (document,) = read_source(tmp_path)
     assert isinstance(document, Document)
     assert document.title == "A heading"
-    assert [told[3] for told in told(document)] == ["A heading", "First paragraph.", "Second."]
+    assert [text for *_, text in told(document)] == ["A heading", "First paragraph.", "Second."]
 
 
 def test_docx_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,10 +84,12 @@ def test_docx_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pytest.Mon
     begins = part_of_it.header_offset + 30 + len(part_of_it.filename)
     content[begins : begins + 20] = b"\xff" * 20  # no such kind of block in what is compressed
     (tmp_path / "f-packed.docx").write_bytes(content)
-    said = problems(tmp_path)
-    assert len(said) == 6
+    messages = problems(tmp_path)
+    assert len(messages) == 6
     for line, part in zip(
-        said, ["XML entities", "unpacks to", "word/document.xml", "broken", "encrypted", "decompressing"], strict=True
+        messages,
+        ["XML entities", "unpacks to", "word/document.xml", "broken", "encrypted", "decompressing"],
+        strict=True,
     ):
         assert part in line
 

@@ -21,7 +21,7 @@ def read(tmp_path: Path, *rows: Any) -> tuple[dict[str, RecordedQuery], list[str
 
 
 def test_a_row_with_a_text_alone_and_rows_with_variants(tmp_path: Path) -> None:
-    found, problems = read(
+    queries, problems = read(
         tmp_path,
         {"_id": "a", "text": "|user|: one", "title": "what BEIR has besides"},
         {"_id": "b", "text": "|user|: one\n|user|: two", "variants": None},
@@ -30,7 +30,7 @@ def test_a_row_with_a_text_alone_and_rows_with_variants(tmp_path: Path) -> None:
         {"_id": "e", "text": "raw", "variants": {"minimal": " x "}, "weights": {}},
     )
     assert problems == []
-    assert found == {
+    assert queries == {
         "a": RecordedQuery(text="one"),
         "b": RecordedQuery(text="one\ntwo"),
         "c": RecordedQuery(text="raw", variants={}),
@@ -39,7 +39,7 @@ def test_a_row_with_a_text_alone_and_rows_with_variants(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("row", "said"), [
+@pytest.mark.parametrize(("row", "message"), [
     ({"text": " "}, "'text' is empty"),
     ({"text": "t", "variants": "x"}, "'variants' is neither a list of texts nor an object"),
     ({"text": "t", "variants": [1]}, "'variants' is neither a list of texts nor an object"),
@@ -55,12 +55,12 @@ def test_a_row_with_a_text_alone_and_rows_with_variants(tmp_path: Path) -> None:
     ({"text": "t", "variants": ["x"], "weights": {"raw": 0}}, "raw is 0; a number above 0"),
 ])  # fmt: skip
 def test_a_wrong_row_is_a_problem_with_its_line_and_stops_no_other(
-    tmp_path: Path, row: dict[str, Any], said: str
+    tmp_path: Path, row: dict[str, Any], message: str
 ) -> None:
-    found, [problem] = read(tmp_path, {"_id": "wrong", **row}, {"_id": "good", "text": "t"})
-    assert list(found) == ["good"]
+    queries, [problem] = read(tmp_path, {"_id": "wrong", **row}, {"_id": "good", "text": "t"})
+    assert list(queries) == ["good"]
     assert problem.startswith("queries.jsonl:1: ")
-    assert said in problem
+    assert message in problem
 
 
 ANYTHING = st.recursive(
@@ -75,8 +75,8 @@ def test_whatever_a_row_holds_it_is_read_or_a_problem(
     tmp_path_factory: pytest.TempPathFactory, variants: Any, weights: Any
 ) -> None:
     row = {"_id": "a", "text": "t", "variants": variants, "weights": weights}
-    found, problems = read(tmp_path_factory.mktemp("q"), row)
-    assert len(found) + len(problems) == 1
-    for query in found.values():
+    queries, problems = read(tmp_path_factory.mktemp("q"), row)
+    assert len(queries) + len(problems) == 1
+    for query in queries.values():
         assert set(query.weights) <= {RAW, *(query.variants or ())}
         assert all(0 <= weight <= 1e6 for weight in query.weights.values())

@@ -85,9 +85,9 @@ def test_sources_that_cannot_be(tmp_path: Path) -> None:
         (b"\xff\xfea\0\x00\xd8", "x.md: not valid UTF-16"),
     ],
 )
-def test_bytes_that_are_no_text(tmp_path: Path, content: bytes, said: str) -> None:
+def test_bytes_that_are_no_text(tmp_path: Path, content: bytes, message: str) -> None:
     write(tmp_path, {"x.md": content, "y.md": "fine"})
-    assert problems(tmp_path)[0].startswith(said)
+    assert problems(tmp_path)[0].startswith(message)
     assert ids(tmp_path) == ["y.md"]
 
 
@@ -131,14 +131,14 @@ def test_beir_rows_and_what_is_wrong_with_some(tmp_path: Path) -> None:
         b'{"_id": "8", "title": null, "text": "x"}',
     ]
     write(tmp_path, {"corpus.jsonl": b"\n".join(rows), "queries.jsonl": "{}", "readme.md": "no document"})
-    found = list(read_source(tmp_path))
-    documents = [item for item in found if isinstance(item, Document)]
+    items = list(read_source(tmp_path))
+    documents = [item for item in items if isinstance(item, Document)]
     assert [(d.id, d.title, d.text, d.path, d.whole) for d in documents] == [
         ("1", "T", "\nx", "corpus.jsonl", True),
         ("2", "", "no title", "corpus.jsonl", True),
         ("8", "", "x", "corpus.jsonl", True),
     ]
-    wrong = {item.line: item.what for item in found if isinstance(item, Problem)}
+    wrong = {item.line: item.what for item in items if isinstance(item, Problem)}
     starts = {
         3: "the id '1' stood in line 1 already",
         4: "'_id' is int, not text",
@@ -170,9 +170,9 @@ def test_any_lines_give_documents_or_problems(
 
 @pytest.mark.parametrize("corpus", beir_corpora(), ids=lambda path: path.stem)
 def test_real_corpora(corpus: Path) -> None:
-    found = list(read_source(corpus))
-    assert len(found) == count_source(corpus) == {"clapnq": 12647, "fiqa": 15364}[corpus.stem]
-    assert not [item for item in found if isinstance(item, Problem)]
+    items = list(read_source(corpus))
+    assert len(items) == count_source(corpus) == {"clapnq": 12647, "fiqa": 15364}[corpus.stem]
+    assert not [item for item in items if isinstance(item, Problem)]
 
 
 # --- Markdown and text -----------------------------------------------------------------------------------------------
@@ -216,13 +216,13 @@ def test_markdown_titles(text: str, title: str) -> None:
 def test_blocks_are_in_order_apart_and_trimmed(text: str) -> None:
     text = text.replace("\r", "\n").replace("\0", "")
     for document in (markdown.parse(text, "x.md"), prose.parse(text, "x.txt"), html.parse(text, "x.html")):
-        at = 0
+        end = 0
         for block in document.blocks:
-            assert at <= block.start < block.end <= len(document.text)
+            assert end <= block.start < block.end <= len(document.text)
             inside = document.text[block.start : block.end]
             assert inside.strip()
             assert inside == inside.strip() or block.kind == "code"
-            at = block.end
+            end = block.end
 
 
 @pytest.mark.parametrize(
@@ -294,8 +294,8 @@ def test_a_table_for_layout_is_no_table() -> None:
 @pytest.mark.parametrize("tag", ["div", "ul><li", "table><tr><td", "b", "blockquote"])
 def test_html_nested_5000_levels_deep(tmp_path: Path, tag: str) -> None:
     write(tmp_path, {"deep.html": f"<{tag}>" * 5000 + "bottom <p>after"})
-    (found,) = read_source(tmp_path)
-    assert isinstance(found, Problem) or "bottom" in found.text
+    (item,) = read_source(tmp_path)
+    assert isinstance(item, Problem) or "bottom" in item.text
 
 
 # --- PDF and Word ----------------------------------------------------------------------------------------------------

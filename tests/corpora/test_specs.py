@@ -34,8 +34,8 @@ def test_what_an_option_holds_is_kept_to_the_letter():
     [("Upper", "lower case"), ("a?b", "is not an option"), ("a?b=1&b=2", "'b=2' gives an option twice"),
      ("a?=1", "is not an option"), ("a@file:///x", "must start with http")],
 )  # fmt: skip
-def test_what_is_no_spec_is_said(text, what):
-    with pytest.raises(RequestError, match=what):
+def test_what_is_no_spec_is_said(text, message):
+    with pytest.raises(RequestError, match=message):
         parse_spec(text)
 
 

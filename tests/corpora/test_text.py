@@ -50,7 +50,7 @@ MARKDOWNISH = st.lists(
     ),
     max_size=60,
 ).map("".join)
-ANY = st.one_of(st.text(), MARKDOWNISH)
+ANY_TEXT = st.one_of(st.text(), MARKDOWNISH)
 
 
 def cut(text: str) -> list[str]:
@@ -73,7 +73,7 @@ def test_words(text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "whole",
+    "sentence",
     [
         "Dr. Smith met Mr. J. K. Jones, e.g. in the U.S. Army.",
         "It took approx. 3.5 hours, i.e. No. 5 in Fig. 2 of vol. 3.",
@@ -85,8 +85,8 @@ def test_words(text: str, expected: list[str]) -> None:
         "A line that somebody\nwrapped by hand goes on.",
     ],
 )
-def test_one_sentence_stays_one(whole: str) -> None:
-    assert cut(whole) == [whole]
+def test_one_sentence_stays_one(sentence: str) -> None:
+    assert cut(sentence) == [sentence]
 
 
 @pytest.mark.parametrize(
@@ -119,16 +119,16 @@ def test_sentences(text: str, expected: list[str]) -> None:
 
 
 @settings(deadline=None)  # the first example imports the parsers
-@given(ANY)
+@given(ANY_TEXT)
 def test_sentences_cover_every_visible_character_once_in_order(text: str) -> None:
     spans = t.sentences(text)
-    at = 0
+    covered = 0
     for start, end in spans:
-        assert at <= start < end
-        assert not text[at:start].strip()
+        assert covered <= start < end
+        assert not text[covered:start].strip()
         assert text[start:end] == text[start:end].strip()
-        at = end
-    assert not text[at:].strip()
+        covered = end
+    assert not text[covered:].strip()
 
 
 def test_list_items_of_a_real_shape() -> None:
@@ -151,14 +151,14 @@ def test_list_items_of_a_real_shape() -> None:
 
 
 @settings(deadline=None)  # the first example imports the parsers
-@given(ANY)
+@given(ANY_TEXT)
 def test_list_items_are_in_order_and_apart(text: str) -> None:
-    at = 0
+    end = 0
     for item in t.list_items(text):
-        assert at <= item.start < item.end <= len(text)
+        assert end <= item.start < item.end <= len(text)
         assert item.text
         assert item.depth >= 0
-        at = item.end
+        end = item.end
 
 
 def test_prose_has_no_items() -> None:
@@ -211,12 +211,14 @@ def test_printable_removes_what_moves_hides_or_rewrites() -> None:
 
 
 @settings(deadline=None)  # the first example imports the parsers
-@given(ANY)
+@given(ANY_TEXT)
 def test_printable_holds_no_control_and_is_final(text: str) -> None:
-    shown = t.printable(text)
-    assert not {c for c in shown if ord(c) < 32 and c not in "\n\t"} | {c for c in shown if c in "\x7f\x9b\u202e\u200b"}
-    assert t.printable(shown) == shown
-    shown.encode("utf-8")
+    printed = t.printable(text)
+    assert not {c for c in printed if ord(c) < 32 and c not in "\n\t"} | {
+        c for c in printed if c in "\x7f\x9b\u202e\u200b"
+    }
+    assert t.printable(printed) == printed
+    printed.encode("utf-8")
 
 
 @pytest.mark.parametrize(

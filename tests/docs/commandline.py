@@ -33,14 +33,22 @@ def _walk(command: Any, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     inner = getattr(command, "commands", None)
     if not inner:
         yield " ".join(names), command
-    for name, one in (inner or {}).items():
-        yield from _walk(one, (*names, name))
+    for name, inner_command in (inner or {}).items():
+        yield from _walk(inner_command, (*names, name))
 
 
 def flags(command: Any) -> set[str]:
     """The flags of a command, the longer name of each, and the one that turns it off."""
-    found = [(*one.opts, *one.secondary_opts) for one in command.params if one.param_type_name == "option"]
-    return {name for names in found for name in names if name.startswith("--") or len(names) == 1} - NO_FLAGS
+    options = [
+        (*option.opts, *option.secondary_opts) for option in command.params if option.param_type_name == "option"
+    ]
+    return {
+        name
+        for option in options
+        for names in [(*option.opts, *option.secondary_opts)]
+        for name in names
+        if name.startswith("--") or len(names) == 1
+    } - NO_FLAGS
 
 
 def parsed(words: Sequence[str]) -> dict[str, Any]:
@@ -57,14 +65,14 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
     """
     from typer._click.exceptions import ClickException, MissingParameter, NoArgsIsHelpError
 
-    command, rest = root(), [word for word in words if word not in NO_FLAGS]
-    if words and not rest:
+    command, arguments = root(), [word for word in words if word not in NO_FLAGS]
+    if words and not arguments:
         return {}
     try:
-        context = command.make_context("turnmark", rest)
+        context = command.make_context("turnmark", arguments)
         while getattr(command, "commands", None):
-            name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
-            context = command.make_context(name, rest, parent=context)
+            name, command, arguments = command.resolve_command(context, [*context._protected_args, *context.args])
+            context = command.make_context(name, arguments, parent=context)
     except (MissingParameter, NoArgsIsHelpError) as error:
         raise Incomplete(error.format_message()) from error
     except ClickException as error:
@@ -72,5 +80,5 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
         if error.format_message().endswith("requires an argument."):
             raise Incomplete(error.format_message()) from error
         raise ValueError(error.format_message()) from error
-    found: dict[str, Any] = context.params
-    return found
+    values: dict[str, Any] = context.params
+    return values

@@ -29,7 +29,7 @@ class Example:
         stdin: the file behind `<`; empty where there is none.
     """
 
-    where: str
+    place: str
     typed: str
     words: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -43,23 +43,23 @@ class Example:
 
 def examples(block: Block) -> list[Example]:
     """The lines of a block that are typed, each optional part left out and put in."""
-    return [one for number, line in commands(block) for one in forms(f"{block.page}:{number}", line)]
+    return [example_ for number, line in commands(block) for example_ in forms(f"{block.page}:{number}", line)]
 
 
-def forms(where: str, line: str) -> list[Example]:
+def forms(place: str, line: str) -> list[Example]:
     """One line as examples: as it stands or, where it has optional parts in brackets, its shortest and longest form."""
     if "[" not in _QUOTED.sub("", bare := _COMMENT.sub("", line)):
-        return [example(where, line)]
-    return [example(where, _without_brackets(bare, kept)) for kept in ("", r"\1")]
+        return [example(place, line)]
+    return [example(place, _without_brackets(bare, optional)) for optional in ("", r"\1")]
 
 
-def _without_brackets(line: str, kept: str) -> str:
-    while (found := _INNER.sub(kept, line)) != line:
-        line = found
+def _without_brackets(line: str, replacement: str) -> str:
+    while (shortened := _INNER.sub(replacement, line)) != line:
+        line = shortened
     return line
 
 
-def example(where: str, line: str) -> Example:
+def example(place: str, line: str) -> Example:
     """One line, taken apart as a shell does.
 
     Raises:
@@ -68,14 +68,14 @@ def example(where: str, line: str) -> Example:
     safe = _QUOTED.sub(lambda quoted: quoted[0].replace("$", _NO_DOLLAR), line)
     words = shlex.split(safe, comments=True)
     if words[:1] == ["export"]:
-        return Example(where, line, (), dict(word.split("=", 1) for word in words[1:]))
+        return Example(place, line, (), dict(word.split("=", 1) for word in words[1:]))
     environment = {}
     while words and _ASSIGNED.fullmatch(words[0]):
         name, _, value = words.pop(0).partition("=")
         environment[name] = value
     stdin = ""
     if "<" in words:
-        at = words.index("<")
-        stdin = words[at + 1]
-        del words[at : at + 2]
-    return Example(where, line, tuple(words), environment, stdin)
+        index = words.index("<")
+        stdin = words[index + 1]
+        del words[index : index + 2]
+    return Example(place, line, tuple(words), environment, stdin)

@@ -60,8 +60,8 @@ def answers(name: str, words: int = 30) -> Maker:
     """A few answers of a system that begins as the reference does, and says no more than so many words."""
 
     def make(_: Scene, target: Path) -> None:
-        said = [(one, " ".join(text.split()[:words]) or "I don't know.") for one, text in _texts(name)]
-        write_rows(target, [{"id": one, "prediction": text} for one, text in said[:SCORED]])
+        replies = [(task, " ".join(text.split()[:words]) or "I don't know.") for task, text in _texts(name)]
+        write_rows(target, [{"id": task, "prediction": text} for task, text in replies[:SCORED]])
 
     return make
 
@@ -92,11 +92,11 @@ def rated(run: str, scale: Mapping[str, float], names: Sequence[str]) -> Maker:
         content["metrics"] = [
             {"name": name, "author": "human", "type": "categorical", "values": values} for name in names
         ]
-        for at, one in enumerate(content["evaluations"]):
-            people = ratings(1 + at % 4, at % 2)
+        for number, score in enumerate(content["evaluations"]):
+            people = ratings(1 + number % 4, number % 2)
             if len(scale) == len(PREFERENCES):
-                people = {who: {"value": list(scale)[(at + n // 2) % 3]} for n, who in enumerate(people)}
-            one["annotations"] = dict.fromkeys(names, people)
+                people = {name: {"value": list(scale)[(number + n // 2) % 3]} for n, name in enumerate(people)}
+            score["annotations"] = dict.fromkeys(names, people)
         target.write_text(json.dumps(content), encoding="utf-8")
 
     return make
@@ -174,7 +174,7 @@ MATERIAL: dict[str, Maker] = {
     "runs/all-a": evaluated("all", "--limit", "1"),
     "runs/all-b": evaluated("all", "--limit", "1", "--retriever", "bm25?k1=1.2"),
     "runs/judged": evaluated("compound-qa", "--limit", "3", "--judge", "openai:tiny"),
-    "human_evaluations.json": rated("runs/a", {str(one): float(one) for one in range(1, 5)}, PROPERTIES),
+    "human_evaluations.json": rated("runs/a", {str(score): float(score) for score in range(1, 5)}, PROPERTIES),
     "people.json": rated("runs/judged", PREFERENCES, ["preference"]),
     "synth/mtrag": _synthetic,
     "exported": _exported,

@@ -34,8 +34,8 @@ class First:
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         passages = [passage for _, _, passage in next(self._index.store.pages(2))][:k]
-        found = {"first": Found(rank=1, score=1.0)}
-        return [[Hit(passage=one, score=1.0, found=found) for one in passages] for _ in queries]
+        found_by = {"first": Found(rank=1, score=1.0)}
+        return [[Hit(passage=passage, score=1.0, found=found_by) for passage in passages] for _ in queries]
 
 
 def retriever(index: Any) -> First:
@@ -54,7 +54,7 @@ class Shorter:
     name = "shorter"
 
     def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> list[list[float]]:
-        return [[1 / (1 + len(hit.passage.text)) for hit in one] for one in hits]
+        return [[1 / (1 + len(hit.passage.text)) for hit in query_hits] for query_hits in hits]
 
 
 def shorter(*_: Any, **__: Any) -> Shorter:
@@ -105,10 +105,10 @@ def asked(judge: Generator, case: Case, prompts: Path | None) -> Outcome:
     """What a judge says to whether a reply asks back; the prompt is one that there is."""
     fitted = judge_prompt("clarification", case, judge, prompts, ("question", "answer"))
     assert fitted is not None
-    told, usage = ask_verdict(judge, fitted.messages, YES_NO, prompts)
-    if not hasattr(told, "verdict"):
-        return failed(told, usage)
-    label = str(told.verdict.label)
+    reply, usage = ask_verdict(judge, fitted.messages, YES_NO, prompts)
+    if not hasattr(reply, "verdict"):
+        return failed(reply, usage)
+    label = str(reply.verdict.label)
     return Outcome(status="scored", value=float(label == "yes"), label=label, usage=usage)
 
 

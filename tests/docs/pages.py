@@ -50,7 +50,7 @@ class Block:
     language: str
 
     @property
-    def where(self) -> str:
+    def place(self) -> str:
         """`docs/chat.md:3`."""
         return f"{self.page}:{self.line}"
 
@@ -78,15 +78,15 @@ class Block:
 
 def commands(block: Block) -> Iterator[tuple[int, str]]:
     """The line number and text of each line that is not empty; one that ends in a backslash goes on in the next."""
-    begun, whole = 0, ""
+    begun, joined = 0, ""
     for number, line in enumerate(block.lines, block.line):
-        begun = begun if whole else number
-        whole += line.strip() if whole else line.rstrip()
-        if whole.endswith("\\"):
-            whole = whole[:-1]
-        elif whole:
-            yield begun, whole.strip()
-            whole = ""
+        begun = begun if joined else number
+        joined += line.strip() if joined else line.rstrip()
+        if joined.endswith("\\"):
+            joined = joined[:-1]
+        elif joined:
+            yield begun, joined.strip()
+            joined = ""
 
 
 def pages() -> list[Path]:
@@ -125,15 +125,15 @@ def _blocks(page: Path) -> Iterator[Block]:
 @cache
 def spans() -> tuple[tuple[str, int, str], ...]:
     """Code in sentences and tables: page, line (that of its paragraph or row), text."""
-    found = []
+    texts = []
     for page in pages():
         line = 0
         for token in tokens(page):
             line = token.map[0] + 1 if token.map else line
             for child in token.children or []:
                 if child.type == "code_inline":
-                    found.append((name_of(page), line, child.content))
-    return tuple(found)
+                    texts.append((name_of(page), line, child.content))
+    return tuple(texts)
 
 
 def links(page: Path) -> Iterator[tuple[int, str]]:
@@ -150,10 +150,10 @@ def links(page: Path) -> Iterator[tuple[int, str]]:
 @cache
 def anchors(page: Path) -> frozenset[str]:
     """The fragments that a page's headings have on GitHub."""
-    found: list[str] = []
+    names: list[str] = []
     for heading, inline in pairwise(tokens(page)):
         if heading.type == "heading_open":
-            said = "".join(child.content for child in inline.children or [])
-            slug = re.sub(r"[^\w\- ]", "", said.lower()).replace(" ", "-")
-            found.append(slug if slug not in found else f"{slug}-{found.count(slug)}")
-    return frozenset(found)
+            heading = "".join(child.content for child in inline.children or [])
+            slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            names.append(slug if slug not in names else f"{slug}-{names.count(slug)}")
+    return frozenset(names)

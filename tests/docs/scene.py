@@ -24,7 +24,7 @@ PRICES = '[prices."gpt-4o-mini"]\nprompt = 0.15\ncompletion = 0.60\ncurrency = "
 TYPED = f"{QUESTIONS}/why\n"
 """What is typed into a chat."""
 PART = {"--limit", "--sample", "--only", "--suite"}
-MADE = {"CROSS-ENCODER": tiny.cross, "SPARSE-ENCODER": tiny.splade}
+TINY_MODELS = {"CROSS-ENCODER": tiny.cross, "SPARSE-ENCODER": tiny.splade}
 """Model -> what makes it."""
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
 
@@ -92,18 +92,18 @@ class Scene:
 
     def bring(self, name: str, folder: Path) -> None:
         """Put a file or folder into a working folder, where it is one that is made and is not there yet."""
-        made = self.material / name
+        source = self.material / name
         if name not in MATERIAL or (folder / name).exists():
             return
-        if not made.exists():
-            made.parent.mkdir(exist_ok=True, parents=True)
-            MATERIAL[name](self, made)
+        if not source.exists():
+            source.parent.mkdir(exist_ok=True, parents=True)
+            MATERIAL[name](self, source)
         if folder != self.material:
             (folder / name).parent.mkdir(exist_ok=True, parents=True)
-            if made.is_dir():
-                shutil.copytree(made, folder / name)
+            if source.is_dir():
+                shutil.copytree(source, folder / name)
             else:
-                shutil.copy(made, folder / name)
+                shutil.copy(source, folder / name)
 
     def words(self, example: Example, environment: Mapping[str, str]) -> list[str]:
         """The words of an example with what its placeholders and variables stand for.
@@ -115,23 +115,26 @@ class Scene:
         typed = []
         for before, word in zip(("", *example.words), example.words, strict=False):
             keys = (f"{before} {word}", f"{kind} {word}", word)
-            said = next((WORDS[key] for key in keys if key in WORDS), word)
-            typed += [self._filled(one, environment) for one in ((said,) if isinstance(said, str) else said)]
+            replacement = next((WORDS[key] for key in keys if key in WORDS), word)
+            typed += [
+                self._filled(part, environment)
+                for part in ((replacement,) if isinstance(replacement, str) else replacement)
+            ]
         return typed
 
     def _filled(self, word: str, environment: Mapping[str, str]) -> str:
-        word = _VARIABLE.sub(lambda found: environment[found[1]], word)
+        word = _VARIABLE.sub(lambda match: environment[match[1]], word)
         for pattern, value in PARTS.items():
             word = re.sub(pattern, value, word)
         if word.startswith("~/"):
             word = str(self.root / "user" / word[2:])
-        for name, make in MADE.items():
+        for name, make in TINY_MODELS.items():
             if name in word:
                 folder = self.root / name.lower()
                 word = word.replace(name, str(folder / "model" if folder.exists() else make(folder)))
-        other = self.server.url.replace("127.0.0.1", "localhost")
+        address = self.server.url.replace("127.0.0.1", "localhost")
         word = word.replace("ADAPTER", str(self.material))
-        return word.replace("SERVER", self.server.url).replace("OTHER", other).replace("\0", "$")
+        return word.replace("SERVER", self.server.url).replace("OTHER", address).replace("\0", "$")
 
     def type(self, example: Example, folder: Path, environment: dict[str, str]) -> Ran:
         """Run an example in its working folder, with what it presupposes.
@@ -162,8 +165,8 @@ class Scene:
         return self.run(*words[1:], folder=folder, stdin=stdin, environment={**environment, **own})
 
     def _value(self, name: str, value: str) -> str:
-        told = {"TURNMARK_DATA": str(DEMO), "OPENAI_API_KEY": "none", "TURNMARK_CHROMA_TOKEN": "none"}
-        return told[name] if value == "…" else self._filled(value, {})
+        values = {"TURNMARK_DATA": str(DEMO), "OPENAI_API_KEY": "none", "TURNMARK_CHROMA_TOKEN": "none"}
+        return values[name] if value == "…" else self._filled(value, {})
 
 
 @contextmanager

@@ -15,18 +15,18 @@ _LABELS = {"A>>B": "A=B", "good, neutral or bad": "good", "yes, partial or no": 
 
 def speaker(body: dict[str, Any]) -> Scripted:
     """A reply: what a synthesis wants, an object of the schema that is asked for, a verdict, a rating, or an answer."""
-    whole = "\n".join(message["content"] for message in body["messages"])
-    if any(phrase in whole for phrase in PHRASES.values()):
+    prompt = "\n".join(message["content"] for message in body["messages"])
+    if any(phrase in prompt for phrase in PHRASES.values()):
         return _PLAYER(body)
-    wanted = body.get("response_format") or {}
-    if "json_schema" in wanted:
+    response_format = body.get("response_format") or {}
+    if "json_schema" in response_format:
         import json
 
-        schema = wanted["json_schema"]["schema"]
+        schema = response_format["json_schema"]["schema"]
         return Say(json.dumps(smallest(schema, schema)))
-    if "Verdict: [[" in whole:
-        return Say(f"It is so.\nVerdict: [[{next(label for says, label in _LABELS.items() if says in whole)}]]")
-    if "Rating: [[" in whole:
+    if "Verdict: [[" in prompt:
+        return Say(f"It is so.\nVerdict: [[{next(label for says, label in _LABELS.items() if says in prompt)}]]")
+    if "Rating: [[" in prompt:
         return Say("Much like it.\nRating: [[7]]")
     return Say("Descale it with vinegar, then rinse it twice. [1]", logprobs=[-0.1])
 
@@ -41,7 +41,7 @@ def smallest(node: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
         return smallest(node["anyOf"][0], root)
     kind = node.get("type")
     if kind == "object":
-        return {name: smallest(one, root) for name, one in node.get("properties", {}).items()}
+        return {name: smallest(inner, root) for name, inner in node.get("properties", {}).items()}
     if kind == "array":
         return [smallest(node["items"], root)] * max(1, node.get("minItems", 1))
     plain = {"string": "It is so.", "boolean": True, "null": None}

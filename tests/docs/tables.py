@@ -86,6 +86,6 @@ PAGE_ENVIRONMENT = {"docs/chat.md": {"TURNMARK_INDEX": "notes"}}
 """What is set while the examples of a page run: `chat` without `--index` takes the only index, and here are several."""
 
 
-def reason(one: Example) -> str | None:
+def reason(example: Example) -> str | None:
     """Why an example is not run."""
-    return next((why for holds, why in NOT_RUN.items() if holds in one.typed), None)
+    return next((why for holds, why in NOT_RUN.items() if holds in example.typed), None)

@@ -23,42 +23,42 @@ from tests.docs.tables import NOT_RUN, PAGE_ENVIRONMENT, SLOW, reason
 from turnmark.assistant.generators import vllm_server
 
 SHELL = [block for block in blocks() if block.kind == "shell"]
-TYPED = [one for block in SHELL for one in examples(block)]
+TYPED = [example for block in SHELL for example in examples(block)]
 IN_SENTENCES = [
-    one
+    example
     for page, line, text in spans()
     if SHELL_LINE.match(text)
-    for one in forms(f"{page}:{line}", text.partition(" | ")[0])
-    if len(one.words) > 1
+    for example in forms(f"{page}:{line}", text.partition(" | ")[0])
+    if len(example.words) > 1
 ]
 SHORT = [
-    one
+    example
     for page, line, text in spans()
     if len(text.split()) > 1 and text.split()[0] in root().commands
-    for one in forms(f"{page}:{line}", "turnmark " + text.partition(" | ")[0])
-    if len(one.words) > 1
+    for example in forms(f"{page}:{line}", "turnmark " + text.partition(" | ")[0])
+    if len(example.words) > 1
 ]
 """Commands without the program's name, as tables and sentences have them."""
 STAND_IN = ROOT / "tests" / "vllm_stand_in.py"
 
 
 def runs(block: Block) -> bool:
-    return any(one.program == "turnmark" and not reason(one) for one in examples(block))
+    return any(example.program == "turnmark" and not reason(example) for example in examples(block))
 
 
 def typed(scene: Scene, block: Block, folder: Path) -> Iterator[str]:
     """What goes wrong when the lines of a block are typed one after the other."""
     environment = dict(PAGE_ENVIRONMENT.get(block.page, {}))
-    for one in examples(block):
-        if one.program not in ("", "turnmark") or reason(one) or (scene.quick and is_slow(one)):
+    for example in examples(block):
+        if example.program not in ("", "turnmark") or reason(example) or (scene.quick and is_slow(example)):
             continue
-        ran = scene.type(one, folder, environment)
+        ran = scene.type(example, folder, environment)
         if ran.code or "Traceback" in ran.err:
-            yield f"{one.where}: {one.typed}\n  exit {ran.code}: {ran.err.strip()[-800:]}"
+            yield f"{example.place}: {example.typed}\n  exit {ran.code}: {ran.err.strip()[-800:]}"
 
 
-def is_slow(one: Example) -> bool:
-    return any(holds in one.typed for holds in SLOW)
+def is_slow(example: Example) -> bool:
+    return any(holds in example.typed for holds in SLOW)
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def _a_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     vllm_server._stop_started()
 
 
-@pytest.mark.parametrize("block", [block for block in SHELL if runs(block)], ids=lambda block: block.where)
+@pytest.mark.parametrize("block", [block for block in SHELL if runs(block)], ids=lambda block: block.place)
 def test_the_examples_of_a_block_run(block: Block, scene: Scene, tmp_path: Path) -> None:
     wrong = "\n".join(typed(scene, block, tmp_path))
     assert not wrong, wrong
@@ -80,7 +80,7 @@ def test_the_examples_of_a_block_run(block: Block, scene: Scene, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "block", [block for block in SHELL if runs(block) and "turnmark eval" in block.text], ids=lambda block: block.where
+    "block", [block for block in SHELL if runs(block) and "turnmark eval" in block.text], ids=lambda block: block.place
 )
 def test_they_run_with_all_samples_and_the_usual_embedder(block: Block, whole_scene: Scene, tmp_path: Path) -> None:
     wrong = "\n".join(typed(whole_scene, block, tmp_path))
@@ -90,38 +90,40 @@ def test_they_run_with_all_samples_and_the_usual_embedder(block: Block, whole_sc
 def test_what_is_not_run_is_parsed_at_least(scene: Scene) -> None:
     environment = {"TURNMARK_DATA": str(ROOT / "corpora" / "demo")}
     wrong = []
-    for one in (*TYPED, *IN_SENTENCES, *SHORT):
-        if one.program == "turnmark":
+    for example in (*TYPED, *IN_SENTENCES, *SHORT):
+        if example.program == "turnmark":
             try:
-                parsed([word for word in scene.words(one, environment) if word != "turnmark"])
+                parsed([word for word in scene.words(example, environment) if word != "turnmark"])
             except Incomplete as error:
-                wrong += [f"{one.where}: {one.typed}: {error}"] if one in TYPED else []
+                wrong += [f"{example.place}: {example.typed}: {error}"] if example in TYPED else []
             except (ValueError, KeyError) as error:
-                wrong.append(f"{one.where}: {one.typed}: {error}")
+                wrong.append(f"{example.place}: {example.typed}: {error}")
     assert not wrong, "\n".join(wrong)
 
 
 def test_the_table_of_what_is_not_run_has_nothing_that_is_on_no_page() -> None:
-    assert not [holds for holds in (*NOT_RUN, *SLOW) if not any(holds in one.typed for one in TYPED)]
-    assert {reason(one) for one in TYPED if one.program == "turnmark"} == {None, *NOT_RUN.values()}
+    assert not [holds for holds in (*NOT_RUN, *SLOW) if not any(holds in example.typed for example in TYPED)]
+    assert {reason(example) for example in TYPED if example.program == "turnmark"} == {None, *NOT_RUN.values()}
 
 
 class Parsed(Exception):
     """The arguments of a program were good."""
 
 
-@pytest.mark.parametrize("one", [one for one in (*TYPED, *IN_SENTENCES) if one.program == "python"], ids=str)
+@pytest.mark.parametrize(
+    "example", [example for example in (*TYPED, *IN_SENTENCES) if example.program == "python"], ids=str
+)
 def test_programs_are_there_and_take_what_they_are_given(
-    one: Example, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    example: Example, scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = scene.words(one, {})
+    words = scene.words(example, {})
     if words[1] != "-m":
-        assert (ROOT / words[1]).is_file(), one.where
+        assert (ROOT / words[1]).is_file(), example.place
         return
     name, arguments = words[2], words[3:]
-    assert importlib.util.find_spec(name), f"{one.where}: no module {name}"
+    assert importlib.util.find_spec(name), f"{example.place}: no module {name}"
     if name == "pytest":
-        assert all((ROOT / word).exists() for word in arguments if "/" in word), one.where
+        assert all((ROOT / word).exists() for word in arguments if "/" in word), example.place
     if name == "pytest" or not arguments:
         return
     spec = importlib.util.find_spec(f"{name}.__main__" if name in ("tests.drills", "tests.conversations") else name)
@@ -129,13 +131,13 @@ def test_programs_are_there_and_take_what_they_are_given(
     assert spec.origin
     source = Path(spec.origin).read_text("utf-8")
     if "argparse" not in source:
-        known = all(word.isdigit() or f'"{word}"' in source for word in arguments)
-        assert "sys.argv" in source, f"{one.where}: {name} takes no arguments"
-        assert known, f"{one.where}: {name} does not know {arguments}"
+        is_known = all(word.isdigit() or f'"{word}"' in source for word in arguments)
+        assert "sys.argv" in source, f"{example.place}: {name} takes no arguments"
+        assert is_known, f"{example.place}: {name} does not know {arguments}"
         return
 
-    def parse(self: ArgumentParser, *given: Any, **more: Any) -> Any:
-        before(self, *given, **more)
+    def parse(self: ArgumentParser, *arguments: Any, **more: Any) -> Any:
+        before(self, *arguments, **more)
         raise Parsed
 
     before = ArgumentParser.parse_args
@@ -146,18 +148,23 @@ def test_programs_are_there_and_take_what_they_are_given(
 
 
 def test_make_has_the_targets() -> None:
-    targets = {one.words[1] for one in (*TYPED, *IN_SENTENCES) if one.program == "make"}
+    targets = {example.words[1] for example in (*TYPED, *IN_SENTENCES) if example.program == "make"}
     assert targets >= {"demo", "test", "lint", "drill"}
     for target in sorted(targets):
-        made = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, timeout=60)
-        assert made.returncode == 0, made.stderr
+        ran = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert ran.returncode == 0, ran.stderr
 
 
 def test_extras_that_are_installed_by_name_are_there() -> None:
     import tomllib
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    lines = [one for one in (*TYPED, *IN_SENTENCES) if one.program == "pip"]
-    named = {word.partition("[")[2].rstrip("]") for one in lines for word in one.words if word.startswith("turnmark[")}
+    lines = [example for example in (*TYPED, *IN_SENTENCES) if example.program == "pip"]
+    named = {
+        word.partition("[")[2].rstrip("]")
+        for example in lines
+        for word in example.words
+        if word.startswith("turnmark[")
+    }
     assert named
     assert named <= extras.keys()

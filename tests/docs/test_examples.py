@@ -38,9 +38,9 @@ def test_optional_parts_are_left_out_and_put_in() -> None:
 
 
 def test_quotes_and_what_stands_around_a_command_are_a_shells() -> None:
-    (one,) = forms("x:1", "A_B='[1]' turnmark ask - --budget '$5' --json < \"my questions\"  # it's read")
-    assert one.words == ("turnmark", "ask", "-", "--budget", "\0" + "5", "--json")
-    assert (one.environment, one.stdin, one.program) == ({"A_B": "[1]"}, "my questions", "turnmark")
+    (example,) = forms("x:1", "A_B='[1]' turnmark ask - --budget '$5' --json < \"my questions\"  # it's read")
+    assert example.words == ("turnmark", "ask", "-", "--budget", "\0" + "5", "--json")
+    assert (example.environment, example.stdin, example.program) == ({"A_B": "[1]"}, "my questions", "turnmark")
     (set_before,) = forms("x:1", "export TURNMARK_DATA=…   # the folder")
     assert (set_before.words, set_before.environment) == ((), {"TURNMARK_DATA": "…"})
 

@@ -33,7 +33,7 @@ RECORDS = {
     "## What `ask --json` prints": ("turnmark.assistant.types:Citation",),
 }  # fmt: skip
 """Section -> the records whose fields it names, every one."""
-OTHERS = ("chroma", "bm25", "tokens", "exact", "openvino", "vllm", "data", "models", "local")
+OTHER_FOLDERS = ("chroma", "bm25", "tokens", "exact", "openvino", "vllm", "data", "models", "local")
 """Folders whose files are a library's, an array each, or somebody's data: they are told as folders."""
 
 
@@ -44,15 +44,15 @@ def section(heading: str) -> str:
 
 def record(target: str) -> type[BaseModel]:
     module, _, name = target.partition(":")
-    found: type[BaseModel] = getattr(importlib.import_module(module), name)
-    return found
+    model: type[BaseModel] = getattr(importlib.import_module(module), name)
+    return model
 
 
 @pytest.mark.parametrize("heading", RECORDS)
 def test_every_field_of_a_file_is_told(heading: str) -> None:
-    told = set(re.findall(r"`(\w+)`", section(heading)))
+    names = set(re.findall(r"`(\w+)`", section(heading)))
     for target in RECORDS[heading]:
-        assert set(record(target).model_fields) - told == set(), target
+        assert set(record(target).model_fields) - names == set(), target
 
 
 def test_every_event_of_a_session_is_told_with_its_fields() -> None:
@@ -61,7 +61,7 @@ def test_every_event_of_a_session_is_told_with_its_fields() -> None:
     _, *lines = re.findall(r"^\| `(\w+)` \| (.*) \|$", section("## A session"), re.MULTILINE)
     rows = dict(lines)
     kinds: dict[str, Any] = {
-        one.model_fields["event"].default: one for one in get_args(get_args(session.SessionEvent)[0])
+        event.model_fields["event"].default: event for event in get_args(get_args(session.SessionEvent)[0])
     }
     assert rows.keys() == kinds.keys()
     for event, kind in kinds.items():
@@ -78,9 +78,9 @@ def test_the_manifests_second_row_is_what_moves_no_folder() -> None:
 def test_the_files_of_the_report_are_told_with_their_fields() -> None:
     from turnmark.evaluation.report.browse import Browsed, SeenPassage
 
-    told = section("### `facts.jsonl` and `browse.jsonl`")
+    names = section("### `facts.jsonl` and `browse.jsonl`")
     for kind in (Browsed, SeenPassage):
-        assert all(f"`{name}`" in told for name in kind.model_fields)
+        assert all(f"`{name}`" in names for name in kind.model_fields)
 
 
 def test_what_ask_prints_is_told(scene: Scene) -> None:
@@ -88,13 +88,13 @@ def test_what_ask_prints_is_told(scene: Scene) -> None:
 
     ran = scene.run("ask", "How is a sourdough starter kept?", "--index", "notes", "--json", folder=ROOT)
     assert ran.code == 0, ran.err
-    told = set(re.findall(r"`(\w+)`", section("## What `ask --json` prints")))
+    names = set(re.findall(r"`(\w+)`", section("## What `ask --json` prints")))
     reply = json.loads(ran.out)
-    assert set(reply) | set(reply["checks"]) <= told
+    assert set(reply) | set(reply["checks"]) <= names
 
 
 @pytest.fixture(scope="module")
-def left(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def files_of_commands(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The files that one of each kind of command leaves behind."""
     folder = tmp_path_factory.mktemp("left")
     scene.bring("runs/judged", folder)
@@ -110,21 +110,22 @@ def left(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def _files(root: Path) -> Iterator[Path]:
     for path in sorted(root.rglob("*")):
-        if path.is_file() and not set(OTHERS) & set(path.relative_to(root).parts[:-1]) and path.name[0] != ".":
+        if path.is_file() and not set(OTHER_FOLDERS) & set(path.relative_to(root).parts[:-1]) and path.name[0] != ".":
             yield path.relative_to(root)
 
 
-def test_every_file_that_is_left_is_told(left: list[Path]) -> None:
-    told = " ".join(text for _, _, text in spans())
+def test_every_file_that_is_left_is_told(files_of_commands: list[Path]) -> None:
+    page_text = " ".join(text for _, _, text in spans())
     benchmark = re.compile(r"corpora/|mtrag-\w+/|sessions/")
-    names = {path: re.sub(r"-[0-9a-f]{16}\.", "-HASH.", path.name) for path in left}
-    missing = [str(path) for path in left if names[path] not in told and not benchmark.search(path.as_posix())]
-    assert len(left) > 30
+    names = {path: re.sub(r"-[0-9a-f]{16}\.", "-HASH.", path.name) for path in files_of_commands}
+    unnamed = [path for path in files_of_commands if names[path] not in page_text]
+    missing = [str(path) for path in unnamed if not benchmark.search(path.as_posix())]
+    assert len(files_of_commands) > 30
     assert not missing
 
 
-def test_the_folders_of_an_index_are_told(left: list[Path]) -> None:
-    told = set(re.findall(r"^\| `(\w+)/", section("## An index"), re.MULTILINE))
+def test_the_folders_of_an_index_are_told(files_of_commands: list[Path]) -> None:
+    names = set(re.findall(r"^\| `(\w+)/", section("## An index"), re.MULTILINE))
     from turnmark.retrieval.components import COMPONENTS
 
-    assert told >= {part.name for part in COMPONENTS}
+    assert names >= {part.name for part in COMPONENTS}

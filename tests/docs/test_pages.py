@@ -42,7 +42,7 @@ def text_of(page: str) -> str:
 
 def test_every_block_is_of_a_kind_that_something_runs_or_reads() -> None:
     assert len(blocks()) > 50
-    unknown = [f"{block.where}: {block.lines[0]}" for block in blocks() if block.kind == "unknown"]
+    unknown = [f"{block.place}: {block.lines[0]}" for block in blocks() if block.kind == "unknown"]
     assert not unknown, "neither typed nor read by anything; see tests/docs/pages.py"
 
 
@@ -58,10 +58,10 @@ def test_links_lead_somewhere(page: Path) -> None:
         path, _, anchor = target.partition("#")
         if target.startswith(("https://", "http://")):
             continue
-        there = (page.parent / path).resolve() if path else page
-        if not there.exists():
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists():
             wrong.append(f"{name_of(page)}:{line}: no {target}")
-        elif anchor and anchor not in anchors(there):
+        elif anchor and anchor not in anchors(target):
             wrong.append(f"{name_of(page)}:{line}: no heading for #{anchor} in {path or 'this page'}")
     assert not wrong
 
@@ -73,19 +73,19 @@ def test_every_page_is_linked_from_the_readme() -> None:
 
 @pytest.mark.parametrize("name", commands())
 def test_every_flag_is_told(name: str) -> None:
-    told = text_of("docs/commands.md") + text_of(OWN_PAGE.get(name.split()[0], "docs/commands.md"))
-    missing = {flag for flag in flags(commands()[name]) - SHARED_FLAGS if not re.search(rf"{flag}(?![\w-])", told)}
+    text = text_of("docs/commands.md") + text_of(OWN_PAGE.get(name.split()[0], "docs/commands.md"))
+    missing = {flag for flag in flags(commands()[name]) - SHARED_FLAGS if not re.search(rf"{flag}(?![\w-])", text)}
     assert not missing, f"{name}: in neither docs/commands.md nor its own page"
 
 
 def test_no_page_names_a_flag_that_there_is_not() -> None:
-    known = set().union(*map(flags, commands().values())) | OTHERS_FLAGS | {"--help", "--version"}
-    known |= {"--install-completion", "--show-completion"}
+    names = set().union(*map(flags, commands().values())) | OTHERS_FLAGS | {"--help", "--version"}
+    names |= {"--install-completion", "--show-completion"}
     wrong = [
         f"{page}:{line}: {flag}"
         for page, line, text in spans()
         for flag in FLAG.findall(text)
-        if flag not in known and not text.startswith(("vllm ", "opentelemetry", "transformers "))
+        if flag not in names and not text.startswith(("vllm ", "opentelemetry", "transformers "))
     ]
     assert not wrong
 
@@ -94,14 +94,14 @@ def test_no_page_names_a_flag_that_there_is_not() -> None:
 def test_every_help_has_an_example_that_would_run(name: str) -> None:
     command = commands()[name]
     assert command.help
-    heading, _, said = (command.epilog or "").partition(": ")
+    heading, _, shown_examples = (command.epilog or "").partition(": ")
     assert heading in ("Example", "Examples"), f"`turnmark {name} --help` has no example"
-    typed = [part.strip() for part in said.split("·")]
+    typed = [part.strip() for part in shown_examples.split("·")]
     assert any(part.startswith(f"turnmark {name}") for part in typed)
     for part in typed:
         if part.startswith("turnmark "):
-            (one,) = forms("--help", part)
-            parsed(one.words[1:])
+            (example,) = forms("--help", part)
+            parsed(example.words[1:])
 
 
 def test_files_and_modules_that_are_named_are_there() -> None:
@@ -109,10 +109,10 @@ def test_files_and_modules_that_are_named_are_there() -> None:
     for page, line, text in spans():
         if page == "CHANGELOG.md":
             continue  # says what was
-        for found in PATH.findall(text):
-            path = found.rstrip("/.")
+        for path in PATH.findall(text):
+            path = path.rstrip("/.")
             if not (ROOT / path).exists() and not list(ROOT.glob(path.replace("NAME", "*").replace("…", "*"))):
-                wrong.append(f"{page}:{line}: {found}")
+                wrong.append(f"{page}:{line}: {path}")
         if DOTTED.fullmatch(text) and text not in OTHERS_NAMES and not _importable(text):
             wrong.append(f"{page}:{line}: {text}")
     assert not wrong
@@ -129,30 +129,30 @@ def _importable(name: str) -> bool:
 
 
 def test_every_variable_that_is_read_is_told_and_the_other_way_round() -> None:
-    read, told = set(), set()
+    in_code, in_docs = set(), set()
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
-            read |= set(re.findall(r"\"(TURNMARK_[A-Z_]+)\"", path.read_text("utf-8")))
+            in_code |= set(re.findall(r"\"(TURNMARK_[A-Z_]+)\"", path.read_text("utf-8")))
     for page in pages():
-        told |= set(re.findall(r"\bTURNMARK_[A-Z_]+\b", page.read_text("utf-8")))
+        in_docs |= set(re.findall(r"\bTURNMARK_[A-Z_]+\b", page.read_text("utf-8")))
     of_tests = {"TURNMARK_TEST_CACHE", "TURNMARK_UPDATE_GOLDEN", "TURNMARK_NO_SKIP"}
     from turnmark.evaluation.configured import VARIABLES
 
-    read |= set(VARIABLES.values())
-    assert read - told == set()
-    assert told - read - of_tests == set()
+    in_code |= set(VARIABLES.values())
+    assert in_code - in_docs == set()
+    assert in_docs - in_code - of_tests == set()
 
 
 def test_the_names_that_specs_begin_with_are_told() -> None:
     from turnmark.evaluation.listing import names
 
-    told = {text for _, _, text in spans()} | {block.text for block in blocks()}
+    texts = {text for _, _, text in spans()} | {block.text for block in blocks()}
     missing = []
     for role, named in names().items():
         for name in named:
             # A form of a step stands in the column beside the step's name.
             pattern = re.compile(rf"{re.escape(name.rpartition('=')[2])}(?![a-z-])")
-            missing += [] if any(map(pattern.match, told)) else [f"{role}: {name}"]
+            missing += [] if any(map(pattern.match, texts)) else [f"{role}: {name}"]
     assert not missing
 
 
@@ -160,16 +160,16 @@ def test_the_configurations_tables_and_keys_are_told() -> None:
     from turnmark.assistant.settings import TABLES
     from turnmark.evaluation.configured import COMMON
 
-    told = {text for page, _, text in spans() if page == "docs/configuration.md"}
-    assert set(TABLES) <= told
-    assert set(COMMON) <= told
+    texts = {text for page, _, text in spans() if page == "docs/configuration.md"}
+    assert set(TABLES) <= texts
+    assert set(COMMON) <= texts
 
 
 def test_the_chats_commands_are_told() -> None:
     from turnmark.assistant.repl.loop import COMMANDS
 
-    told = " ".join(text for page, _, text in spans() if page == "docs/chat.md")
-    assert [name for name in COMMANDS if f"/{name.lstrip('/')}" not in told] == []
+    text = " ".join(text for page, _, text in spans() if page == "docs/chat.md")
+    assert [name for name in COMMANDS if f"/{name.lstrip('/')}" not in text] == []
 
 
 def test_the_drawing_has_every_folder_and_every_module_and_nothing_else() -> None:
@@ -184,8 +184,10 @@ def test_the_drawing_has_every_folder_and_every_module_and_nothing_else() -> Non
     assert tuple(drawn) == PACKAGES
     wrong = []
     for room, names in drawn.items():
-        there = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
-        there |= {f"{path.parent.name}/" for path in (ROOT / room).glob("*/*.py")}
-        wrong += [f"{room}: {one} is not drawn" for one in there if not any(fnmatch(one, name) for name in names)]
-        wrong += [f"{room}: no {name}" for name in names if not any(fnmatch(one, name) for one in there)]
+        modules = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
+        modules |= {f"{path.parent.name}/" for path in (ROOT / room).glob("*/*.py")}
+        wrong += [
+            f"{room}: {module} is not drawn" for module in modules if not any(fnmatch(module, name) for name in names)
+        ]
+        wrong += [f"{room}: no {name}" for name in names if not any(fnmatch(module, name) for module in modules)]
     assert not wrong, "docs/architecture.md, first drawing"

@@ -27,7 +27,7 @@ from turnmark.evaluation.rundir import open_run
 from turnmark.evaluation.scoring import score_run
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-HERE = "python:tests.docs.own"
+OWN = "python:tests.docs.own"
 PROTOCOLS = {
     "How to add a retriever": ("turnmark.retrieval.types:Retriever", "turnmark.retrieval.rerank:Reranker"),
     "How to add a generator": ("turnmark.assistant.generators.base:Generator",),
@@ -48,17 +48,19 @@ def section(title: str) -> str:
 
 @pytest.mark.parametrize("title", PROTOCOLS)
 def test_a_recipe_names_every_member_of_its_protocol(title: str) -> None:
-    told = set(re.findall(r"`(\w+)[`(]", section(title)))
+    names = set(re.findall(r"`(\w+)[`(]", section(title)))
     for target in PROTOCOLS[title]:
         module, _, name = target.partition(":")
         protocol = getattr(importlib.import_module(module), name)
-        members = {one for one in (*vars(protocol), *vars(protocol).get("__annotations__", {})) if one[0] != "_"}
+        members = {
+            member for member in (*vars(protocol), *vars(protocol).get("__annotations__", {})) if member[0] != "_"
+        }
         assert members
-        assert members <= told, f"{title}: not told of {name}"
+        assert members <= names, f"{title}: not told of {name}"
 
 
 def test_a_retriever_by_its_module(scene: Scene) -> None:
-    ran = scene.run("search", "x", "--index", "notes", "--retriever", f"{HERE}:retriever", "--json", folder=ROOT)
+    ran = scene.run("search", "x", "--index", "notes", "--retriever", f"{OWN}:retriever", "--json", folder=ROOT)
     assert ran.code == 0, ran.err
     assert [hit["found"].keys() for hit in json.loads(ran.out)["hits"]] == [{"first"}] * 2
 
@@ -89,7 +91,7 @@ def test_a_reranker_in_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) 
 def test_a_generator_by_its_module(scene: Scene) -> None:
     # For BM25 alone: with the vectors of a model with random weights, which an example may have built, it is refused.
     scene.fine("index", "build", scene.root / "user" / "notes", "--name", "notes")
-    words = ("ask", "How is a sourdough starter kept?", "--index", "notes", "--generator", f"{HERE}:generator")
+    words = ("ask", "How is a sourdough starter kept?", "--index", "notes", "--generator", f"{OWN}:generator")
     ran = scene.run(*words, "--json", folder=ROOT)
     assert ran.code == 0, ran.err
     reply = json.loads(ran.out)

@@ -36,7 +36,7 @@ def served(scene: Scene) -> Iterator[str]:
     """The address of a server that was started as docs/serve.md types it, at a free port, over an index for BM25."""
     scene.fine("index", "build", scene.root / "user" / "notes", "--name", "notes")
     (block,) = (block for block in blocks() if block.page == "docs/serve.md" and "turnmark serve" in block.text)
-    typed = next(one for one in reversed(examples(block)) if one.program == "turnmark")
+    typed = next(example for example in reversed(examples(block)) if example.program == "turnmark")
     command = [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()", *scene.words(typed, {})[1:]]
     process = subprocess.Popen(
         [*command, "--port", "0"], cwd=ROOT, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -73,31 +73,35 @@ def run(block: Block, scene: Scene, monkeypatch: pytest.MonkeyPatch, **changed: 
         monkeypatch.setenv(name, value)
     names: dict[str, Any] = {"provider": provider()} if "provider" in text else {}
     with inside(scene.material):
-        exec(compile(ast.parse(text), block.where, "exec"), names)  # the page's own text, which is what is tested
+        exec(compile(ast.parse(text), block.place, "exec"), names)  # the page's own text, which is what is tested
     return names
 
 
-@pytest.mark.parametrize("block", [one for one in PYTHON if "8765" not in one.text], ids=lambda block: block.where)
+@pytest.mark.parametrize(
+    "block", [example for example in PYTHON if "8765" not in example.text], ids=lambda block: block.place
+)
 def test_python_runs(block: Block, scene: Scene, vectors: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = run(block, scene, monkeypatch)
-    if "run" in left:  # README.md's, over an index of its own
-        assert left["reply"].citations
-        assert left["run"].metrics["rouge_l.word"].n == 4
-    elif "reply" in left:
-        assert left["reply"].text.startswith("Descale it")
-    if "engine" in left:
-        assert left["engine"].chat(ASK).metadata["question"] == ASK
-    if "assistant" in left:
-        assert left["assistant"].reply([], ASK).question == ASK
+    variables = run(block, scene, monkeypatch)
+    if "run" in variables:  # README.md's, over an index of its own
+        assert variables["reply"].citations
+        assert variables["run"].metrics["rouge_l.word"].n == 4
+    elif "reply" in variables:
+        assert variables["reply"].text.startswith("Descale it")
+    if "engine" in variables:
+        assert variables["engine"].chat(ASK).metadata["question"] == ASK
+    if "assistant" in variables:
+        assert variables["assistant"].reply([], ASK).question == ASK
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("block", [one for one in PYTHON if "8765" in one.text], ids=lambda block: block.where)
+@pytest.mark.parametrize(
+    "block", [example for example in PYTHON if "8765" in example.text], ids=lambda block: block.place
+)
 def test_what_is_served(block: Block, scene: Scene, served: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {"How do I descale a kettle?": ASK}
-    left = run(block, scene, monkeypatch, **{"http://127.0.0.1:8765": served, **asked})
-    if "reply" in left:
-        assert "[^1]" in left["reply"].choices[0].message.content
+    questions = {"How do I descale a kettle?": ASK}
+    variables = run(block, scene, monkeypatch, **{"http://127.0.0.1:8765": served, **questions})
+    if "reply" in variables:
+        assert "[^1]" in variables["reply"].choices[0].message.content
     else:
         from llama_index.llms.openai_like import OpenAILike
 
@@ -105,7 +109,7 @@ def test_what_is_served(block: Block, scene: Scene, served: str, monkeypatch: py
         assert model.complete(ASK).text
 
 
-@pytest.mark.parametrize("block", TOML, ids=lambda block: block.where)
+@pytest.mark.parametrize("block", TOML, ids=lambda block: block.place)
 def test_toml_is_read_as_configuration(block: Block, scene: Scene, tmp_path: Path) -> None:
     """As the user's file, which may say most; `doctor` reads every table, and every mistake would be told."""
     (tmp_path / "config.toml").write_text(block.text, encoding="utf-8")
@@ -138,9 +142,9 @@ def test_the_configuration_of_its_page_stands_in_no_commands_way(scene: Scene, t
 def _queries(path: Path) -> object:
     from turnmark.corpora.rows import read_recorded
 
-    read = read_recorded(path, path.name)
-    assert not read.problems
-    return read.data
+    loaded = read_recorded(path, path.name)
+    assert not loaded.problems
+    return loaded.data
 
 
 def _script(path: Path) -> object:
@@ -165,7 +169,7 @@ def test_every_block_of_json_has_a_reader() -> None:
     assert {block.page for block in JSON} == READERS.keys()
 
 
-@pytest.mark.parametrize("block", JSON, ids=lambda block: block.where)
+@pytest.mark.parametrize("block", JSON, ids=lambda block: block.place)
 def test_json_is_read_by_what_the_page_says(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     path.write_text(block.text, encoding="utf-8")

@@ -41,7 +41,7 @@ def main() -> int:
     words.add_argument("--parser", action="append", default=[], metavar="NAME", help="fuzz this one, as in the table")
     words.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parsers at once (default: the cores)")
     words.add_argument("--seed", type=int, default=0)
-    asked = words.parse_args()
+    options = words.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TURNMARK_BACKEND", "torch")
     os.environ.setdefault("TURNMARK_PRECISION", "fp32")
@@ -52,16 +52,16 @@ def main() -> int:
     tallies: list[Tally] = []
     with tempfile.TemporaryDirectory(prefix="turnmark-drills-") as scratch:
         effort = Effort(
-            kills=asked.kills or (20 if asked.quick else 200),
-            calls=asked.calls or (1_000 if asked.quick else 10_000),
-            seconds=5.0 if asked.quick else asked.minutes * 60,
-            jobs=max(1, asked.jobs),
-            parsers=tuple(asked.parser),
-            seed=asked.seed,
+            kills=options.kills or (20 if options.quick else 200),
+            calls=options.calls or (1_000 if options.quick else 10_000),
+            seconds=5.0 if options.quick else options.minutes * 60,
+            jobs=max(1, options.jobs),
+            parsers=tuple(options.parser),
+            seed=options.seed,
             scratch=Path(scratch),
         )
         for name, drill in drills().items():
-            if asked.only and name not in asked.only:
+            if options.only and name not in options.only:
                 continue
             began = time.monotonic()
             for tally in drill(effort):

@@ -71,11 +71,11 @@ def _chroma(folder: Path, dice: random.Random) -> Tally:
                 continue
             searched = turnmark("search", "red kettle", "--index", "h", home=mine, folder=folder)
             fine(searched, 0, 1)
-            found = fine(turnmark("index", "verify", "h", home=mine, folder=folder), 0, 1)
-            assert found.code == 1 or searched.code == 0, "a search fails, and nothing is found"
-            if found.code == 0:
+            report = fine(turnmark("index", "verify", "h", home=mine, folder=folder), 0, 1)
+            assert report.code == 1 or searched.code == 0, "a search fails, and nothing is found"
+            if report.code == 0:
                 continue  # Chroma has the vectors in its log too, and needs this file no more
-            _rebuild("h", found.err, mine, folder)
+            _rebuild("h", report.err, mine, folder)
     return tally
 
 
@@ -99,7 +99,7 @@ def harm(path: Path, way: str, dice: random.Random) -> bool:
     if way == "cut":
         path.write_bytes(content[: dice.randrange(len(content))])
     else:
-        at = dice.randrange(16) if way == "header" else dice.randrange(len(content))
-        content[at] ^= 1 << dice.randrange(8)
+        offset = dice.randrange(16) if way == "header" else dice.randrange(len(content))
+        content[offset] ^= 1 << dice.randrange(8)
         path.write_bytes(content)
     return True

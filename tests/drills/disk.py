@@ -78,8 +78,8 @@ def _small(folder: Path) -> Tally:
     place.mkdir()
     _source(folder / "notes")
     for size in ("64k", "200k", "300k"):
-        with _mounted(place, f"size={size}") as there:
-            if not there:
+        with _mounted(place, f"size={size}") as mount:
+            if not mount:
                 tally.absent = "may not mount here"
                 return tally
             with tally.attempt(f"build in {size}"):
@@ -95,13 +95,13 @@ def _small(folder: Path) -> Tally:
 def _mounted(place: Path, options: str) -> Iterator[bool]:
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
     try:
-        done = subprocess.run(command, capture_output=True, check=False).returncode == 0
+        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
-        done = False
+        mounted = False
     try:
-        yield done
+        yield mounted
     finally:
-        if done:
+        if mounted:
             subprocess.run(["umount", str(place)], check=True)
 
 
@@ -140,14 +140,14 @@ def _refused(folder: Path) -> Tally:
             "ermission",
         ),
     ]
-    for what, words, codes, said in cases:
-        with tally.attempt(what):
+    for case, words, codes, message in cases:
+        with tally.attempt(case):
             ended = fine(turnmark(*words, home=home, folder=readable, before=drop), *codes)  # type: ignore[arg-type]
-            assert said in ended.err, ended.err[-200:]
+            assert message in ended.err, ended.err[-200:]
             assert ended.err.count("\n") <= 6, "many lines for one mistake"
-    for what, place in (("a file in place of the home", folder / "file"), ("no such device", Path("/proc/nowhere"))):
+    for case, place in (("a file in place of the home", folder / "file"), ("no such device", Path("/proc/nowhere"))):
         (folder / "file").write_text("x", encoding="utf-8")
-        with tally.attempt(what):
+        with tally.attempt(case):
             ended = fine(turnmark(*_build(home, folder), home=place, folder=folder), 1, 2)  # type: ignore[arg-type]
             assert str(place) in ended.err, ended.err[-200:]
     with tally.attempt("a source that may not be read"):
@@ -174,7 +174,7 @@ def _clock(folder: Path) -> Tally:
     _source(folder / "notes")
     home = folder / "home"
     back = partial(_set_back, 365 * 86_400.0)
-    for what, words in (
+    for case, words in (
         ("build", _build(home, folder)),
         ("build again", _build(home, folder)),
         ("verify", ("index", "verify", "k")),
@@ -182,7 +182,7 @@ def _clock(folder: Path) -> Tally:
         ("eval again", _eval(folder / "r")),
         ("chat", ("chat", "--index", "k")),
     ):
-        with tally.attempt(what):
+        with tally.attempt(case):
             fine(turnmark(*words, home=home, folder=folder, stdin="Where is kettle 3?\n"))  # type: ignore[arg-type]
             fine(turnmark(*words, home=home, folder=folder, stdin="Where is kettle 3?\n", before=back))  # type: ignore[arg-type]
     with tally.attempt("both sessions are listed"):
@@ -202,14 +202,14 @@ def _two(folder: Path) -> Tally:
     fine(turnmark(*_eval(run), home=home, folder=folder))  # type: ignore[arg-type]
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name[0] != "."}
     with FileLock(home / "indexes" / "k" / ".lock"), FileLock(run / ".lock"):
-        for what, words, said in (
+        for case, words, message in (
             ("build", _build(home, folder), "is being built by another process"),
             ("remove", ("index", "remove", "k"), "is being built by another process"),
             ("eval", _eval(run), "another process is writing the run"),
         ):
-            with tally.attempt(what):
+            with tally.attempt(case):
                 ended = fine(turnmark(*words, home=home, folder=folder), 1)  # type: ignore[arg-type]
-                assert said in ended.err, ended.err[-200:]
+                assert message in ended.err, ended.err[-200:]
         with tally.attempt("search meanwhile"):
             fine(turnmark("search", "kettle", "--index", "k", home=home, folder=folder))
     with tally.attempt("nothing was touched"):

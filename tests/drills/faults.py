@@ -31,7 +31,7 @@ FAULTS = ("429", "500", "reset", "slow", "cut stream", "cut JSON", "garbage", "e
 
 def _fault(kind: str, text: str, stream: bool) -> Scripted:
     """What the server does instead of answering."""
-    made: dict[str, Scripted] = {
+    replies: dict[str, Scripted] = {
         "429": Status(429, headers={"Retry-After": "0.01"}),
         "500": Status(500),
         "reset": Reset(),
@@ -42,7 +42,7 @@ def _fault(kind: str, text: str, stream: bool) -> Scripted:
         "empty": Raw(b""),
         "10 MB": Raw(b"x" * BIG, "text/plain"),
     }
-    return made[kind]
+    return replies[kind]
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
@@ -59,19 +59,19 @@ def drills(effort: Effort) -> Iterator[Tally]:
             faults[kind] += 1
         return _fault(kind, text, bool(body.get("stream"))) if kind else Say(text)
 
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     def call(number: int) -> None:
         began, complaint = time.monotonic(), ""
         try:
             pieces: list[str] = []
             on_text = pieces.append if number % 2 else None
-            said = generator.complete([PromptMessage(role="user", content=f"call {number}")], on_text=on_text)
-            text, kind = said.text, "answered"
+            completion = generator.complete([PromptMessage(role="user", content=f"call {number}")], on_text=on_text)
+            text, kind = completion.text, "answered"
         except GeneratorError as error:
             text, kind, complaint = "", error.kind, str(error)
         with lock:
-            told[kind] += 1
+            counts[kind] += 1
         assert "Traceback" not in complaint, complaint[:200]
         assert len(complaint) < 2_000, f"{len(complaint)} characters of error"
         assert text in ("", RIGHT.format(number)), f"taken for an answer: {text[:80]!r}"
@@ -81,14 +81,14 @@ def drills(effort: Effort) -> Iterator[Tally]:
     with ScriptedServer(reply, models=[{"id": "tiny"}]) as server, ThreadPoolExecutor(16) as pool:
         generator = open_generator(f"openai:tiny@{server.url}?retries=4&deadline=60&cache=0")
         assert generator is not None, "a spec with a model opens one"
-        held = [_held()]
+        sizes = [_held()]
         for half in (range(effort.calls // 2), range(effort.calls // 2, effort.calls)):
-            for number, done in zip(half, [pool.submit(call, number) for number in half], strict=True):
+            for number, future in zip(half, [pool.submit(call, number) for number in half], strict=True):
                 with tally.attempt(f"call {number}"):
-                    done.result()
-            held.append(_held())
-    grown, leaked = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000, held[2] - held[1]
-    tally.name += f" ({sum(faults.values()) - faults['']:,} faults; {told['answered']:,} answered)"
+                    future.result()
+            sizes.append(_held())
+    grown, leaked = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000, sizes[2] - sizes[1]
+    tally.name += f" ({sum(faults.values()) - faults['']:,} faults; {counts['answered']:,} answered)"
     yield tally
     memory = Tally(f"memory in them (peak +{grown:.0f} MB, second half {leaked:+.0f} MB)")
     with memory.attempt("growth"):

@@ -78,8 +78,8 @@ def turnmark(
 def _wait(child: int, began: float, kill_after: float | None, seconds: float) -> int:
     ends = began + (seconds if kill_after is None else kill_after)
     while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
             return os.waitstatus_to_exitcode(status)
         if time.monotonic() >= ends:
             os.kill(child, signal.SIGKILL)
@@ -129,7 +129,7 @@ def fine(ended: Ended, *codes: int) -> Ended:
     Raises:
         AssertionError: another exit code, or a traceback.
     """
-    told = ended.err.strip().splitlines()[-1:] or [""]
-    assert "Traceback (most recent call last)" not in ended.err + ended.out, f"a traceback: {told[0]}"
-    assert ended.code in (codes or (0,)), f"exit {ended.code}: {told[0]}"
+    last_line = ended.err.strip().splitlines()[-1:] or [""]
+    assert "Traceback (most recent call last)" not in ended.err + ended.out, f"a traceback: {last_line[0]}"
+    assert ended.code in (codes or (0,)), f"exit {ended.code}: {last_line[0]}"
     return ended

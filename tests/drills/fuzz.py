@@ -46,20 +46,20 @@ EDITS = st.lists(
 
 def mangled(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
     """A content with edits at some places, each a share of its length."""
-    made = bytearray(content)
+    content_ = bytearray(content)
     for way, share, token in edits:
-        at = int(share * len(made))
+        offset = int(share * len(content_))
         if way == "insert":
-            made[at:at] = token
+            content_[offset:offset] = token
         elif way == "replace":
-            made[at : at + len(token)] = token
+            content_[offset : offset + len(token)] = token
         elif way == "cut":
-            del made[at : at + max(1, len(token))]
+            del content_[offset : offset + max(1, len(token))]
         elif way == "double":
-            made[at:at] = made[at : at + 500]
-        elif made:
-            made[min(at, len(made) - 1)] ^= 1 << (len(token) % 8)
-    return bytes(made)
+            content_[offset:offset] = content_[offset : offset + 500]
+        elif content_:
+            content_[min(offset, len(content_) - 1)] ^= 1 << (len(token) % 8)
+    return bytes(content_)
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
@@ -68,10 +68,10 @@ def drills(effort: Effort) -> Iterator[Tally]:
     parsers: dict[str, Callable[[], Tally]] = {"fuzz: commands of the chat": partial(_chat, effort)}
     for name, (seeds, parse) in all_targets(folder).items():
         parsers[f"fuzz: {name}"] = partial(_fuzzed, f"fuzz: {name}", seeds, parse, effort)
-    wanted = [f"fuzz: {name}" for name in effort.parsers] or list(parsers)
-    if strange := [name for name in wanted if name not in parsers]:
+    names = [f"fuzz: {name}" for name in effort.parsers] or list(parsers)
+    if strange := [name for name in names if name not in parsers]:
         raise SystemExit(f"there is no {', '.join(strange)}; there are: {', '.join(parsers)}")
-    yield from side_by_side({name: parsers[name] for name in wanted}, effort.jobs, effort.folder("tallies"))
+    yield from side_by_side({name: parsers[name] for name in names}, effort.jobs, effort.folder("tallies"))
 
 
 def all_targets(folder: Path) -> dict[str, fuzz_targets.Target]:
@@ -95,20 +95,20 @@ def side_by_side(work: Mapping[str, Callable[[], Tally]], jobs: int, folder: Pat
         child, status = os.wait()
         if child not in running:
             continue
-        name, told = running.pop(child), folder / f"{child}.json"
-        if told.exists():
-            yield Tally(**json.loads(told.read_text(encoding="utf-8")))
+        name, report = running.pop(child), folder / f"{child}.json"
+        if report.exists():
+            yield Tally(**json.loads(report.read_text(encoding="utf-8")))
         else:
             yield Tally(name, 1, [f"its process ended with {os.waitstatus_to_exitcode(status)}"])
 
 
-def _alone(work: Callable[[], Tally], told: Path) -> None:
+def _alone(work: Callable[[], Tally], report: Path) -> None:
     """In the fork: never returns."""
     code = 70
     try:
-        part = told.with_suffix(".part")
+        part = report.with_suffix(".part")
         part.write_text(json.dumps(asdict(work())), encoding="utf-8")
-        part.rename(told)
+        part.rename(report)
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -136,14 +136,14 @@ def _round(seeds: list[bytes], parse: Callable[[bytes], Any], number: int, ends:
     @seed(number)
     @settings(max_examples=A_ROUND, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(st.sampled_from(seeds), EDITS | st.just([]), st.none() | st.binary(max_size=200) | st.text(max_size=200))
-    def attempt(content: bytes, edits: list[tuple[str, float, bytes]], other: bytes | str | None) -> None:
+    def attempt(content: bytes, edits: list[tuple[str, float, bytes]], splice: bytes | str | None) -> None:
         if time.monotonic() > ends:
             return
         tally.tried += 1
-        if isinstance(other, str):
-            content = other.encode("utf-8", "surrogatepass")
-        elif other is not None:
-            content = other
+        if isinstance(splice, str):
+            content = splice.encode("utf-8", "surrogatepass")
+        elif splice is not None:
+            content = splice
         # A mistake in words is what a bad input should come to.
         with Alarm(), suppress(TurnmarkError):
             parse(mangled(content, edits))
@@ -151,9 +151,9 @@ def _round(seeds: list[bytes], parse: Callable[[bytes], Any], number: int, ends:
     try:
         attempt()
     except Exception as error:
-        places = [f"{Path(one.filename).name}:{one.lineno}" for one in traceback.extract_tb(error.__traceback__)]
-        said = " ".join(str(error).split())[:200]
-        return [f"{type(error).__name__}: {said} at {' < '.join(places[:-5:-1])}"]
+        places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+        message = " ".join(str(error).split())[:200]
+        return [f"{type(error).__name__}: {message} at {' < '.join(places[:-5:-1])}"]
     return []
 
 

@@ -24,7 +24,7 @@ def _data(folder: Path) -> dict[str, Target]:
     """Every data file of the benchmarks, in a copy of its folder."""
     from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag, rows
 
-    made: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
 
     def reader(name: str, child: str, load: Callable[[Path], Any], pattern: str) -> None:
         place = folder / name / child
@@ -35,7 +35,7 @@ def _data(folder: Path) -> dict[str, Target]:
             path.write_bytes(content)
             load(place)
 
-        made[name] = ([_head(path)], parse)
+        targets[name] = ([_head(path)], parse)
 
     reader("MTRAG tasks", "mt-rag-benchmark", lambda p: mtrag.load_tasks(p, "mtrag"), "mtrag-human/generation_tasks/*")
     reader("MTRAG-UN tasks", "mt-rag-benchmark", lambda p: mtrag.load_tasks(p, "mtrag-un"), "mtragun-human/gen*/*")
@@ -53,11 +53,11 @@ def _data(folder: Path) -> dict[str, Target]:
         own.write_bytes(content)
         rows.read_recorded(own, "queries.jsonl")
 
-    made["own queries"] = (
+    targets["own queries"] = (
         [b'{"_id": "1", "text": "|user|: hi", "variants": {"a": "b"}, "weights": {"a": 1}}\n'],
         recorded,
     )
-    return made
+    return targets
 
 
 def _head(path: Path, size: int = 20_000) -> bytes:
@@ -93,7 +93,7 @@ def _documents(folder: Path) -> dict[str, Target]:
         path.write_bytes(content)
         load(path)
 
-    made: dict[str, Target] = {
+    targets: dict[str, Target] = {
         name: (seeds, partial(read, folder / file, lambda path: list(read_source(path))))
         for name, (file, seeds) in kinds.items()
     }
@@ -101,7 +101,7 @@ def _documents(folder: Path) -> dict[str, Target]:
         b'{"task_id": "a<::>1", "predictions": [{"text": "b"}], "contexts": [{"document_id": "1", "score": 1.5}]}\n'
     )
     history = b'[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]'
-    made |= {
+    targets |= {
         "predictions": ([answers, b'{"id": "1", "prediction": "x"}\n'],
                         partial(read, folder / "p.jsonl", lambda path: check_predictions([path], "mtrag"))),
         "TREC runs": ([b"q Q0 d 1 0.5 tag\nq Q0 e 2 0.25 tag\n"], lambda content: parse_trec(content, "run")),
@@ -111,7 +111,7 @@ def _documents(folder: Path) -> dict[str, Target]:
         "JSON lines": ([b'{"a": 1}\n{"b": [1, 2]}\n'],
                        partial(read, folder / "j.jsonl", lambda path: list(json_lines(path, "j")))),
     }  # fmt: skip
-    return made
+    return targets
 
 
 def _word(path: Path) -> bytes:
@@ -129,11 +129,11 @@ def _pdf() -> bytes:
 
     from reportlab.pdfgen.canvas import Canvas
 
-    made = BytesIO()
-    canvas = Canvas(made)
+    buffer = BytesIO()
+    canvas = Canvas(buffer)
     canvas.drawString(72, 720, "Descale with vinegar.")
     canvas.save()
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def _texts() -> dict[str, Target]:
@@ -189,6 +189,6 @@ def _texts() -> dict[str, Target]:
         "budgets": ([b"200k", b"$5", b"2.50 EUR"], budget),
     }
     return {
-        name: (some, lambda content, parse=parse: parse(content.decode("utf-8", "replace")))  # type: ignore[misc]
-        for name, (some, parse) in seeds.items()
+        name: (contents, lambda content, parse=parse: parse(content.decode("utf-8", "replace")))  # type: ignore[misc]
+        for name, (contents, parse) in seeds.items()
     }

@@ -66,9 +66,9 @@ def drills(effort: Effort) -> Iterator[Tally]:
     yield planted
 
 
-def _without_secrets(content: bytes, where: str) -> None:
-    found = [name for name, value in SECRETS.items() if value.encode() in content]
-    assert not found, f"{where} holds {found}"
+def _without_secrets(content: bytes, place: str) -> None:
+    names = [name for name, value in SECRETS.items() if value.encode() in content]
+    assert not names, f"{place} holds {names}"
 
 
 def inert(ended: Ended) -> None:
@@ -77,8 +77,8 @@ def inert(ended: Ended) -> None:
     Raises:
         AssertionError: a control character, or one that turns the direction of writing.
     """
-    found = _ACTS.search(ended.out + ended.err)
-    assert not found, f"{found.group()!r} was printed, after {(ended.out + ended.err)[: found.start()][-60:]!r}"
+    match = _ACTS.search(ended.out + ended.err)
+    assert not match, f"{match.group()!r} was printed, after {(ended.out + ended.err)[: match.start()][-60:]!r}"
 
 
 def _sources(folder: Path) -> None:
@@ -121,15 +121,15 @@ def word(doctype: str, text: str = "&a9;", bomb: bool = False) -> bytes:
     """A Word file whose document has a document type and a text, or whose parts unpack without end."""
     name = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     body = f'<w:document xmlns:w="{name}"><w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>'
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as zipped:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as zipped:
         zipped.writestr("[Content_Types].xml", "<Types/>")
         zipped.writestr("word/document.xml", f'<?xml version="1.0"?>{doctype}{body}')
         if bomb:
             with zipped.open("word/footnotes.xml", "w", force_zip64=True) as part:
                 for _ in range(300):
                     part.write(b" " * 1_000_000)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 Run = Callable[..., Ended]
@@ -187,13 +187,13 @@ def _predictions(folder: Path, run: Run) -> Tally:
     lines = [{"task_id": row["task_id"], "predictions": [{"text": harm[n % len(harm)]}]} for n, row in enumerate(rows)]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     page, text = folder / "report.html", folder / "report.md"
-    for what, words in (
+    for case, words in (
         ("score", ["score", "mtrag", "--predictions", file, "--out", folder / "scored"]),
         ("report", ["report", folder / "scored", "--html", page, "--markdown", text]),
         ("compare", ["compare", folder / "scored", folder / "scored"]),
     ):
-        with tally.attempt(what):
-            inert(run(*words, codes=(0, 2) if what == "compare" else (0,)))
+        with tally.attempt(case):
+            inert(run(*words, codes=(0, 2) if case == "compare" else (0,)))
     with tally.attempt("the page"):
         content = page.read_text("utf-8")
         assert "<script>alert(7731)" not in content, "a script is in the page"

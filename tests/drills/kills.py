@@ -17,7 +17,7 @@ from tests.drills.tally import Effort, Tally
 SLOW = "python:tests.evaluation.kill_eval:slow"
 WRITER = "python:tests.drills.playing:writer"
 NOTES = 60
-_SHOWN = re.compile(r" · [0-9.]+ s$", re.MULTILINE)
+_SECONDS = re.compile(r" · [0-9.]+ s$", re.MULTILINE)
 """The end of the line below each answer, which says how long it took."""
 QUESTIONS = ["Where is the kettle 3?", "And the kettle 7?", "What colour is kettle 12?", "Which shelf is kettle 20 on?"]
 
@@ -53,9 +53,9 @@ def _series(
     tally: Tally, times: int, dice: random.Random, run: Callable[[float | None], Ended], check: Callable[[Ended], None]
 ) -> None:
     """Measure the command undisturbed, then kill it `times` times at moments drawn over that time."""
-    whole = fine(run(None)).seconds
+    seconds = fine(run(None)).seconds
     for number in range(times):
-        wait = dice.uniform(0, whole)
+        wait = dice.uniform(0, seconds)
         with tally.attempt(f"kill {number} after {wait:.3f} s"):
             check(run(wait))
 
@@ -73,21 +73,21 @@ def _build(tally: Tally, folder: Path, dice: random.Random, times: int, retrieve
             kill_after=wait,
         )  # fmt: skip
         if wait is None and ended.code == 0:
-            held[0] = colours[-1]
+            current[0] = colours[-1]
         return ended
 
-    held = ["red"]
+    current = ["red"]
 
     def check(ended: Ended) -> None:
         verified = fine(turnmark("index", "verify", "k", home=home, folder=folder))
         assert f"{NOTES} passages, everything holds" in verified.out
         hits = json.loads(fine(turnmark("search", "kettle number 7", "--index", "k", "--json", home=home,
                                         folder=folder)).out)["hits"]  # fmt: skip
-        found = {text.split(" is ")[1].split(".")[0] for text in (hit["passage"]["text"] for hit in hits)}
-        wanted = {colours[-1]} if ended.code == 0 else {held[0], colours[-1]}
-        assert len(found) == 1, f"of two builds at once: {found}"
-        assert found <= wanted, f"{found} of {wanted}"
-        held[0] = found.pop()
+        colours_there = {text.split(" is ")[1].split(".")[0] for text in (hit["passage"]["text"] for hit in hits)}
+        expected = {colours[-1]} if ended.code == 0 else {current[0], colours[-1]}
+        assert len(colours_there) == 1, f"of two builds at once: {colours_there}"
+        assert colours_there <= expected, f"{colours_there} of {expected}"
+        current[0] = colours_there.pop()
 
     _series(tally, times, dice, build, check)
 
@@ -102,11 +102,11 @@ def _done(run: Path) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in lines(run / "predictions.jsonl") if row["status"] == "done"}
 
 
-def _same(run: Path, other: Path) -> None:
-    ours, theirs = (json.loads((path / "summary.json").read_text(encoding="utf-8")) for path in (run, other))
+def _same(run: Path, second: Path) -> None:
+    ours, theirs = (json.loads((path / "summary.json").read_text(encoding="utf-8")) for path in (run, second))
     for key in ("n", "failed", "metrics", "breakdowns"):
         assert ours[key] == theirs[key], key
-    assert (run / "scores.jsonl").read_bytes() == (other / "scores.jsonl").read_bytes()
+    assert (run / "scores.jsonl").read_bytes() == (second / "scores.jsonl").read_bytes()
 
 
 def _eval(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
@@ -114,21 +114,22 @@ def _eval(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
     words = ("eval", "mtrag", "--generator", SLOW, "--data", DEMO / "mt-rag-benchmark", "--limit", "24",
              "--concurrency", "2")  # fmt: skip
     runs = [folder / "r0"]
-    known: dict[str, dict[str, Any]] = {}
+    finished: dict[str, dict[str, Any]] = {}
 
     def run(wait: float | None) -> Ended:
         out = folder / "undisturbed" if wait is None else runs[-1]
         return turnmark(*words, "--out", out, home=folder / "home", folder=folder, kill_after=wait)
 
     def check(ended: Ended) -> None:
-        nonlocal known
-        found = _done(runs[-1])
-        assert all(found.get(key) == row for key, row in known.items()), "a finished sample was lost or changed"
-        known = found
+        nonlocal finished
+        rows_there = _done(runs[-1])
+        kept_rows = {key: rows_there.get(key) for key in finished}
+        assert kept_rows == finished, "a finished sample was lost or changed"
+        finished = rows_there
         if ended.code == 0:
             _same(runs[-1], folder / "undisturbed")
             runs.append(folder / f"r{len(runs)}")
-            known = {}
+            finished = {}
 
     _series(tally, times, dice, run, check)
     fine(run(10**6))
@@ -137,12 +138,12 @@ def _eval(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
 
 def _score(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
     """A run of `score` that was killed is none until it is whole; the same command makes it whole."""
-    made = folder / "made"
-    fine(turnmark("eval", "compound-qa", "--out", made, home=folder / "home", folder=folder))
+    answers = folder / "made"
+    fine(turnmark("eval", "compound-qa", "--out", answers, home=folder / "home", folder=folder))
 
     def run(wait: float | None) -> Ended:
         out = folder / ("undisturbed" if wait is None else "r")
-        return turnmark("score", "compound-qa", "--predictions", made, "--out", out, home=folder / "home",
+        return turnmark("score", "compound-qa", "--predictions", answers, "--out", out, home=folder / "home",
                         folder=folder, kill_after=wait)  # fmt: skip
 
     def check(ended: Ended) -> None:
@@ -163,21 +164,21 @@ def _chat(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
     """Every exchange whose answer was shown is kept, and what is kept can be read and gone on with."""
     home = folder / "home"
     fine(turnmark("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
-    asked = "".join(f"{question}\n" for question in QUESTIONS)
+    typed = "".join(f"{question}\n" for question in QUESTIONS)
 
     def run(wait: float | None) -> Ended:
-        return turnmark("chat", "--index", "k", home=home, folder=folder, stdin=asked, kill_after=wait)
+        return turnmark("chat", "--index", "k", home=home, folder=folder, stdin=typed, kill_after=wait)
 
     def check(ended: Ended) -> None:
         names = [row["name"] for row in json.loads(
             fine(turnmark("sessions", "list", "--json", home=home, folder=folder)).out)["sessions"]]  # fmt: skip
         # What is shown after an answer comes when it is kept: all but the last that began to be drawn are there.
-        shown = len(_SHOWN.findall(ended.out))
+        answered = len(_SECONDS.findall(ended.out))
         for name in names:
-            told = json.loads(fine(turnmark("sessions", "show", name, "--json", home=home, folder=folder)).out)
-            kept = [exchange["question"] for exchange in told["exchanges"]]
-            assert kept == QUESTIONS[: len(kept)], kept
-            assert len(kept) >= shown - 1, f"{shown} answers were shown, {len(kept)} are kept"
+            session = json.loads(fine(turnmark("sessions", "show", name, "--json", home=home, folder=folder)).out)
+            questions = [exchange["question"] for exchange in session["exchanges"]]
+            assert questions == QUESTIONS[: len(questions)], questions
+            assert len(questions) >= answered - 1, f"{answered} answers were shown, {len(questions)} are kept"
             fine(turnmark("sessions", "delete", name, home=home, folder=folder))
 
     _series(tally, times, dice, run, check)
@@ -189,7 +190,7 @@ def _synth(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
     index = ("index", "build", DEMO / "documents", "--name", "k", "--retriever", "bm25")
     fine(turnmark(*index, home=home, folder=folder))
     folders = [folder / "s0"]
-    known: dict[str, Any] = {}
+    earlier: dict[str, Any] = {}
 
     def run(wait: float | None) -> Ended:
         out = folder / "undisturbed" if wait is None else folders[-1]
@@ -197,13 +198,13 @@ def _synth(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
                         "--concurrency", "2", "--out", out, home=home, folder=folder, kill_after=wait)  # fmt: skip
 
     def check(ended: Ended) -> None:
-        nonlocal known
+        nonlocal earlier
         finished = {row["id"] for row in lines(folders[-1] / "attempts.jsonl") if row["status"] == "done"}
-        assert set(known) <= finished, "a finished attempt was lost"
-        known = dict.fromkeys(finished)
+        assert set(earlier) <= finished, "a finished attempt was lost"
+        earlier = dict.fromkeys(finished)
         if ended.code == 0:
             folders.append(folder / f"s{len(folders)}")
-            known = {}
+            earlier = {}
 
     _series(tally, times, dice, run, check)
     fine(run(10**6))

@@ -24,10 +24,10 @@ class Writer:
         """See `Generator.complete`."""
         time.sleep(0.01)
         body = {"messages": [{"role": message.role, "content": message.content} for message in messages]}
-        said = self._player(body)
-        assert isinstance(said, Say), "the player says something"
+        reply = self._player(body)
+        assert isinstance(reply, Say), "the player says something"
         usage = Usage(calls=1, prompt_tokens=100, completion_tokens=10)
-        return Completion(text=said.text or "", finish_reason="stop", usage=usage, model="player", max_tokens=1024)
+        return Completion(text=reply.text or "", finish_reason="stop", usage=usage, model="player", max_tokens=1024)
 
 
 def writer() -> Writer:

@@ -33,9 +33,9 @@ class Effort:
 
     def folder(self, name: str) -> Path:
         """A folder of a drill's own, empty."""
-        made = self.scratch / name
-        made.mkdir(parents=True)
-        return made
+        path = self.scratch / name
+        path.mkdir(parents=True)
+        return path
 
 
 @dataclass
@@ -53,15 +53,15 @@ class Tally:
         return self.tried - len(self.lost)
 
     @contextmanager
-    def attempt(self, what: str) -> Iterator[None]:
+    def attempt(self, case: str) -> Iterator[None]:
         """One try: whatever is raised inside, it is lost, and the next one goes on."""
         self.tried += 1
         try:
             yield
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
-            said = " ".join(str(error).split())[:300]
-            self.lost.append(f"{what}: {type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {said}")
+            message = " ".join(str(error).split())[:300]
+            self.lost.append(f"{case}: {type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {message}")
 
 
 Drill = Callable[[Effort], Iterator[Tally]]
@@ -76,5 +76,5 @@ def table(tallies: list[Tally]) -> str:
             lines.append(f"| {tally.name:{width}} | {tally.absent:^23} |")
         else:
             lines.append(f"| {tally.name:{width}} | {tally.tried:>5} | {tally.survived:>8} | {len(tally.lost):>4} |")
-    lost = [f"- {tally.name}: {what}" for tally in tallies for what in tally.lost]
+    lost = [f"- {tally.name}: {case}" for tally in tallies for case in tally.lost]
     return "\n".join([*lines, "", *lost] if lost else lines)

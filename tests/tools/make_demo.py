@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parents[2] / "corpora" / "demo"
+DEMO_ROOT = Path(__file__).resolve().parents[2] / "corpora" / "demo"
 LIMIT = 1200
 """A section of more characters than this is split where a paragraph or a list ends."""
 DATASET = "Turnmark demo"
@@ -67,13 +67,13 @@ def headings(raw: str) -> Iterator[tuple[int, int, int, str]]:
 
 def pieces(raw: str, start: int, body: int, end: int) -> Iterator[tuple[int, int]]:
     """The offsets of a section's passages: as few as the limit allows; a heading stays with what it heads."""
-    left, last = start, start
+    start_, last = start, start
     for stop in [*(body + m.start() for m in re.finditer(r"\n\s*\n", raw[body:end])), end]:
-        if stop - left > LIMIT and last > left:
-            yield left, last
-            left = last + len(raw[last:end]) - len(raw[last:end].lstrip())
+        if stop - start_ > LIMIT and last > start_:
+            yield start_, last
+            start_ = last + len(raw[last:end]) - len(raw[last:end].lstrip())
         last = stop
-    yield left, end
+    yield start_, end
 
 
 def passages(folder: Path, document: str) -> list[Passage]:
@@ -83,49 +83,49 @@ def passages(folder: Path, document: str) -> list[Passage]:
     if title[0] != 1 or any(level != 2 for level, *_ in sections):
         raise ValueError(f"{document}: wants one first-level heading, before all second-level ones")
     starts = [(title[2], title[2], "")] + [(start, end, text) for _, start, end, text in sections]
-    found = []
+    parts = []
     for (start, body, section), (stop, *_) in zip(starts, [*starts[1:], (len(raw), 0, "")], strict=True):
         start += len(raw[start:stop]) - len(raw[start:stop].lstrip())
         body = max(start, body + len(raw[body:stop]) - len(raw[body:stop].lstrip()))
         stop = start + len(raw[start:stop].rstrip())
         if start < stop:
             cuts = pieces(raw, start, body, stop)
-            found += [Passage(document, section, title[3], left, right, raw[left:right]) for left, right in cuts]
-    return found
+            parts += [Passage(document, section, title[3], begin, right, raw[begin:right]) for begin, right in cuts]
+    return parts
 
 
-def problems(conversations: list[Row], known: set[tuple[str, str]]) -> Iterator[str]:
+def problems(conversations: list[Row], sections_there: set[tuple[str, str]]) -> Iterator[str]:
     """Everything that is wrong with the conversations, one line each; `known` holds the (document, section) pairs."""
     names = [conversation["name"] for conversation in conversations]
     yield from (f"{name}: name used twice" for name in sorted({n for n in names if names.count(n) > 1}))
-    documents = {document for document, _ in known}
+    documents = {document for document, _ in sections_there}
     for conversation in conversations:
         if conversation["split"] not in SPLITS or conversation["domain"] not in DOMAINS:
             yield f"{conversation['name']}: unknown split or domain"
         for number, turn in enumerate(conversation["turns"], 1):
-            at = f"{conversation['name']}, turn {number}"
+            place = f"{conversation['name']}, turn {number}"
             if set(turn) != TURN_FIELDS:
-                yield f"{at}: fields missing or unknown: {', '.join(sorted(set(turn) ^ TURN_FIELDS))}"
+                yield f"{place}: fields missing or unknown: {', '.join(sorted(set(turn) ^ TURN_FIELDS))}"
                 continue
             if not all(turn[key].strip() for key in ("user", "agent", "rewrite")):
-                yield f"{at}: an empty text"
+                yield f"{place}: an empty text"
             if turn["standalone"] != (turn["rewrite"] == turn["user"]):
-                yield f"{at}: a turn is standalone exactly where its rewrite is the turn itself"
+                yield f"{place}: a turn is standalone exactly where its rewrite is the turn itself"
             if turn["answerability"] not in ANSWERABILITY:
-                yield f"{at}: unknown answerability {turn['answerability']!r}"
+                yield f"{place}: unknown answerability {turn['answerability']!r}"
             if not turn["question_type"] or set(turn["question_type"]) - QUESTION_TYPES:
-                yield f"{at}: unknown or no question type: {turn['question_type']}"
+                yield f"{place}: unknown or no question type: {turn['question_type']}"
             if turn["multi_turn"] not in (("N/A",) if number == 1 else FOLLOWING):
-                yield f"{at}: multi_turn {turn['multi_turn']!r} (N/A on first turns, and only there)"
+                yield f"{place}: multi_turn {turn['multi_turn']!r} (N/A on first turns, and only there)"
             if bool(turn["relevant"]) != (turn["answerability"] in WITH_PASSAGES):
-                yield f"{at}: {turn['answerability']} with {len(turn['relevant'])} relevant sections"
+                yield f"{place}: {turn['answerability']} with {len(turn['relevant'])} relevant sections"
             for document, section in ((r["document"], r["section"]) for r in turn["relevant"]):
                 if document not in documents:
-                    yield f"{at}: unknown document {document!r}"
-                elif (document, section) not in known:
-                    yield f"{at}: no section {section!r} in {document}"
+                    yield f"{place}: unknown document {document!r}"
+                elif (document, section) not in sections_there:
+                    yield f"{place}: no section {section!r} in {document}"
                 elif not document.startswith(conversation["domain"] + "/"):
-                    yield f"{at}: {document} is outside the domain {conversation['domain']}"
+                    yield f"{place}: {document} is outside the domain {conversation['domain']}"
 
 
 def speech(speaker: str, text: str) -> Row:
@@ -144,7 +144,7 @@ def task(conversation: Row, number: int, relevant: list[Passage]) -> Row:
     contexts: list[Row] = [{"document_id": p.id, "text": p.text, "title": p.title, "score": 1.0} for p in relevant]
     absent = {"mtrag-human": (), "mtragun-human": ("score",), "mtrag-synthetic": ("title", "score")}[split]
     synthetic_spelling = {"Follow-up": "Follow Up"} if split == "mtrag-synthetic" else {}
-    said = [(speaker, t[speaker]) for t in conversation["turns"][:number] for speaker in ("user", "agent")]
+    utterances = [(speaker, t[speaker]) for t in conversation["turns"][:number] for speaker in ("user", "agent")]
     return {
         "conversation_id": identifier,
         "task_id": f"{identifier}<::>{number}",
@@ -152,8 +152,8 @@ def task(conversation: Row, number: int, relevant: list[Passage]) -> Row:
         "turn": str(number),
         "dataset": DATASET,
         "contexts": [{key: value for key, value in c.items() if key not in absent} for c in contexts],
-        "input": [speech(*turn_said) for turn_said in said[:-1]],
-        "targets": [speech(*said[-1])],
+        "input": [speech(*turn_said) for turn_said in utterances[:-1]],
+        "targets": [speech(*utterances[-1])],
         "Multi-Turn": [synthetic_spelling.get(turn["multi_turn"], turn["multi_turn"])],
         "Question Type": turn["question_type"],
         "answerability" if split == "mtragun-human" else "Answerability": [turn["answerability"]],
@@ -171,19 +171,19 @@ def write(path: Path, lines: Iterable[str | Row]) -> None:
 def build(source: Path, target: Path) -> None:
     """Writes the benchmark folder to `target`, or stops with all mistakes in `source` and writes nothing."""
     folder = source / "documents"
-    found: list[str] = []
+    complaints: list[str] = []
     corpus: dict[str, list[Passage]] = {domain: [] for domain in DOMAINS}
     for file in (file for domain in DOMAINS for file in sorted((folder / domain).glob("*.md"))):
         try:
             corpus[file.parent.name] += passages(folder, f"{file.parent.name}/{file.name}")
         except ValueError as error:
-            found.append(str(error))
+            complaints.append(str(error))
     conversations: list[Row] = json.loads((source / "conversations.json").read_text(encoding="utf-8"))
     sections: dict[tuple[str, str], list[Passage]] = {}
     for passage in (p for domain in DOMAINS for p in corpus[domain]):
         sections.setdefault((passage.document, passage.section), []).append(passage)
-    if found := [*found, *problems(conversations, set(sections))]:
-        raise SystemExit("\n".join(["demo corpus refused:", *found]))
+    if complaints := [*complaints, *problems(conversations, set(sections))]:
+        raise SystemExit("\n".join(["demo corpus refused:", *complaints]))
 
     tasks: dict[str, list[Row]] = {split: [] for split in SPLITS}
     retrieval: dict[tuple[str, str], list[tuple[Row, Row]]] = {(s, d): [] for s in SPLITS for d in DOMAINS}
@@ -207,8 +207,8 @@ def build(source: Path, target: Path) -> None:
             write(target / split / "retrieval_tasks" / qrels, ["query-id\tcorpus-id\tscore", *judged])
         queries: dict[str, list[Row]] = {"lastturn": [], "rewrite": [], "questions": []}
         for row, turn in retrieval["mtrag-human", domain]:
-            asked = [s["text"] for s in row["input"] if s["speaker"] == "user"]
-            for kind, texts in (("lastturn", asked[-1:]), ("rewrite", [turn["rewrite"]]), ("questions", asked)):
+            questions = [s["text"] for s in row["input"] if s["speaker"] == "user"]
+            for kind, texts in (("lastturn", questions[-1:]), ("rewrite", [turn["rewrite"]]), ("questions", questions)):
                 queries[kind].append({"_id": row["task_id"], "text": "\n".join(f"|user|: {text}" for text in texts)})
         for kind, entries in queries.items():
             write(target / "mtrag-human" / "retrieval_tasks" / domain / f"{domain}_{kind}.jsonl", entries)
@@ -216,9 +216,9 @@ def build(source: Path, target: Path) -> None:
 
 def main() -> None:
     """Builds beside the old folder first, so that a refused source leaves the old one as it was."""
-    fresh, target = HERE / ".mt-rag-benchmark.new", HERE / "mt-rag-benchmark"
+    fresh, target = DEMO_ROOT / ".mt-rag-benchmark.new", DEMO_ROOT / "mt-rag-benchmark"
     shutil.rmtree(fresh, ignore_errors=True)
-    build(HERE, fresh)
+    build(DEMO_ROOT, fresh)
     shutil.rmtree(target, ignore_errors=True)
     fresh.rename(target)
     sys.stderr.write(f"wrote {target}\n")

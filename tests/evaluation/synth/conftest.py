@@ -28,8 +28,8 @@ class Made:
     @property
     def report(self) -> dict[str, Any]:
         """What `--json` printed."""
-        found: dict[str, Any] = json.loads(self.ran.out)
-        return found
+        report: dict[str, Any] = json.loads(self.ran.out)
+        return report
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """The lines of a file of the folder."""
@@ -88,9 +88,9 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def conversations(synth: Synth, made_once: dict[str, Path], tmp_path: Path) -> Path:
     """A folder with three conversations of three turns, the test's own."""
     if "mtrag" not in made_once:
-        made = synth("mtrag", "--n", 3, "--turns", 3)
-        assert made.ran.code == 0, made.ran.err
-        made_once["mtrag"] = shutil.copytree(made.out, made_once[""] / "mtrag")
+        outcome = synth("mtrag", "--n", 3, "--turns", 3)
+        assert outcome.ran.code == 0, outcome.ran.err
+        made_once["mtrag"] = shutil.copytree(outcome.out, made_once[""] / "mtrag")
     return shutil.copytree(made_once["mtrag"], tmp_path / "conversations")
 
 

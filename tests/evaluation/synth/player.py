@@ -40,17 +40,17 @@ Wrong = Callable[[str, dict[str, list[str]]], "Scripted | None"]
 
 def material(text: str) -> dict[str, list[str]]:
     """Kind of mark -> the texts between such marks."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for kind, _, inner in _FENCED.findall(text):
-        found.setdefault(kind, []).append(inner)
-    return found
+        texts.setdefault(kind, []).append(inner)
+    return texts
 
 
 def first_sentence(text: str) -> str:
     """The first sentence of a passage that is one, its heading aside."""
     spans = [" ".join(text[start:end].split()) for start, end in sentences(text)]
-    whole = [span for span in spans if len(span.split()) > 6 and span.endswith(".")]
-    return whole[0] if whole else spans[0]
+    complete = [span for span in spans if len(span.split()) > 6 and span.endswith(".")]
+    return complete[0] if complete else spans[0]
 
 
 def begins_attempt(first: str, name: str, parts: dict[str, list[str]]) -> bool:
@@ -79,85 +79,87 @@ class Player:
         self.asked: Counter[str] = Counter()
 
     def __call__(self, body: dict[str, Any]) -> Scripted:
-        whole = "\n".join(message["content"] for message in body["messages"])
-        name = next((name for name, phrase in PHRASES.items() if phrase in whole), "unknown")
-        parts = material(whole) | {"temperature": [str(body.get("temperature"))]}
+        prompt = "\n".join(message["content"] for message in body["messages"])
+        name = next((name for name, phrase in PHRASES.items() if phrase in prompt), "unknown")
+        parts = material(prompt) | {"temperature": [str(body.get("temperature"))]}
         with self._lock:
             self.asked[name] += 1
-        other = self._wrong(name, parts) if self._wrong else None
-        if other is not None:
-            return other
-        return Say(getattr(self, "_" + name.replace("-", "_"))(parts, whole))
+        replaced = self._wrong(name, parts) if self._wrong else None
+        if replaced is not None:
+            return replaced
+        return Say(getattr(self, "_" + name.replace("-", "_"))(parts, prompt))
 
-    def _mtrag_question(self, parts: dict[str, list[str]], whole: str) -> str:
-        said = " ".join(parts.get("user", []))
+    def _mtrag_question(self, parts: dict[str, list[str]], prompt: str) -> str:
+        user_messages = " ".join(parts.get("user", []))
         for passage in reversed(parts["passage"]):
             for start, end in sentences(passage):
                 words = re.findall(r"[A-Za-z]{4,}", passage[start:end])[:8]
                 question = f"What is known about {' '.join(words)}?"
-                if len(words) > 5 and question not in said:
+                if len(words) > 5 and question not in user_messages:
                     return json.dumps({"question": question})
         return json.dumps({"question": "What else is there to know about all of this?"})
 
-    def _mtrag_answer(self, parts: dict[str, list[str]], whole: str) -> str:
+    def _mtrag_answer(self, parts: dict[str, list[str]], prompt: str) -> str:
         return json.dumps({
             "answer": first_sentence(parts["passage"][0]), "answerability": "ANSWERABLE", "passages": [1],
         })  # fmt: skip
 
-    def _claims(self, parts: dict[str, list[str]], whole: str) -> str:
+    def _claims(self, parts: dict[str, list[str]], prompt: str) -> str:
         return json.dumps({"claims": ["one claim", "another claim"]})
 
-    def _claim_verdicts(self, parts: dict[str, list[str]], whole: str) -> str:
+    def _claim_verdicts(self, parts: dict[str, list[str]], prompt: str) -> str:
         return json.dumps({"verdicts": [{"claim": n, "reason": "it says so", "supported": True} for n in (1, 2)]})
 
-    def _idk(self, parts: dict[str, list[str]], whole: str) -> str:
+    def _idk(self, parts: dict[str, list[str]], prompt: str) -> str:
         return "It claims something.\nVerdict: [[no]]"
 
-    def _inscoqa_queries(self, parts: dict[str, list[str]], whole: str) -> str:
+    def _inscoqa_queries(self, parts: dict[str, list[str]], prompt: str) -> str:
         words = re.findall(r"[A-Za-z]{4,}", parts["document"][0])
-        asked = [f"How does one {' '.join(words[at : at + 5])}?" for at in (3, 30, 60) if at + 5 <= len(words)]
-        return json.dumps({"queries": [{"query": text, "domain": "Gourmet"} for text in asked]})
+        queries = [
+            f"How does one {' '.join(words[start : start + 5])}?" for start in (3, 30, 60) if start + 5 <= len(words)
+        ]
+        return json.dumps({"queries": [{"query": text, "domain": "Gourmet"} for text in queries]})
 
-    def _inscoqa_filter(self, parts: dict[str, list[str]], whole: str) -> str:
+    def _inscoqa_filter(self, parts: dict[str, list[str]], prompt: str) -> str:
         count = len(parts["queries"][0].splitlines())
         good = {"complete": True, "objective": True, "lasting": True, "instructional": True}
         # The third of a document's queries is a matter of taste.
-        found = [{"query": n, **good, "objective": n != 3} for n in range(1, count + 1)]
-        return json.dumps({"verdicts": found})
+        verdicts = [{"query": n, **good, "objective": n != 3} for n in range(1, count + 1)]
+        return json.dumps({"verdicts": verdicts})
 
-    def _inscoqa_history(self, parts: dict[str, list[str]], whole: str) -> str:
-        rounds = int(re.findall(r"- (\d) rounds", whole)[0])
+    def _inscoqa_history(self, parts: dict[str, list[str]], prompt: str) -> str:
+        rounds = int(re.findall(r"- (\d) rounds", prompt)[0])
         history = [{"question": f"What matters first, {n}?", "reply": "A quiet room."} for n in range(rounds)]
         return json.dumps(
             {"history": history, "question": parts["query"][0].replace("How does one", "And how is one to")}
         )
 
-    def _inscoqa_answer(self, parts: dict[str, list[str]], whole: str) -> str:
-        both = " Then ".join(first_sentence(text) for text in parts["passage"][:2])
-        return json.dumps({"answer": both, "documents": [1, 2]})
+    def _inscoqa_answer(self, parts: dict[str, list[str]], prompt: str) -> str:
+        answer = " Then ".join(first_sentence(text) for text in parts["passage"][:2])
+        return json.dumps({"answer": answer, "documents": [1, 2]})
 
-    def _inscoqa_procedure(self, parts: dict[str, list[str]], whole: str) -> str:
+    def _inscoqa_procedure(self, parts: dict[str, list[str]], prompt: str) -> str:
         good = dict.fromkeys(("informative", "inquiry", "instructional", "objective", "steps"), True)
         first, _, second = parts["answer"][0].partition(" Then ")
         return json.dumps({**good, "procedure": [first, second or "Close the lid and wait for an hour."]})
 
-    def _compound_question(self, parts: dict[str, list[str]], whole: str) -> str:
+    def _compound_question(self, parts: dict[str, list[str]], prompt: str) -> str:
         thing = " ".join(re.findall(r"[A-Za-z]{4,}", parts["context"][0])[:6])
-        asked = {
+        questions = {
             "plain facts": f"When was {thing} begun? Who was there, and where did they stay?",
             "why something is so": f"Why did {thing} come about? What followed from it?",
             "two conditions": f"If {thing} were to end, what would follow? If it went on, who would gain by it?",
             "compare two or more": f"How does {thing} differ from the rest? Which of the two is better?",
             "an assessment": f"How well does {thing} work? What are its weak sides? What should be done about it?",
         }
-        question = next(text for phrase, text in asked.items() if phrase in whole)
+        question = next(text for phrase, text in questions.items() if phrase in prompt)
         return json.dumps({"original": f"What is {thing}?", "question": question})
 
-    def _compound_filter(self, parts: dict[str, list[str]], whole: str) -> str:
+    def _compound_filter(self, parts: dict[str, list[str]], prompt: str) -> str:
         return json.dumps({"reason": "all of it holds", "fits": True})
 
-    def _compound_reference(self, parts: dict[str, list[str]], whole: str) -> str:
+    def _compound_reference(self, parts: dict[str, list[str]], prompt: str) -> str:
         return json.dumps({"answer": f"First: {first_sentence(parts['context'][0])} Second, the text does not say."})
 
-    def _unknown(self, parts: dict[str, list[str]], whole: str) -> str:
+    def _unknown(self, parts: dict[str, list[str]], prompt: str) -> str:
         return "?"

@@ -13,11 +13,11 @@ TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 
 
 def test_conversations_open_as_mtrag_s(synth, turnmark):
-    made = synth("mtrag", "--n", 3, "--turns", 4)
-    assert made.ran.code == 0, made.ran.err
-    assert made.report["kept"] == 3
-    assert made.report["failed"] == 0
-    loaded = mtrag.load_tasks(made.out, "mtrag-s")
+    outcome = synth("mtrag", "--n", 3, "--turns", 4)
+    assert outcome.ran.code == 0, outcome.ran.err
+    assert outcome.report["kept"] == 3
+    assert outcome.report["failed"] == 0
+    loaded = mtrag.load_tasks(outcome.out, "mtrag-s")
     assert not loaded.problems
     tasks = list(loaded.data.values())
     assert {task.domain for task in tasks} == {"demo"}
@@ -30,16 +30,16 @@ def test_conversations_open_as_mtrag_s(synth, turnmark):
         assert (task.multi_turn == "N/A") == (task.turn == 1)
     # The search comes after each message: what is shown with a turn is what was found for that turn.
     assert len({task.contexts[0].document_id for task in tasks}) > 3
-    corpus = made.lines("corpora/passage_level/demo.jsonl")
+    corpus = outcome.lines("corpora/passage_level/demo.jsonl")
     assert {context.document_id for task in tasks for context in task.contexts} <= {row["_id"] for row in corpus}
-    ran = turnmark("eval", "mtrag-s", "--data", made.out, "--setting", "reference", "--limit", 1, "--json", "--out",
-                   made.out / "run")  # fmt: skip
+    ran = turnmark("eval", "mtrag-s", "--data", outcome.out, "--setting", "reference", "--limit", 1, "--json", "--out",
+                   outcome.out / "run")  # fmt: skip
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["n"] == 1
-    sheet = (made.out / "data_sheet.md").read_text("utf-8")
+    sheet = (outcome.out / "data_sheet.md").read_text("utf-8")
     for part in ("3 kept of 3 attempts", "Published: MTRAG, Table 8", "| conversations | 3 | 200 |", "Licence"):
         assert part in sheet
-    manifest = Manifest.model_validate_json((made.out / "manifest.json").read_bytes())
+    manifest = Manifest.model_validate_json((outcome.out / "manifest.json").read_bytes())
     assert {"mtrag-question", "mtrag-answer", "claims", "claim-verdicts", "idk"} == set(manifest.prompts)
     assert manifest.corpus.documents == 80
 
@@ -56,28 +56,28 @@ def test_the_same_command_asks_nothing_and_a_larger_n_goes_on(synth):
 
 
 def test_how_many_run_at_once_changes_nothing(synth):
-    one, many = (synth("mtrag", "--n", 3, "--turns", 3, "--concurrency", n) for n in (1, 8))
-    assert sorted(one.lines("items.jsonl"), key=lambda row: row["id"]) == sorted(
+    alone, many = (synth("mtrag", "--n", 3, "--turns", 3, "--concurrency", n) for n in (1, 8))
+    assert sorted(alone.lines("items.jsonl"), key=lambda row: row["id"]) == sorted(
         many.lines("items.jsonl"), key=lambda row: row["id"]
     )
 
 
 def test_another_request_for_the_same_folder_is_refused(synth):
-    made = synth("mtrag", "--n", 1, "--turns", 3)
-    other = synth("mtrag", "--n", 1, "--turns", 4, "--seed", 2, out=made.out)
-    assert other.ran.code == 2
-    assert "options.turns: 3 there, 4 here" in other.ran.err
-    assert "seed: 0 there, 2 here" in other.ran.err
+    outcome = synth("mtrag", "--n", 1, "--turns", 3)
+    refused = synth("mtrag", "--n", 1, "--turns", 4, "--seed", 2, out=outcome.out)
+    assert refused.ran.code == 2
+    assert "options.turns: 3 there, 4 here" in refused.ran.err
+    assert "seed: 0 there, 2 here" in refused.ran.err
 
 
 def verdicts(supported):
-    found = [{"claim": n, "reason": "no", "supported": supported} for n in (1, 2)]
-    return Say(json.dumps({"verdicts": found}))
+    rows = [{"claim": n, "reason": "no", "supported": supported} for n in (1, 2)]
+    return Say(json.dumps({"verdicts": rows}))
 
 
 def always(name, reply):
     """A fault: the reply to all prompts of that name."""
-    return lambda asked, _: reply if asked == name else None
+    return lambda prompt, _: reply if prompt == name else None
 
 
 SPEAKS = always("mtrag-question", Say('{"question": "What does the passage say?"}'))
@@ -97,32 +97,32 @@ FAULTS = [
 
 def test_what_is_wrong_is_rejected_with_what_the_model_wrote(synth):
     wrong = one_an_attempt("mtrag-question", [fault for fault, _, _ in FAULTS])
-    made = synth("mtrag", "--n", 2, "--turns", 3, "--concurrency", 1, wrong=wrong)
-    assert made.ran.code == 0, made.ran.err
-    assert (made.report["kept"], made.report["attempts"]) == (2, len(FAULTS) + 2)
-    found = made.report["filters"]
-    assert found["conversation"] == {"it ended before its turn 2": len(FAULTS)}
-    rejects = made.lines("rejects.jsonl")
+    outcome = synth("mtrag", "--n", 2, "--turns", 3, "--concurrency", 1, wrong=wrong)
+    assert outcome.ran.code == 0, outcome.ran.err
+    assert (outcome.report["kept"], outcome.report["attempts"]) == (2, len(FAULTS) + 2)
+    filters = outcome.report["filters"]
+    assert filters["conversation"] == {"it ended before its turn 2": len(FAULTS)}
+    rejects = outcome.lines("rejects.jsonl")
     for _, stage, reason in FAULTS:
         # Four messages, each with two answers; where one passed its own filters the next may repeat it.
-        assert 1 <= found[stage][reason] <= 8
-        assert all(one["raw"] for one in rejects if (one["stage"], one["reason"]) == (stage, reason))
+        assert 1 <= filters[stage][reason] <= 8
+        assert all(reject["raw"] for reject in rejects if (reject["stage"], reject["reason"]) == (stage, reason))
 
 
 def test_no_more_turns_are_unanswerable_than_the_paper_has(synth):
     unknown = "Sorry, I do not have that information."
-    said = Say(json.dumps({"answer": unknown, "answerability": "UNANSWERABLE", "passages": []}))
+    reply = Say(json.dumps({"answer": unknown, "answerability": "UNANSWERABLE", "passages": []}))
 
     def wrong(name, parts):
         if name == "mtrag-answer" and parts.get("user"):
-            return said
+            return reply
         return Say("Verdict: [[yes]]") if name == "idk" and unknown in json.dumps(parts) else None
 
-    made = synth("mtrag", "--n", 1, "--turns", 4, wrong=wrong)
-    turns = made.lines("items.jsonl")[0]["content"]["turns"]
+    outcome = synth("mtrag", "--n", 1, "--turns", 4, wrong=wrong)
+    turns = outcome.lines("items.jsonl")[0]["content"]["turns"]
     assert [turn["answerability"] for turn in turns] == ["ANSWERABLE", "UNANSWERABLE", "UNANSWERABLE"]
-    assert set(made.report["filters"]["answer"]) == {"more than 2 are unanswerable"}
-    loaded = mtrag.load_tasks(made.out, "mtrag-s")
+    assert set(outcome.report["filters"]["answer"]) == {"more than 2 are unanswerable"}
+    loaded = mtrag.load_tasks(outcome.out, "mtrag-s")
     assert not loaded.problems
     assert [len(task.contexts) for task in loaded.data.values()] == [1, 0, 0]
 
@@ -131,10 +131,10 @@ def test_a_conversation_keeps_its_turns_from_before_a_wrong_one(synth):
     def wrong(name, parts):
         return Say('{"question": ""}') if name == "mtrag-question" and len(parts.get("user", [])) == 3 else None
 
-    made = synth("mtrag", "--n", 2, "--turns", 8, wrong=wrong)
-    assert made.report["kept"] == 2
-    assert {len(row["content"]["turns"]) for row in made.lines("items.jsonl")} == {3}
-    assert made.report["filters"] == {"question": {"empty": 8}}
+    outcome = synth("mtrag", "--n", 2, "--turns", 8, wrong=wrong)
+    assert outcome.report["kept"] == 2
+    assert {len(row["content"]["turns"]) for row in outcome.lines("items.jsonl")} == {3}
+    assert outcome.report["filters"] == {"question": {"empty": 8}}
 
 
 def test_a_rejected_message_is_asked_for_in_another_way(synth):
@@ -149,11 +149,11 @@ def test_a_rejected_message_is_asked_for_in_another_way(synth):
         requests.append(parts)
         return Say(json.dumps({"question": rejected[len(requests) - 1]})) if len(requests) <= len(rejected) else None
 
-    made = synth("mtrag", "--n", 1, "--turns", 3, wrong=wrong)
-    assert made.report["kept"] == 1
-    assert made.report["attempts"] == 1
+    outcome = synth("mtrag", "--n", 1, "--turns", 3, wrong=wrong)
+    assert outcome.report["kept"] == 1
+    assert outcome.report["attempts"] == 1
     assert [len(request["passage"]) for request in requests[2:]] == [1, 1]
-    assert len(made.lines("items.jsonl")[0]["content"]["turns"]) == 3
+    assert len(outcome.lines("items.jsonl")[0]["content"]["turns"]) == 3
     assert not any(question in json.dumps(request) for question in rejected for request in requests)
     assert len({request["passage"][0] for request in requests[2:]}) == 2, "each from a passage that was not used"
     assert len({tuple(request["user"]) for request in requests}) == 1, "the two turns before it are the same"
@@ -173,52 +173,52 @@ def test_a_rejected_answer_is_written_once_more_before_another_question(synth):
         lone = Say('{"answer": "So.", "answerability": "ANSWERABLE", "passages": []}')
         return lone if name == "mtrag-answer" and len(answers) == 1 else None
 
-    made = synth("mtrag", "--n", 1, "--turns", 3, wrong=wrong)
-    assert made.report["kept"] == 1
+    outcome = synth("mtrag", "--n", 1, "--turns", 3, wrong=wrong)
+    assert outcome.report["kept"] == 1
     assert answers[0] == answers[1] != answers[2]
-    assert made.report["filters"] == {"answer": {"names no passage that it rests on": 1}}
-    asked = [body for body in synth.server.bodies if "from numbered passages" in body["messages"][0]["content"]]
-    assert [body.get("temperature") for body in asked[:3]] in ([None, 0.7, None], [0, 0.7, 0])
+    assert outcome.report["filters"] == {"answer": {"names no passage that it rests on": 1}}
+    requests = [body for body in synth.server.bodies if "from numbered passages" in body["messages"][0]["content"]]
+    assert [body.get("temperature") for body in requests[:3]] in ([None, 0.7, None], [0, 0.7, 0])
 
 
 def test_conversations_that_say_the_same_are_kept_once(synth):
     def wrong(name, parts):
-        said = len(parts.get("user", []))
+        count = len(parts.get("user", []))
         words = ("ferry", "harbour", "sheep", "bread", "school")
-        return Say(json.dumps({"question": f"What about the {words[said]}?"})) if name == "mtrag-question" else None
+        return Say(json.dumps({"question": f"What about the {words[count]}?"})) if name == "mtrag-question" else None
 
-    made = synth("mtrag", "--n", 2, "--turns", 3, wrong=wrong)
-    assert made.report["kept"] == 1
-    assert "every seed was tried, or 5 times as many attempts" in made.report["notes"][0]
-    assert made.report["filters"]["duplicate"] == {"says the same as another": 14}
-    assert made.lines("rejects.jsonl")[-1]["about"]["duplicate_of"] == made.lines("items.jsonl")[0]["id"]
+    outcome = synth("mtrag", "--n", 2, "--turns", 3, wrong=wrong)
+    assert outcome.report["kept"] == 1
+    assert "every seed was tried, or 5 times as many attempts" in outcome.report["notes"][0]
+    assert outcome.report["filters"]["duplicate"] == {"says the same as another": 14}
+    assert outcome.lines("rejects.jsonl")[-1]["about"]["duplicate_of"] == outcome.lines("items.jsonl")[0]["id"]
 
 
 def test_an_endpoint_that_takes_no_schema_and_one_that_is_busy(synth):
     refused = Status(400, "response_format is not supported")
     busy = Status(429, headers={"Retry-After": "0"})
-    made = synth("mtrag", "--n", 1, "--turns", 3, replies=[refused, busy])
-    assert made.ran.code == 0, made.ran.err
-    assert made.report["kept"] == 1
-    assert made.player.asked["mtrag-question"] >= 3
+    outcome = synth("mtrag", "--n", 1, "--turns", 3, replies=[refused, busy])
+    assert outcome.ran.code == 0, outcome.ran.err
+    assert outcome.report["kept"] == 1
+    assert outcome.player.asked["mtrag-question"] >= 3
 
 
 def test_calls_that_fail_leave_the_attempt_to_be_tried_again(synth):
-    made = synth("mtrag", "--n", 2, "--turns", 3, "--concurrency", 1, replies=[Status(500), Status(500)])
-    assert made.ran.code == 0
-    assert (made.report["kept"], made.report["failed"]) == (1, 1)
-    assert "1 attempt failed; the same command tries again" in made.report["notes"][0]
-    again = synth("mtrag", "--n", 2, "--turns", 3, "--concurrency", 1, out=made.out)
+    outcome = synth("mtrag", "--n", 2, "--turns", 3, "--concurrency", 1, replies=[Status(500), Status(500)])
+    assert outcome.ran.code == 0
+    assert (outcome.report["kept"], outcome.report["failed"]) == (1, 1)
+    assert "1 attempt failed; the same command tries again" in outcome.report["notes"][0]
+    again = synth("mtrag", "--n", 2, "--turns", 3, "--concurrency", 1, out=outcome.out)
     assert (again.report["kept"], again.report["failed"]) == (2, 0)
     # The same two as if nothing had failed.
     assert sorted(row["id"] for row in again.lines("items.jsonl")) == ["mtrag-000000", "mtrag-000001"]
 
 
 def test_a_wrong_key_ends_the_work(synth):
-    made = synth("mtrag", "--n", 20, "--concurrency", 1, replies=[Status(401)] * 10)
-    assert made.ran.code == 1
-    assert "every further call would fail" in made.ran.out
-    assert len(made.lines("attempts.jsonl")) == 3
+    outcome = synth("mtrag", "--n", 20, "--concurrency", 1, replies=[Status(401)] * 10)
+    assert outcome.ran.code == 1
+    assert "every further call would fail" in outcome.ran.out
+    assert len(outcome.lines("attempts.jsonl")) == 3
 
 
 def test_failures_and_budget_end_it_early(synth):
@@ -231,29 +231,29 @@ def test_failures_and_budget_end_it_early(synth):
 
 
 def test_what_a_kill_leaves_is_made_once(synth):
-    made = synth("mtrag", "--n", 3, "--turns", 3)
-    whole = sorted(made.lines("items.jsonl"), key=lambda row: row["id"])
-    attempts = made.out / "attempts.jsonl"
+    outcome = synth("mtrag", "--n", 3, "--turns", 3)
+    before = sorted(outcome.lines("items.jsonl"), key=lambda row: row["id"])
+    attempts = outcome.out / "attempts.jsonl"
     rows = attempts.read_bytes().splitlines(keepends=True)
     attempts.write_bytes(rows[0] + rows[1][:40])  # the second is torn, the third was never written
-    items = made.out / "items.jsonl"
+    items = outcome.out / "items.jsonl"
     items.write_bytes(items.read_bytes() + b'{"id": "torn')
-    (made.out / "data_sheet.md").unlink()
-    again = synth("mtrag", "--n", 3, "--turns", 3, out=made.out)
+    (outcome.out / "data_sheet.md").unlink()
+    again = synth("mtrag", "--n", 3, "--turns", 3, out=outcome.out)
     assert again.ran.code == 0, again.ran.err
-    assert sorted(again.lines("items.jsonl"), key=lambda row: row["id"]) == whole
-    assert (made.out / "data_sheet.md").exists()
+    assert sorted(again.lines("items.jsonl"), key=lambda row: row["id"]) == before
+    assert (outcome.out / "data_sheet.md").exists()
 
 
 def test_a_dry_run_says_what_it_takes_and_asks_nothing(synth):
-    made = synth("mtrag", "--n", 10, "--dry-run")
-    assert made.requests == 0
-    assert not made.out.exists()
-    told = made.report
-    assert (told["wanted"], told["attempts"]) == (10, 10)
+    outcome = synth("mtrag", "--n", 10, "--dry-run")
+    assert outcome.requests == 0
+    assert not outcome.out.exists()
+    plan = outcome.report
+    assert (plan["wanted"], plan["attempts"]) == (10, 10)
     # About six turns a conversation, two calls each; the judge is asked for IDK, claims and verdicts.
-    assert 80 <= told["estimated"]["generator"]["calls"] <= 160
-    assert 1.4 <= told["estimated"]["judge"]["calls"] / told["estimated"]["generator"]["calls"] <= 1.6
+    assert 80 <= plan["estimated"]["generator"]["calls"] <= 160
+    assert 1.4 <= plan["estimated"]["judge"]["calls"] / plan["estimated"]["generator"]["calls"] <= 1.6
 
 
 def test_a_wrong_request_says_all_its_mistakes(turnmark, with_index):
@@ -274,10 +274,10 @@ def test_the_embedded_judge_filters_too(synth):
     def wrong(name, parts):
         nonlocal begun
         begun += begins_attempt("mtrag-question", name, parts)
-        said = {"answer": "Submarines from Atlantis patrol Neptune.", "answerability": "ANSWERABLE", "passages": [1]}
-        return Say(json.dumps(said)) if name == "mtrag-answer" and begun == 1 else None
+        reply = {"answer": "Submarines from Atlantis patrol Neptune.", "answerability": "ANSWERABLE", "passages": [1]}
+        return Say(json.dumps(reply)) if name == "mtrag-answer" and begun == 1 else None
 
-    made = synth("mtrag", "--n", 1, "--turns", 3, "--concurrency", 1, judge=False, wrong=wrong)
-    assert (made.report["kept"], made.report["attempts"]) == (1, 2)
-    assert set(made.player.asked) == {"mtrag-question", "mtrag-answer"}
-    assert set(made.report["filters"]["faithfulness"]) == {"below 0.7"}
+    outcome = synth("mtrag", "--n", 1, "--turns", 3, "--concurrency", 1, judge=False, wrong=wrong)
+    assert (outcome.report["kept"], outcome.report["attempts"]) == (1, 2)
+    assert set(outcome.player.asked) == {"mtrag-question", "mtrag-answer"}
+    assert set(outcome.report["filters"]["faithfulness"]) == {"below 0.7"}

@@ -16,18 +16,18 @@ from turnmark.evaluation.synth.compound import KEYWORDS, RULES, lacking
 
 
 def test_instructions_open_as_inscoqa(synth, turnmark):
-    made = synth("inscoqa", "--n", 8, "--documents", 3)
-    assert made.ran.code == 0, made.ran.err
-    assert made.report["kept"] == 8
-    assert made.report["filters"]["query filter"] == {"not objective": 4}  # the third of each document's queries
+    outcome = synth("inscoqa", "--n", 8, "--documents", 3)
+    assert outcome.ran.code == 0, outcome.ran.err
+    assert outcome.report["kept"] == 8
+    assert outcome.report["filters"]["query filter"] == {"not objective": 4}  # the third of each document's queries
     tasks = {}
-    for split in inscoqa.splits(made.out):
-        loaded = inscoqa.load_tasks(made.out, split)
+    for split in inscoqa.splits(outcome.out):
+        loaded = inscoqa.load_tasks(outcome.out, split)
         assert not loaded.problems
         tasks[split] = list(loaded.data.values())
     assert sum(map(len, tasks.values())) == 8
     assert len(tasks["test"]) < len(tasks["train"])
-    for task in (one for found in tasks.values() for one in found):
+    for task in (sample for samples in tasks.values() for sample in samples):
         assert 2 <= len(task.documents) <= 3
         assert task.domain == "Gourmet"
         assert len(task.procedure) == 2
@@ -38,13 +38,13 @@ def test_instructions_open_as_inscoqa(synth, turnmark):
 
     source = (DEMO / "documents" / document.id).read_text("utf-8")
     assert source.strip() == document.text
-    seeds = [row["seed"] for row in made.lines("items.jsonl")]
-    by_split = {task.id.rpartition("-")[0]: split for split, found in tasks.items() for task in found}
+    seeds = [row["seed"] for row in outcome.lines("items.jsonl")]
+    by_split = {task.id.rpartition("-")[0]: split for split, samples in tasks.items() for task in samples}
     assert len(by_split) == len(set(seeds))  # samples of one document stay together
-    ran = turnmark("eval", "inscoqa", "--data", made.out, "--dry-run", "--json", "--out", made.out / "run")
+    ran = turnmark("eval", "inscoqa", "--data", outcome.out, "--dry-run", "--json", "--out", outcome.out / "run")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["n"] == len(tasks["test"])
-    sheet = (made.out / "data_sheet.md").read_text("utf-8")
+    sheet = (outcome.out / "data_sheet.md").read_text("utf-8")
     for part in ("| steps a procedure, mean | 2.00 | 6.50 |", "averages by domain", "Gourmet: rounds"):
         assert part in sheet
 
@@ -52,11 +52,11 @@ def test_instructions_open_as_inscoqa(synth, turnmark):
 def changed(name, **fields):
     """A reply of the player with other fields."""
 
-    def wrong(asked, parts):
-        if asked != name:
+    def wrong(prompt, parts):
+        if prompt != name:
             return None
-        whole = "- 2 rounds, why something is so"
-        usual = json.loads(getattr(Player(), "_" + name.replace("-", "_"))(parts, whole))
+        material = "- 2 rounds, why something is so"
+        usual = json.loads(getattr(Player(), "_" + name.replace("-", "_"))(parts, material))
         return Say(json.dumps({**usual, **fields}))
 
     return wrong
@@ -93,39 +93,39 @@ FAULTS = [
 
 def counted(cases):
     """What the report should count: stage -> reason -> something."""
-    found = {}
+    reasons = {}
     for _, stage, reason in cases:
-        found.setdefault(stage, set()).add(reason)
-    return found
+        reasons.setdefault(stage, set()).add(reason)
+    return reasons
 
 
 def test_what_is_wrong_with_instructions_is_rejected(synth):
     wrong = one_an_attempt("inscoqa-queries", [fault for fault, _, _ in FAULTS])
-    made = synth("inscoqa", "--n", 4, "--documents", 3, "--concurrency", 1, wrong=wrong)
-    assert made.ran.code == 0, made.ran.err
-    assert (made.report["kept"], made.report["attempts"]) == (4, len(FAULTS) + 2)
-    found = made.report["filters"]
-    assert found["query filter"].pop("not objective") == len(FAULTS) - 2 + 2  # each third query, where there was one
-    assert {stage: set(reasons) for stage, reasons in found.items()} == counted(FAULTS)
-    assert all(one["raw"] or one["about"] for one in made.lines("rejects.jsonl"))
+    outcome = synth("inscoqa", "--n", 4, "--documents", 3, "--concurrency", 1, wrong=wrong)
+    assert outcome.ran.code == 0, outcome.ran.err
+    assert (outcome.report["kept"], outcome.report["attempts"]) == (4, len(FAULTS) + 2)
+    filters = outcome.report["filters"]
+    assert filters["query filter"].pop("not objective") == len(FAULTS) - 2 + 2  # each third query, where there was one
+    assert {stage: set(reasons) for stage, reasons in filters.items()} == counted(FAULTS)
+    assert all(reject["raw"] or reject["about"] for reject in outcome.lines("rejects.jsonl"))
 
 
 # --- compound-qa -----------------------------------------------------------------------------------------------------
 
 
 def test_compound_questions_open_as_compound_qa(synth, turnmark):
-    made = synth("compound-qa", "--n", 6)
-    assert made.ran.code == 0, made.ran.err
-    loaded = compound_qa.load_tasks(made.out)
+    outcome = synth("compound-qa", "--n", 6)
+    assert outcome.ran.code == 0, outcome.ran.err
+    loaded = compound_qa.load_tasks(outcome.out)
     assert not loaded.problems
     types = Counter(task.type for task in loaded.data.values())
     assert types == {**dict.fromkeys(RULES, 1), "Factual-Statement": 2}  # the types take turns
     assert {task.capability for task in loaded.data.values()} == {"Understanding"}
     assert all(task.context for task in loaded.data.values())
-    ran = turnmark("eval", "compound-qa", "--data", made.out, "--dry-run", "--json", "--out", made.out / "run")
+    ran = turnmark("eval", "compound-qa", "--data", outcome.out, "--dry-run", "--json", "--out", outcome.out / "run")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["n"] == 6
-    assert not (made.out / "sft").exists(), "what is evaluated on is no training data"
+    assert not (outcome.out / "sft").exists(), "what is evaluated on is no training data"
 
 
 COMPOUND_FAULTS = [
@@ -143,22 +143,24 @@ COMPOUND_FAULTS = [
 def test_what_is_wrong_with_compound_questions_is_rejected(synth):
     wrong = one_an_attempt("compound-question", [fault for fault, _, _ in COMPOUND_FAULTS])
     flags = ("--n", 1, "--types", "Cause-and-Effect", "--concurrency", 1)
-    made = synth("compound-qa", *flags, wrong=wrong)
-    assert (made.report["kept"], made.report["attempts"]) == (1, len(COMPOUND_FAULTS) + 1)
-    assert {stage: set(reasons) for stage, reasons in made.report["filters"].items()} == counted(COMPOUND_FAULTS)
+    outcome = synth("compound-qa", *flags, wrong=wrong)
+    assert (outcome.report["kept"], outcome.report["attempts"]) == (1, len(COMPOUND_FAULTS) + 1)
+    assert {stage: set(reasons) for stage, reasons in outcome.report["filters"].items()} == counted(COMPOUND_FAULTS)
 
 
 def test_reasoning_has_a_prompt_of_its_own(synth):
-    seen = []
+    names = []
 
     def wrong(name, parts):
-        seen.append(name)
+        names.append(name)
 
-    made = synth("compound-qa", "--n", 1, "--types", "Hypothetical-Analysis", "--capability", "Reasoning", wrong=wrong)
-    assert made.report["kept"] == 1
+    outcome = synth(
+        "compound-qa", "--n", 1, "--types", "Hypothetical-Analysis", "--capability", "Reasoning", wrong=wrong
+    )
+    assert outcome.report["kept"] == 1
     system = synth.server.bodies[0]["messages"][0]["content"]
     assert "by inference in several steps" in " ".join(system.split())
-    assert (made.out / "data" / "Reasoning" / "Reasoning_Hypothetical_Analysis.jsonl").is_file()
+    assert (outcome.out / "data" / "Reasoning" / "Reasoning_Hypothetical_Analysis.jsonl").is_file()
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from turnmark.evaluation.synth.source import spliced
 
 @settings(deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.sampled_from(["ANSWERABLE", "PARTIAL", "UNANSWERABLE"]), min_size=8))
-def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, said):
+def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, answerabilities):
     plan = ConversationPlan(random.Random(seed), model())
     assert 4 <= plan.turns <= 8
     before = ()
@@ -46,8 +46,8 @@ def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, said):
         if unanswerable >= 2:
             assert step.aim != "UNANSWERABLE"
         before = (step.kind,)
-        plan.record(said[number - 1])
-        unanswerable += said[number - 1] == "UNANSWERABLE"
+        plan.record(answerabilities[number - 1])
+        unanswerable += answerabilities[number - 1] == "UNANSWERABLE"
 
 
 def test_plans_follow_the_human_conversations():
@@ -77,10 +77,10 @@ def test_the_weights_hold_numbers_and_names_of_types_alone():
 @settings(deadline=None)
 @given(st.text(max_size=200))
 def test_marks_of_any_wording(text):
-    found = surface(text)
-    assert len(found) == len(MARKS) + 2
-    assert set(found[:-2]) <= {0.0, 1.0}
-    assert found == surface(text)
+    marks = surface(text)
+    assert len(marks) == len(MARKS) + 2
+    assert set(marks[:-2]) <= {0.0, 1.0}
+    assert marks == surface(text)
 
 
 def test_marks_of_known_wordings():
@@ -106,8 +106,15 @@ def test_passages_put_together_are_the_document(text, size, overlap):
     step = max(1, size - overlap)
     starts = range(0, len(text), step)
     passages = [
-        Passage(id=str(at), document="d", title="", text=text[at : at + size], start=at, end=min(len(text), at + size))
-        for at in starts
+        Passage(
+            id=str(start),
+            document="d",
+            title="",
+            text=text[start : start + size],
+            start=start,
+            end=min(len(text), start + size),
+        )
+        for start in starts
     ]
     assert spliced(passages) == text.strip()
 
@@ -128,28 +135,32 @@ def sample(number, documents):
 
 @settings(deadline=None)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=20))
-def test_splits_hold_each_sample_once_and_say_what_they_share(found):
-    items = [sample(number, documents) for number, documents in enumerate(found)]
-    made, notes = divided(items)
-    assert set(made) == set(SHARES)
-    assert sorted(item.id for split in made.values() for item in split) == [item.id for item in items]
-    assert made["test"]
+def test_splits_hold_each_sample_once_and_say_what_they_share(document_lists):
+    items = [sample(number, documents) for number, documents in enumerate(document_lists)]
+    by_split, notes = divided(items)
+    assert set(by_split) == set(SHARES)
+    assert sorted(item.id for split in by_split.values() for item in split) == [item.id for item in items]
+    assert by_split["test"]
 
     def documents(split):
-        return {document["id"] for item in made[split] for document in item.content["documents"]}
+        return {document["id"] for item in by_split[split] for document in item.content["documents"]}
 
     shared = documents("test") & (documents("train") | documents("validation"))
     assert bool(shared) == bool(notes)
-    whole = groups(items)
-    assert sum(map(len, whole)) == len(items)
-    if len(whole[0]) <= 0.7 * len(items):
+    units = groups(items)
+    assert sum(map(len, units)) == len(items)
+    if len(units[0]) <= 0.7 * len(items):
         assert not shared
 
 
 def test_separate_documents_are_divided_as_the_paper_s_are():
     items = [sample(number, [f"d{number}"]) for number in range(100)]
-    made, notes = divided(items)
-    assert {split: len(found) for split, found in made.items()} == {"train": 70, "test": 20, "validation": 10}
+    by_split, notes = divided(items)
+    assert {split: len(split_items) for split, split_items in by_split.items()} == {
+        "train": 70,
+        "test": 20,
+        "validation": 10,
+    }
     assert not notes
 
 
@@ -171,10 +182,10 @@ def test_prompts_fence_what_comes_from_outside():
     assert len(prompt_names()) == 10
     for name in prompt_names():
         prompt = load_prompt(name)
-        whole = "\n".join(text for _, text in prompt.sections)
+        text_of_prompt = "\n".join(text for _, text in prompt.sections)
         assert "tag" in prompt.placeholders, name
-        assert "never an" in whole.replace("\n", " "), name
-        assert "JSON object" in whole, name
+        assert "never an" in text_of_prompt.replace("\n", " "), name
+        assert "JSON object" in text_of_prompt, name
 
 
 @pytest.mark.parametrize("folder", [PROMPTS, judges.HERE], ids=["synth", "judges"])

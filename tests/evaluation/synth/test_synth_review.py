@@ -17,10 +17,10 @@ def test_decisions_a_line_each_change_the_files(conversations, turnmark):
     lines = "accept\nr hallucination the second turn\ne turns.0.answer=It is otherwise.\n"
     ran = turnmark("synth", "review", conversations / "items.jsonl", "--json", "--reviewer", "ann", stdin=lines)
     assert ran.code == 0, ran.err
-    told = json.loads(ran.out)
-    assert (told["asked"], told["decided"], told["left"]) == (3, 3, 0)
-    assert told["decisions"] == {"accept": 1, "reject": 1, "edit": 1}
-    assert told["reasons"] == {"hallucination": 1}
+    outcome = json.loads(ran.out)
+    assert (outcome["asked"], outcome["decided"], outcome["left"]) == (3, 3, 0)
+    assert outcome["decisions"] == {"accept": 1, "reject": 1, "edit": 1}
+    assert outcome["reasons"] == {"hallucination": 1}
     tasks = list(mtrag.load_tasks(conversations, "mtrag-s").data.values())
     assert len({task.conversation for task in tasks}) == 2
     edited_first = [task for task in tasks if task.reference == "It is otherwise."]
@@ -74,11 +74,11 @@ def test_the_accuracy_of_a_sample_beside_the_paper_s(conversations, turnmark):
 def test_only_what_three_people_gave_a_two_is_kept(synth, turnmark):
     out = synth("compound-qa", "--n", 3, "--types", "Factual-Statement", judge=False).out
     # An edit is scored as well, now or later, and holds beside the score.
-    for name, lines, left in (
+    for name, lines, undecided in (
         ("ann", "e com_reference=Better.\n", 3), ("ann", "2\n2\n2\n", 0), ("bo", "2\n2\n1 too easy\n", 0),
     ):  # fmt: skip
         ran = turnmark("synth", "review", out, "--reviewer", name, "--json", stdin=lines)
-        assert (ran.code, json.loads(ran.out)["left"]) == (0, left), ran.err
+        assert (ran.code, json.loads(ran.out)["left"]) == (0, undecided), ran.err
     assert not compound_qa.files(out)  # nothing has three scores yet
     ran = turnmark("synth", "review", out, "--reviewer", "cy", "--json", stdin="2\n2\n2\n")
     assert json.loads(ran.out)["decisions"] == {"2": 3}
@@ -141,10 +141,10 @@ def review(turnmark, out, lines, *flags):
 
 
 def test_a_decision_is_taken_back_and_its_item_asked_about_again(conversations, turnmark):
-    ran, told = review(turnmark, conversations, "r other\nr safety\nu\na\na\n")
+    ran, outcome = review(turnmark, conversations, "r other\nr safety\nu\na\na\n")
     assert ran.code == 0, ran.err
-    assert (told["decided"], told["undone"], told["left"]) == (3, 1, 0)
-    assert (told["decisions"], told["reasons"]) == ({"reject": 1, "accept": 2}, {"other": 1})
+    assert (outcome["decided"], outcome["undone"], outcome["left"]) == (3, 1, 0)
+    assert (outcome["decisions"], outcome["reasons"]) == ({"reject": 1, "accept": 2}, {"other": 1})
     lines = [json.loads(line) for line in (conversations / "reviews.jsonl").read_text("utf-8").splitlines()]
     assert [line["decision"] for line in lines] == ["reject", "reject", "undo", "accept", "accept"]
     assert len({line["id"] for line in lines[1:4]}) == 1
@@ -152,26 +152,26 @@ def test_a_decision_is_taken_back_and_its_item_asked_about_again(conversations, 
     assert len({task.conversation for task in tasks}) == 2
     # Of an earlier call it is taken back by its id, also where nothing else is left to decide, and by its own reviewer.
     first = lines[0]["id"]
-    ran, told = review(turnmark, conversations, f"u {first}\n", "--reviewer", "bo")
+    ran, outcome = review(turnmark, conversations, f"u {first}\n", "--reviewer", "bo")
     assert ran.code == 2
     assert f"'{first}': bo has decided nothing of it" in ran.err
-    assert told["undone"] == 0
-    ran, told = review(turnmark, conversations, f"u {first}\n")
-    assert (ran.code, told["decided"], told["undone"], told["left"]) == (0, 0, 1, 1)
+    assert outcome["undone"] == 0
+    ran, outcome = review(turnmark, conversations, f"u {first}\n")
+    assert (ran.code, outcome["decided"], outcome["undone"], outcome["left"]) == (0, 0, 1, 1)
     tasks = mtrag.load_tasks(conversations, "mtrag-s").data.values()
     assert len({task.conversation for task in tasks}) == 3
     assert "2 of 3 items; 0 rejected" in (conversations / "data_sheet.md").read_text("utf-8")
-    ran, told = review(turnmark, conversations, "u\na\nu nobody\n")
+    ran, outcome = review(turnmark, conversations, "u\na\nu nobody\n")
     assert ran.code == 2
     assert "line 1: 'u' is no decision (nothing was decided yet in this call; u ID takes back" in ran.err
     assert "'nobody': reviewer has decided nothing of it" in ran.err
-    assert (told["decided"], told["left"]) == (1, 0)
+    assert (outcome["decided"], outcome["left"]) == (1, 0)
 
 
 def test_an_edit_goes_with_the_score_that_is_taken_back(synth, turnmark):
     out = synth("compound-qa", "--n", 1, "--types", "Factual-Statement", judge=False).out
-    _, told = review(turnmark, out, "e com_reference=Worse.\n2\nu\n2\n")
-    assert (told["decided"], told["undone"], told["decisions"]) == (1, 1, {"2": 1})
+    _, outcome = review(turnmark, out, "e com_reference=Worse.\n2\nu\n2\n")
+    assert (outcome["decided"], outcome["undone"], outcome["decisions"]) == (1, 1, {"2": 1})
     for name in ("bo", "cy"):
         review(turnmark, out, "2\n", "--reviewer", name)
     (task,) = compound_qa.load_tasks(out).data.values()
@@ -179,8 +179,8 @@ def test_an_edit_goes_with_the_score_that_is_taken_back(synth, turnmark):
 
 
 def test_lines_without_an_end_end_with_the_items(conversations, turnmark):
-    _, told = review(turnmark, conversations, "a\n" * 50)
-    assert (told["decided"], told["wrong"]) == (3, [])
+    _, outcome = review(turnmark, conversations, "a\n" * 50)
+    assert (outcome["decided"], outcome["wrong"]) == (3, [])
 
 
 # --- the rules, without files ----------------------------------------------------------------------------------------
@@ -218,10 +218,10 @@ def test_three_people_at_least_and_all_of_them_give_a_two(scores):
 @given(st.integers(1, 60), st.integers(1, 100), st.integers(0, 5))
 def test_a_sample_is_a_share_in_the_order_of_the_items(count, share, seed):
     items = [item({}, str(number)) for number in range(count)]
-    found = drawn(items, f"{share}%", seed)
-    assert len(found) == max(1, round(count * share / 100))
-    assert found == [one for one in items if one in found]
-    assert found == drawn(items, f"{share}%", seed)
+    sampled = drawn(items, f"{share}%", seed)
+    assert len(sampled) == max(1, round(count * share / 100))
+    assert sampled == [candidate for candidate in items if candidate in sampled]
+    assert sampled == drawn(items, f"{share}%", seed)
 
 
 @settings(deadline=None)
@@ -229,35 +229,37 @@ def test_a_sample_is_a_share_in_the_order_of_the_items(count, share, seed):
 def test_any_line_is_a_decision_or_says_why_not(line):
     for scored, allowed in ((False, ("accept", "edit", "reject")), (True, ("score", "edit"))):
         try:
-            said = decision(line, item({"a": "text"}), "ann", scored, False)
+            review_ = decision(line, item({"a": "text"}), "ann", scored, False)
         except NoDecision:
             continue
-        assert said.decision in allowed
+        assert review_.decision in allowed
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from("pq"), st.sampled_from(["ann", "bo"]), st.sampled_from("arue")), max_size=12))
 def test_what_holds_is_the_last_line_that_was_not_taken_back(steps):
-    found: dict[str, dict[str, Review]] = {}
+    reviews: dict[str, dict[str, Review]] = {}
     last: dict[tuple[str, str], str] = {}
-    for name, reviewer, what in steps:
-        line = {"a": "a", "r": "r other", "e": "e a=x"}.get(what)
-        said = (
+    for name, reviewer, letter in steps:
+        line = {"a": "a", "r": "r other", "e": "e a=x"}.get(letter)
+        review_ = (
             decision(line, item({"a": "text"}, name), reviewer, False, False)
             if line
             else Review(id=name, reviewer=reviewer, decision="undo", at="now")
         )
-        take_in(found, said)
-        last[name, reviewer] = said.decision
-    holds = {(name, who): one.decision for name, by in found.items() for who, one in by.items()}
-    assert holds == {key: what for key, what in last.items() if what != "undo"}
-    assert all(found.values())
+        take_in(reviews, review_)
+        last[name, reviewer] = review_.decision
+    holds = {
+        (name, person): own.decision for name, by_reviewer in reviews.items() for person, own in by_reviewer.items()
+    }
+    assert holds == {key: letter for key, letter in last.items() if letter != "undo"}
+    assert all(reviews.values())
 
 
 def test_unreviewed_items_stay_where_nobody_scores():
     items = [item({"a": "x"}, name) for name in "pqr"]
     accept = decision("a", items[0], "ann", False, False)
     reject = decision("r safety", items[1], "bo", False, False)
-    kept, notes = reviewed(items, {"p": {"ann": accept}, "q": {"ann": accept, "bo": reject}})
-    assert [one.id for one in kept] == ["p", "r"]
+    passing, notes = reviewed(items, {"p": {"ann": accept}, "q": {"ann": accept, "bo": reject}})
+    assert [passed.id for passed in passing] == ["p", "r"]
     assert notes == ("reviewed: 2 of 3 items; 1 rejected, 0 edited",)

@@ -42,14 +42,14 @@ def test_no_context_is_on_both_sides(turnmark: Turnmark, tmp_path: Path) -> None
     data = written(tmp_path / "in")
     ran = turnmark("synth", "sft", data, "--out", tmp_path / "out", "--train", "0.6", "--json")
     assert ran.code == 0, ran.err
-    made = json.loads(ran.out)
-    assert made["train"] + made["evaluation"] == len(tasks_of(data)) == 240
-    assert 0.4 < made["train"] / 240 < 0.8
+    outcome = json.loads(ran.out)
+    assert outcome["train"] + outcome["evaluation"] == len(tasks_of(data)) == 240
+    assert 0.4 < outcome["train"] / 240 < 0.8
     evaluated = {source_of(task) for task in tasks_of(tmp_path / "out")}
-    assert len(tasks_of(tmp_path / "out")) == made["evaluation"]
+    assert len(tasks_of(tmp_path / "out")) == outcome["evaluation"]
     assert evaluated
     assert evaluated.isdisjoint(sources_to_train_on(tmp_path / "out"))
-    check_formats(tmp_path / "out/sft", made["train"])
+    check_formats(tmp_path / "out/sft", outcome["train"])
     assert turnmark("eval", "compound-qa", "--data", tmp_path / "out", "--dry-run").code == 0
 
 
@@ -57,9 +57,9 @@ def test_a_capability_is_held_out_with_its_contexts(turnmark: Turnmark, tmp_path
     data = written(tmp_path / "in")
     ran = turnmark("synth", "sft", data, "--out", tmp_path / "out", "--held-out", "Understanding", "--json")
     assert ran.code == 0, ran.err
-    made = json.loads(ran.out)
+    outcome = json.loads(ran.out)
     # Two files of 40 are held out; of the four others, ten of 40 rows each share a source with these.
-    assert (made["evaluation"], made["train"], made["left_out"]) == (80, 120, 40)
+    assert (outcome["evaluation"], outcome["train"], outcome["left_out"]) == (80, 120, 40)
     assert {task.capability for task in tasks_of(tmp_path / "out")} == {"Understanding"}
     assert {source_of(task) for task in tasks_of(tmp_path / "out")}.isdisjoint(sources_to_train_on(tmp_path / "out"))
 
@@ -79,10 +79,10 @@ def test_what_is_wrong_is_said_at_once_and_nothing_is_overwritten(turnmark: Turn
     (tmp_path / "out").mkdir()
     (tmp_path / "out/mine.txt").write_text("mine")
     ran = turnmark("synth", "sft", data, "--out", tmp_path / "out", "--held-out", "Baking", "--train", "2")
-    said = " ".join(ran.err.split())
+    errors = " ".join(ran.err.split())
     assert ran.code == 2
     for problem in ("--held-out 'Baking'", "--train 2: expected a share", "is there already"):
-        assert problem in said
+        assert problem in errors
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
     alone = tmp_path / "alone"
     file = alone / "data/Understanding/Understanding_Factual_Statement.jsonl"
@@ -102,12 +102,12 @@ def check_formats(sft: Path, count: int) -> None:
     messages = [json.loads(line) for line in (sft / "messages.jsonl").read_text("utf-8").splitlines()]
     sharegpt = json.loads((sft / "sharegpt.json").read_text("utf-8"))
     for plain, chat, shared in zip(alpaca, messages, sharegpt, strict=True):
-        asked = "\n".join(filter(None, (plain["instruction"], plain["input"])))
+        prompt = "\n".join(filter(None, (plain["instruction"], plain["input"])))
         assert chat["messages"] == [
-            {"role": "user", "content": asked},
+            {"role": "user", "content": prompt},
             {"role": "assistant", "content": plain["output"]},
         ]
-        assert [one["value"] for one in shared["conversations"]] == [asked, plain["output"]]
+        assert [message["value"] for message in shared["conversations"]] == [prompt, plain["output"]]
     settings = dict(
         line.split("#")[0].strip().split(": ") for line in (sft / "lora.yaml").read_text("utf-8").splitlines()
         if line and not line.startswith("#")
