@@ -12,7 +12,7 @@ GOOD = {"name": "a", "version": "1", "vulns": []}
 
 
 @pytest.mark.parametrize(
-    ("code", "out", "err", "wanted"),
+    ("code", "out", "err", "expected"),
     [
         (0, json.dumps({"dependencies": [GOOD]}), "", 0),
         (1, json.dumps({"dependencies": [{**GOOD, "vulns": [{"id": "X-1", "fix_versions": ["2"]}]}]}), "", 1),

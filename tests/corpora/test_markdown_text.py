@@ -92,7 +92,7 @@ def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "read"),
+    ("text", "expected"),
     [
         # Liquid, Jinja
         ("# {{ page.title }}", "# T"),
@@ -214,7 +214,7 @@ def test_what_is_read_is_read_again_as_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "read"),
+    ("text", "expected"),
     [
         ("Read [What is it? A guide](a.md) first. Then sign.", ["Read What is it? A guide first.", "Then sign."]),
         ("See https://a.b/what?x=1. Then go.", ["See https://a.b/what?x=1.", "Then go."]),

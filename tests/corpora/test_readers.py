@@ -76,7 +76,7 @@ def test_sources_that_cannot_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"one\ntwo\nb\xe4d\n", "x.md:3: not valid UTF-8 (byte 10: 0xe4); save the file as UTF-8"),
         (b"one\r\nt\0wo", "x.md:2: holds NUL bytes, so it is not text"),

@@ -30,7 +30,7 @@ def test_what_an_option_holds_is_kept_to_the_letter():
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "message"),
     [("Upper", "lower case"), ("a?b", "is not an option"), ("a?b=1&b=2", "'b=2' gives an option twice"),
      ("a?=1", "is not an option"), ("a@file:///x", "must start with http")],
 )  # fmt: skip
