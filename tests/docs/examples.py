@@ -43,7 +43,9 @@ class Example:
 
 def examples(block: Block) -> list[Example]:
     """The lines of a block that are typed, each optional part left out and put in."""
-    return [example_ for number, line in commands(block) for example_ in forms(f"{block.page}:{number}", line)]
+    return [
+        typed_example for number, line in commands(block) for typed_example in forms(f"{block.page}:{number}", line)
+    ]
 
 
 def forms(place: str, line: str) -> list[Example]:

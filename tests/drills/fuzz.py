@@ -46,20 +46,20 @@ EDITS = st.lists(
 
 def mangled(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
     """A content with edits at some places, each a share of its length."""
-    content_ = bytearray(content)
+    result = bytearray(content)
     for way, share, token in edits:
-        offset = int(share * len(content_))
+        offset = int(share * len(result))
         if way == "insert":
-            content_[offset:offset] = token
+            result[offset:offset] = token
         elif way == "replace":
-            content_[offset : offset + len(token)] = token
+            result[offset : offset + len(token)] = token
         elif way == "cut":
-            del content_[offset : offset + max(1, len(token))]
+            del result[offset : offset + max(1, len(token))]
         elif way == "double":
-            content_[offset:offset] = content_[offset : offset + 500]
-        elif content_:
-            content_[min(offset, len(content_) - 1)] ^= 1 << (len(token) % 8)
-    return bytes(content_)
+            result[offset:offset] = result[offset : offset + 500]
+        elif result:
+            result[min(offset, len(result) - 1)] ^= 1 << (len(token) % 8)
+    return bytes(result)
 
 
 def drills(effort: Effort) -> Iterator[Tally]:

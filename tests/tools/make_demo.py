@@ -67,13 +67,13 @@ def headings(raw: str) -> Iterator[tuple[int, int, int, str]]:
 
 def pieces(raw: str, start: int, body: int, end: int) -> Iterator[tuple[int, int]]:
     """The offsets of a section's passages: as few as the limit allows; a heading stays with what it heads."""
-    start_, last = start, start
+    first, last = start, start
     for stop in [*(body + m.start() for m in re.finditer(r"\n\s*\n", raw[body:end])), end]:
-        if stop - start_ > LIMIT and last > start_:
-            yield start_, last
-            start_ = last + len(raw[last:end]) - len(raw[last:end].lstrip())
+        if stop - first > LIMIT and last > first:
+            yield first, last
+            first = last + len(raw[last:end]) - len(raw[last:end].lstrip())
         last = stop
-    yield start_, end
+    yield first, end
 
 
 def passages(folder: Path, document: str) -> list[Passage]:
@@ -94,11 +94,11 @@ def passages(folder: Path, document: str) -> list[Passage]:
     return parts
 
 
-def problems(conversations: list[Row], sections_there: set[tuple[str, str]]) -> Iterator[str]:
+def problems(conversations: list[Row], sections: set[tuple[str, str]]) -> Iterator[str]:
     """Everything that is wrong with the conversations, one line each; `known` holds the (document, section) pairs."""
     names = [conversation["name"] for conversation in conversations]
     yield from (f"{name}: name used twice" for name in sorted({n for n in names if names.count(n) > 1}))
-    documents = {document for document, _ in sections_there}
+    documents = {document for document, _ in sections}
     for conversation in conversations:
         if conversation["split"] not in SPLITS or conversation["domain"] not in DOMAINS:
             yield f"{conversation['name']}: unknown split or domain"
@@ -122,7 +122,7 @@ def problems(conversations: list[Row], sections_there: set[tuple[str, str]]) -> 
             for document, section in ((r["document"], r["section"]) for r in turn["relevant"]):
                 if document not in documents:
                     yield f"{place}: unknown document {document!r}"
-                elif (document, section) not in sections_there:
+                elif (document, section) not in sections:
                     yield f"{place}: no section {section!r} in {document}"
                 elif not document.startswith(conversation["domain"] + "/"):
                     yield f"{place}: {document} is outside the domain {conversation['domain']}"

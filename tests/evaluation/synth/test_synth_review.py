@@ -229,10 +229,10 @@ def test_a_sample_is_a_share_in_the_order_of_the_items(count, share, seed):
 def test_any_line_is_a_decision_or_says_why_not(line):
     for scored, allowed in ((False, ("accept", "edit", "reject")), (True, ("score", "edit"))):
         try:
-            review_ = decision(line, item({"a": "text"}), "ann", scored, False)
+            verdict = decision(line, item({"a": "text"}), "ann", scored, False)
         except NoDecision:
             continue
-        assert review_.decision in allowed
+        assert verdict.decision in allowed
 
 
 @settings(deadline=None, max_examples=100)
@@ -242,13 +242,13 @@ def test_what_holds_is_the_last_line_that_was_not_taken_back(steps):
     last: dict[tuple[str, str], str] = {}
     for name, reviewer, letter in steps:
         line = {"a": "a", "r": "r other", "e": "e a=x"}.get(letter)
-        review_ = (
+        verdict = (
             decision(line, item({"a": "text"}, name), reviewer, False, False)
             if line
             else Review(id=name, reviewer=reviewer, decision="undo", at="now")
         )
-        take_in(reviews, review_)
-        last[name, reviewer] = review_.decision
+        take_in(reviews, verdict)
+        last[name, reviewer] = verdict.decision
     holds = {
         (name, person): own.decision for name, by_reviewer in reviews.items() for person, own in by_reviewer.items()
     }
