@@ -24,7 +24,6 @@ from turnmark.assistant.steps.llm import numbered, turns
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.statistics import Sheet
 from turnmark.corpora.types import Message
 from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, added
 from turnmark.evaluation.judging.judgements import Case, Messages, Outcome, fit, room_for
@@ -243,6 +242,7 @@ class Synthesis(Protocol):
         each: the most items that an attempt makes.
         about: what it makes and by which published method, in a sentence or two for the data sheet.
         limits: what is known to be wrong with data made so.
+        options: its settings, by which it is opened again.
     """
 
     name: ClassVar[str]
@@ -251,10 +251,7 @@ class Synthesis(Protocol):
     each: ClassVar[int]
     about: ClassVar[str]
     limits: ClassVar[tuple[str, ...]]
-
-    def options(self) -> Mapping[str, Any]:
-        """Its settings, by which it is opened again."""
-        ...
+    options: Mapping[str, Any]
 
     def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
         """What attempts start from, in order; the same for the same corpus and seed."""
@@ -275,10 +272,6 @@ class Synthesis(Protocol):
         Args:
             source: None where the corpus is not at hand (after a review): files that need it stay as they are.
         """
-        ...
-
-    def statistics(self, folder: Path) -> Sequence[Sheet]:
-        """The paper's tables over what was written."""
         ...
 
 

@@ -15,11 +15,9 @@ from typing import Annotated, Any, ClassVar, get_args
 
 from turnmark.assistant.generators.schema import short_text
 from turnmark.assistant.steps.split import split_questions
-from turnmark.corpora import compound_qa
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.rows import Source as Data
-from turnmark.corpora.statistics import Sheet, length
+from turnmark.corpora.statistics import length
 from turnmark.corpora.text import strip_citations, words
 from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Reply, Seed
 from turnmark.evaluation.synth.folder import SynthItem, write_rows
@@ -241,10 +239,7 @@ class CompoundQuestions:
             raise RequestError(problems)
         self.types = tuple(name for name in TYPES if name in types)
         self.capability = capability
-
-    def options(self) -> Mapping[str, Any]:
-        """See `Synthesis.options`."""
-        return {"types": list(self.types), "capability": self.capability}
+        self.options = {"types": list(self.types), "capability": capability}
 
     def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
         """A passage and a type each; the types take turns, so that any number of items has about as many of each."""
@@ -315,9 +310,3 @@ class CompoundQuestions:
                 (folder / file).unlink(missing_ok=True)
         notes = (f"try it: turnmark eval compound-qa --data {folder}", f"to train on it: turnmark synth sft {folder}")
         return Exported(tuple(files), notes if files else ())
-
-    def statistics(self, folder: Path) -> Sequence[Sheet]:
-        """Questions by capability and type beside the paper's 100 each, and lengths."""
-        from turnmark.corpora.statistics import check_compound_qa
-
-        return check_compound_qa(Data(root=folder, demo=False)).sheets if compound_qa.files(folder) else []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from pydantic import Field
 
 from turnmark.assistant.types import Usage
+from turnmark.corpora.checking import check
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_atomic
 from turnmark.corpora.statistics import NOT_RECOVERABLE, Line, Sheet
@@ -105,7 +107,7 @@ def write_outputs(
             *exported.notes,
         ),
     )
-    sheet = _sheet(synthesis, manifest, report, synthesis.statistics(path))
+    sheet = _sheet(synthesis, manifest, report, _statistics_of(path))
     write_atomic(path / SHEET, "\n".join(sheet) + "\n")
     return report
 
@@ -118,6 +120,15 @@ def usage_of(folder: SynthFolder, ledger: Ledger) -> dict[str, dict[str, float |
         total = added(total, sample.usage if sample else {})
     priced = ledger.priced(total)
     return {role: priced[role].model_dump() for role in dict.fromkeys((WRITER, JUDGE, *total)) if role in total}
+
+
+def _statistics_of(path: Path) -> list[Sheet]:
+    """The paper's tables over what was written; none where nothing was."""
+    try:
+        checks = check(path)
+    except RequestError:
+        return []
+    return [sheet for part in checks for sheet in part.sheets if not sheet.title.startswith("Corpora")]
 
 
 def _cut(items: Sequence[SynthItem]) -> tuple[str, ...]:

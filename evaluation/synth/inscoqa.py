@@ -19,8 +19,7 @@ from pydantic import BaseModel
 from turnmark.assistant.generators.schema import at_most
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.inscoqa import DOMAINS, Split
-from turnmark.corpora.rows import Source as Data
-from turnmark.corpora.statistics import Sheet, check_inscoqa, length
+from turnmark.corpora.statistics import length
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.evaluation.metrics.overlap import token_recall
@@ -160,11 +159,7 @@ class Instructions:
     def __init__(self, documents: int = MOST_DOCUMENTS) -> None:
         if documents < FEWEST_DOCUMENTS:
             raise RequestError(f"--documents {documents}: a number from {FEWEST_DOCUMENTS} was expected")
-        self.documents = documents
-
-    def options(self) -> Mapping[str, Any]:
-        """See `Synthesis.options`."""
-        return {"documents": self.documents}
+        self.options = {"documents": documents}
 
     def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
         """A document each."""
@@ -193,10 +188,6 @@ class Instructions:
             else:
                 path.unlink(missing_ok=True)
         return Exported(tuple(files), (*notes, f"try it: turnmark eval inscoqa --data {folder}"))
-
-    def statistics(self, folder: Path) -> Sequence[Sheet]:
-        """Tables 1 and 2."""
-        return check_inscoqa(Data(root=folder, demo=False)).sheets
 
     def _queries(self, attempt: Attempt) -> list[Query]:
         """Those that meet appendix A's criteria."""
@@ -263,7 +254,7 @@ class Instructions:
         first = attempt.seed.start
         hits = attempt.tools.source.search(query, k=FOUND)
         titles = {hit.passage.document: hit.passage.title for hit in hits}
-        names = list(dict.fromkeys([first, *titles]))[: self.documents]
+        names = list(dict.fromkeys([first, *titles]))[: self.options["documents"]]
         attempt.check(len(names) >= FEWEST_DOCUMENTS, "documents", f"fewer than {FEWEST_DOCUMENTS} were found", query)
         first_passages = attempt.tools.source.of_document(first)
         titles.setdefault(first, first_passages[0].title if first_passages else "")

@@ -12,12 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.statistics import Sheet, length
+from turnmark.corpora.statistics import length
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.judging.judgements import Case
@@ -118,11 +118,7 @@ class Conversations:
     def __init__(self, turns: int = MOST_TURNS) -> None:
         if not FEWEST <= turns <= MOST_TURNS:
             raise RequestError(f"--turns {turns}: expected a number from {FEWEST} to {MOST_TURNS}")
-        self.turns = turns
-
-    def options(self) -> Mapping[str, Any]:
-        """See `Synthesis.options`."""
-        return {"turns": self.turns}
+        self.options = {"turns": turns}
 
     def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
         """A document each; documents come round again, other passages of them first, where more are wanted."""
@@ -132,7 +128,7 @@ class Conversations:
 
     def make(self, attempt: Attempt) -> None:
         """See `Synthesis.make`."""
-        turns = _Conversation(attempt, self.turns).turns_that_pass()
+        turns = _Conversation(attempt, self.options["turns"]).turns_that_pass()
         if len(turns) < FEWEST and not attempt.tools.dry:
             rejected = Rejected("conversation", f"it ended before its turn {FEWEST}")
             attempt.reject(rejected, document=attempt.seed.start, turns=turns)
@@ -155,14 +151,6 @@ class Conversations:
                     ({"_id": it.id, "id": it.id, "title": it.title, "text": it.text} for it in passages),
                 )
         return Exported(tuple(files), (f"try it: turnmark eval mtrag-s --data {folder}",))
-
-    def statistics(self, folder: Path) -> Sequence[Sheet]:
-        """MTRAG's Table 8, the dimensions and the lengths, over the tasks alone."""
-        from turnmark.corpora.checking import NAMES, check_mtrag
-        from turnmark.corpora.rows import Source as Data
-
-        sheets = check_mtrag(Data(root=folder, demo=False)).sheets
-        return [sheet for sheet in sheets if sheet.title.startswith(f"{NAMES['mtrag-s']}:")]
 
 
 class _Conversation:

@@ -129,7 +129,7 @@ def plan(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) ->
         specs=specs | {"retriever": retriever},
         prompts=hashes | _judge_prompts(tools.measures),
         corpus=source.corpus(),
-        options=dict(synthesis.options()),
+        options=dict(synthesis.options),
         seed=request.seed,
         wanted=request.n,
         version=version_of("turnmark"),

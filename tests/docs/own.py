@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from turnmark.assistant.generators.base import Completion, Generator
 from turnmark.assistant.types import Usage
-from turnmark.corpora.statistics import Sheet
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
 from turnmark.evaluation.judging.judgements import Case, Outcome
@@ -124,9 +123,7 @@ class Lines:
     each: ClassVar[int] = 1
     about: ClassVar[str] = "Lines."
     limits: ClassVar[tuple[str, ...]] = ("They are all the same.",)
-
-    def options(self) -> Mapping[str, Any]:
-        return {}
+    options: ClassVar[Mapping[str, Any]] = {}
 
     def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
         return [Seed(str(number), number) for number in range(3)]
@@ -140,6 +137,3 @@ class Lines:
     def export(self, folder: Path, items: Sequence[SynthItem], source: Source | None) -> Exported:
         (folder / "lines.json").write_text(json.dumps([item.content for item in items]), encoding="utf-8")
         return Exported(("lines.json",))
-
-    def statistics(self, folder: Path) -> Sequence[Sheet]:
-        return ()
