@@ -175,13 +175,13 @@ def _chosen(archive: Path, members: Mapping[str, _Member], entry: Entry) -> dict
     """What the benchmark wants, by its paths in the repository; an error for what is too large, or where none is."""
     tops = {name.partition("/")[0] for name in members}
     top = f"{tops.pop()}/" if len(tops) == 1 and all("/" in name for name in members) else ""
-    wanted, errors = entry.origins[0].wanted, ErrorCollector()
+    patterns, errors = entry.origins[0].wanted, ErrorCollector()
     chosen: dict[str, _Member] = {}
     # A zip of the folder `data` alone has that for its single folder on top.
     for cut in (top, ""):
         for name, member in members.items():
             path = name.removeprefix(cut)
-            item = matching(wanted, path)
+            item = matching(patterns, path)
             if item is not None and member.size > item.limit:
                 errors.add(f"{archive}: {path} would have {member.size:,} bytes; at most {item.limit:,} are unpacked")
             if item is not None:

@@ -224,9 +224,9 @@ def listed(entry: Entry, revision: str, web: Downloads, hosts: Hosts) -> tuple[L
 
 
 def _listing(origin: Origin, revision: str, web: Downloads, hosts: Hosts) -> Listing:
-    read = _github if origin.service == "github" else _hub
+    list_files = _github if origin.service == "github" else _hub
     try:
-        commit, remote_files = read(origin, revision, web, hosts)
+        commit, remote_files = list_files(origin, revision, web, hosts)
     except NotThere as error:
         raise RequestError(f"{origin.repository} has no revision {revision!r}, or is gone ({error})") from error
     below = f"{origin.below}/" if origin.below else ""

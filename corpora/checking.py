@@ -34,7 +34,7 @@ from turnmark.corpora.statistics import (
 from turnmark.corpora.types import Problem, Record
 
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
-ALL: Mapping[mtrag.Benchmark, tuple[str, ...]] = {
+COMPLETE: Mapping[mtrag.Benchmark, tuple[str, ...]] = {
     "mtrag": DOMAINS,
     "mtrag-un": (*DOMAINS, "banking", "telco"),
     "mtrag-s": DOMAINS,
@@ -98,7 +98,7 @@ def check_mtrag(source: Source) -> Checked:
         if len(tasks) < TASKS[benchmark]:
             missing.append(f"{NAMES[benchmark]}: {len(tasks):,} of {TASKS[benchmark]:,} tasks")
         domains = {task.domain for task in tasks}
-        missing += [f"{NAMES[benchmark]}: no tasks of {name}" for name in ALL[benchmark] if name not in domains]
+        missing += [f"{NAMES[benchmark]}: no tasks of {name}" for name in COMPLETE[benchmark] if name not in domains]
     labelled: tuple[mtrag.Benchmark, ...] = ("mtrag", "mtrag-un")
     for benchmark in labelled:
         sheet = _retrieval(source.root, benchmark, corpora, problems, missing)
@@ -110,9 +110,9 @@ def check_mtrag(source: Source) -> Checked:
 
 def _here(benchmark: mtrag.Benchmark, tasks: Iterable[mtrag.Task]) -> str:
     domains = sorted({task.domain for task in tasks})
-    if set(domains) == set(ALL[benchmark]):
+    if set(domains) == set(COMPLETE[benchmark]):
         return ""
-    return f"here: {', '.join(domains)}; the published figures are over {', '.join(ALL[benchmark])}"
+    return f"here: {', '.join(domains)}; the published figures are over {', '.join(COMPLETE[benchmark])}"
 
 
 def _table_8(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
@@ -144,8 +144,8 @@ def _table_8(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
         title=f"{NAMES[benchmark]}: conversations and tasks",
         source="MTRAG, Table 8" if benchmark != "mtrag-un" else "the repository's README",
         lines=tuple(
-            line(what, here, published.get(key), note)
-            for what, here, key, note in figures
+            line(label, value, published.get(key), note)
+            for label, value, key, note in figures
             if key != "edited" or key in paper
         ),
         note="; ".join(filter(None, ["* answerable and partial tasks", _here(benchmark, tasks)])),
@@ -194,7 +194,9 @@ def _retrieval(
     """Queries and labels by domain; what is wrong and what is not there is added to the two lists."""
     lines: list[Line] = []
     domains = mtrag.retrieval_domains(root, benchmark)
-    missing += [f"{NAMES[benchmark]}: no relevance labels of {name}" for name in ALL[benchmark] if name not in domains]
+    missing += [
+        f"{NAMES[benchmark]}: no relevance labels of {name}" for name in COMPLETE[benchmark] if name not in domains
+    ]
     for domain in domains:
         labels = mtrag.load_qrels(root, benchmark, domain)
         problems += labels.problems

@@ -120,9 +120,9 @@ class _Windows:
         self.unit_starts = [unit.start for unit in self.units]
         self._prefixes: dict[str, tuple[str, str, int]] = {}
 
-    def skip_space(self, at: int) -> int:
+    def skip_space(self, offset: int) -> int:
         """The first position from `at` on that is no white space."""
-        match = _VISIBLE.search(self.text, at)
+        match = _VISIBLE.search(self.text, offset)
         return match.start() if match else len(self.text)
 
     def count(self, start: int, end: int) -> int:

@@ -120,8 +120,8 @@ class _Reading:
 
     def rows(self, name: str, rows: Iterable[Any]) -> None:
         """Take in a list, and note the rows of it that cannot be read."""
-        for at, row in enumerate(rows):
-            place = f"{name}[{at}]"
+        for number, row in enumerate(rows):
+            place = f"{name}[{number}]"
             try:
                 if not isinstance(row, dict):
                     raise ValueError("is no object")
@@ -210,10 +210,10 @@ def _task(row: Mapping[str, Any]) -> RatedTask:
     )
 
 
-def _last_text(row: Mapping[str, Any], key: str, at: int) -> str:
+def _last_text(row: Mapping[str, Any], key: str, index: int) -> str:
     if not row.get(key):
         return ""
-    return string(objects(row, key)[at], "text", "")
+    return string(objects(row, key)[index], "text", "")
 
 
 def _first(row: Mapping[str, Any], *keys: str) -> str | None:

@@ -75,9 +75,9 @@ def parse_spec(text: str) -> Spec:
     if not match or head[match.end() : match.end() + 1] not in ("", ":", "@"):
         raise RequestError(f"spec {redacted!r}: a name in lower case, then ':argument', '@url' or '?option=value'")
     remainder, url = head[match.end() :], ""
-    at = re.search(r"@(?=https?://)", remainder)
-    if at:
-        remainder, url = remainder[: at.start()], remainder[at.end() :]
+    address = re.search(r"@(?=https?://)", remainder)
+    if address:
+        remainder, url = remainder[: address.start()], remainder[address.end() :]
     elif remainder.startswith("@"):
         raise RequestError(f"spec {redacted!r}: what follows '@' must start with http:// or https://")
     return Spec(match.group(), remainder.removeprefix(":"), url, options)

@@ -90,8 +90,8 @@ def decode(data: bytes) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _line(data: bytes, at: int) -> int:
-    return data[:at].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
+def _line(data: bytes, offset: int) -> int:
+    return data[:offset].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
 
 
 @dataclass(frozen=True)

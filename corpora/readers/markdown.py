@@ -225,9 +225,9 @@ def _edits(
 def _closing(tokens: Sequence[Token], index: int) -> int:
     """Where the token that closes tokens[index] stands."""
     name, level = tokens[index].type.replace("_open", "_close"), tokens[index].level
-    for at in range(index + 1, len(tokens)):
-        if tokens[at].level == level and tokens[at].type == name:
-            return at
+    for position in range(index + 1, len(tokens)):
+        if tokens[position].level == level and tokens[position].type == name:
+            return position
     return len(tokens)
 
 
@@ -238,10 +238,10 @@ def _line_edit(
     first, end = token.map
     content = token.content.split("\n")
     rewritten = _rewritten(token.content, env, navigation=not heading).split("\n")
-    at = lines[first].find(content[0])
-    if at < 0 or rewritten == content:
+    column = lines[first].find(content[0])
+    if column < 0 or rewritten == content:
         return
-    lead, trail = lines[first][:at], lines[first][at + len(content[0]) :].rstrip()
+    lead, trail = lines[first][:column], lines[first][column + len(content[0]) :].rstrip()
     if not any(line.strip() for line in rewritten):
         yield first, end, [""]
         return

@@ -70,16 +70,16 @@ def strip_site_syntax(text: str, title: str = "") -> str:
 
 def _without(text: str, opening: str, closing: str) -> str:
     """`text` without what stands between two marks, marks included, where it begins a line outside of code."""
-    pieces, at = [], 0
-    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start + len(opening))) >= 0:
+    pieces, after = [], 0
+    while (start := text.find(opening, after)) >= 0 and (end := text.find(closing, start + len(opening))) >= 0:
         line_start = text[text.rfind("\n", 0, start) + 1 : start]
         if "`" in line_start or line_start.startswith(("    ", "\t")):
-            pieces.append(text[at : start + len(opening)])
-            at = start + len(opening)
+            pieces.append(text[after : start + len(opening)])
+            after = start + len(opening)
         else:
-            pieces.append(text[at:start])
-            at = end + len(closing)
-    return "".join((*pieces, text[at:]))
+            pieces.append(text[after:start])
+            after = end + len(closing)
+    return "".join((*pieces, text[after:]))
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:

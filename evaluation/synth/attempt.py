@@ -185,13 +185,13 @@ class Attempt:
         generator = self._judge if judge else self._writer
         limit = generator.reply_tokens
 
-        def render(shown: Sequence[str], said: Sequence[Message]) -> Messages:
-            tag = fence_tag(*texts.values(), *shown, *(turn.content for turn in said))
+        def render(passages_shown: Sequence[str], turns_shown: Sequence[Message]) -> Messages:
+            tag = fence_tag(*texts.values(), *passages_shown, *(turn.content for turn in turns_shown))
             values = {key: fence(text, key, tag) if text else "" for key, text in texts.items()}
             if "passages" in prompt.placeholders:
-                values["passages"] = numbered(shown, tag)
+                values["passages"] = numbered(passages_shown, tag)
             if "history" in prompt.placeholders:
-                values["history"] = turns(said, tag)
+                values["history"] = turns(turns_shown, tag)
             return prompt.render(tag=tag, **values, **(plain or {}))
 
         fitted = fit(render, passages, history, room_for(generator, limit))

@@ -91,9 +91,9 @@ def _show_report(report: Report, as_json: bool) -> None:
     if as_json:
         print_json(report.model_dump(mode="json"))
         return
-    wanted = f" of {report.wanted}" if report.wanted is not None else ""
+    goal = f" of {report.wanted}" if report.wanted is not None else ""
     _say(
-        f"{report.kind}: {report.kept}{wanted} items kept, {report.attempts} attempts, {report.rejected} rejected, "
+        f"{report.kind}: {report.kept}{goal} items kept, {report.attempts} attempts, {report.rejected} rejected, "
         f"{report.failed} failed"
     )
     for stage, reasons in report.filters.items():

@@ -31,7 +31,7 @@ QUERIES = 3
 """Of a document."""
 FEWEST_DOCUMENTS, MOST_DOCUMENTS = 2, 6
 """Of a query: 4.09 in the paper's mean (Table 2)."""
-FOUND = 24
+PASSAGES_SEARCHED = 24
 """Passages that are searched for a query; their documents, best first, are the sample's."""
 ROUNDS = (1, 2, 2, 2, 3)
 """Rounds before the last question, drawn from these: 3.11 with it in the paper's mean (Table 2)."""
@@ -252,7 +252,7 @@ class Instructions:
     def _documents(self, query: str, attempt: Attempt) -> list[dict[str, str]]:
         """Whole documents for a query: the one it was proposed from, and those of the best passages."""
         first = attempt.seed.start
-        hits = attempt.tools.source.search(query, k=FOUND)
+        hits = attempt.tools.source.search(query, k=PASSAGES_SEARCHED)
         titles = {hit.passage.document: hit.passage.title for hit in hits}
         names = list(dict.fromkeys([first, *titles]))[: self.options["documents"]]
         attempt.check(len(names) >= FEWEST_DOCUMENTS, "documents", f"fewer than {FEWEST_DOCUMENTS} were found", query)

@@ -40,7 +40,7 @@ CORPORA = "corpora/passage_level"
 FAITHFUL = {"embedded": 0.7, "model": 0.75}
 """The least faithfulness of an answer. 0.7 of the embedded judge keeps 97% of MTRAG's human references to their own
 passages and none to those of another conversation (docs/measured.md); that of a model is a choice."""
-SHOWN = 5
+PASSAGES_SHOWN = 5
 """Passages that an answer is written from (the number of MTRAG's retrieval settings)."""
 LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
 """Words."""
@@ -146,10 +146,10 @@ class Conversations:
         for name in files[1:]:
             if source is not None and not (folder / name).is_file():
                 passages = source.passages()
-                write_rows(
-                    folder / name,
-                    ({"_id": it.id, "id": it.id, "title": it.title, "text": it.text} for it in passages),
+                rows = (
+                    {"_id": entry.id, "id": entry.id, "title": entry.title, "text": entry.text} for entry in passages
                 )
+                write_rows(folder / name, rows)
         return Exported(tuple(files), (f"try it: turnmark eval mtrag-s --data {folder}",))
 
 
@@ -162,8 +162,8 @@ class _Conversation:
         self._history: list[Message] = []
         self._turns: list[dict[str, Any]] = []
         self._document = self._source.of_document(attempt.seed.start)
-        start = attempt.random.randrange(max(1, len(self._document) - SHOWN + 1))
-        self._passages = self._document[start : start + SHOWN]
+        start = attempt.random.randrange(max(1, len(self._document) - PASSAGES_SHOWN + 1))
+        self._passages = self._document[start : start + PASSAGES_SHOWN]
         self._used: set[str] = set()
 
     def _unused(self) -> list[Passage]:
@@ -241,7 +241,7 @@ class _Conversation:
         self, question: str, step: PlannedTurn, about: dict[str, Any], temperature: float | None
     ) -> dict[str, Any]:
         """The turn, from passages that are searched for it."""
-        passages = [hit.passage for hit in self._source.search(question, self._history, SHOWN)]
+        passages = [hit.passage for hit in self._source.search(question, self._history, PASSAGES_SHOWN)]
         self._attempt.check(bool(passages), "retrieval", "nothing was found")
         texts = [passage.indexed_text for passage in passages]
         reply = self._attempt.ask(

@@ -54,10 +54,10 @@ EDITABLE: Mapping[str, re.Pattern[str]] = {
     "compound-qa": re.compile(r"com_question|com_reference"),
 }
 """Kind -> the places of the texts that people may change: what a model wrote, no labels and no documents."""
-_ANY = re.compile(".*")
+_ANY_PLACE = re.compile(".*")
 _UNSEEN = re.compile(r"(?:.*\.)?(?:planned\..*|document_id|id|ID|conversation|domain|writer|type)")
 """Places that say nothing about whether an item is good."""
-SHOWN = 600
+PREVIEW = 600
 """Characters of a text that are shown before `f` asks for all of it."""
 _HELP = {
     False: "a accept · e PLACE=TEXT edit · r REASON [NOTE] reject · u [ID] undo · s skip · f in full · q quit",
@@ -72,7 +72,7 @@ class NoDecision(Exception):
 
 
 def decision(
-    line: str, item: SynthItem, reviewer: str, scored: bool, sample: bool, editable: re.Pattern[str] = _ANY
+    line: str, item: SynthItem, reviewer: str, scored: bool, sample: bool, editable: re.Pattern[str] = _ANY_PLACE
 ) -> Review:
     """The decision that a line says.
 
@@ -142,14 +142,14 @@ class _Prompt:
         while True:
             item = waiting[0] if waiting else None
             if terminal and item is not None and item is not last_shown:
-                self._show(item, f"{len(shown_ids) - len(waiting) + 1} of {len(shown_ids)}", SHOWN)
+                self._show(item, f"{len(shown_ids) - len(waiting) + 1} of {len(shown_ids)}", PREVIEW)
             last_shown = item
             if terminal:
                 self._say(f"[{_HELP[self.scored] if item else _END}] ", end="")
-            at, line = next(lines, (0, ""))
+            number, line = next(lines, (0, ""))
             word, _, argument = line.strip().partition(" ")
             undo = word in ("u", "undo")
-            if not at or word in ("q", "quit") or (item is None and not undo and not (terminal and word)):
+            if not number or word in ("q", "quit") or (item is None and not undo and not (terminal and word)):
                 return
             try:
                 if undo:
@@ -175,7 +175,7 @@ class _Prompt:
                 if terminal:
                     self._say(f"that is no decision: {error}")
                     continue
-                problems.append(f"line {at}: {inert(line.strip()[:80])!r} is no decision ({inert(error)})")
+                problems.append(f"line {number}: {inert(line.strip()[:80])!r} is no decision ({inert(error)})")
                 if waiting and not undo:
                     waiting.popleft()
 

@@ -260,11 +260,11 @@ def run(plan: Plan) -> tuple[Report, bool]:
     return report, outcome.gave_up
 
 
-def _too_few(folder: SynthFolder, wanted: int) -> str:
+def _too_few(folder: SynthFolder, goal: int) -> str:
     if folder.failed:
         count = "1 attempt" if folder.failed == 1 else f"{folder.failed} attempts"
-        return f"{folder.kept} of {wanted} items: {count} failed; the same command tries again"
-    return f"{folder.kept} of {wanted} items: every seed was tried, or {MOST}"
+        return f"{folder.kept} of {goal} items: {count} failed; the same command tries again"
+    return f"{folder.kept} of {goal} items: every seed was tried, or {MOST}"
 
 
 def _ledger(plan: Plan, folder: SynthFolder, guess: Usage | None = None) -> Ledger:
