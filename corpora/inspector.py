@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -69,14 +69,6 @@ class Evaluation(Record):
     problems: tuple[Problem, ...]
 
 
-class _Bad(ValueError):
-    """What is wrong, and where in the row."""
-
-    def __init__(self, place: str, what: str) -> None:
-        super().__init__(what)
-        self.place = place
-
-
 def read_evaluation(path: Path) -> Evaluation:
     """The evaluation in a file.
 
@@ -88,9 +80,16 @@ def read_evaluation(path: Path) -> Evaluation:
         raise RequestError(
             f"{str(path)!r} is no evaluation in the format of InspectorRAGet: no list under {', '.join(missing)}"
         )
-    reading = _Reading(path)
-    for name in _LISTS:
-        reading.rows(name, content[name])
+    reading = _Reading(path.name)
+    for name, read_row in zip(_LISTS, (reading.model, reading.metric, reading.task, reading.answer), strict=True):
+        for number, row in enumerate(content[name]):
+            place = f"{name}[{number}]"
+            try:
+                if not isinstance(row, dict):
+                    raise ValueError("is no object")
+                read_row(place, row)
+            except ValueError as error:
+                reading.note(place, str(error))
     people = tuple(name for name, (human, _) in reading.scales.items() if human)
     return Evaluation(
         name=str(content.get("name") or path.name),
@@ -105,57 +104,79 @@ def read_evaluation(path: Path) -> Evaluation:
 
 
 class _Reading:
-    """What has been read of a file so far; the lists come in the order of `_LISTS`."""
+    """What has been read of a file so far, a row at a time; a ValueError says what is wrong with one."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, file: str) -> None:
         self.models: dict[str, str] = {}
         self.scales: dict[str, tuple[bool, dict[str, float]]] = {}  # metric -> whether people give it, and how
         self.tasks: dict[str, RatedTask] = {}
         self.answers: dict[tuple[str, str], RatedAnswer] = {}
         self.problems: list[Problem] = []
-        self._file = path.name
-        self._take = {
-            "models": self._model, "metrics": self._metric, "tasks": self._task, "evaluations": self._answer,
-        }  # fmt: skip
+        self._file = file
 
-    def rows(self, name: str, rows: Iterable[Any]) -> None:
-        """Take in a list, and note the rows of it that cannot be read."""
-        for number, row in enumerate(rows):
-            place = f"{name}[{number}]"
-            try:
-                if not isinstance(row, dict):
-                    raise ValueError("is no object")
-                self._take[name](place, row)
-            except ValueError as error:
-                self._note(place, error)
+    def note(self, place: str, message: str) -> None:
+        """Take down what is wrong, and where."""
+        self.problems.append(Problem(file=self._file, what=f"{place}: {message}"))
 
-    def _note(self, place: str, error: ValueError) -> None:
-        inner = error.place if isinstance(error, _Bad) else ""
-        self.problems.append(Problem(file=self._file, what=f"{place}{'.' if inner else ''}{inner}: {error}"))
-
-    def _model(self, _: str, row: Mapping[str, Any]) -> None:
+    def model(self, _: str, row: Mapping[str, Any]) -> None:
+        """A row of `models`."""
         self.models.setdefault(non_blank(row, "model_id"), string(row, "name", non_blank(row, "model_id")))
 
-    def _metric(self, _: str, row: Mapping[str, Any]) -> None:
-        self.scales.setdefault(non_blank(row, "name"), (row.get("author") == "human", _scale(row)))
+    def metric(self, _: str, row: Mapping[str, Any]) -> None:
+        """A row of `metrics`: a categorical one lists its values, a numerical one none."""
+        values = [] if row.get("values") is None else objects(row, "values")
+        scale = {str(value.get("value")): _number(value.get("numeric_value", value.get("value"))) for value in values}
+        self.scales.setdefault(non_blank(row, "name"), (row.get("author") == "human", scale))
 
-    def _task(self, _: str, row: Mapping[str, Any]) -> None:
-        task = _task(row)
+    def task(self, _: str, row: Mapping[str, Any]) -> None:
+        """A row of `tasks`."""
+        task = RatedTask(
+            id=non_blank(row, "task_id"),
+            question=string(objects(row, "input")[-1], "text", "") if row.get("input") else "",
+            reference=string(objects(row, "targets")[0], "text", "") if row.get("targets") else "",
+            answerability=_label(row, "Answerability"),
+            collection=_label(row, "Collection"),
+        )
         if task.id in self.tasks:
             raise ValueError(f"the task {task.id!r} stood there already; the first is kept")
         self.tasks[task.id] = task
 
-    def _answer(self, place: str, row: Mapping[str, Any]) -> None:
-        answer, doubtful = _answer(row, self.scales)
-        for error in doubtful:
-            self._note(place, error)
-        if answer.task not in self.tasks:
-            raise _Bad("task_id", f"no task {answer.task!r} in the file; left out")
-        if answer.model not in self.models:
-            raise _Bad("model_id", f"no model {answer.model!r} in the file; left out")
-        if (answer.task, answer.model) in self.answers:
-            raise ValueError(f"{answer.model!r} was rated on {answer.task!r} already; the first is kept")
-        self.answers[answer.task, answer.model] = answer
+    def answer(self, place: str, row: Mapping[str, Any]) -> None:
+        """A row of `evaluations`; values in it that are none are left out alone."""
+        annotations = row.get("annotations")
+        if not isinstance(annotations, dict):
+            self.note(f"{place}.annotations", "is missing, or no object")
+            return
+        ratings: dict[str, dict[str, float]] = {}
+        scores: dict[str, float] = {}
+        for metric, annotation in annotations.items():
+            if not isinstance(annotation, dict):
+                self.note(f"{place}.annotations.{metric}", "is no object")
+                continue
+            human, scale = self.scales.get(metric, (not _SYSTEMS & annotation.keys(), {}))
+            for annotator, rating in annotation.items():
+                label = rating.get("value") if isinstance(rating, dict) else rating
+                try:
+                    number = scale[str(label)] if str(label) in scale else _number(label)
+                except ValueError as error:
+                    self.note(f"{place}.annotations.{metric}.{annotator}", str(error))
+                    continue
+                if human:
+                    ratings.setdefault(metric, {})[annotator] = number
+                else:
+                    scores[metric] = number
+        key = non_blank(row, "task_id"), non_blank(row, "model_id")
+        response = string(row, "model_response", "")
+        if key[0] not in self.tasks:
+            self.note(f"{place}.task_id", f"no task {key[0]!r} in the file; left out")
+        elif key[1] not in self.models:
+            self.note(f"{place}.model_id", f"no model {key[1]!r} in the file; left out")
+        elif key in self.answers:
+            raise ValueError(f"{key[1]!r} was rated on {key[0]!r} already; the first is kept")
+        else:
+            self.answers[key] = RatedAnswer(
+                task=key[0], model=key[1], response=response, ratings=ratings, scores=scores
+            )
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -171,17 +192,6 @@ def _content(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise RequestError(f"{str(path)!r} is no JSON object")
     return content
-
-
-def _scale(row: Mapping[str, Any]) -> dict[str, float]:
-    """Written value -> number, of a categorical metric; empty for one that is numerical."""
-    if row.get("values") is None:
-        return {}
-    numbers = {}
-    for value in objects(row, "values"):
-        number = value.get("numeric_value", value.get("value"))
-        numbers[str(value.get("value"))] = _number(number)
-    return numbers
 
 
 def _step(scale: Mapping[str, float]) -> float:
@@ -200,62 +210,10 @@ def _number(value: Any) -> float:
     return number
 
 
-def _task(row: Mapping[str, Any]) -> RatedTask:
-    return RatedTask(
-        id=non_blank(row, "task_id"),
-        question=_last_text(row, "input", -1),
-        reference=_last_text(row, "targets", 0),
-        answerability=_first(row, "Answerability", "answerability"),
-        collection=_first(row, "Collection", "collection"),
-    )
-
-
-def _last_text(row: Mapping[str, Any], key: str, index: int) -> str:
-    if not row.get(key):
-        return ""
-    return string(objects(row, key)[index], "text", "")
-
-
-def _first(row: Mapping[str, Any], *keys: str) -> str | None:
-    for key in keys:
-        value = row.get(key)
+def _label(row: Mapping[str, Any], key: str) -> str | None:
+    """The text under a key, in either case, or the first of a list of them."""
+    for value in (row.get(key), row.get(key.lower())):
         first = value[0] if isinstance(value, list) and value else value
         if isinstance(first, str) and first:
             return first
     return None
-
-
-def _answer(
-    row: Mapping[str, Any], scales: Mapping[str, tuple[bool, Mapping[str, float]]]
-) -> tuple[RatedAnswer, list[ValueError]]:
-    """A row, and the values in it that are none: these are left out alone."""
-    annotations = row.get("annotations")
-    if not isinstance(annotations, dict):
-        raise _Bad("annotations", "is missing, or no object")
-    ratings: dict[str, dict[str, float]] = {}
-    scores: dict[str, float] = {}
-    doubtful: list[ValueError] = []
-    for metric, annotation in annotations.items():
-        if not isinstance(annotation, dict):
-            doubtful.append(_Bad(f"annotations.{metric}", "is no object"))
-            continue
-        human, scale = scales.get(metric, (not _SYSTEMS & annotation.keys(), {}))
-        for annotator, rating in annotation.items():
-            try:
-                label = rating.get("value") if isinstance(rating, dict) else rating
-                number = scale[str(label)] if str(label) in scale else _number(label)
-            except ValueError as error:
-                doubtful.append(_Bad(f"annotations.{metric}.{annotator}", str(error)))
-                continue
-            if human:
-                ratings.setdefault(metric, {})[annotator] = number
-            else:
-                scores[metric] = number
-    answer = RatedAnswer(
-        task=non_blank(row, "task_id"),
-        model=non_blank(row, "model_id"),
-        response=string(row, "model_response", ""),
-        ratings=ratings,
-        scores=scores,
-    )
-    return answer, doubtful
