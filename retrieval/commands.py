@@ -84,8 +84,7 @@ def _check_build(
 ) -> None:
     """Look at everything that a build is given."""
     from turnmark.corpora.home import check_name
-    from turnmark.corpora.readers import read_source
-    from turnmark.corpora.readers.files import Globs
+    from turnmark.corpora.readers import Globs, read_source
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import build_settings, retriever_to_build
     from turnmark.retrieval.workers import check_engine

@@ -6,17 +6,25 @@ LlamaIndex's readers. Nothing is fetched: what is not on the disk does not exist
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import codecs
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.readers.files import Found, Globs, read_file, walk
+from turnmark.corpora.readers.prose import Unreadable, read_docx, read_pdf
+from turnmark.corpora.readers.prose import parse as parse_text
 from turnmark.corpora.rows import Row, non_blank, parsed, string
 from turnmark.corpora.types import Document, Problem
 
-CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set, and only this file of it is documents
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
-__all__ = ["CORPUS_FILE", "count_source", "read_rows", "read_source"]
+    _Specs = tuple[tuple[str, GitIgnoreSpec], ...]  # (folder with a trailing '/', its .gitignore), the outermost first
+
+CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set, and only this file of it is documents
 
 
 def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Document | Problem]:
@@ -120,3 +128,215 @@ def count_rows(path: Path) -> int | None:
     except OSError:
         return None
     return count + (last != b"\n")
+
+
+# --- one file --------------------------------------------------------------------------------------------------------
+
+MAX_BYTES = 64 * 1024 * 1024
+
+MARKDOWN = (".md", ".markdown", ".mdx")
+TEXT = (".txt", ".text", ".rst")
+HTML = (".html", ".htm")
+SUFFIXES = frozenset((*MARKDOWN, *TEXT, *HTML, ".pdf", ".docx"))
+
+_BOMS = (  # the longer first: UTF-32's begins with UTF-16's
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def read_file(path: Path, relative: str, only_text: bool = False) -> Document | Problem | None:
+    """The document in a file, or why there is none; nothing is raised. `relative` becomes its id.
+
+    Args:
+        only_text: give None for a file that is no text at all, instead of a Problem.
+    """
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise Unreadable(f"{size / 2**20:.0f} MB; a file may have {MAX_BYTES // 2**20} MB at most, so split it")
+        document = _parser(path.suffix.lower())(path, relative)
+    except Unreadable as error:
+        return None if error.binary and only_text else Problem(file=relative, what=str(error), line=error.line)
+    except OSError as error:
+        return Problem(file=relative, what=f"cannot be read ({error.strerror or error}); check its permissions")
+    if not document.text.strip():
+        return Problem(file=relative, what="empty: there is no text in it")
+    return document
+
+
+def _parser(suffix: str) -> Callable[[Path, str], Document]:
+    if suffix == ".pdf":
+        return read_pdf
+    if suffix == ".docx":
+        return read_docx
+    parse = parse_text
+    if suffix in MARKDOWN:
+        from turnmark.corpora.readers.markdown import parse
+    elif suffix in HTML:
+        from turnmark.corpora.readers.html import parse
+    return lambda path, relative: parse(decode(path.read_bytes()), relative)
+
+
+def decode(data: bytes) -> str:
+    """Bytes of a text file as text with "\\n" for newlines: UTF-8, or UTF-16/32 where a byte order mark says so.
+
+    Raises:
+        Unreadable: another encoding (never guessed) or no text at all, with the line of the first bad byte.
+    """
+    encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
+    if encoding.startswith("utf-8") and b"\0" in data:
+        raise Unreadable("holds NUL bytes, so it is not text", line=_line(data, data.index(b"\0")), binary=True)
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise Unreadable(
+            f"not valid {encoding.removesuffix('-sig').upper()} (byte {error.start + 1}: 0x{data[error.start]:02x}); "
+            "save the file as UTF-8",
+            line=_line(data, error.start) if encoding.startswith("utf-8") else None,
+        ) from error
+    if "\0" in text:
+        raise Unreadable("holds NUL characters, so it is not text", binary=True)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _line(data: bytes, offset: int) -> int:
+    return data[:offset].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file to read. `named`: its type is unknown, but a glob of `include` asks for it."""
+
+    path: Path
+    relative: str
+    named: bool
+
+
+class Globs:
+    """The `--include` and `--exclude` of a request, as gitignore-style patterns.
+
+    Raises:
+        RequestError: patterns that are none, all of them at once.
+    """
+
+    def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
+        problems: list[str] = []
+        self._include = _patterns("--include", include, problems)
+        self._exclude = _patterns("--exclude", exclude, problems)
+        # A pattern with '!' may bring back a file below an excluded folder, so then no folder is skipped as a whole.
+        self._prune = not any(pattern.startswith("!") for pattern in exclude)
+        if problems:
+            raise RequestError(problems)
+
+    @property
+    def selective(self) -> bool:
+        """Whether `--include` was given."""
+        return self._include is not None
+
+    def takes(self, relative: str) -> bool:
+        """Whether the globs let a file through."""
+        if self._exclude is not None and self._exclude.match_file(relative):
+            return False
+        return self._include is None or bool(self._include.match_file(relative))
+
+    def skips_folder(self, relative: str) -> bool:
+        """Whether nothing below this folder can be taken."""
+        return self._prune and self._exclude is not None and bool(self._exclude.match_file(relative + "/"))
+
+
+def _patterns(flag: str, patterns: Sequence[str], problems: list[str]) -> GitIgnoreSpec | None:
+    if not patterns:
+        return None
+    from pathspec import GitIgnoreSpec
+
+    for pattern in patterns:
+        try:
+            GitIgnoreSpec.from_lines([pattern])
+        except ValueError as error:
+            problems.append(
+                f"{flag} {pattern!r}: not a pattern ({error}); write one as in a .gitignore file, e.g. 'notes/**'"
+            )
+    return None if problems else GitIgnoreSpec.from_lines(patterns)
+
+
+def walk(root: Path, globs: Globs) -> Iterator[Found | Problem]:
+    """The files below `root` that are to be read, folder by folder in the order of their names.
+
+    A link to a file within the folder is read under its own name; a link to a folder within it is not followed, as
+    what it leads to is found in its own place.
+    """
+    base = Path(os.path.realpath(root))
+    stack: list[tuple[Path, str, bool, _Specs]] = [(base, "", True, ())]
+    while stack:
+        path, relative, is_folder, specs = stack.pop()
+        if not is_folder:
+            yield from _file(base, path, relative, globs)
+            continue
+        prefix = f"{relative}/" if relative else ""
+        try:
+            names = sorted(entry.name for entry in os.scandir(path) if not entry.name.startswith("."))
+        except OSError as error:
+            yield Problem(file=_shown(relative or str(root)), what=f"the folder cannot be opened ({error.strerror})")
+            continue
+        spec, problem = _gitignore(path, prefix)
+        if problem:
+            yield problem
+        if spec is not None:
+            specs = (*specs, (prefix, spec))
+        below = []
+        for name in names:
+            inner = prefix + name
+            is_folder = (path / name).is_dir() and not (path / name).is_symlink()
+            if not _ignored(inner + "/" * is_folder, specs) and not (is_folder and globs.skips_folder(inner)):
+                below.append((path / name, inner, is_folder, specs))
+        stack.extend(reversed(below))
+
+
+def _shown(relative: str) -> str:
+    """A name that can be written anywhere, also where the bytes on the disk are no UTF-8."""
+    return os.fsencode(relative).decode("utf-8", "backslashreplace")
+
+
+def _file(base: Path, path: Path, relative: str, globs: Globs) -> Iterator[Found | Problem]:
+    known_type = path.suffix.lower() in SUFFIXES
+    is_wanted = globs.takes(relative) and (known_type or globs.selective)
+    if path.is_symlink():
+        target = Path(os.path.realpath(path))
+        if not target.is_relative_to(base):
+            if is_wanted or target.is_dir():
+                message = "a link that leads out of the source; put a copy in its place to have it read"
+                yield Problem(file=_shown(relative), what=message)
+            return
+        if is_wanted and not target.exists():
+            yield Problem(file=_shown(relative), what="a link to something that does not exist")
+    if not is_wanted or not path.is_file():  # a pipe or a device would hang the reader
+        return
+    if _shown(relative) != relative:
+        yield Problem(file=_shown(relative), what="the file's name is not valid UTF-8; rename it")
+        return
+    yield Found(path, relative, named=not known_type)
+
+
+def _gitignore(folder: Path, prefix: str) -> tuple[GitIgnoreSpec | None, Problem | None]:
+    path = folder / ".gitignore"
+    if not path.is_file():
+        return None, None
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return GitIgnoreSpec.from_lines(path.read_text("utf-8", errors="replace").splitlines()), None
+    except (OSError, ValueError) as error:
+        return None, Problem(file=f"{prefix}.gitignore", what=f"not respected, as it cannot be read ({error})")
+
+
+def _ignored(relative: str, specs: _Specs) -> bool:
+    """As git decides: the pattern file nearest to the path that says anything about it has the word."""
+    for prefix, spec in reversed(specs):
+        verdict = spec.check_file(relative.removeprefix(prefix)).include
+        if verdict is not None:
+            return verdict
+    return False

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.corpora.places import beir_corpora, real_data
 from tests.corpora.reading import ids, problems, told, write
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.readers import count_source, html, markdown, prose, read_source
-from turnmark.corpora.readers.files import MAX_BYTES
+from turnmark.corpora.readers import MAX_BYTES, count_source, html, markdown, prose, read_source
 from turnmark.corpora.readers.prose import split_front_matter
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Document, Problem
