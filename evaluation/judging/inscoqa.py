@@ -313,8 +313,5 @@ def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
         answer=context.answer,
         history=task.history,
         reference=task.answer,
-        more=(
-            *((STEP, step) for step in context.steps),
-            *((REFERENCE_STEP, step) for step in task.procedure),
-        ),
+        more=(*((STEP, step) for step in context.steps), *((REFERENCE_STEP, step) for step in task.procedure)),
     )

@@ -17,11 +17,7 @@ MTRAG_PANEL = "mtrag"
 # MTRAG appendix F.1 names four models for rb_llm, whose median counts, and F.3 the first of them for the IDK verdict.
 # The names are those of OpenAI and of Hugging Face; `panel:FILE` is for servers that call them otherwise.
 _CHAIR = "gpt-4o-mini-2024-07-18"
-_MEMBERS = (
-    "Qwen/Qwen2.5-72B-Instruct",
-    "mistralai/Mixtral-8x22B-Instruct-v0.1",
-    "meta-llama/Llama-3.1-405B-Instruct",
-)
+_MEMBERS = ("Qwen/Qwen2.5-72B-Instruct", "mistralai/Mixtral-8x22B-Instruct-v0.1", "meta-llama/Llama-3.1-405B-Instruct")
 RB_LLM = frozenset({"rb_llm"})
 UNASKED = frozenset({"rl_mtb", "rl_r"})
 """What MTRAG's section 8 tried and set aside: of its panel asked only with `panel:mtrag?metrics=rl_mtb,rl_r`."""

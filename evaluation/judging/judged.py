@@ -31,8 +31,17 @@ from turnmark.evaluation.judging.idk import (
 )
 from turnmark.evaluation.judging.judge import Judge, same_model
 from turnmark.evaluation.judging.judgements import FILE, OFFICIAL, Case, Outcome, whose
-from turnmark.evaluation.judging.panels import PanelOutcome, agreement, further_scores, panel_outcome, slim
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, CaseOf, Rubric, prompts_digest
+from turnmark.evaluation.judging.rubrics import (
+    OWN_WORDS,
+    CaseOf,
+    PanelOutcome,
+    Rubric,
+    agreement,
+    further_scores,
+    panel_outcome,
+    prompts_digest,
+    slim,
+)
 from turnmark.evaluation.prompts import own_names
 from turnmark.evaluation.records import Panel, Sample, Score
 from turnmark.evaluation.summary import Facts, Ranked

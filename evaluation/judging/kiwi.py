@@ -25,14 +25,7 @@ from turnmark.corpora.kiwi import Rating
 from turnmark.corpora.text import content_words, strip_citations, words
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.judging.judgements import Case, Outcome
-from turnmark.evaluation.judging.rubrics import (
-    EMBEDDED,
-    OWN_WORDS,
-    JudgedTask,
-    Rubric,
-    by_code,
-    by_verdict,
-)
+from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, JudgedTask, Rubric, by_code, by_verdict
 from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.records import Sample
 

@@ -131,12 +131,7 @@ def _checked(generator: Generator, case: Case, prompts: Path | None, claims: lis
     unsupported = "; ".join(claim for n, claim in enumerate(claims, 1) if not supported[n])
     reason = f"{count} of {len(claims)} claims are supported" + (f"; not: {unsupported}" if unsupported else "")
     return Outcome(
-        status="scored",
-        value=count / len(claims),
-        reason=reason,
-        parts=parts,
-        notes=prompt.notes,
-        usage=usage,
+        status="scored", value=count / len(claims), reason=reason, parts=parts, notes=prompt.notes, usage=usage
     )
 
 
@@ -219,11 +214,7 @@ CLARIFICATION = Rubric(
 RL_R = "rl_r"
 EMBEDDER = "minilm"
 _EVERY = (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, *EMBEDDED, *BERT)
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "mtrag": _EVERY,
-    "mtrag-un": (*_EVERY, CLARIFICATION.name),
-    "mtrag-s": _EVERY,
-}
+NAMES: Mapping[str, tuple[str, ...]] = {"mtrag": _EVERY, "mtrag-un": (*_EVERY, CLARIFICATION.name), "mtrag-s": _EVERY}
 """Benchmark -> the metrics that judges are asked for. MTRAG section 9 says that MTRAG-S has no reference answers; the
 published tasks have a target each, and the official scores of its answers compare with them (`mtrag-synthetic`). Those
 of `bertscore` judges are own_rubrics by them, under names with their model."""

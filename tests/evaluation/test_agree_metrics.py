@@ -13,13 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from turnmark.evaluation.metrics.agreement import (
-    Correlation,
-    annotators_agree,
-    classified,
-    harmonic_mean,
-    spearman,
-)
+from turnmark.evaluation.metrics.agreement import Correlation, annotators_agree, classified, harmonic_mean, spearman
 from turnmark.evaluation.stats import intervals
 
 

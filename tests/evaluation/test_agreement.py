@@ -144,15 +144,6 @@ def test_an_answer_that_two_files_have_counts_once(human: Path, tmp_path: Path) 
         assert [note for note in measured.notes if note.startswith("export.json")] == [message]
 
 
-def test_a_file_and_its_copy_are_the_file(human: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy.json"
-    copy.write_bytes(human.read_bytes())
-    alone, doubled = agreement([human]), agreement([human, copy])
-    assert doubled.correlations == alone.correlations
-    assert doubled.means == alone.means
-    assert sum("each counts once" in note for note in doubled.notes) == 3
-
-
 def test_other_answers_and_other_ratings_are_told_apart(human: Path, tmp_path: Path) -> None:
     content = evaluation()
     rows = [row for row in content["evaluations"] if row["model_id"] == "gpt-4o"]

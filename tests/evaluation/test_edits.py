@@ -72,8 +72,3 @@ def test_ratios(revised: str, previous: str) -> None:
     if ratio is not None and length is not None:
         assert abs(length - 1) - 1e-9 <= ratio <= max(1.0, length) + 1e-9
         assert length * (length_ratio(previous, revised) or 0) == pytest.approx(float(bool(length)))
-
-
-@given(st.text(alphabet=st.characters(max_codepoint=0x2FFF)))
-def test_without_han_a_word_is_what_split_says(text: str) -> None:
-    assert edit_words(text) == text.split()

@@ -19,18 +19,15 @@ from turnmark.evaluation.judging.extractive import (
     COMPLETENESS,
     FAITHFULNESS,
     FEATURES,
-    IDK,
     PROPERTIES,
     Fit,
     NoModel,
     SentenceVectors,
     extractive_rubrics,
-    fits,
     parts_of,
     reply_features,
 )
 from turnmark.evaluation.judging.judgements import Case, Outcome
-from turnmark.evaluation.judging.rubrics import judgement_key
 
 PASSAGES = (
     "The night ferry leaves Harwich at eleven in the evening and reaches the Hook of Holland at eight. Cabins have to "
@@ -194,12 +191,6 @@ def test_a_reply_to_something_else_is_less_appropriate(measures):
     assert good > bad
 
 
-def test_idk(measures):
-    outcome = said(measures, IDK, case("I don't know."))
-    assert (outcome.label, outcome.value) == ("yes", 1.0)
-    assert said(measures, IDK, case(GOOD)).label == "no"
-
-
 def test_what_is_missing_is_not_judged(measures):
     assert measures[FAITHFULNESS].without(case(GOOD, passages=None))
     assert measures[FAITHFULNESS].without(case(GOOD, reference="")) is None
@@ -215,26 +206,6 @@ def test_another_judge_gets_no_outcome_and_the_embedded_one_asks_nobody(measures
         assert outcome.status == "not_applicable"
     with pytest.raises(GeneratorError):
         NoModel().complete([PromptMessage(role="user", content="?")])
-
-
-def test_same_case_same_outcome_and_key(measures, embed):
-    again = {rubric.name: rubric for rubric in extractive_rubrics(embed, "minilm")}
-    for name, rubric in measures.items():
-        assert said(measures, name, case(GOOD)) == said(again, name, case(GOOD))
-        assert judgement_key(case(GOOD), rubric, {}, "embedded") == judgement_key(
-            case(GOOD), again[name], {}, "embedded"
-        )
-    with_another = {rubric.name: rubric for rubric in extractive_rubrics(embed, "another")}
-    assert judgement_key(case(GOOD), measures[FAITHFULNESS], {}, "x") != judgement_key(
-        case(GOOD), with_another[FAITHFULNESS], {}, "x"
-    )
-
-
-def test_the_products_weights_name_known_measures():
-    stored = fits()
-    assert set(stored) == set(PROPERTIES.values())
-    assert all(set(score.weights) <= set(FEATURES) for score in stored.values())
-    assert stored["faithfulness"].weights["strange"] < 0
 
 
 def test_a_fit_by_hand():

@@ -64,9 +64,7 @@ def test_the_official_form_is_scored_to_the_same_figures(
     assert ran.code == 0, ran.err
     notes = json.loads(ran.out)["exports"][0]["notes"]
     assert all("1 / rank" in note for note in notes)
-    assert json.loads(ran.out)["exports"] == [
-        {"form": "official", "file": str(target), "samples": 6, "notes": notes},
-    ]
+    assert json.loads(ran.out)["exports"] == [{"form": "official", "file": str(target), "samples": 6, "notes": notes}]
     again = turnmark(
         "score", "mtrag", "--predictions", target, "--setting", setting, "--out", tmp_path / "again", "--json"
     )

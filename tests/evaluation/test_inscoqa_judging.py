@@ -190,10 +190,10 @@ def test_material_cannot_close_its_marks() -> None:
     (Say('{"rating": 8, "comp', "length"), "length"), (Say("{}", "content_filter"), "content_filter"),
     (Say(""), "invalid"),
     (Status(401), "auth"), (Status(500), "unavailable"), (Status(400), "bad_request"), (Raw(b"garbage"), "bad_reply"),
-    (Reset(), "unavailable"), (Hang(5), "timeout"),
+    (Reset(), "unavailable"), (Hang(3), "timeout"),
 ])  # fmt: skip
 def test_a_judge_that_fails_gives_no_number(reply: Any, kind: str) -> None:
-    outcome, _ = asked(INSEVAL, case("Light it."), reply, options="&deadline=2&max_tokens=200")
+    outcome, _ = asked(INSEVAL, case("Light it."), reply, options="&deadline=1&max_tokens=200")
     assert (outcome.status, outcome.value, outcome.also) == ("failed", None, {})
     assert outcome.kind == kind, outcome.reason
     assert outcome.reason
@@ -243,13 +243,6 @@ def test_a_judge_that_cannot_list_steps_still_rates(turnmark: Turnmark, tmp_path
     assert reasons(tmp_path / "r", "task_completion[steps]")["a"].startswith("invalid")
 
 
-def test_a_dry_run_counts_both_calls_of_every_sample(turnmark: Turnmark) -> None:
-    ran = turnmark("eval", "inscoqa", "--judge", "panel:inscoqa@http://127.0.0.1:9/v1", "--dry-run", "--json")
-    used = json.loads(ran.out)["estimated"]["judge"]
-    assert used["calls"] == 2 * 13
-    assert used["prompt_tokens"] > 13 * 1000
-
-
 def test_two_judges_have_medians_of_both_figures(turnmark: Turnmark, tmp_path: Path) -> None:
     file = predicted(tmp_path / "x.jsonl", a=["Light it."], b=["Light it."])
     words = ["score", "inscoqa", "--data", source(tmp_path), "--predictions", file, "--out", tmp_path / "r"]
@@ -259,17 +252,6 @@ def test_two_judges_have_medians_of_both_figures(turnmark: Turnmark, tmp_path: P
     assert values(tmp_path / "r", "judge_score") == {"a": 6.5, "b": 6.5}
     assert values(tmp_path / "r", "task_completion") == {"a": 0.4, "b": 0.4}
     assert "task_completion[steps]" not in summary.metrics
-
-
-def test_what_is_wrong_with_the_judges(turnmark: Turnmark) -> None:
-    ran = turnmark("eval", "inscoqa", "--judge", "embedded?metrics=judge_score", "--judge", "panel:odd@http://x/v1")
-    assert ran.code == 2
-    printed = " ".join(ran.err.split())
-    assert "panel:inscoqa[@URL], which is Qwen/Qwen2-7B-Instruct" in printed
-    ran = turnmark("eval", "inscoqa", "--judge", "embedded?metrics=judge_score")
-    assert "the judged metrics of inscoqa are judge_score[embedded], task_completion[embedded]" in " ".join(
-        ran.err.split()
-    )
 
 
 def test_the_demo_judged_without_a_model(turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
@@ -320,11 +302,6 @@ def test_the_embedded_measures_are_the_embedded_judges_alone() -> None:
             assert generator is not None
             assert measure.ask(generator, case("Light it."), None).status == "not_applicable"
     assert server.bodies == []
-
-
-def test_an_empty_reply_has_the_lowest_score() -> None:
-    rating, _ = extractive_inseval(embed, "minilm")
-    assert rating.ask(NoModel(), case(answer=" -- "), None).value == 1.0
 
 
 def test_f_beta_is_the_papers_formula() -> None:

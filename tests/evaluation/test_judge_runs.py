@@ -342,8 +342,6 @@ def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root
     ran = turnmark("eval", "kiwi", "--judge", "replay:nowhere.jsonl")
     assert ran.code == 2
     assert "nowhere.jsonl: cannot be read" in re.sub(r"\s+", " ", ran.err)
-    ran = turnmark("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--judge", "replay:x")
-    assert "--judge: this task measures one judge at a time" in ran.err
     ran = turnmark("eval", "mtrag", "--chain")
     assert "--chain: mtrag has no use for it; it is for kiwi" in ran.err
     ran = turnmark("score", "mtrag", "--task", "retrieval", "--predictions", "x.trec", "--judge", "replay:x")

@@ -22,8 +22,7 @@ from turnmark.evaluation.judging.compound_qa import FIVE, compare
 from turnmark.evaluation.judging.inscoqa import INSEVAL
 from turnmark.evaluation.judging.judgements import Case, Judgement, JudgementJournal
 from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, relevance
-from turnmark.evaluation.judging.panels import panel_outcome
-from turnmark.evaluation.judging.rubrics import Rubric
+from turnmark.evaluation.judging.rubrics import Rubric, panel_outcome
 from turnmark.evaluation.judging.rubrics import judgement_key as key_of
 from turnmark.evaluation.judging.verdicts import Scale, Verdict, read_verdict
 

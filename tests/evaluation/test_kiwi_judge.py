@@ -288,12 +288,3 @@ def test_wrong_requests_to_judge(turnmark: Turnmark) -> None:
     scored = turnmark("score", "kiwi", "--task", "judge", "--predictions", "none", "--judge", "embedded")
     assert scored.code == 2
     assert "has no judged metrics" in scored.err
-
-
-def test_what_is_judged_is_what_was_written_with_its_marks(tmp_path: Path) -> None:
-    rows = [session(turn(answer_1="Lit in 1868 [2]."), original_question=f"Q{n}?") for n in range(3)]
-    bench = KiwiJudge(written(tmp_path, *rows), "zero-shot", Parts(), 0)
-    with ScriptedServer(Say('{"rating": "bad"}')) as server:
-        bench.answer(items_of(bench)[0], open_generator(f"openai:tiny@{server.url}?retries=0"))
-    (prompt,) = instructions(server.bodies)
-    assert "Lit in 1868 [2]." in prompt

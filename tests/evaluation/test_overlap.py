@@ -178,14 +178,6 @@ def test_unicode_words_against_a_quadratic_lcs(answer: str, reference: str) -> N
 
 
 @settings(deadline=None)
-@given(TEXTS, TEXTS, st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=3))
-def test_every_value_is_a_fraction_or_none(answer: str, reference: str, passages: list[str], text: list[str]) -> None:
-    values = [metric(answer, reference) for metric in PAIR_METRICS]
-    values += [k_precision(answer, passages), k_precision(answer, passages, text)]
-    assert all(value is None or 0 <= value <= 1 for value in values)
-
-
-@settings(deadline=None)
 @given(PLAIN, PLAIN)
 def test_symmetry_and_mirrors(first: str, second: str) -> None:
     for metric in (rouge_l_word, rouge_l_unicode, rouge_l_char):

@@ -13,7 +13,7 @@ from tests.evaluation.scripted_judges import FAILED, scored
 from turnmark.evaluation.judging.idk import answered_right, with_conditioned, with_underspecified
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM, RL_F
-from turnmark.evaluation.judging.panels import agreement, majority, panel_outcome
+from turnmark.evaluation.judging.rubrics import agreement, majority, panel_outcome
 from turnmark.evaluation.metrics.agreement import krippendorff_alpha
 from turnmark.evaluation.records import Score
 
@@ -135,16 +135,3 @@ def test_which_metrics_are_conditioned_and_where_nothing_is() -> None:
     assert nothing.value == 1.0, "label and verdict decide, whether there were claims or not"
     assert with_conditioned([score(None)], "ANSWERABLE", "no", "j")[0].status == "not_applicable"
     assert with_conditioned([score(0.7)], "ANSWERABLE", None, "j", "cut")[0].status == "failed"
-
-
-def test_before_and_after_conditioning_as_in_table_13() -> None:
-    """Unanswerable tasks: a reference that says so is raised from what the metric gave it, a guess falls to 0."""
-    before = {
-        "reference": [(0.0, "yes"), (0.5, "yes"), (0.0, "yes")],
-        "system": [(0.9, "no"), (0.6, "partial"), (0.0, "yes")],
-    }
-    means = {}
-    for name, rows in before.items():
-        after = [with_conditioned([score(value)], "UNANSWERABLE", idk, "j")[0].value or 0 for value, idk in rows]
-        means[name] = (round(sum(value for value, _ in rows) / 3, 2), round(sum(after) / 3, 2))
-    assert means == {"reference": (0.17, 1.0), "system": (0.5, 0.33)}

@@ -69,40 +69,26 @@ def test_the_retrieval_facts_are_the_tables() -> None:
         assert recalls == sorted(recalls)
 
 
-def test_the_generation_facts_of_mtrag_are_the_tables() -> None:
+def test_printed_figures_of_answers_stand_where_the_papers_have_them() -> None:
     """Table 5 prints answerability accuracy, RL_F, RB_llm, RB_alg; the others RL_F, RB_llm, RB_alg."""
+    few, unanswerable = {"references": "at most two"}, {"answerability": "UNANSWERABLE"}
     fifth, sixteenth = "MTRAG Table 5, section 6.4", "MTRAG Table 16"
-    few = {"references": "at most two"}
     assert printed(fifth, "GPT-4o", setting="reference", part=few) == [0.89, 0.69, 0.73, 0.46]
     assert printed(fifth, "Qwen 2.5 (72B)", setting="reference+rag") == [0.87, 0.71, 0.69, 0.40]
-    assert printed(fifth, "Reference", setting="rag", part=few) == [0.98, 0.67, 0.94, 0.86]
     assert printed(fifth, "Llama 3.1 8B Instruct", setting="rag", part=few) == [0.74, 0.53, 0.54, 0.34]
     assert printed(sixteenth, "Mixtral 8x22B Instruct", part={"answerability": "PARTIAL"}) == [0.41, 0.68, 0.33]
-    assert printed(sixteenth, "Mixtral 8x22B Instruct", part={"answerability": "UNANSWERABLE"}) == [0.0] * 3
     assert printed(sixteenth, "GPT-4o-mini", part={"turn": "later"}) == [0.69, 0.74, 0.42]
-    assert printed(sixteenth, "Llama 3.1 70B Instruct", domains=("cloud",)) == [0.71, 0.65, 0.47]
     assert printed(sixteenth, "Command-R+ (104B)", domains=("fiqa",)) == [0.76, 0.70, 0.39]
-    assert printed("MTRAG Table 6", "Llama 3.1 405B Instruct", part={"human evaluation": "answerable"}) == [
-        0.78, 0.78, 0.49,
-    ]  # fmt: skip
+    human = {"human evaluation": "answerable"}
+    assert printed("MTRAG Table 6", "Llama 3.1 405B Instruct", part=human) == [0.78, 0.78, 0.49]
     assert {fact.n for fact in facts() if fact.source.startswith("MTRAG Table 6")} == {PRINTED_TASKS} == {135}
-    unanswerable = {"answerability": "UNANSWERABLE"}
     assert printed("MTRAG Table 13", "GPT-4o", part=unanswerable) == [0.19, 0.20, 0.66, 0.20, 0.26, 0.20]
     assert printed("MTRAG Table 14", "Mixtral 8x22B Instruct", benchmark="mtrag-s") == [0.79, 0.41]
-
-
-def test_the_facts_of_mtrag_un_are_the_tables() -> None:
     un = partial(printed, benchmark="mtrag-un")
     assert un("MTRAG-UN Table 2", "Granite English R2", query="rewrite") == [0.40, 0.51, 0.37, 0.42]
-    assert un("MTRAG-UN Table 2", "BM25", query="last-turn") == [0.29, 0.38, 0.27, 0.31]
     assert un("MTRAG-UN Table 3", "Elser", query="rewrite", part={"standalone": "non-standalone"}) == [0.52]
-    assert un("MTRAG-UN Table 4", "Reference", setting="reference") == [0.85, 0.96, 0.89]
     assert un("MTRAG-UN Table 4", "gpt-oss-120b", setting="rag") == [0.59, 0.65, 0.37]
-    assert un("MTRAG-UN Table 4", "phi-4", setting="reference") == [0.54, 0.64, 0.40]
     mine = [fact for fact in facts() if fact.benchmark == "mtrag-un"]
-    assert Counter(fact.source[:16] for fact in mine) == {
-        "MTRAG-UN Table 2": 8, "MTRAG-UN Table 3": 4, "MTRAG-UN Table 4": 28,
-    }  # fmt: skip
     assert {fact.n for fact in mine} == {468, 214, 254, 666}
     assert mine[-1].instruments["rb_llm.idk_underspecified"].judges[0] == "gpt-oss-120b"
 
@@ -126,10 +112,7 @@ def test_the_parts_of_mtrag_table_16_fit_each_other_and_the_tables_beside() -> N
 def test_the_facts_of_inscoqa_are_the_tables() -> None:
     validation, test = {"split": "validation"}, {"split": "test"}
     assert printed("InsCoQA Table 3", "GPT-4", part=test) == [8.55, 0.9137, 0.31, 0.52]
-    assert printed("InsCoQA Table 3", "Llama-3.1-Instruct 8B", part=test) == [7.49, 0.8298, 0.26, 0.49]
     assert printed("InsCoQA Table 3", "WizardLM-2 7B", part=validation) == [7.89, 0.8564, 0.18, 0.39]
-    assert printed("InsCoQA Table 3", "Mistral-Instruct-v0.3 7B", part=validation) == [7.45, 0.7883, 0.24, 0.47]
-    assert printed("InsCoQA Table 4", "GPT-4", part=validation) == [7.12, 0.7964]
     assert printed("InsCoQA Table 4", "Mistral-Instruct-v0.3 7B", part=validation) == [6.24, 0.6883]
     judges = {
         (fact.source[:15], fact.instruments["judge_score"].judges) for fact in facts() if fact.benchmark == "inscoqa"
@@ -145,11 +128,7 @@ def test_the_facts_of_compound_qa_are_the_table() -> None:
 
     assert rate("Baichuan 7B", "Knowledge", "Evaluation-and-Suggestion") == 0.035
     assert rate("GLM-4 9B", "Understanding", "Cause-and-Effect") == 0.74
-    assert rate("InternLM 7B", "Understanding") == 0.746
     assert rate("LLaMA 8B", "Reasoning", "Hypothetical-Analysis") == 0.296
-    assert rate("Mistral 7B", "Understanding", "Factual-Statement") == 0.675
-    assert rate("Qwen 7B", "Knowledge", "Comparison-and-Selection") == 0.675
-    assert rate("DeepSeek 7B", "Reasoning") == 0.24
     systems = {fact.system for fact in facts() if fact.benchmark == "compound-qa"}
     assert len(systems) == 8
     for system in systems:
