@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.stopping import Stop, streamed
 from turnmark.assistant.serving.reply import ReplyText, content
+from turnmark.assistant.session import passage_of
 from turnmark.assistant.types import Citation, Event, Reply
 from turnmark.corpora.text import strip_citations
-from turnmark.corpora.types import Message, Passage
+from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
@@ -124,8 +125,8 @@ def _engine() -> Any:
             if history is not None:
                 self._history = list(history)
 
-        def _keep(self, message: str, said: str) -> None:
-            self._history += [ChatMessage(role="user", content=message), ChatMessage(role="assistant", content=said)]
+        def _keep(self, message: str, answer: str) -> None:
+            self._history += [ChatMessage(role="user", content=message), ChatMessage(role="assistant", content=answer)]
 
     def _response(text: str, delta: str) -> ChatResponse:
         return ChatResponse(message=ChatMessage(role="assistant", content=text), delta=delta)
@@ -152,11 +153,7 @@ def _nodes(citations: Sequence[Citation]) -> list[Any]:
 
     from turnmark.retrieval.adapters import node_of
 
-    rows = [citation.model_dump(include=set(Passage.model_fields)) for citation in citations]
-    return [
-        NodeWithScore(node=node_of(Passage(**row)), score=citation.score)
-        for row, citation in zip(rows, citations, strict=True)
-    ]
+    return [NodeWithScore(node=node_of(passage_of(citation)), score=citation.score) for citation in citations]
 
 
 def _output(reply: Reply) -> Any:

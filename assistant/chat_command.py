@@ -50,9 +50,9 @@ class ChatCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """`--resume` at the end, or before another option, is `--resume=`."""
         words = list(args)
-        for at, word in enumerate(words):
-            if word == "--resume" and (at + 1 == len(words) or words[at + 1].startswith("-")):
-                words[at] = f"--resume={LAST}"
+        for place, word in enumerate(words):
+            if word == "--resume" and (place + 1 == len(words) or words[place + 1].startswith("-")):
+                words[place] = f"--resume={LAST}"
         return super().parse_args(ctx, words)
 
 
@@ -112,9 +112,9 @@ def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
 
     source = folder.expanduser().resolve()
     name = name or re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
-    others = {manifest.name: manifest.source for manifest in list_indexes()}
-    if Path(others.get(name, source)).resolve() != source:
-        raise RequestError(f"the index {name!r} is of {others[name]!r}; name another with --index")
+    sources = {manifest.name: manifest.source for manifest in list_indexes()}
+    if Path(sources.get(name, source)).resolve() != source:
+        raise RequestError(f"the index {name!r} is of {sources[name]!r}; name another with --index")
     build(source, name, retriever)
     return name
 

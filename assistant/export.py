@@ -110,11 +110,11 @@ def mtrag(
     Raises:
         RequestError: no turn is left.
     """
-    questions = [(at, exchange) for at, exchange in enumerate(exchanges) if exchange.kind == "ask"]
+    questions = [(place, exchange) for place, exchange in enumerate(exchanges) if exchange.kind == "ask"]
     selected = [
-        (at, exchange)
-        for at, exchange in questions
-        if all_turns or any(version.touched for version in _versions(exchanges, at))
+        (place, exchange)
+        for place, exchange in questions
+        if all_turns or any(version.touched for version in _versions(exchanges, place))
     ]
     if not selected:
         raise RequestError(
@@ -124,13 +124,13 @@ def mtrag(
     domains = _domains(exchanges)
     tasks, notes = [], []
     files: dict[Path, str] = {}
-    for at, exchange in selected:
-        tasks.append(_task(exchanges, at, name, domains[exchange.index]))
-        if _approved(exchanges, at) is None:
-            notes.append(f"turn {at + 1} has no answer rated good or edited, so its task has no target")
+    for place, exchange in selected:
+        tasks.append(_task(exchanges, place, name, domains[exchange.index]))
+        if _approved(exchanges, place) is None:
+            notes.append(f"turn {place + 1} has no answer rated good or edited, so its task has no target")
     files[folder / "mtrag-human/generation_tasks/reference.jsonl"] = _lines(tasks)
     for used in dict.fromkeys(exchange.index for _, exchange in selected):
-        of_index = [(at, exchange) for at, exchange in selected if exchange.index == used]
+        of_index = [(place, exchange) for place, exchange in selected if exchange.index == used]
         files |= _retrieval(exchanges, of_index, name, folder, domains[used])
         open_index = index if index is not None and index.manifest.name == used else None
         files[folder / f"corpora/passage_level/{domains[used]}.jsonl"] = _lines(_corpus(open_index, exchanges, used))
@@ -154,20 +154,20 @@ def _domains(exchanges: Iterable[Exchange]) -> dict[str, str]:
     return domains
 
 
-def _task_id(name: str, at: int) -> str:
-    return f"{name}<::>{at + 1}"
+def _task_id(name: str, place: int) -> str:
+    return f"{name}<::>{place + 1}"
 
 
-def _task(exchanges: Sequence[Exchange], at: int, name: str, domain: str) -> Row:
-    exchange = exchanges[at]
-    conversation = [*messages(exchanges[:at]), Message(role="user", content=exchange.question)]
+def _task(exchanges: Sequence[Exchange], place: int, name: str, domain: str) -> Row:
+    exchange = exchanges[place]
+    conversation = [*messages(exchanges[:place]), Message(role="user", content=exchange.question)]
     speakers = {"user": "user", "assistant": "agent"}
-    target = _approved(exchanges, at)
+    target = _approved(exchanges, place)
     return {
         "conversation_id": name,
-        "task_id": _task_id(name, at),
+        "task_id": _task_id(name, place),
         "task_type": "rag",
-        "turn": str(sum(citation.kind == "ask" for citation in exchanges[: at + 1])),
+        "turn": str(sum(citation.kind == "ask" for citation in exchanges[: place + 1])),
         "dataset": "Turnmark chat",
         "contexts": [
             {"document_id": _safe(citation.id), "text": citation.text, "title": citation.title, "score": citation.score}
@@ -175,21 +175,21 @@ def _task(exchanges: Sequence[Exchange], at: int, name: str, domain: str) -> Row
         ],
         "input": [{"speaker": speakers[message.role], "text": message.content} for message in conversation],
         "targets": [{"speaker": "agent", "text": target}] if target else [],
-        "Multi-Turn": ["Follow-up" if at else "N/A"],
+        "Multi-Turn": ["Follow-up" if place else "N/A"],
         "Question Type": ["How-To"] if exchange.reply.procedure else [],
         "Answerability": [_answerability(exchange)],
         "Collection": f"mt-rag-{domain}",
     }
 
 
-def _versions(exchanges: Sequence[Exchange], at: int) -> list[Exchange]:
+def _versions(exchanges: Sequence[Exchange], place: int) -> list[Exchange]:
     """A turn and the revisions of its answer."""
-    return [exchanges[at], *takewhile(lambda exchange: exchange.kind == "revise", exchanges[at + 1 :])]
+    return [exchanges[place], *takewhile(lambda exchange: exchange.kind == "revise", exchanges[place + 1 :])]
 
 
-def _approved(exchanges: Sequence[Exchange], at: int) -> str | None:
+def _approved(exchanges: Sequence[Exchange], place: int) -> str | None:
     """The last version of an answer that the person stands behind."""
-    return next(filter(None, (version.approved for version in reversed(_versions(exchanges, at)))), None)
+    return next(filter(None, (version.approved for version in reversed(_versions(exchanges, place)))), None)
 
 
 def _answerability(exchange: Exchange) -> str:
@@ -213,14 +213,14 @@ def _retrieval(
     """Queries and relevance labels of the turns that have a relevant passage."""
     labels: list[str] = []
     queries: dict[str, list[Row]] = {"lastturn": [], "rewrite": [], "questions": []}
-    for at, exchange in selected:
+    for place, exchange in selected:
         grades = {_safe(passage.id): 1 for passage in relevant_passages(exchange)}
         if not grades:
             continue
         grades |= {_safe(passage): 0 for passage, relevant in exchange.labels.items() if not relevant}
-        identity = _task_id(name, at)
+        identity = _task_id(name, place)
         labels += [f"{identity}\t{passage}\t{grade}" for passage, grade in grades.items()]
-        questions = [passage.question for passage in exchanges[: at + 1] if passage.kind == "ask"]
+        questions = [passage.question for passage in exchanges[: place + 1] if passage.kind == "ask"]
         rewrite = exchange.reply.rewrite or exchange.question
         for kind, texts in (("lastturn", questions[-1:]), ("rewrite", [rewrite]), ("questions", questions)):
             text = "\n".join(f"|user|: {' '.join(text.split())}" for text in texts)

@@ -18,7 +18,7 @@ from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.types import Citation, Event, Reply, RevisedAnswer
 from turnmark.corpora.console import inert, valid_text
 from turnmark.corpora.text import strip_citations
-from turnmark.corpora.types import Message, Record
+from turnmark.corpora.types import Message, Passage, Record
 
 FORMAT = 1
 RATINGS = ("good", "neutral", "bad")
@@ -207,6 +207,11 @@ def where(citation: Citation) -> str:
     return inert(f"{citation.title} — {place}{page}")
 
 
+def passage_of(citation: Citation) -> Passage:
+    """The passage that a source shows."""
+    return Passage(**citation.model_dump(include=set(Passage.model_fields)))
+
+
 def messages(exchanges: Iterable[Exchange]) -> list[Message]:
     """What was asked and answered, oldest first.
 
@@ -287,9 +292,9 @@ class Conversation:
 
     def _about(self, event: Again | Rated | Edited | Labelled) -> None:
         """An event about one turn."""
-        for at, exchange in enumerate(self.exchanges):
+        for place, exchange in enumerate(self.exchanges):
             if exchange.turn == event.turn:
-                self.exchanges[at] = exchange.model_copy(update=self._update(exchange, event))
+                self.exchanges[place] = exchange.model_copy(update=self._update(exchange, event))
 
     def _update(self, exchange: Exchange, event: Again | Rated | Edited | Labelled) -> dict[str, Any]:
         match event:

@@ -79,9 +79,9 @@ def existing(name: str) -> Path:
     path = _path(name)
     if not path.is_file():
         names = session_names()
-        others = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+        more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
         raise RequestError(
-            f"no session is called {name!r}; there are: {', '.join(names[:SHOWN_NAMES]) or 'none yet'}{others}"
+            f"no session is called {name!r}; there are: {', '.join(names[:SHOWN_NAMES]) or 'none yet'}{more}"
         )
     return path
 

@@ -119,15 +119,15 @@ def table_problems(source: Source) -> Iterator[str]:
 
 def line_of(text: str, names: tuple[str, ...]) -> int | None:
     """The line, from 1, where a table or key first stands; None where it is not found."""
-    at: tuple[str, ...] = ()
+    table: tuple[str, ...] = ()
     for number, line in enumerate(text.split("\n"), 1):
         head = _HEAD.fullmatch(line)
         key = None if head else _KEY.match(line)
         if head:
-            at = _dotted(head["name"])
-            full = at
+            table = _dotted(head["name"])
+            full = table
         elif key:
-            full = (*at, *_dotted(key["name"]))
+            full = (*table, *_dotted(key["name"]))
         else:
             continue
         if full and full[: len(names)] == names:

@@ -62,14 +62,14 @@ class Tracing:
 
     def visible(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """The attributes as they may be told."""
-        told = dict(attributes)
+        visible = dict(attributes)
         for pattern, place in self._masks:
-            for key in [key for key in told if pattern.fullmatch(key)]:
+            for key in [key for key in visible if pattern.fullmatch(key)]:
                 if place is None:
-                    del told[key]
+                    del visible[key]
                 else:
-                    told[key] = place
-        return told
+                    visible[key] = place
+        return visible
 
     @contextmanager
     def span(self, name: str, kind: str, attributes: Mapping[str, Any]) -> Iterator[Any]:

@@ -6,28 +6,26 @@ stream outlasts any deadline. A task on a loop can be given one deadline for eve
 
 from __future__ import annotations
 
+import asyncio
 import os
+import queue
 import ssl
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
+from turnmark.assistant.generators.stopping import current
+
 if TYPE_CHECKING:
-    from httpx import AsyncClient
     from openai import AsyncOpenAI
 
-
-import asyncio
-import queue
-from collections.abc import Callable, Coroutine
-from typing import TypeVar
-
-from turnmark.assistant.generators.stopping import current
+T = TypeVar("T")
+Tell = Callable[[str], None]
 
 REPLY_BYTES = 8_000_000
 """Of a whole reply, of the text of a stream, and of one of its events.
@@ -55,20 +53,16 @@ def check_text(characters: int) -> None:
 
 
 async def limited(response: httpx.Response) -> None:
+    """`limited_here` for a client that does not block."""
+    limited_here(response)
+
+
+def limited_here(response: httpx.Response) -> None:
     """Have a reply counted while it is read; for httpx's hook `response`.
 
     Raises:
         TooLarge: it is announced as too large, or compressed. While it is read: it has become too large.
     """
-    _limit(response)
-
-
-def limited_here(response: httpx.Response) -> None:
-    """The same for a client that blocks."""
-    _limit(response)
-
-
-def _limit(response: httpx.Response) -> None:
     if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise TooLarge("a reply that is compressed, though it was not asked to be")
     cut = response.status_code >= 400
@@ -99,13 +93,13 @@ class _Counted(httpx.AsyncByteStream, httpx.SyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
             yield self._counted(piece)
-            if self._ended:
+            if self._cut and self._read > ERROR_BYTES:
                 return
 
     def __iter__(self) -> Iterator[bytes]:
         for piece in self._stream:
             yield self._counted(piece)
-            if self._ended:
+            if self._cut and self._read > ERROR_BYTES:
                 return
 
     async def aclose(self) -> None:
@@ -113,10 +107,6 @@ class _Counted(httpx.AsyncByteStream, httpx.SyncByteStream):
 
     def close(self) -> None:
         self._stream.close()
-
-    @property
-    def _ended(self) -> bool:
-        return self._cut and self._read > ERROR_BYTES
 
     def _counted(self, piece: bytes) -> bytes:
         self._read += len(piece)
@@ -195,8 +185,7 @@ class ClientPool:
         finally:
             pooled.busy -= 1
 
-    def _http(self) -> AsyncClient:
-        import httpx
+    def _http(self) -> httpx.AsyncClient:
         import openai
 
         options: Any = {"headers": HEADERS, "event_hooks": {"response": [limited]}}
@@ -217,9 +206,6 @@ def _is_loopback(url: str) -> bool:
         return False
     return host in ("localhost", "::1") or host.startswith("127.")
 
-
-T = TypeVar("T")
-Tell = Callable[[str], None]
 
 # How long a cancelled call may take to close its connection before its caller is let go.
 CLOSING = 2.0

@@ -115,10 +115,10 @@ def read_endpoint(
         problems.append(f"{label}: the environment variable {key_env} is not set; it holds the key")
     if problems:
         raise RequestError(problems)
-    shown = BETWEEN.join(map(shown_url, (spec.url or from_env).split(BETWEEN)))
+    public_url = BETWEEN.join(map(shown_url, (spec.url or from_env).split(BETWEEN)))
     extra = {name: options.pop(name) for name in list(options) if name not in SETTINGS}
     settings = Settings(**{"context": CONTEXT_TOKENS if url == OFFICIAL_URL else context, **options})
-    name = str(Spec(spec.name, spec.argument, shown, spec.options))
+    name = str(Spec(spec.name, spec.argument, public_url, spec.options))
     return Endpoint(name, spec.argument, url, key_env, key, settings, extra)
 
 

@@ -98,7 +98,7 @@ class FleetGenerator(OpenAIGenerator):
         """The option `context`, else the least that an endpoint tells; one that cannot be reached is left out."""
         if self._context is None:
             sizes = [(member.generator.context_tokens, member.generator._context) for member in self._members]
-            limits = [known for _, known in sizes if known is not None]
+            limits = [limit for _, limit in sizes if limit is not None]
             if not limits:
                 return CONTEXT_TOKENS
             self._context = min(limits)
@@ -125,7 +125,7 @@ class FleetGenerator(OpenAIGenerator):
                     return self._try(member, call)
                 except Fault as fault:
                     last = fault
-                    if call.told or not _may_pass(fault) or time.monotonic() >= call.ends:
+                    if call.began or not _may_pass(fault) or time.monotonic() >= call.ends:
                         raise
                     if not fault.retry and fault.kind == "rate_limited":
                         spent.add(member.shown)
@@ -146,7 +146,7 @@ class FleetGenerator(OpenAIGenerator):
             self._note(member, None, sent_at)
             return reply
         finally:
-            call.sent, call.told = mine.sent, mine.told
+            call.sent, call.began = mine.sent, mine.began
             with self._guard:
                 member.busy -= 1
 

@@ -147,20 +147,20 @@ class LlamaIndexGenerator(GeneratorBase):
         try:
             while True:
                 with stop.waking(lambda: results.put(("stop", None))):
-                    what, value = results.get(timeout=max(0.0, ends - time.monotonic()))
+                    news, value = results.get(timeout=max(0.0, ends - time.monotonic()))
                 stop.check()
-                if what == "text" and value and on_text is not None:
+                if news == "text" and value and on_text is not None:
                     size += len(value)
                     self._check_size(size)
                     on_text(value)
-                elif what == "failed":
+                elif news == "failed":
                     kind = _kind(value)
                     # An authentication error may quote the key.
                     detail = "" if kind == "auth" else f": {shortened(str(value))}"
                     raise GeneratorError(
                         kind, f"{self.name} failed: {type(value).__name__}{detail}", Usage(calls=1)
                     ) from None
-                elif what == "done":
+                elif news == "done":
                     response: _Heard = value
                     if response[0] is None:
                         raise GeneratorError("bad_reply", f"{self.name} gave an empty stream", Usage(calls=1))

@@ -30,7 +30,7 @@ from turnmark.assistant.generators.base import (
     estimate,
 )
 from turnmark.assistant.generators.choosing import Choice, check_words, choice_of
-from turnmark.assistant.generators.client import ClientPool, Tell, drive
+from turnmark.assistant.generators.client import ClientPool, Tell, check_text, drive
 from turnmark.assistant.generators.replies import (
     Answered,
     Dialect,
@@ -182,7 +182,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             return backing_off(state) if requested is None else requested + random.uniform(0, JITTER)
 
         retrying = Retrying(
-            retry=retry_if_exception(lambda error: isinstance(error, Fault) and error.retry and not call.told),
+            retry=retry_if_exception(lambda error: isinstance(error, Fault) and error.retry and not call.began),
             stop=stop_after_attempt(self._settings.retries + 1) | stop_before_delay(call.allowed),
             wait=wait,
             sleep=current().wait,
@@ -287,8 +287,6 @@ class OpenAIGenerator(ConfiguredGenerator):
     async def _streamed(self, body: dict[str, Any], tell: Tell) -> Answered:
         text, refusal, finish, usage, model, received_any = "", "", None, None, "", False
         rows: list[Any] = []
-        from turnmark.assistant.generators.client import check_text
-
         with faults(self._where, self._key_env, self._key), self._clients.borrow() as client:
             create: Any = client.chat.completions.create
             stream = await create(**body)
@@ -341,10 +339,10 @@ class _Call:
     allowed: float
     ends: float
     sent: int = 0
-    told: bool = False
+    began: bool = False
     top: int = 0
 
     def tell(self, piece: str) -> None:
-        self.told = True
+        self.began = True
         if self.on_text is not None:
             self.on_text(piece)

@@ -109,8 +109,8 @@ class ReplayGenerator:
 
     def _take(self, message: str) -> ScriptLine:
         with self._lock:
-            fitting = [at for at, line in enumerate(self._left) if line.match is not None and line.match in message]
-            plain = [at for at, line in enumerate(self._left) if line.match is None]
+            fitting = [place for place, line in enumerate(self._left) if line.match and line.match in message]
+            plain = [place for place, line in enumerate(self._left) if line.match is None]
             if not fitting and not plain:
                 end = " ".join(message.split())[-80:]
                 raise GeneratorError("bad_reply", f"{self.name} has no line left for a message that ends in: {end}")

@@ -97,7 +97,7 @@ def _get(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
-SHOWN = 300  # characters of an endpoint's own words
+QUOTED = 300  # characters of an endpoint's own words
 
 _RETRIED = frozenset((408, 409, 429))
 
@@ -226,7 +226,7 @@ def blotted(text: str, secret: str) -> str:
 def shortened(text: str) -> str:
     """An endpoint's words, safe to print: one line, of limited length."""
     text = " ".join(printable(text).split())
-    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+    return text if len(text) <= QUOTED else text[:QUOTED] + "…"
 
 
 def _words(body: Any) -> str:

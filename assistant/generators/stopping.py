@@ -83,22 +83,22 @@ class Stop:
                 self._wakers.remove(wake)
 
 
-_NOW: ContextVar[Stop | None] = ContextVar("STOP", default=None)
+_CURRENT: ContextVar[Stop | None] = ContextVar("STOP", default=None)
 
 
 def current() -> Stop:
     """The stop of the turn that runs in this thread; one that nobody sets where there is none."""
-    return _NOW.get() or Stop()
+    return _CURRENT.get() or Stop()
 
 
 @contextmanager
 def stoppable(stop: Stop) -> Iterator[None]:
     """What runs in this thread meanwhile is ended by `stop`."""
-    token = _NOW.set(stop)
+    token = _CURRENT.set(stop)
     try:
         yield
     finally:
-        _NOW.reset(token)
+        _CURRENT.reset(token)
 
 
 def streamed(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) -> Iterator[Event | Reply]:

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 
 from turnmark.assistant.generators.base import GeneratorError
@@ -272,8 +273,8 @@ def _failure(problem: str, log: Path) -> GeneratorError:
     lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
     lines = [printable(line) for line in lines if line.strip()]
     end = "\n".join(f"  {line}" for line in lines[-LOG_LINES:])[-LOG_CHARACTERS:]
-    first = next((at for at, line in enumerate(lines) if "Traceback (most recent call last)" in line), len(lines))
-    errors = (match[1].strip()[:ERROR_CHARACTERS] for line in lines[first:] if (match := _ERROR.search(line)))
+    traced = dropwhile(lambda line: "Traceback (most recent call last)" not in line, lines)
+    errors = (match[1].strip()[:ERROR_CHARACTERS] for line in traced if (match := _ERROR.search(line)))
     cause = next(errors, "")
     cause = f": {cause}" if cause and cause not in end else ""
     return GeneratorError("unavailable", f"{problem}{cause}; the end of its log, {log}:\n{end}".rstrip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from turnmark.assistant.repl.chat import Chat
-from turnmark.assistant.session import Exchange, Labelled
+from turnmark.assistant.session import Exchange, Labelled, passage_of
 from turnmark.assistant.types import Citation, Event, Reply, Search
 from turnmark.corpora.console import inert
 from turnmark.corpora.errors import RequestError
@@ -23,7 +23,7 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
     for number, search in enumerate(reply.trace.searches, 1):
         yield from _search(number, search, reply)
     if not reply.trace.searches:
-        yield from _found(exchange.events)
+        yield from _given(exchange.events)
     yield from _decided(exchange)
     yield from _outcome(exchange)
     yield from _cost(reply)
@@ -65,15 +65,13 @@ def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
         yield f"  … {len(search.hits) - MOST_SHOWN} more"
 
 
-def _found(events: Iterable[Event]) -> Iterator[str]:
-    """What the events say was looked at, where the trace has no search: evidence that was handed in, say."""
-    hits = [event.detail.get("hits") for event in events if event.step == "retrieve"]
-    if hits and isinstance(hits[-1], list | tuple) and hits[-1]:
+def _given(events: Iterable[Event]) -> Iterator[str]:
+    """What was looked at where nothing was searched, since the evidence was handed in."""
+    hits = [event.detail["hits"] for event in events if event.step == "retrieve" and event.detail.get("hits")]
+    if hits:
         yield "looked at"
-        for rank, hit in enumerate(hits[-1], 1):
-            name, score = (hit[0], hit[1]) if isinstance(hit, list | tuple) and len(hit) == 2 else (hit, None)
-            figure = f"{score:.4g}  " if isinstance(score, float | int) else ""
-            yield f"  {rank:>2}. {figure}{inert(name)}"
+        for rank, (name, score) in enumerate(hits[-1], 1):
+            yield f"  {rank:>2}. {score:.4g}  {inert(name)}"
 
 
 def _decided(exchange: Exchange) -> Iterator[str]:
@@ -145,7 +143,10 @@ def candidates(chat: Chat, exchange: Exchange) -> tuple[Citation, ...]:
         return exchange.reply.citations
     scores = {hit.id: hit.score for search in exchange.reply.trace.searches for hit in search.hits}
     passages = _stored(chat, list(scores))
-    return tuple(_citation(n, passages[name], scores[name]) for n, name in enumerate(filter(passages.get, scores), 1))
+    return tuple(
+        Citation(n=n, score=scores[name], **passages[name].model_dump(include=set(Citation.model_fields)))
+        for n, name in enumerate(filter(passages.get, scores), 1)
+    )
 
 
 def _label(chat: Chat, command: str, argument: str, relevant: bool) -> None:
@@ -194,7 +195,9 @@ def _repaired(chat: Chat, sources: Sequence[Citation]) -> tuple[list[Hit], bool]
 
 def _hits(chat: Chat, citations: Sequence[Citation]) -> list[Hit]:
     stored = _stored(chat, [citation.id for citation in citations])
-    return [Hit(passage=stored.get(citation.id) or _passage(citation), score=citation.score) for citation in citations]
+    return [
+        Hit(passage=stored.get(citation.id) or passage_of(citation), score=citation.score) for citation in citations
+    ]
 
 
 def _stored(chat: Chat, names: list[str]) -> dict[str, Passage]:
@@ -204,17 +207,3 @@ def _stored(chat: Chat, names: list[str]) -> dict[str, Passage]:
     store = chat.opened.index.store
     rows = store.rows_of(names)
     return {passage.id: passage for passage in store.by_rows(list(rows.values()))}
-
-
-def _passage(citation: Citation) -> Passage:
-    return Passage(
-        id=citation.id, document=citation.document, title=citation.title, text=citation.text, start=citation.start,
-        end=citation.end, path=citation.path, page=citation.page,
-    )  # fmt: skip
-
-
-def _citation(n: int, passage: Passage, score: float) -> Citation:
-    return Citation(
-        n=n, id=passage.id, document=passage.document, title=passage.title, path=passage.path, page=passage.page,
-        start=passage.start, end=passage.end, text=passage.text, score=score,
-    )  # fmt: skip

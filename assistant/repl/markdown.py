@@ -196,8 +196,8 @@ class MarkdownStream:
         headed = len(rows) > 1 and all(_LINE.fullmatch(cell.plain) for cell in rows[1])
         columns = max(map(len, rows))
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=headed)
-        for at in range(columns):
-            table.add_column(rows[0][at] if headed and at < len(rows[0]) else "", overflow="fold")
+        for column in range(columns):
+            table.add_column(rows[0][column] if headed and column < len(rows[0]) else "", overflow="fold")
         for row in rows[2:] if headed else rows:
             table.add_row(*row)
         if self.drawn and self._blank:
@@ -220,11 +220,11 @@ class MarkdownStream:
                 self._end_block()
                 self._blank = True
             return bool(newline)
-        at = _certain(line)
-        if not at:
+        end = _certain(line)
+        if not end:
             return False
-        self._held = line[at:]
-        self._inline(line[:at])
+        self._held = line[end:]
+        self._inline(line[:end])
         return False
 
     def _inline(self, text: str) -> None:
@@ -320,5 +320,5 @@ def _cell(text: str) -> Text:
 
 
 def _opening(tokens: list[Token], closing: Token) -> int:
-    at = tokens.index(closing)
-    return next(i for i in range(at - 1, -1, -1) if tokens[i].type == "link_open" and tokens[i].level == closing.level)
+    earlier = range(tokens.index(closing) - 1, -1, -1)
+    return next(i for i in earlier if tokens[i].type == "link_open" and tokens[i].level == closing.level)

@@ -161,15 +161,15 @@ async def _body(request: Request, limits: Limits) -> dict[str, Any]:
 async def _whole(work: QueuedTurn, form: Form, request: Request) -> Response:
     """A reply in one piece; where the client leaves, the turn ends."""
     outcome = asyncio.ensure_future(work.outcome())
-    left = asyncio.ensure_future(_until_gone(request))
+    gone = asyncio.ensure_future(_until_gone(request))
     try:
-        await asyncio.wait((outcome, left), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((outcome, gone), return_when=asyncio.FIRST_COMPLETED)
         if not outcome.done():
             work.leave()
         result = await outcome
     finally:
         work.leave()
-        left.cancel()
+        gone.cancel()
         outcome.cancel()
     if isinstance(result, Refusal):
         return _refused(result)

@@ -52,13 +52,13 @@ def noted(text: str, sources: int) -> str:
     """
     from turnmark.assistant.steps.marks import MARK, cited
 
-    text, pieces, at = printable(text), [], 0
+    text, pieces, end = printable(text), [], 0
     for match in MARK.finditer(text):
         numbers = cited(match.group())
         if all(1 <= number <= sources for number in numbers):
-            pieces += [_inert(text[at : match.start()]), *(f"[^{number}]" for number in numbers)]
-            at = match.end()
-    return "".join([*pieces, _inert(text[at:])])
+            pieces += [_inert(text[end : match.start()]), *(f"[^{number}]" for number in numbers)]
+            end = match.end()
+    return "".join([*pieces, _inert(text[end:])])
 
 
 def _inert(text: str) -> str:

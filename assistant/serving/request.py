@@ -177,7 +177,7 @@ def parse_request(
     except ValidationError as error:
         places = [_place(row["loc"]) for row in error.errors()]
         words = [row["msg"].removeprefix("Value error, ") for row in error.errors()]
-        problems = [f"{place}: {said}" if place else said for place, said in zip(places, words, strict=True)]
+        problems = [f"{place}: {problem}" if place else problem for place, problem in zip(places, words, strict=True)]
         raise Refusal(problems, places[0] or None) from None
     system = [f"messages[{n}] ({row.role})" for n, row in enumerate(request.messages) if row.role in _INSTRUCTIONS]
     ignored = dict.fromkeys([*system, *(_named(key) for key in body if key not in _USED)])

@@ -263,9 +263,9 @@ def outcome(assistant: Assistant, limits: Limits) -> object:
 
 def test_a_turn_that_takes_too_long_is_ended(home):
     with ScriptedServer(Hang(60)) as endpoint:
-        refusal = outcome(open_parts("demo", f"openai:tiny@{endpoint.url}").assistant, Limits(seconds=2.5))
+        refusal = outcome(open_parts("demo", f"openai:tiny@{endpoint.url}").assistant, Limits(seconds=0.8))
     assert isinstance(refusal, Refusal)
-    assert (refusal.status, refusal.code, str(refusal)) == (504, "timeout", "the turn was not done within 2.5 seconds")
+    assert (refusal.status, refusal.code, str(refusal)) == (504, "timeout", "the turn was not done within 0.8 seconds")
 
 
 def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_serves(home, caplog):

@@ -191,14 +191,14 @@ async def _large(scope: Any, receive: Any, send: Any) -> None:
 
 
 def test_a_client_that_reads_nothing_is_dropped():
-    limits = Limits(unread_seconds=0.8)
+    limits = Limits(unread_seconds=0.3)
     with running(_large, limits) as port:
         with connected(port) as connection:
             connection.sendall(HEALTH.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
             assert len(received(connection)) > LARGE
         with connected(port, small=True) as connection:
             connection.sendall(HEALTH)
-            time.sleep(2)
+            time.sleep(1)
             assert len(received(connection)) < LARGE
 
 
