@@ -36,7 +36,7 @@ GENERATORS = Registry(
     "generator",
     {
         "extractive": Entry(
-            "turnmark.assistant.generators.options:no_model", "no language model: the extractive forms of all steps"
+            "turnmark.assistant.generators.replay:no_model", "no language model: the extractive forms of all steps"
         ),
         "openai": Entry(
             "turnmark.assistant.generators.endpoints:open_openai", "openai:MODEL[@URL]: an OpenAI-compatible endpoint"
@@ -61,7 +61,7 @@ GENERATORS = Registry(
         "replay": Entry(
             "turnmark.assistant.generators.replay:open_replay", "replay:FILE: a script of replies in JSON lines"
         ),
-        "python": Entry("turnmark.assistant.generators.options:open_python", "python:pkg.mod:factory: your own"),
+        "python": Entry("turnmark.assistant.generators.replay:open_python", "python:pkg.mod:factory: your own"),
     },
     group="turnmark.generators",
 )

@@ -11,9 +11,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from turnmark.assistant.generators.base import (
+    CACHE,
     CONTEXT_TOKENS,
     DEADLINE,
     MAX_TOKENS,
+    SETTINGS,
     Completion,
     ErrorKind,
     GeneratorBase,
@@ -23,7 +25,6 @@ from turnmark.assistant.generators.base import (
     SchemaRefused,
     estimate,
 )
-from turnmark.assistant.generators.options import CACHE, SETTINGS
 from turnmark.assistant.generators.replies import finish_reason, first_choice, logprob_rows, shortened, token_logprobs
 from turnmark.assistant.generators.stopping import current
 from turnmark.assistant.types import Usage

@@ -14,8 +14,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from turnmark.assistant.generators.base import (
+    CACHE,
     CONTEXT_TOKENS,
     LEAST_LOGPROB,
+    SETTINGS,
     Completion,
     ConfiguredGenerator,
     GeneratorError,
@@ -28,7 +30,6 @@ from turnmark.assistant.generators.base import (
 from turnmark.assistant.generators.choosing import Choice, check_words
 from turnmark.assistant.generators.gguf import context_length, read_header
 from turnmark.assistant.generators.local_model import Generated, LocalModel, UnsupportedGrammar, model_at
-from turnmark.assistant.generators.options import CACHE, SETTINGS
 from turnmark.assistant.generators.schema import strict_schema
 from turnmark.assistant.generators.stopping import Stop, current
 from turnmark.assistant.types import Usage

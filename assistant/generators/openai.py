@@ -132,7 +132,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         heat = self._settings.temperature if temperature is None else temperature
         self._clients.first()  # loads the client library, whose seconds are not the endpoint's
         return self._answered(
-            _Call(messages, limit, heat, schema, on_text, logprobs, allowed, time.monotonic() + allowed)
+            Call(messages, limit, heat, schema, on_text, logprobs, allowed, time.monotonic() + allowed)
         )
 
     def choose(
@@ -142,13 +142,13 @@ class OpenAIGenerator(ConfiguredGenerator):
         check_words(options)
         allowed = self._settings.deadline if deadline is None else deadline
         self._clients.first()
-        call = _Call(messages, 1, 0.0, None, None, True, allowed, time.monotonic() + allowed, top=TOP_LOGPROBS)
+        call = Call(messages, 1, 0.0, None, None, True, allowed, time.monotonic() + allowed, top=TOP_LOGPROBS)
         reply = self._answered(call)
         if not reply.first_tokens:
             raise GeneratorError("bad_reply", f"{self._where} tells no probabilities of tokens", reply.usage)
         return choice_of(options, reply.first_tokens, reply.usage)
 
-    def _answered(self, call: _Call) -> Completion:
+    def _answered(self, call: Call) -> Completion:
         """The reply to a call.
 
         Raises:
@@ -164,7 +164,7 @@ class OpenAIGenerator(ConfiguredGenerator):
                 raise SchemaRefused(f"{fault}{tries}", usage) from None
             raise GeneratorError(fault.kind, f"{fault}{wait}{tries}", usage) from None
 
-    def _retrying(self, call: _Call) -> Completion:
+    def _retrying(self, call: Call) -> Completion:
         from tenacity import (
             RetryCallState,
             Retrying,
@@ -190,7 +190,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         )
         return retrying(self._attempt, call)
 
-    def _attempt(self, call: _Call) -> Completion:
+    def _attempt(self, call: Call) -> Completion:
         """One try; put otherwise, at once, where the endpoint objects to how it was put."""
         while True:
             body = self._body(call)
@@ -222,7 +222,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             )
 
     @contextmanager
-    def _slot(self, call: _Call) -> Iterator[None]:
+    def _slot(self, call: Call) -> Iterator[None]:
         """One of the requests that may run at once (the option `concurrency`); waiting counts against the deadline."""
         if self._slots is None:
             yield
@@ -234,12 +234,12 @@ class OpenAIGenerator(ConfiguredGenerator):
         else:
             raise TimeoutError
 
-    def _room(self, call: _Call) -> str:
+    def _room(self, call: Call) -> str:
         """How to give a call more time, where the time was this generator's own."""
         limit = self._settings.deadline
         return f" of {limit:g} s; ?deadline=SECONDS in its spec gives it longer" if call.allowed >= limit else ""
 
-    def _body(self, call: _Call) -> dict[str, Any]:
+    def _body(self, call: Call) -> dict[str, Any]:
         """The request: nothing in it that was not asked for, nothing that this endpoint has refused."""
         dialect = self._dialect
         # Half a surrogate pair (from a document that was read with errors) cannot be sent as UTF-8.
@@ -327,7 +327,7 @@ class OpenAIGenerator(ConfiguredGenerator):
 
 
 @dataclass
-class _Call:
+class Call:
     """One call of `complete`, over all its requests."""
 
     messages: Sequence[PromptMessage]

@@ -21,9 +21,11 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from turnmark.assistant.generators.base import (
+    CACHE,
     CONTEXT_TOKENS,
     DEADLINE,
     MAX_TOKENS,
+    SETTINGS,
     Completion,
     FinishReason,
     GeneratorError,
@@ -31,11 +33,11 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
     TokenLogprob,
     estimate,
+    seconds,
 )
-from turnmark.assistant.generators.options import SETTINGS, seconds
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.specs import Spec, check_options
+from turnmark.corpora.specs import Spec, check_options, load_python
 from turnmark.corpora.types import Record
 
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {"delay": seconds, "context": SETTINGS["context"]}
@@ -188,3 +190,20 @@ def open_reference(spec: Spec) -> ReferenceGenerator:
     if spec.argument or spec.url or spec.options:
         raise RequestError(f"generator {REFERENCE!r} takes no argument, no url and no options")
     return ReferenceGenerator()
+
+
+def no_model(spec: Spec) -> None:
+    """`extractive`: no language model; every step uses its extractive form."""
+    problems = ["generator 'extractive' takes no argument and no url"] if spec.argument or spec.url else []
+    try:
+        check_options(spec, {}, "generator")
+    except RequestError as error:
+        problems += error.problems
+    if problems:
+        raise RequestError(problems)
+
+
+def open_python(spec: Spec) -> Any:
+    """`python:pkg.mod:factory`: whatever the factory returns; it must be a `Generator`."""
+    check_options(spec, CACHE, "generator")
+    return load_python(spec.argument, "generator")()

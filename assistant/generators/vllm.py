@@ -26,11 +26,12 @@ from turnmark.assistant.generators.base import (
     Generator,
     GeneratorError,
     PromptMessage,
+    flag,
+    seconds,
 )
 from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.generators.endpoints import Endpoint, read_endpoint
 from turnmark.assistant.generators.openai import OpenAIGenerator
-from turnmark.assistant.generators.options import flag, seconds
 from turnmark.assistant.generators.vllm_server import COMMAND_ENV, USUAL_PORT, Plan, Server, obtain
 from turnmark.assistant.settings import section
 from turnmark.corpora.errors import ErrorCollector, RequestError

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.servers import Hang, Reset, Say, ScriptedServer, Status
-from turnmark.assistant.generators import GeneratorError, PromptMessage, fleet, open_generator
-from turnmark.assistant.generators.fleet import FleetGenerator
+from turnmark.assistant.generators import GeneratorError, PromptMessage, endpoints, open_generator
+from turnmark.assistant.generators.endpoints import FleetGenerator
 from turnmark.assistant.generators.replies import Fault
 from turnmark.corpora.errors import RequestError
 
@@ -20,7 +20,7 @@ ASK = [PromptMessage(role="user", content="Which colour?")]
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(fleet, "FIRST_REST", 0.1)
+    monkeypatch.setattr(endpoints, "FIRST_REST", 0.1)
     for name in ("OPENAI_API_KEY", "VLLM_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -130,8 +130,8 @@ def test_a_failing_endpoint_rests_and_another_answers_at_once(bad, on_text):
 
 
 def test_rests_grow_and_have_an_end(monkeypatch):
-    monkeypatch.setattr(fleet, "FIRST_REST", 1.0)
-    monkeypatch.setattr(fleet, "LONGEST_REST", 5.0)
+    monkeypatch.setattr(endpoints, "FIRST_REST", 1.0)
+    monkeypatch.setattr(endpoints, "LONGEST_REST", 5.0)
     with ScriptedServer(Say("x")) as a, ScriptedServer(Say("y")) as b:
         member = opened(a, b)._members[0]
     fault = Fault("unavailable", "away", retry=True)
