@@ -247,7 +247,7 @@ def test_rb_alg_by_hand():
 @pytest.mark.data
 def test_rb_alg_of_the_human_evaluation(real_data: Path):
     """The file's own parts give its own `rb_agg` where nothing is conditioned."""
-    from tests.benchmarks.judging_rows import RATED, evaluated
+    from tests.benchmarks.judging import RATED, evaluated
 
     checked = 0
     for row in evaluated(real_data / RATED):

@@ -220,8 +220,7 @@ def test_a_fit_by_hand():
 
 @pytest.mark.data
 def test_ahead_of_shared_words_on_other_systems_and_conversations(real_data: Path, embed):
-    from tests.benchmarks.judging import baselines, correlated, held_out, measured
-    from tests.benchmarks.judging_rows import RATED, REFERENCE, evaluated
+    from tests.benchmarks.judging import RATED, REFERENCE, baselines, correlated, evaluated, held_out, measured
 
     rows = [row for row in evaluated(real_data / RATED) if row.system != REFERENCE]
     assert len(rows) == 158

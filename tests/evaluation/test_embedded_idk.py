@@ -82,8 +82,7 @@ def test_more_claims_never_make_it_a_yes(reply: str, first: int, second: int):
 @pytest.mark.data
 def test_agreement_with_the_official_judge(real_data: Path):
     """What is promised, each system tested with the number chosen on the other."""
-    from tests.benchmarks.judging import best_claimed
-    from tests.benchmarks.judging_rows import RECORDED, recorded
+    from tests.benchmarks.judging import RECORDED, best_claimed, recorded
 
     rows = [row for row in recorded(real_data / RECORDED) if row.idk is not None]
     systems = sorted({row.system for row in rows})
@@ -100,7 +99,7 @@ def test_agreement_with_the_official_judge(real_data: Path):
 @pytest.mark.data
 def test_a_third_system_labelled_by_hand(real_data: Path):
     """Replies of a system that no judge labelled, by their place in the file; the other 53 are a bare "no answer"."""
-    from tests.benchmarks.judging_rows import RECORDED, recorded
+    from tests.benchmarks.judging import RECORDED, recorded
 
     rows = [row for row in recorded(real_data / RECORDED) if row.system == "llama-3.3-70b"]
     labels = {

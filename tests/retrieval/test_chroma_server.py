@@ -1,12 +1,15 @@
-"""Vectors on a Chroma server: a real one, in a process of its own."""
+"""Vectors on a Chroma server, a real one in a process of its own: what it holds, and what is said when it goes away."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 
@@ -17,11 +20,14 @@ from tests.retrieval.conftest import ChromaProcess
 from tests.served import free_port
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
+from turnmark.retrieval import chroma as chroma_module
 from turnmark.retrieval.build import build_index, corpus_index
+from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.maintenance import remove_index, verify_index
 from turnmark.retrieval.registry import build_settings, open_retriever
 from turnmark.retrieval.servers import Served
+from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.types import Query
 
 QUESTIONS = ["how do I descale the kettle", "opening hours of the library", "what does a season ticket cost"]
@@ -320,3 +326,72 @@ def test_what_a_spec_settles():
     assert settings.server is not None
     assert (settings.server.url, settings.server.name) == ("https://h:8000", "cc")
     assert (settings.embedder, settings.bm25.k1) == ("minilm", 1.2)
+
+
+@pytest.fixture
+def chroma(tmp_path: Path) -> Iterator[ChromaProcess]:
+    server = ChromaProcess(tmp_path)
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def dying(chroma: ChromaProcess, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The server is killed when the first of three pages is stored; `then` is called at that moment."""
+    add = ChromaVectors.add
+    state: dict[str, Any] = {"then": None, "killed": False}
+
+    def killing(self: ChromaVectors, *args: Any) -> None:
+        add(self, *args)
+        if not state["killed"]:
+            state["killed"] = True
+            chroma.kill()
+            if state["then"]:
+                state["then"]()
+
+    monkeypatch.setattr(PassageStore.pages, "__defaults__", (1,))
+    monkeypatch.setattr(ChromaVectors, "add", killing)
+    return state
+
+
+@pytest.mark.server
+def test_a_server_that_comes_back_is_waited_for(chroma, dying, notes):
+    def later() -> None:
+        time.sleep(0.3)
+        chroma.start()
+
+    back = threading.Thread(target=later)
+    dying["then"] = back.start
+    spec = f"chroma+{chroma.url}"
+    report = build_index(notes, "n", retriever=spec)
+    back.join()
+    assert dying["killed"]
+    assert report.embedded == 3
+    index = open_index("n")
+    assert verify_index(index) == []
+    assert open_retriever(spec, index).search([Query(text="bees")], 1)[0][0].passage.document == "bees.md"
+    remove_index("n")
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_a_server_that_stays_away_is_told_with_what_it_has_and_the_same_command_goes_on(
+    chroma, dying, notes, monkeypatch, turnmark
+):
+    monkeypatch.setattr(chroma_module, "PATIENCE", 0.5)
+    spec = f"chroma+{chroma.url}"
+    with pytest.raises(TurnmarkError) as raised:
+        build_index(notes, "n", retriever=spec)
+    message = str(raised.value)
+    assert f"the Chroma server at {chroma.url} cannot be reached (tried for 0.5 s)" in message
+    assert "1 of 3 vectors had been stored as 'turnmark-n-g0001-" in message
+    assert "the same command goes on without the model" in message
+    ran = turnmark("index", "build", notes, "--name", "n", "--retriever", spec)
+    assert ran.code == 1
+    assert "cannot be reached (4 tries)" in ran.err
+    chroma.start()
+    report = build_index(notes, "n", retriever=spec)
+    assert (report.embedded, report.kept) == (0, 3)
+    assert verify_index(open_index("n")) == []
+    remove_index("n")
