@@ -85,18 +85,14 @@ def connect(place: Served) -> Any:
     from chromadb.errors import NotFoundError
 
     url = place.url
-    settings = Settings(anonymized_telemetry=False)
-    if token := os.environ.get(TOKEN):
-        settings.chroma_client_auth_provider = "chromadb.auth.token_authn.TokenAuthClientProvider"
-        settings.chroma_client_auth_credentials = token
-        settings.chroma_auth_token_transport_header = "X-Chroma-Token" if _is_cloud(url) else "Authorization"
     call_server(url, lambda: _heartbeat(url))
 
     def opened() -> Any:
         try:
             return chromadb.HttpClient(
-                url, port=PORT, ssl=url.startswith("https:"), settings=settings, **dict(place.within)
-            )
+                url, port=PORT, ssl=url.startswith("https:"), headers=_headers(url),
+                settings=Settings(anonymized_telemetry=False), **dict(place.within),
+            )  # fmt: skip
         except (NotFoundError, ValueError) as error:
             if not place.within:
                 raise
@@ -118,10 +114,7 @@ def _heartbeat(url: str) -> None:
     """Ask with a time limit, which Chroma's own client has not."""
     import httpx
 
-    headers = {}
-    if token := os.environ.get(TOKEN):
-        headers = {"X-Chroma-Token": token} if _is_cloud(url) else {"Authorization": f"Bearer {token}"}
-    reply = httpx.get(f"{url}/api/v2/heartbeat", timeout=SECONDS / TRIES, headers=headers)
+    reply = httpx.get(f"{url}/api/v2/heartbeat", timeout=SECONDS / TRIES, headers=_headers(url))
     if reply.status_code in (401, 403):
         raise TurnmarkError(f"the Chroma server at {url} refuses the request; set {TOKEN} in the environment")
     if not reply.is_success or "heartbeat" not in reply.text:
@@ -130,8 +123,13 @@ def _heartbeat(url: str) -> None:
         )
 
 
-def _is_cloud(url: str) -> bool:
-    return (urlsplit(url).hostname or "").endswith(CLOUD)
+def _headers(url: str) -> dict[str, str]:
+    """The token from the environment, as the server wants it."""
+    token = os.environ.get(TOKEN)
+    if not token:
+        return {}
+    in_cloud = (urlsplit(url).hostname or "").endswith(CLOUD)
+    return {"X-Chroma-Token": token} if in_cloud else {"Authorization": f"Bearer {token}"}
 
 
 def greet(place: Served) -> None:
