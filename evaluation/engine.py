@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
+from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError, traits_of
 from turnmark.assistant.generators.cache import Cached, with_cache
 from turnmark.corpora.console import Progress
 from turnmark.corpora.errors import TurnmarkError
@@ -120,7 +120,9 @@ class _Worker(threading.Thread):
 class _Engine:
     def __init__(self, answer: Answer, generator: Generator | None, run: RunFolder, limits: Limits, ledger: Ledger):
         self.answer, self.generator, self.run, self.limits, self.ledger = answer, generator, run, limits, ledger
-        self.pace = AdaptiveConcurrency(limits.concurrency)
+        # A sample that waits for others' calls would spend its own time on them.
+        most = traits_of(generator).at_once if generator else None
+        self.pace = AdaptiveConcurrency(min(limits.concurrency, most or limits.concurrency))
         self.results: queue.SimpleQueue[tuple[int, Sample | BaseException]] = queue.SimpleQueue()
         self.outcome = Outcome()
         self._patience = limits.deadline + min(GRACE, limits.deadline)

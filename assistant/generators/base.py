@@ -245,6 +245,11 @@ class GeneratorBase:
         """Whether a further question after the same text costs little more than itself."""
         return False
 
+    @property
+    def at_once(self) -> int | None:
+        """Calls that it answers at once, the others waiting their turn; None: as many as there are."""
+        return None
+
     def make_ready(self) -> None:
         """Start now what calls need, so that no call waits for it. Never needed: a first call starts it too.
 
@@ -357,6 +362,11 @@ class GeneratorWrapper(GeneratorBase):
     def caches_prefixes(self) -> bool:
         """See `GeneratorBase.caches_prefixes`."""
         return traits_of(self.generator).caches_prefixes
+
+    @property
+    def at_once(self) -> int | None:
+        """See `GeneratorBase.at_once`."""
+        return traits_of(self.generator).at_once
 
     def make_ready(self) -> None:
         """See `GeneratorBase.make_ready`."""

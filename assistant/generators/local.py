@@ -65,6 +65,11 @@ class LocalGenerator(ConfiguredGenerator):
         return True
 
     @property
+    def at_once(self) -> int | None:
+        """See `GeneratorBase.at_once`."""
+        return 1
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What decides its replies beside what a call says, for the response cache."""
         path = self._model.path

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.evaluation.test_run_folder import manifest
-from turnmark.assistant.generators.base import Completion, GeneratorError
+from turnmark.assistant.generators.base import Completion, GeneratorBase, GeneratorError
 from turnmark.assistant.settings import Budget
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import NoProgress
@@ -103,6 +103,22 @@ def test_every_sample_is_on_file_and_no_more_run_at_once_than_asked_for(tmp_path
     row = rows(tmp_path / "r")["3"]
     assert (row["attempts"], row["domain"]) == (1, "d")
     assert row["timings"]["total"] >= 0.005
+
+
+def test_a_model_that_answers_one_call_at_once_gets_one_sample_at_once(tmp_path: Path) -> None:
+    class OneAtATime(GeneratorBase, Model):
+        at_once = 1
+
+    places = threading.Semaphore(1)
+
+    def answer(item: Item, generator: Any) -> Sample:
+        assert places.acquire(blocking=False), "another sample is under way"
+        time.sleep(0.01)
+        places.release()
+        return done(item, generator)
+
+    outcome = made(tmp_path, answer, jobs(*"abcd"), generator=OneAtATime(), concurrency=4)
+    assert (outcome.done, outcome.failed) == (4, 0)
 
 
 def test_nothing_to_do_takes_no_time(tmp_path: Path) -> None:
