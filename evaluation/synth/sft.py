@@ -10,9 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import get_args
-
-from pydantic import Field
+from typing import NamedTuple, get_args
 
 from turnmark.corpora import compound_qa
 from turnmark.corpora.compound_qa import Capability, Task
@@ -52,13 +50,23 @@ report_to: none
 """
 
 
-class Split(Record):
-    """The tasks of a folder, apart."""
+_INFO = {
+    "compound_qa_alpaca": {
+        "file_name": "alpaca.json", "columns": {"prompt": "instruction", "query": "input", "response": "output"},
+    },
+    "compound_qa_sharegpt": {
+        "file_name": "sharegpt.json", "formatting": "sharegpt", "columns": {"messages": "conversations"},
+    },
+}  # fmt: skip
+"""What LLaMA-Factory is told of the files."""
 
-    train: tuple[Task, ...]
-    evaluation: tuple[Task, ...]
-    left_out: int = Field(description="tasks of other capabilities over a context of the one that is held out")
-    unread: int = Field(default=0, description="rows that cannot be read")
+
+class Split(NamedTuple):
+    """The tasks of a folder, apart; of those left out, a context is also among what is held out."""
+
+    train: list[Task]
+    evaluation: list[Task]
+    left_out: int = 0
 
 
 class Written(Record):
@@ -87,16 +95,13 @@ def split(tasks: Sequence[Task], held_out: str | None, share: float, seed: int) 
     """
     if held_out is not None:
         evaluation = [task for task in tasks if task.capability == held_out]
-        held_sources = {source_of(task) for task in evaluation}
-        other_tasks = [task for task in tasks if task.capability != held_out]
-        train = [task for task in other_tasks if source_of(task) not in held_sources]
-        return Split(train=tuple(train), evaluation=tuple(evaluation), left_out=len(other_tasks) - len(train))
-    to_train_on = {task.id: _draw(source_of(task), seed) < share for task in tasks}
-    return Split(
-        train=tuple(task for task in tasks if to_train_on[task.id]),
-        evaluation=tuple(task for task in tasks if not to_train_on[task.id]),
-        left_out=0,
-    )
+        sources = {source_of(task) for task in evaluation}
+        train = [task for task in tasks if source_of(task) not in sources]
+        return Split(train, evaluation, len(tasks) - len(evaluation) - len(train))
+    sides: tuple[list[Task], list[Task]] = ([], [])
+    for task in tasks:
+        sides[_draw(source_of(task), seed) >= share].append(task)
+    return Split(*sides)
 
 
 def _draw(source: str, seed: int) -> float:
@@ -156,31 +161,21 @@ def _evaluation(out: Path, tasks: Sequence[Task]) -> Iterator[str]:
 def _sft(folder: Path, tasks: Sequence[Task]) -> list[str]:
     """LLaMA-Factory's formats (alpaca, sharegpt, what it is told of them), chat messages, and LoRA's settings."""
     alpaca = [{"instruction": task.question, "input": task.context or "", "output": task.reference} for task in tasks]
+    pairs = [(_prompt(task), task.reference) for task in tasks]
     sharegpt = [
-        {"conversations": [{"from": "human", "value": _prompt(task)}, {"from": "gpt", "value": task.reference}]}
-        for task in tasks
+        {"conversations": [{"from": "human", "value": prompt}, {"from": "gpt", "value": reference}]}
+        for prompt, reference in pairs
     ]
-    messages = (
-        {"messages": [
-            {"role": "user", "content": _prompt(task)}, {"role": "assistant", "content": task.reference},
-        ]}
-        for task in tasks
-    )  # fmt: skip
-    info = {
-        "compound_qa_alpaca": {
-            "file_name": "alpaca.json",
-            "columns": {"prompt": "instruction", "query": "input", "response": "output"},
-        },
-        "compound_qa_sharegpt": {
-            "file_name": "sharegpt.json",
-            "formatting": "sharegpt",
-            "columns": {"messages": "conversations"},
-        },
-    }
     write_json(folder / "alpaca.json", alpaca)
     write_json(folder / "sharegpt.json", sharegpt)
-    write_json(folder / "dataset_info.json", info)
-    write_rows(folder / "messages.jsonl", messages)
+    write_json(folder / "dataset_info.json", _INFO)
+    write_rows(
+        folder / "messages.jsonl",
+        (
+            {"messages": [{"role": "user", "content": prompt}, {"role": "assistant", "content": reference}]}
+            for prompt, reference in pairs
+        ),
+    )
     write_atomic(folder / "lora.yaml", LORA)
     names = ("alpaca.json", "sharegpt.json", "dataset_info.json", "messages.jsonl", "lora.yaml")
     return [f"{SFT}/{name}" for name in names]

@@ -32,10 +32,9 @@ def test_conversations_open_as_mtrag_s(synth, turnmark):
     assert len({task.contexts[0].document_id for task in tasks}) > 3
     corpus = outcome.lines("corpora/passage_level/demo.jsonl")
     assert {context.document_id for task in tasks for context in task.contexts} <= {row["_id"] for row in corpus}
-    ran = turnmark("eval", "mtrag-s", "--data", outcome.out, "--setting", "reference", "--limit", 1, "--json", "--out",
-                   outcome.out / "run")  # fmt: skip
+    ran = turnmark("eval", "mtrag-s", "--data", outcome.out, "--dry-run", "--json", "--out", outcome.out / "run")
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["n"] == 1
+    assert json.loads(ran.out)["n"] == len(tasks)
     sheet = (outcome.out / "data_sheet.md").read_text("utf-8")
     for part in ("3 kept of 3 attempts", "Published: MTRAG, Table 8", "| conversations | 3 | 200 |", "Licence"):
         assert part in sheet
