@@ -144,15 +144,6 @@ def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
     assert message in loaded.problems[0].what
 
 
-def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path) -> None:
-    giant = b'{"ID": "' + b"x" * (17 * 1024 * 1024) + b'"}'
-    lines = [b"{", b"[]", b"null", "{\"ID\": \"ü\"}".encode("latin-1"), giant, row()]  # fmt: skip
-    loaded = compound_qa.load_tasks(write(tmp_path, *lines))
-    assert len(loaded.data) == 1
-    assert [problem.line for problem in loaded.problems] == [1, 2, 3, 4, 5]
-    assert "at most 16,777,216 are read" in loaded.problems[4].what
-
-
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"expected data/<Capability>/<Capability>_<Type>\.jsonl in .* git clone"):
         compound_qa.stream_tasks(tmp_path)
@@ -174,14 +165,6 @@ def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert compound_qa.locate(None).root == root
     with pytest.raises(RequestError, match="is no folder"):
         compound_qa.locate(tmp_path / "none")
-
-
-@given(st.lists(st.binary(max_size=60), max_size=8))
-def test_any_bytes_give_rows_and_problems_for_every_line(tmp_path_factory: Any, lines: list[bytes]) -> None:
-    root = write(tmp_path_factory.mktemp("any"), *lines)
-    loaded = compound_qa.load_tasks(root)
-    content = b"\n".join(lines).removeprefix(b"\xef\xbb\xbf")
-    assert len(loaded.data) + len(loaded.problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
 
 
 @given(st.dictionaries(st.sampled_from(sorted(row())), JSON))

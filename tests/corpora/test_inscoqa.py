@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -101,56 +100,6 @@ def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
     assert message in loaded.problems[0].what
 
 
-def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path) -> None:
-    good = json.dumps(row()).encode()
-    lines = [b"\xef\xbb\xbf" + good, b"{", b"", b"[1]", "{\"id\": \"ü\"}".encode("latin-1"), b'{"id": "\\ud800"}', good,
-             b"[" * 100_000, json.dumps(row(id="z")).encode("utf-16"), json.dumps(row(id="last")).encode()]  # fmt: skip
-    items = list(inscoqa.stream_tasks(write(tmp_path, *lines)))
-    problems = {item.line: item.what for item in items if isinstance(item, Problem)}
-    assert [item.id for item in items if isinstance(item, inscoqa.Task)] == ["a-1", "last"]
-    assert {2, 4, 5, 6, 7, 8, 9} <= set(problems)
-    assert "not JSON" in problems[2]
-    assert "not a JSON object" in problems[4]
-    assert "not valid UTF-8" in problems[5]
-    assert "the id 'a-1' stood in line 1 already; the first is kept" in problems[7]
-    assert "not valid UTF-8" in problems[9]
-
-
-def test_a_line_of_fifty_megabytes_is_a_problem_and_is_never_in_memory(tmp_path: Path) -> None:
-    with open(tmp_path / "test.jsonl", "wb") as file:
-        file.write(json.dumps(row(id="first")).encode() + b'\n{"id": "')
-        for _ in range(50):
-            file.write(b"x" * 1_000_000)
-        file.write(b'"}\n' + json.dumps(row(id="last")).encode())
-    tracemalloc.start()
-    try:
-        items = list(inscoqa.stream_tasks(tmp_path))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert [item.line if isinstance(item, Problem) else item.id for item in items] == ["first", 2, "last"]
-    assert isinstance(items[1], Problem)
-    assert "the line is 50,000,011 bytes long; at most 16,777,216 are read" in items[1].what
-    assert peak < 3 * rows.MAX_LINE
-
-
-@pytest.mark.parametrize("ending", [b"\n", b""])
-def test_the_longest_line_is_still_read(tmp_path: Path, ending: bytes) -> None:
-    path = tmp_path / "rows.jsonl"
-    line = b'{"a": "1234"}'
-    for limit, is_read in ((len(line) + 1, True), (len(line), True), (len(line) - 1, False)):
-        path.write_bytes(b"{}\n" + line + ending)
-        (_, first), (number, second) = rows.json_lines(path, "rows.jsonl", limit)
-        assert (first, number, isinstance(second, dict)) == ({}, 2, is_read)
-
-
-def test_a_stream_opens_nothing_twice_and_reads_one_row_at_a_time(tmp_path: Path) -> None:
-    stream = inscoqa.stream_tasks(write(tmp_path, row(), b"{"))
-    assert isinstance(next(stream), inscoqa.Task)
-    assert isinstance(next(stream), Problem)
-    assert next(stream, None) is None
-
-
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"the test split of InsCoQA: expected test\.jsonl in .* schema"):
         inscoqa.stream_tasks(tmp_path)
@@ -184,15 +133,6 @@ def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("TURNMARK_DATA", str(tmp_path / "none"))
     with pytest.raises(RequestError, match=r"TURNMARK_DATA: .*is no folder"):
         inscoqa.locate(None)
-
-
-@given(st.lists(st.binary(max_size=60), max_size=8))
-def test_any_bytes_give_rows_and_problems_for_every_line(tmp_path_factory: Any, lines: list[bytes]) -> None:
-    root = tmp_path_factory.mktemp("any")
-    (root / "test.jsonl").write_bytes(b"\n".join(lines))
-    loaded = inscoqa.load_tasks(root)
-    content = b"\n".join(lines).removeprefix(b"\xef\xbb\xbf")
-    assert len(loaded.data) + len(loaded.problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
 
 
 @given(st.dictionaries(st.sampled_from(sorted(row())), JSON))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpora.values import JSON
@@ -238,23 +238,6 @@ def test_without_a_companion_there_are_no_papers(tmp_path: Path) -> None:
     assert (loaded.problems, loaded.data[0].papers) == ((), None)
 
 
-def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path) -> None:
-    giant = b'{"model_name": "' + b"x" * (17 * 1024 * 1024) + b'"}'
-    latin = "{\"model_name\": \"ü\"}".encode("latin-1")  # fmt: skip
-    lines = [b"{", b"[]", b"NaN", latin, giant, b"[" * 100_000, row()]
-    loaded = kiwi.load_sessions(write(tmp_path, *lines))
-    assert [session.index for session in loaded.data] == [6]
-    assert [problem.line for problem in loaded.problems] == [1, 2, 3, 4, 5, 6]
-    assert "at most 16,777,216 are read" in loaded.problems[4].what
-
-
-def test_a_stream_gives_one_session_at_a_time(tmp_path: Path) -> None:
-    stream = kiwi.stream_sessions(write(tmp_path, row(), b"{"))
-    assert isinstance(next(stream), kiwi.Session)
-    assert isinstance(next(stream), Problem)
-    assert next(stream, None) is None
-
-
 def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kiwi.locate(None) == kiwi.Source(root=kiwi.DEMO_ROOT, demo=True)
     with pytest.raises(RequestError, match=r"--data: .* holds no interaction_data_new\.jsonl .* fangyuan/kiwi"):
@@ -265,16 +248,6 @@ def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert kiwi.locate(root) == kiwi.locate(tmp_path) == kiwi.Source(root=root, demo=False)
     monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
     assert kiwi.locate(None).root == root
-
-
-@settings(deadline=None)
-@given(st.lists(st.binary(max_size=60), max_size=8))
-def test_any_bytes_give_sessions_and_problems_for_every_line(tmp_path_factory: Any, lines: list[bytes]) -> None:
-    root = tmp_path_factory.mktemp("any")
-    (root / FILE).write_bytes(b"\n".join(lines))
-    loaded = kiwi.load_sessions(root)
-    content = b"\n".join(lines).removeprefix(b"\xef\xbb\xbf")
-    assert len(loaded.data) + len(loaded.problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
 
 
 TURN_KEYS = ["instruction", "answer_1", "answer_2", "rating", "instruction_type", "fine_type", "comment", "passages"]

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError
@@ -120,26 +118,6 @@ def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
     assert list(loaded.data) == ["ok"]
     assert [(problem.file, problem.line) for problem in loaded.problems] == [(TASKS, 1)]
     assert message in loaded.problems[0].what
-
-
-def test_lines_that_are_no_json_are_reported_with_their_line(tmp_path: Path) -> None:
-    good = json.dumps(row()).encode()
-    lines = [b"\xef\xbb\xbf" + good, b"{", b"", b"[1]", b'{"task_id": "\xff"}', b'{"task_id": "\\ud800"}', good,
-             b"[" * 100_000]  # fmt: skip
-    write(tmp_path, TASKS, b"\n".join(lines))
-    loaded = mtrag.load_tasks(tmp_path, "mtrag")
-    assert list(loaded.data) == ["c<::>2"]
-    assert [problem.line for problem in loaded.problems] == [2, 4, 5, 6, 7, 8]
-    assert "stood in line 1 already" in loaded.problems[4].what
-
-
-@given(st.lists(st.binary(max_size=60), max_size=8))
-def test_any_bytes_give_rows_and_problems_for_every_line(tmp_path_factory: Any, lines: list[bytes]) -> None:
-    root = tmp_path_factory.mktemp("any")
-    write(root, TASKS, b"\n".join(lines))
-    loaded = mtrag.load_tasks(root, "mtrag")
-    content = b"\n".join(lines).removeprefix(b"\xef\xbb\xbf")
-    assert len(loaded.data) + len(loaded.problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
 
 
 @pytest.mark.parametrize(("collection", "domain"), [

@@ -1,0 +1,110 @@
+"""What the loaders of all four benchmarks share: lines that are no rows, any bytes, rows one at a time."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import DEMO
+from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag, rows
+from turnmark.corpora.types import Problem
+
+
+class Loader(NamedTuple):
+    file: str
+    load: Callable[[Path], rows.Loaded[Any]]
+    demo: str
+
+    def row(self) -> bytes:
+        """A good row, with its line end."""
+        return (DEMO / self.demo / self.file).read_bytes().partition(b"\n")[0] + b"\n"
+
+    def read(self, root: Path, content: bytes) -> rows.Loaded[Any]:
+        path = root / self.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return self.load(root)
+
+
+LOADERS = {
+    "mtrag": Loader(
+        "mtrag-human/generation_tasks/reference.jsonl", lambda root: mtrag.load_tasks(root, "mtrag"), "mt-rag-benchmark"
+    ),
+    "inscoqa": Loader("test.jsonl", inscoqa.load_tasks, "inscoqa"),
+    "compound-qa": Loader(
+        "data/Understanding/Understanding_Factual_Statement.jsonl", compound_qa.load_tasks, "compound-qa"
+    ),
+    "kiwi": Loader("interaction_data_new.jsonl", kiwi.load_sessions, "kiwi"),
+}
+every_loader = pytest.mark.parametrize("loader", LOADERS.values(), ids=list(LOADERS))
+
+
+@every_loader
+def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path, loader: Loader) -> None:
+    good = loader.row()
+    giant = b'{"id": "' + b"x" * (17 * 1024 * 1024) + b'"}'
+    latin, surrogate = '{"id": "ü"}'.encode("latin-1"), b'{"id": "\\ud800"}'
+    lines = [b"{", b"", b"[1]", b"null", latin, surrogate, b"[" * 100_000, good.decode().encode("utf-16"), giant, good]
+    loaded = loader.read(tmp_path, b"\xef\xbb\xbf" + good + b"\n".join(lines))
+    problems = {problem.line: problem.what for problem in loaded.problems}
+    assert len(loaded.data) == 1
+    assert {2, 4, 5, 6, 7, 8, 9} <= set(problems)
+    assert "not JSON" in problems[2]
+    assert "not a JSON object" in problems[4]
+    assert "not valid UTF-8" in problems[6]
+    assert sum("at most 16,777,216 are read" in message for message in problems.values()) == 1
+    assert sum("stood in line 1 already; the first is kept" in message for message in problems.values()) == 1
+
+
+@every_loader
+@given(lines=st.lists(st.binary(max_size=60), max_size=8))
+def test_any_bytes_give_rows_and_problems_for_every_line(
+    tmp_path_factory: Any, loader: Loader, lines: list[bytes]
+) -> None:
+    loaded = loader.read(tmp_path_factory.mktemp("any"), b"\n".join(lines))
+    content = b"\n".join(lines).removeprefix(b"\xef\xbb\xbf")
+    assert len(loaded.data) + len(loaded.problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
+
+
+def test_a_line_of_fifty_megabytes_is_a_problem_and_is_never_in_memory(tmp_path: Path) -> None:
+    row = LOADERS["inscoqa"].row()
+    with open(tmp_path / "test.jsonl", "wb") as file:
+        file.write(row + b'{"id": "')
+        for _ in range(50):
+            file.write(b"x" * 1_000_000)
+        file.write(b'"}\n' + json.dumps({**json.loads(row), "id": "last"}).encode())
+    tracemalloc.start()
+    try:
+        items = list(inscoqa.stream_tasks(tmp_path))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [isinstance(item, Problem) for item in items] == [False, True, False]
+    assert "the line is 50,000,011 bytes long; at most 16,777,216 are read" in str(items[1])
+    assert peak < 3 * rows.MAX_LINE
+
+
+@pytest.mark.parametrize("ending", [b"\n", b""])
+def test_the_longest_line_is_still_read(tmp_path: Path, ending: bytes) -> None:
+    path = tmp_path / "rows.jsonl"
+    line = b'{"a": "1234"}'
+    for limit, is_read in ((len(line) + 1, True), (len(line), True), (len(line) - 1, False)):
+        path.write_bytes(b"{}\n" + line + ending)
+        (_, first), (number, second) = rows.json_lines(path, "rows.jsonl", limit)
+        assert (first, number, isinstance(second, dict)) == ({}, 2, is_read)
+
+
+@pytest.mark.parametrize("name", ["inscoqa", "compound-qa", "kiwi"])
+def test_a_stream_reads_one_row_at_a_time(tmp_path: Path, name: str) -> None:
+    loader, streams = LOADERS[name], {
+        "inscoqa": inscoqa.stream_tasks, "compound-qa": compound_qa.stream_tasks, "kiwi": kiwi.stream_sessions,
+    }  # fmt: skip
+    loader.read(tmp_path, loader.row() + b"{")
+    assert [isinstance(item, Problem) for item in streams[name](tmp_path)] == [False, True]
