@@ -91,10 +91,9 @@ def _show_report(report: Report, as_json: bool) -> None:
     if as_json:
         print_json(report.model_dump(mode="json"))
         return
-    goal = f" of {report.wanted}" if report.wanted is not None else ""
     _say(
-        f"{report.kind}: {report.kept}{goal} items kept, {report.attempts} attempts, {report.rejected} rejected, "
-        f"{report.failed} failed"
+        f"{report.kind}: {report.kept} of {report.wanted} items kept, {report.attempts} attempts, "
+        f"{report.rejected} rejected, {report.failed} failed"
     )
     for stage, reasons in report.filters.items():
         _say(f"  {stage}: " + "; ".join(f"{reason} ({count})" for reason, count in reasons.items()))

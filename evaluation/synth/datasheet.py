@@ -36,7 +36,7 @@ class Report(Record):
 
     kind: str
     out: str
-    wanted: int | None
+    wanted: int
     kept: int
     rejected: int = Field(description="lines of rejects.jsonl; an attempt may leave several, and an item beside them")
     attempts: int

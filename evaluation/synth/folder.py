@@ -83,7 +83,7 @@ class Manifest(Record):
     corpus: Corpus
     options: dict[str, Any] = Field(default_factory=dict, description="of the kind: types, capability, thresholds")
     seed: int
-    wanted: int | None = Field(description="items asked for by the last call; more may be asked for later")
+    wanted: int = Field(description="items asked for by the last call; more may be asked for later")
     version: str = Field(description="of Turnmark")
     versions: dict[str, str] = Field(default_factory=dict)
     command: str = ""
