@@ -15,6 +15,8 @@ from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnmark.assistant.open import Opened
+    from turnmark.assistant.repl.chat import Scores
     from turnmark.assistant.session_files import Session
 
 Generator = Annotated[
@@ -77,25 +79,34 @@ def chat(
     """Hold a conversation over your documents."""
     from rich.console import Console
 
+    from turnmark.assistant.repl.chat import Scores
+
     console = Console(highlight=False)
     errors = ErrorCollector()
     session: Session | None = None
     notes: list[str] = []
+    steps = tuple(step or ())
     if resume is not None:
         from turnmark.assistant.session_files import resumed
 
-        resumed_session = errors.collect(resumed, resume or None, not no_save)
-        session, notes = resumed_session or (None, [])
+        session, notes = errors.collect(resumed, resume or None, not no_save) or (None, [])
     if folder is not None and resume is not None:
         errors.add("FOLDER and --resume: a session has its own index; name one of the two")
     if folder is not None and not errors.problems:
         index = _indexed(folder, index, retriever)
-    choice = _Choice(index, generator, retriever, tuple(step or ()))
-    if session is not None:
+    if session is not None:  # what was not asked for is as the session has it
+        talk = session.conversation
+        if retriever is None and index in (None, talk.index):
+            retriever = talk.retriever
+        index = index or talk.index or None  # a damaged session may not say which
         source = ctx.get_parameter_source("generator")
-        choice.complete(session, generator_given=source is not None and source.name == "COMMANDLINE")
+        if source is None or source.name != "COMMANDLINE":
+            generator, steps = talk.generator, steps or talk.steps
     try:
-        _talk(ctx, console, errors, choice, session, notes, keep=not no_save)
+        opened = _opened(errors, index, generator, retriever, steps, console)
+        if opened is not None:
+            scores = ctx.obj if isinstance(ctx.obj, Scores) else None
+            _talk(opened, console, session, notes, scores, keep=not no_save)
     finally:
         if session is not None:
             session.close()
@@ -119,64 +130,55 @@ def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
     return name
 
 
-class _Choice:
-    """The parts that were asked for, filled up from a session."""
+def _opened(
+    errors: ErrorCollector,
+    index: str | None,
+    generator: str,
+    retriever: str | None,
+    steps: tuple[str, ...],
+    console: Console,
+) -> Opened | None:
+    """The parts of a chat; None: the person was asked for an index, and left.
 
-    def __init__(self, index: str | None, generator: str, retriever: str | None, steps: tuple[str, ...]) -> None:
-        self.index, self.generator, self.retriever, self.steps = index, generator, retriever, steps
+    Raises:
+        RequestError: every mistake so far, and in the parts.
+    """
+    from turnmark.assistant.open import open_checked
+    from turnmark.assistant.repl.loop import choose_index
+    from turnmark.retrieval.index import list_indexes
 
-    def complete(self, session: Session, generator_given: bool) -> None:
-        """What was not asked for is as the session has it."""
-        talk = session.conversation
-        if self.retriever is None and self.index in (None, talk.index):
-            self.retriever = talk.retriever
-        self.index = self.index or talk.index
-        if not generator_given:
-            self.generator = talk.generator
-            self.steps = self.steps or talk.steps
+    if index is None:
+        index = errors.collect(choose_index, [manifest.name for manifest in list_indexes()], console)
+        if index is None and not errors.problems:
+            return None
+    opened = open_checked(errors, index, generator, retriever, steps)
+    errors.raise_all()
+    return opened
 
 
 def _talk(
-    ctx: typer.Context,
-    console: Console,
-    errors: ErrorCollector,
-    choice: _Choice,
-    session: Session | None,
-    notes: list[str],
-    keep: bool,
+    opened: Opened, console: Console, session: Session | None, notes: list[str], scores: Scores | None, keep: bool
 ) -> None:
-    from turnmark.assistant.open import open_checked
-    from turnmark.assistant.repl.chat import Chat, Scores
-    from turnmark.assistant.repl.loop import choose_index, confirmed, run_chat
+    from turnmark.assistant.repl.chat import Chat
+    from turnmark.assistant.repl.loop import confirmed, run_chat
     from turnmark.assistant.repl.parts import greet, settle, swap_of
     from turnmark.assistant.session import Began
     from turnmark.assistant.session_files import new_session
-    from turnmark.retrieval.index import list_indexes
 
-    choice.index = choice.index or None  # a damaged session may not say which
-    if choice.index is None:
-        choice.index = errors.collect(choose_index, [manifest.name for manifest in list_indexes()], console)
-        if choice.index is None and not errors.problems:
-            return
-    opened = open_checked(errors, choice.index, choice.generator, choice.retriever, choice.steps)
-    errors.raise_all()
-    assert opened is not None, "what could not be opened is a mistake"
-    current_parts = swap_of(opened)
-    resumed_conversation = session.conversation if session else None
-    if session is None:
-        session = new_session(Began.of(current_parts), keep)
+    parts, resumed_conversation = swap_of(opened), session.conversation if session else None
+    session = session or new_session(Began.of(parts), keep)
     interactive = stdin_is_terminal()
-    confirm = confirmed(console) if interactive else None
-    scores = ctx.obj if isinstance(ctx.obj, Scores) else None
-    talk = Chat(opened.assistant, console, session, opened, scores, confirm, interactive)
+    chat = Chat(
+        opened.assistant, console, session, opened, scores, confirmed(console) if interactive else None, interactive
+    )
     if resumed_conversation is not None:
         settle(opened, session)
-        if resumed_conversation.parts != current_parts:
-            talk.record(current_parts)
+        if resumed_conversation.parts != parts:
+            chat.record(parts)
         for note in notes:
-            talk.say(f"note: {note}", style="yellow")
-        greet(talk)
-    run_chat(talk)
+            chat.say(f"note: {note}", style="yellow")
+        greet(chat)
+    run_chat(chat)
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]

@@ -76,8 +76,12 @@ def gone(pid, seconds=10.0):
 # --- starting --------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_runs_before_the_first_call_and_then_a_server_on_loopback(capfd):
-    generator = opened("?max_model_len=4096&enforce_eager=1&data_parallel=4&temperature=0.5")
+def test_nothing_runs_before_the_first_call_and_then_a_server_on_loopback(capfd, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    monkeypatch.setenv("MY_KEY", "k-2")
+    options = "data_parallel=4&enforce_eager=1&max_model_len=4096&temperature=0.5"
+    generator = opened(f"?api_key_env=MY_KEY&{options}")
+    assert generator.name == f"vllm:org/tiny?api_key_env=MY_KEY&{options}"
     assert not (home() / "cache").exists()
     server = description(generator)
     assert server["host"] == "127.0.0.1"
@@ -86,26 +90,23 @@ def test_nothing_runs_before_the_first_call_and_then_a_server_on_loopback(capfd)
     notes = capfd.readouterr().err
     assert "turnmark: starting vLLM for org/tiny on port" in notes
     assert "turnmark: vLLM answers, after" in notes
-    assert generator.name == "vllm:org/tiny?data_parallel=4&enforce_eager=1&max_model_len=4096&temperature=0.5"
     assert generator.context_tokens == 2048  # as the server says
     assert description(generator)["pid"] == server["pid"]  # one server for all calls
 
-
-def test_files_of_a_server_are_for_their_owner_alone():
-    description(opened())
+    # Keys of other services are not passed on, ours is asked for, and nothing is reported to vLLM's makers.
+    assert "OPENAI_API_KEY" not in server["environment"]
+    assert {"VLLM_API_KEY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"} <= set(server["environment"])
     folder = home() / "cache" / "vllm"
     assert folder.stat().st_mode & 0o777 == 0o700
     (log,) = folder.glob("*.log")
     assert log.stat().st_mode & 0o777 == 0o600
     assert "loading the model" in log.read_text()
 
-
-def test_keys_of_other_services_are_not_passed_on_and_ours_is_asked_for(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
-    monkeypatch.setenv("MY_KEY", "k-2")
-    names = description(opened("?api_key_env=MY_KEY"))["environment"]
-    assert "OPENAI_API_KEY" not in names
-    assert {"VLLM_API_KEY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"} <= set(names)
+    pieces = []
+    reply = generator.complete(ASK, on_text=pieces.append, logprobs=True)
+    assert "".join(pieces) == reply.text
+    assert reply.logprobs is not None
+    assert {token.logprob for token in reply.logprobs} == {-0.1}
 
 
 def test_many_threads_start_one_server():
@@ -114,14 +115,6 @@ def test_many_threads_start_one_server():
         pids = set(pool.map(lambda _: description(generator)["pid"], range(8)))
     assert len(pids) == 1
     assert len(list((home() / "cache" / "vllm").glob("*.log"))) == 1
-
-
-def test_streams_and_logprobs_come_through():
-    pieces = []
-    reply = opened().complete(ASK, on_text=pieces.append, logprobs=True)
-    assert "".join(pieces) == reply.text
-    assert reply.logprobs is not None
-    assert {token.logprob for token in reply.logprobs} == {-0.1}
 
 
 def test_a_server_can_be_started_before_the_first_call():
@@ -220,10 +213,7 @@ def test_another_process_uses_the_server_and_leaves_it_running():
     assert "starting" not in err
     assert born(pid)
     assert description(opened())["pid"] == pid
-
-
-def test_other_arguments_are_another_server():
-    assert description(opened())["pid"] != description(opened("?dtype=half"))["pid"]
+    assert description(opened("?dtype=half"))["pid"] != pid, "other arguments are another server"
 
 
 def test_a_server_that_ended_is_started_anew():
