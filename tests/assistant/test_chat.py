@@ -42,16 +42,8 @@ def test_the_demo_conversation(turnmark):
 
 
 def test_commands_on_a_pipe(turnmark):
-    lines = [
-        "/help",
-        "/sources",
-        "/nothing",
-        "Thanks!",
-        "How do I keep a sourdough starter?",
-        "/sources 1",
-        "/sources 99",
-        "/steps 2",
-    ]
+    lines = ["/help", "/sources", "/nothing", "Thanks!", "How do I keep a sourdough starter?"]
+    lines += ["/sources 1", "/sources 99", "/steps 2"]
     ran = turnmark("chat", "--index", "demo", stdin="\n".join([*lines, "/quit", "never read"]) + "\n")
     assert ran.code == 0
     assert "Ctrl-C while an answer is written" in ran.out

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.assistant.exchanges import citation, reply, turned
+from tests.conftest import Turnmark
 from turnmark.assistant.export import export_session, kiwi, markdown, mtrag
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.loop import handle
@@ -73,24 +74,13 @@ def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnmark, tmp_path, 
     summary = json.loads(ran.out)
     assert summary["n"] == 3
     assert summary["metrics"]["rouge_l.word"]["n"] == 3
-    ran = turnmark(
-        "eval",
-        "mtrag",
-        "--data",
-        folder,
-        "--task",
-        "retrieval",
-        "--retriever",
-        "bm25",
-        "--out",
-        tmp_path / "found",
-        "--json",
-    )
+    words = ["--task", "retrieval", "--retriever", "bm25", "--out", tmp_path / "hits", "--json"]
+    ran = turnmark("eval", "mtrag", "--data", folder, *words)
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["metrics"]["recall@5"]["n"] == 2
 
 
-def test_revisions_become_kiwi_sessions_that_eval_runs_on(home, turnmark, tmp_path, monkeypatch):
+def test_revisions_become_kiwi_sessions(tmp_path):
     first = turned(1, "What is on Ternsay?", "There is a lighthouse [1]. There is a bakehouse [2].", "a", "b")
     talk = talked(
         first,
@@ -114,10 +104,61 @@ def test_revisions_become_kiwi_sessions_that_eval_runs_on(home, turnmark, tmp_pa
     assert session.turns[1].edit == "A lighthouse, lit in 1868, and a bakehouse."
     assert session.turns[0].comment == "the bakehouse is gone"
     assert [passage.text for passage in session.passages] == ["text", "text"]
-    monkeypatch.chdir(tmp_path)
-    ran = turnmark("eval", "kiwi", "--data", tmp_path / "kiwi", "--out", tmp_path / "run", "--json")
+
+
+REVISED_TALK = [
+    "How do I keep a sourdough starter?",
+    '/revise Add "Name the jar." at the end.',
+    "/rate good",
+    "/revise Hocus pocus.",
+    "/rate bad nothing happened at all",
+    "/revise Shorten the answer to at most 12 words.",
+    "/rate neutral too short now",
+    "/edit Feed it weekly and keep it in a jar.",
+]
+
+
+def test_a_chat_is_revised_rated_exported_and_measured_in_all_three_tasks(
+    home: Path, turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "mine"
+    ran = turnmark("chat", "--index", "demo", stdin="\n".join([*REVISED_TALK, f"/export kiwi {folder}"]) + "\n")
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["n"] == 2
+    assert f"score it: turnmark eval kiwi --data {folder}" in " ".join(ran.out.split())
+
+    loaded = kiwi_data.load_sessions(folder)
+    assert loaded.problems == ()
+    (session,) = loaded.data
+    assert session.question == REVISED_TALK[0]
+    assert session.model == "extractive"
+    added, danced, shortened = session.turns
+    assert [turn.instruction for turn in session.turns] == [
+        line.removeprefix("/revise ") for line in REVISED_TALK if line.startswith("/revise ")
+    ]
+    assert (added.rating, danced.rating, shortened.rating) == ("good", "bad", "neutral")
+    assert added.previous == session.initial_answer
+    assert added.answer.startswith(session.initial_answer)
+    assert added.answer.endswith("Name the jar.")
+    assert (danced.comment, danced.answer) == ("nothing happened at all", added.answer)
+    assert shortened.previous == added.answer  # the bad revision that nobody edited was dropped
+    assert shortened.edit == "Feed it weekly and keep it in a jar."
+
+    monkeypatch.chdir(tmp_path)
+    metrics = {}
+    for task in ("revise", "judge", "analyse"):
+        ran = turnmark("eval", "kiwi", "--data", folder, "--task", task, "--out", task, "--json")
+        assert ran.code == 0, ran.err
+        metrics[task] = json.loads(ran.out)
+        assert (metrics[task]["failed"], metrics[task]["data"]["demo"]) == (0, False)
+    assert [metrics[task]["n"] for task in ("revise", "judge", "analyse")] == [3, 1, 3]
+    figures = metrics["analyse"]["metrics"]
+    assert figures["good"]["mean"] == pytest.approx(1 / 3)
+    assert figures["edited"]["mean"] == pytest.approx(1 / 3)
+    assert figures["edit_ratio"]["n"] == 2  # the good revision and the edited one
+    # The chat revised by rules, as `eval` does: the same instructions give the same revisions again.
+    again = [json.loads(line)["prediction"] for line in Path("revise/predictions.jsonl").read_text().splitlines()]
+    assert again[0] == added.answer
+    assert again[1] == danced.answer
 
 
 # -- what goes in

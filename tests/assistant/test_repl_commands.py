@@ -23,17 +23,8 @@ def talk(home: Path) -> Talk:
 
 
 def test_before_the_first_question_every_command_says_what_is_missing(talk):
-    for name in (
-        "/why",
-        "/steps",
-        "/rate good",
-        "/edit x",
-        "/relevant 1",
-        "/retry",
-        "/undo",
-        "/grade",
-        "/revise shorter",
-    ):
+    lines = "/why|/steps|/rate good|/edit x|/relevant 1|/retry|/undo|/grade|/revise shorter"
+    for name in lines.split("|"):
         printed = talk(name)
         assert printed.strip(), name
         assert "Traceback" not in printed
