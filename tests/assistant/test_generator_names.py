@@ -50,7 +50,6 @@ def test_url_and_key_come_from_the_environment(monkeypatch):
         monkeypatch.setenv("OPENAI_BASE_URL", server.url.replace("http://", "http://me:pass@"))
         monkeypatch.setenv("MY_KEY", "k-1")
         generator = open_generator("openai:tiny?api_key_env=MY_KEY")
-        assert generator is not None
         assert generator.name == f"openai:tiny@{server.url}?api_key_env=MY_KEY"
 
 
@@ -58,7 +57,6 @@ def test_the_key_of_openai_is_not_sent_to_ollama(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with ScriptedServer(Say("Fine.")) as server:
         generator = open_generator(f"ollama:llama3@{server.url}")
-        assert generator is not None
         generator.complete(ASK)
         assert generator.context_tokens == 4096
     assert KEY not in json.dumps(server.seen[0].headers)
@@ -125,7 +123,6 @@ def script(tmp_path, *lines):
 def test_replay_gives_each_line_once_matched_lines_first(tmp_path):
     path = script(tmp_path, {"text": "first"}, "", {"text": "on cheese", "match": "cheese"}, {"text": "second"})
     generator = open_generator(f"replay:{path}")
-    assert generator is not None
     pieces = []
     for question in ("hello", "which cheese?", "more cheese?"):
         pieces.append(generator.complete([PromptMessage(role="user", content=question)]).text)
@@ -139,7 +136,6 @@ def test_replay_streams_word_by_word_and_loses_no_character(tmp_path):
     text = "  One two\n\n1. three  [1]\n"
     path = script(tmp_path, {"text": text, "finish_reason": "length"})
     generator = open_generator(f"replay:{path}")
-    assert generator is not None
     pieces = []
     reply = generator.complete(ASK, on_text=pieces.append)
     assert "".join(pieces) == reply.text == text
@@ -152,10 +148,8 @@ def test_replay_carries_logprobs_and_gives_them_when_asked(tmp_path):
     tokens = [{"token": "Yes", "logprob": -0.5}, {"token": ".", "logprob": 0}]
     path = script(tmp_path, *[{"text": "Yes.", "logprobs": tokens}] * 2, {"text": "No."})
     generator = open_generator(f"replay:{path}")
-    assert generator is not None
     assert generator.complete(ASK).logprobs is None
     logprobs = generator.complete(ASK, on_text=lambda piece: None, logprobs=True).logprobs
-    assert logprobs is not None
     assert [(token.token, token.logprob) for token in logprobs] == [("Yes", -0.5), (".", 0)]
     assert generator.complete(ASK, logprobs=True).logprobs is None
 
@@ -173,7 +167,6 @@ def test_logprobs_of_a_script_that_do_not_fit_are_told(tmp_path, logprobs):
 
 def test_replay_with_a_delay_keeps_the_deadline(tmp_path):
     generator = open_generator(f"replay:{script(tmp_path, {'text': 'a b c d e f g h'})}?delay=0.1")
-    assert generator is not None
     assert failure(generator, on_text=lambda piece: None, deadline=0.25).kind == "timeout"
 
 
@@ -192,7 +185,6 @@ def test_mistakes_of_a_script_are_told_with_their_lines(tmp_path):
 
 def test_a_llama_index_llm_chats_and_streams():
     generator = open_generator("llama-index:llama_index.core.llms:MockLLM?context=777")
-    assert generator is not None
     assert generator.context_tokens == 777
     pieces = []
     reply = generator.complete(ASK, on_text=pieces.append)
@@ -220,7 +212,6 @@ def slow_llm():
 
 def test_a_llama_index_llm_that_is_slow_or_fails():
     generator = open_generator("llama-index:tests.assistant.test_generator_names:slow_llm")
-    assert generator is not None
     assert failure(generator, deadline=0.3).kind == "timeout"
     error = failure(generator, on_text=lambda piece: None)
     assert error.kind == "unavailable"
@@ -244,7 +235,6 @@ def test_a_llama_index_llm_gives_logprobs_and_its_finish_reason_from_whichever_c
         silent = LlamaIndexGenerator("x", openai_like(server.url))
         assert silent.complete(ASK, on_text=on_text, logprobs=True).logprobs is None
     assert reply.finish_reason == "length"
-    assert reply.logprobs is not None
     assert [(token.token, token.logprob) for token in reply.logprobs] == [("Fine,", -0.5), (" thanks.", -2)]
 
 

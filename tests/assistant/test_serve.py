@@ -20,7 +20,6 @@ pytestmark = pytest.mark.server
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:
     with serving(tmp_path_factory.mktemp("served")) as spec:
         generator = open_generator(spec)
-        assert generator is not None
         yield generator
 
 
@@ -58,7 +57,6 @@ def test_logprobs_that_it_refuses_are_no_error(served: Generator) -> None:
 
 def test_a_seed_is_taken(served: Generator) -> None:
     generator = open_generator(f"{served.name}&seed=7")
-    assert generator is not None
     first = generator.complete(ASK, max_tokens=8)
     assert first.usage.calls == 1
     assert generator.complete(ASK, max_tokens=8).text == first.text

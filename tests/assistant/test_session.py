@@ -59,7 +59,6 @@ def test_a_conversation_is_what_was_said_without_marks():
 
 def test_an_edit_takes_the_answers_place_and_the_original_stays():
     talk = folded(BEGAN, turned(1, "Who?", "Ada."), Edited(turn=1, text="Ben [1].", metric="m", score=0.5))
-    assert talk.last is not None
     assert talk.history()[-1].content == "Ben."
     assert talk.last.reply.answer == "Ada."
     assert talk.last.approved == "Ben."
@@ -72,7 +71,6 @@ def test_another_reply_keeps_the_labels_and_drops_the_verdict():
         Again.model_validate({"turn": 1, "why": "evidence", "reply": reply("Ben.", "c")}),
     )  # fmt: skip
     last = talk.last
-    assert last is not None
     assert (last.reply.answer, last.rating, last.edit) == ("Ben.", None, None)
     assert last.labels == {"a": False, "z": True}
     assert {passage.id for passage in last.seen} == {"a", "b", "c", "z"}
@@ -84,7 +82,6 @@ def test_what_is_taken_back_is_gone_and_its_number_is_not_used_again():
     )
     assert len(talk.exchanges) == 1
     assert talk.turns == 2
-    assert talk.last is not None
     assert talk.last.rating is None
 
 
@@ -123,8 +120,6 @@ def test_only_what_a_person_stands_behind_is_approved():
     turn = Turned.model_validate({"turn": 1, "question": "How?", "reply": steps})
     neutral = folded(BEGAN, turn, Rated(turn=1, rating="neutral")).last
     good = folded(BEGAN, turn, Rated(turn=1, rating="good")).last
-    assert neutral is not None
-    assert good is not None
     assert neutral.approved is None
     assert neutral.touched
     assert good.approved == "Do it.\n\n1. Stir\n2. Rest"
@@ -333,7 +328,6 @@ def test_a_disk_that_takes_nothing_more_does_not_end_the_conversation():
     session = new_session(BEGAN)
     session.record(turned(1, "Who?", "Ada."))
     full = os.open("/dev/full", os.O_WRONLY)
-    assert session._file is not None
     os.dup2(full, session._file)
     os.close(full)
     with pytest.raises(TurnmarkError, match="goes on without being kept"):

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import PromptMessage, open_generator
-from turnmark.assistant.structured import Failure, ask, find_object, joined, parse_object
+from turnmark.assistant.structured import ask, find_object, joined, parse_object
 
 PROMPT = [PromptMessage(role="system", content="Be exact."), PromptMessage(role="user", content="Which colour?")]
 RED = '{"name": "red", "warm": true}'
@@ -22,7 +22,7 @@ class Colour(BaseModel):
     warm: bool
 
 
-def asked(*replies, **options):
+def answered(*replies, **options):
     """What `ask` gives with these replies, what it cost, and the requests that were made."""
     with ScriptedServer(*replies) as server:
         generator = open_generator(f"openai:tiny@{server.url}?retries=0")
@@ -31,7 +31,7 @@ def asked(*replies, **options):
 
 
 def test_a_valid_object_is_the_value():
-    outcome, usage, bodies = asked(Say(RED))
+    outcome, usage, bodies = answered(Say(RED))
     assert outcome == Colour(name="red", warm=True)
     assert (usage.calls, usage.completion_tokens) == (1, 7)
     assert bodies[0]["response_format"]["json_schema"]["name"] == "Colour"
@@ -55,7 +55,7 @@ def test_a_refused_schema_is_told_in_words_and_this_is_remembered():
 
 
 def test_an_object_cut_by_the_limit_is_asked_for_again_with_twice_the_room():
-    outcome, usage, bodies = asked(Say('{"name": "re', finish_reason="length"), Say(RED), max_tokens=50)
+    outcome, usage, bodies = answered(Say('{"name": "re', finish_reason="length"), Say(RED), max_tokens=50)
     assert outcome == Colour(name="red", warm=True)
     assert [body["max_tokens"] for body in bodies] == [50, 100]
     assert usage.calls == 2
@@ -64,7 +64,7 @@ def test_an_object_cut_by_the_limit_is_asked_for_again_with_twice_the_room():
 
 def test_one_cut_in_white_space_without_an_end_is_asked_for_again_without_the_schema():
     """A grammar allows white space between any two parts, and a small model may never leave it."""
-    outcome, _, bodies = asked(Say('{"name": "red",' + "\n" * 40, finish_reason="length"), Say(RED), max_tokens=50)
+    outcome, _, bodies = answered(Say('{"name": "red",' + "\n" * 40, finish_reason="length"), Say(RED), max_tokens=50)
     assert outcome == Colour(name="red", warm=True)
     assert [body["max_tokens"] for body in bodies] == [50, 50]
     assert ["response_format" in body for body in bodies] == [True, False]
@@ -75,20 +75,17 @@ def test_one_cut_in_white_space_without_an_end_is_asked_for_again_without_the_sc
     "text", ['{"name": "red' + " and red, as it is said to be" * 9, '{"name": "' + "".join(map(str, range(900)))]
 )
 def test_a_reply_that_runs_on_is_given_no_more_room(text):
-    outcome, _, bodies = asked(Say(text, finish_reason="length"), Say(RED), max_tokens=50)
-    assert isinstance(outcome, Failure)
+    outcome, _, bodies = answered(Say(text, finish_reason="length"), Say(RED), max_tokens=50)
     assert (outcome.kind, len(bodies)) == ("length", 1)
     assert "ran on" in outcome.reason
 
 
 def test_the_finish_reason_comes_before_the_text():
     """A cut reply that happens to be valid JSON is not taken for whole."""
-    outcome, _, bodies = asked(Say(RED, finish_reason="length"))
-    assert isinstance(outcome, Failure)
+    outcome, _, bodies = answered(Say(RED, finish_reason="length"))
     assert (outcome.kind, outcome.raw) == ("length", RED)
     assert len(bodies) == 2
-    outcome, _, bodies = asked(Say(RED, finish_reason="content_filter"))
-    assert isinstance(outcome, Failure)
+    outcome, _, bodies = answered(Say(RED, finish_reason="content_filter"))
     assert outcome.kind == "content_filter"
     assert len(bodies) == 1
 
@@ -97,7 +94,7 @@ def test_the_finish_reason_comes_before_the_text():
     "bad", ['{"name": "red"}', "Red, I would say.", '{"name": "red", "warm": "very"}', "", RED + RED]
 )
 def test_an_invalid_object_is_asked_for_once_more_with_what_is_wrong(bad):
-    outcome, _, bodies = asked(Say(bad), Say(RED))
+    outcome, _, bodies = answered(Say(bad), Say(RED))
     assert outcome == Colour(name="red", warm=True)
     last = bodies[1]["messages"]
     assert [message["role"] for message in last] == ["system", "user", "assistant", "user"]
@@ -105,36 +102,31 @@ def test_an_invalid_object_is_asked_for_once_more_with_what_is_wrong(bad):
 
 
 def test_invalid_twice_is_a_failure_with_what_was_written():
-    outcome, usage, bodies = asked(Say("Red."), Say('{"name": "blue"}'))
-    assert isinstance(outcome, Failure)
+    outcome, usage, bodies = answered(Say("Red."), Say('{"name": "blue"}'))
     assert (outcome.kind, outcome.raw) == ("invalid", '{"name": "blue"}')
     assert "warm" in outcome.reason
     assert usage.calls == len(bodies) == 2
 
 
 def test_trouble_with_the_endpoint_is_a_failure_of_its_kind():
-    outcome, usage, _ = asked(Status(500, "overloaded"))
-    assert isinstance(outcome, Failure)
+    outcome, usage, _ = answered(Status(500, "overloaded"))
     assert (outcome.kind, usage.calls) == ("unavailable", 1)
     assert "overloaded" in outcome.reason
-    outcome, usage, _ = asked(Say("Red."), Status(401))
-    assert isinstance(outcome, Failure)
+    outcome, usage, _ = answered(Say("Red."), Status(401))
     assert (outcome.kind, outcome.raw, usage.calls) == ("auth", "Red.", 2)
 
 
 def test_a_cut_reply_to_a_repair_is_asked_for_again_once_and_its_rest_is_not_guessed():
-    outcome, _, bodies = asked(Say("Red."), Say('{"name": "r', finish_reason="length"), Say(RED), max_tokens=20)
+    outcome, _, bodies = answered(Say("Red."), Say('{"name": "r', finish_reason="length"), Say(RED), max_tokens=20)
     assert outcome == Colour(name="red", warm=True)
     assert [body["max_tokens"] for body in bodies] == [20, 20, 40]
-    outcome, _, bodies = asked(Say(RED[:9], finish_reason="model_length"), max_tokens=20)
-    assert isinstance(outcome, Failure)
+    outcome, _, bodies = answered(Say(RED[:9], finish_reason="model_length"), max_tokens=20)
     assert (outcome.kind, len(bodies)) == ("length", 2)
 
 
 def test_an_empty_reply_is_repaired_or_a_failure():
-    assert asked(Say(""), Say(RED))[0] == Colour(name="red", warm=True)
-    outcome, usage, _ = asked(Say(None))
-    assert isinstance(outcome, Failure)
+    assert answered(Say(""), Say(RED))[0] == Colour(name="red", warm=True)
+    outcome, usage, _ = answered(Say(None))
     assert (outcome.kind, outcome.raw, usage.calls) == ("invalid", "", 2)
 
 
