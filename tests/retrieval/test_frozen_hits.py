@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import VECTORS
 from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
@@ -68,7 +69,9 @@ def search(corpus: Path) -> Iterator[dict[str, object]]:
             }
 
 
-def test_five_retrievers_find_what_they_found(tmp_path: Path) -> None:
+def test_five_retrievers_find_what_they_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # `hybrid` asks for the vectors of the same texts as `dense`.
+    monkeypatch.setattr(VECTORS, "on", True)
     frozen = [json.loads(line) for line in FROZEN.read_text(encoding="utf-8").splitlines()]
     assert len(frozen) == QUERIES * len(RETRIEVERS)
     records = list(search(write_corpus(tmp_path / "corpus.jsonl")))
