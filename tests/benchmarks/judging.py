@@ -28,7 +28,7 @@ from tests.intervals import mean_interval
 from turnmark.corpora.mtrag import conversation_of
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
-from turnmark.evaluation.judging.extractive import FAITHFULNESS, HIGH, IDK, LOW, Embed, ReplyFeatures, SentenceVectors
+from turnmark.evaluation.judging.extractive import FAITHFULNESS, HIGH, IDK, LOW, Embed, SentenceVectors, reply_features
 from turnmark.evaluation.judging.idk import WEIGHTS, conditioned, mark_of, says_idk, wording
 from turnmark.evaluation.judging.judgements import Case
 from turnmark.evaluation.judging.rubrics import EMBEDDED
@@ -225,7 +225,7 @@ def correlated(scores: Floats, y: Floats, rows: Sequence[Row], beside: Floats | 
 def measured(rows: Sequence[Row], embed: Embed) -> dict[str, Floats]:
     """Rubric -> its values."""
     embedded, names = SentenceVectors(embed), sorted({name for used in USED.values() for name in used})
-    measures = [ReplyFeatures(row.case, embedded).measures(names) for row in rows]
+    measures = [reply_features(row.case, embedded, names) for row in rows]
     return {name: np.array([values[name] for values in measures]) for name in names}
 
 
