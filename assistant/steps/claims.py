@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from turnmark.assistant.steps.marks import cited
-from turnmark.assistant.steps.numbered import ITEM
-from turnmark.assistant.steps.operations import pieces_of
+from turnmark.assistant.steps.operations import ITEM, pieces_of
 from turnmark.assistant.steps.support import coverage, missing_names, missing_numbers, strange_names
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import Draft

@@ -12,8 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from turnmark.assistant.steps.instructions import ABOUT, CHANGE, NUMBER, QUOTED, Kind, classify, number_in, wanted
-from turnmark.assistant.steps.numbered import ITEM
-from turnmark.assistant.steps.operations import operations, pieces_of
+from turnmark.assistant.steps.operations import ITEM, operations, pieces_of, squeezed
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Record
 
@@ -190,11 +189,6 @@ def unmet(constraints: Sequence[Constraint], previous: str, revised: str) -> tup
     """The demands that a revision does not meet, in their order."""
     checked = ((constraint, _CHECKS[constraint.kind](constraint, previous, revised)) for constraint in constraints)
     return tuple(Unmet(constraint=constraint, message=problem) for constraint, problem in checked if problem)
-
-
-def squeezed(text: str) -> str:
-    """A text for comparing: without citation marks and list marks, lower case, one space between words."""
-    return " ".join(ITEM.sub("", strip_citations(text).lstrip(), count=1).lower().split())
 
 
 def _verbatim(constraint: Constraint, previous: str, revised: str) -> str:  # noqa: ARG001

@@ -52,6 +52,18 @@ def edited(reply: str, request: EditRequest, question: str = "", embed: Embed | 
     return _Edit(outline_of(reply), request, question, embed).made()
 
 
+def units_named(reply: str, request: EditRequest, embed: Embed | None = None) -> list[str]:
+    """The sentences, items or paragraphs of a reply that a request is about, by its places or its topic."""
+    outline = outline_of(reply)
+    if request.topic:
+        groups = (outline.sentences, outline.items)
+        return [texts[at] for texts in groups for at in about(request.topic, texts, embed)]
+    edit = _Edit(outline, request, "", embed)
+    units, kind = edit.units()
+    places = edit.places(len(units), kind)
+    return [] if isinstance(places, str) else [units[at] for at in places]
+
+
 class _Edit:
     def __init__(self, outline: Outline, request: EditRequest, question: str, embed: Embed | None) -> None:
         self.outline, self.request, self.question, self.embed = outline, request, question, embed
@@ -96,6 +108,8 @@ class _Edit:
 
     def places(self, count: int, kind: str) -> list[int] | str:
         """The places that a request names, or in words why it cannot."""
+        if self.request.topic:
+            return about(self.request.topic, self.units()[0], self.embed)
         places = [at if at >= 0 else count + at for at in self.request.places]
         present = [at for at in places if 0 <= at < count]
         if not present or (len(places) == 1 and places != present):
@@ -171,7 +185,14 @@ class _Edit:
             return Edited(reason=places)
         moved = [units[at] for at in places]
         unmoved = [unit for at, unit in enumerate(units) if at not in places]
-        return Edited(outline=self.of_units([*unmoved, *moved] if self.request.to_end else [*moved, *unmoved], kind))
+        if not moved or not unmoved:
+            return Edited(reason=f"the last reply says nothing about {self.request.topic} that could be moved")
+        to_end = self.request.to_end
+        if kind != "sentence":
+            return Edited(outline=self.of_units([*unmoved, *moved] if to_end else [*moved, *unmoved], kind))
+        paragraphs = [list(paragraph) for paragraph in self.of_units(unmoved, kind).paragraphs]
+        paragraphs[-1 if to_end else 0][len(paragraphs[-1]) if to_end else 0 : 0] = moved
+        return Edited(outline=self.outline.model_copy(update={"before": tuple(map(tuple, paragraphs)), "after": ()}))
 
     def listed(self) -> Edited:
         outline = self.outline
@@ -189,7 +210,9 @@ class _Edit:
         outline = self.outline
         texts = [s for p in outline.before for s in p] + [_ended(item) for item in outline.items]
         texts += [s for p in outline.after for s in p]
-        return Edited(outline=Outline(before=(tuple(texts),)))
+        size = -(-len(texts) // max(1, self.request.count))
+        paragraphs = (tuple(texts[at : at + size]) for at in range(0, len(texts), max(1, size)))
+        return Edited(outline=Outline(before=tuple(paragraphs)))
 
     # -- shortening
 
@@ -234,7 +257,7 @@ class _Edit:
             )
         if len(outline.sentences) <= count:
             return Edited(reason=f"it has {_number(len(outline.sentences), 'sentence')} already")
-        return Edited(outline=Outline(before=(tuple(self.best(count)),)))
+        return Edited(outline=self.of_units(self.best(count), "sentence"))
 
     def one_sentence(self) -> str:
         """The reply in one sentence: as many of its sentences or steps as go into one, those that say most."""
@@ -254,7 +277,9 @@ class _Edit:
 
     def in_words(self) -> Edited:
         if self.outline.items:
-            self.outline = self.as_text().outline or self.outline
+            listed = [_ended(item) for item in self.outline.items]
+            before, after = self.outline.before, self.outline.after
+            self.outline = Outline(before=(*before, tuple(listed), *after))
         selection = self.within(self.request.count, len(self.outline.sentences))
         texts = selection if length(" ".join(selection)) <= self.request.count else [clipped(self.ranked()[0])]
         if length(" ".join(texts)) > self.request.count:
@@ -279,9 +304,8 @@ class _Edit:
         return [s for s in self.outline.sentences if s in selection]
 
     def best(self, limit: int) -> list[str]:
-        sentences = self.outline.sentences or self.outline.items
         selection = self.ranked()[:limit]
-        return [s for s in sentences if s in selection]
+        return [s for s in self.outline.sentences if s in selection]
 
     def ranked(self) -> list[str]:
         """The sentences, the one that says most to the question and of the whole first."""

@@ -14,21 +14,21 @@ from turnmark.assistant.steps.instructions import CHANGE, NUMBER, QUOTED, UNQUOT
 from turnmark.corpora.types import Message, Record
 
 EditKind = Literal[
-    "list", "text", "shorter", "sentences", "words", "first", "last", "only", "without", "remove", "keep", "reverse",
-    "move", "reword",
-]  # fmt: skip
+    "list", "text", "shorter", "sentences", "words", "only", "without", "remove", "keep", "reverse", "move", "reword"
+]
 Unit = Literal["", "sentence", "paragraph"]
 
 
 class EditRequest(Record):
     """One change of the last reply.
 
-    `only`, `without`, `move`: the units at `places`. `remove`, `keep`: what is about `topic`. `reword`: other words,
-    which takes a language model.
+    `only`, `without`: the units at `places`. `remove`, `keep`: what is about `topic`. `move`: either. `reword`: other
+    words, which takes a language model.
     """
 
     kind: EditKind
     count: int = 0
+    """`sentences`, `words`: at most. `text`: paragraphs."""
     share: float = 0.5
     places: tuple[int, ...] = ()
     """0-based; negative ones count from the end."""
@@ -68,6 +68,7 @@ _NUMBERED = (
     r"(?P<numbered_unit>sentence|paragraph|step|point|item|bullet|line|number) (?:no\.? ?|number )?(?P<number>\d{1,2})"
 )
 _PLACE = rf"(?:{_COUNTED}|{_NUMBERED})"
+_PLACE_ANYWHERE = re.compile(rf"\b{_PLACE}(?! (?:about|on|that|which)\b)", re.IGNORECASE)
 _PART = r"(?:parts?|bits?|sections?|sentences?|steps?|points?|paragraphs?|items?|stuff|things?|lines?|mentions?|ones?)"
 _ABOUT = r"(?:about|on|of|regarding|concerning|describing|mentioning|with|for|in|that (?:mentions?|says?|describes?))"
 _DROP = (
@@ -149,6 +150,12 @@ def _places(match: re.Match[str]) -> tuple[tuple[int, ...], Unit] | None:
         return tuple(range(-count, 0)), _unit(unit)
     first = ORDINALS.index(ordinal) if ordinal in ORDINALS else int(re.sub(r"\D", "", ordinal)) - 1
     return tuple(range(first, first + count)), _unit(unit)
+
+
+def places_in(target: str) -> tuple[tuple[int, ...], Unit] | None:
+    """The units that a description counts out ("the last two sentences"), if it does."""
+    matches = (_places(match) for match in _PLACE_ANYWHERE.finditer(target))
+    return next(filter(None, matches), None)
 
 
 def _unit(word: str | None) -> Unit:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from turnmark.assistant.steps.instructions import QUOTED
 from turnmark.assistant.steps.marks import MARK, cited
-from turnmark.assistant.steps.numbered import ITEM
-from turnmark.assistant.steps.operations import pieces_of
+from turnmark.assistant.steps.operations import ITEM, pieces_of, squeezed
 from turnmark.assistant.steps.support import coverage, stems
 from turnmark.assistant.types import Draft, Step
 from turnmark.corpora.text import content_words, strip_citations, words
@@ -172,7 +172,10 @@ def importance(question: str, texts: Sequence[str], embed: Embed | None) -> list
 
 
 def about(topic: str, texts: Sequence[str], embed: Embed | None) -> list[int]:
-    """The places of the texts that are about a topic: by its words, or else the one most like it."""
+    """The places of the texts that are about a topic: by what it quotes, by its words, or else the one most like it."""
+    quotes = [squeezed("".join(quote)) for quote in QUOTED.findall(topic)]
+    if quotes:
+        return [at for at, text in enumerate(texts) if any(quote in squeezed(text) for quote in quotes)]
     plain = _FILLER.sub(" ", topic)
     bare = [strip_citations(text) for text in texts]
     places: set[int] = set()

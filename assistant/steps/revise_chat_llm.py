@@ -14,8 +14,9 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import fence, fence_tag, load_prompt
 from turnmark.assistant.steps.edit_requests import EditRequest
 from turnmark.assistant.steps.llm import passage_texts, written
-from turnmark.assistant.steps.operations import Material, pieces_of
+from turnmark.assistant.steps.operations import pieces_of
 from turnmark.assistant.steps.outline import length, outline_of, same_words
+from turnmark.assistant.steps.revise_rules import Material
 from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import Usage

@@ -22,9 +22,8 @@ from turnmark.assistant.steps.constraints import constraints_of, unmet
 from turnmark.assistant.steps.instructions import WHOLE, InstructionType, typed
 from turnmark.assistant.steps.llm import passage_texts, written
 from turnmark.assistant.steps.marks import cited
-from turnmark.assistant.steps.numbered import EditsReply, applied, problems, shown
-from turnmark.assistant.steps.operations import Found, Material, Revision, Search, joined, operations, pieces_of
-from turnmark.assistant.steps.revise_rules import by_rules, mended
+from turnmark.assistant.steps.operations import EditsReply, applied, joined, operations, pieces_of, problems, shown
+from turnmark.assistant.steps.revise_rules import Found, Material, Revision, Search, by_rules, mended
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse

@@ -1,4 +1,5 @@
-"""Revising an answer without a language model: edits of whole sentences, and sentences of the passages as they stand.
+"""Revising an answer without a language model: what short requests of a chat do, quoted words put in or taken out, and
+sentences of the passages as they stand.
 
 Where an instruction is not understood, nothing is changed, and that is said.
 """
@@ -6,11 +7,16 @@ Where an instruction is not understood, nothing is changed, and that is said.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field
 
 from turnmark.assistant.steps.answer import choose, ended
-from turnmark.assistant.steps.constraints import Constraint, constraints_of, place_in, slot, squeezed, unmet
+from turnmark.assistant.steps.constraints import Constraint, constraints_of, place_in, slot, unmet
+from turnmark.assistant.steps.edit_reply import edited, units_named
+from turnmark.assistant.steps.edit_requests import EditRequest, places_in
 from turnmark.assistant.steps.instructions import (
     ABOUT,
     CHANGE,
@@ -21,6 +27,7 @@ from turnmark.assistant.steps.instructions import (
     REMOVE,
     START,
     UNQUOTED_CHANGE,
+    InstructionType,
     Kind,
     classify,
     length_asked,
@@ -28,21 +35,81 @@ from turnmark.assistant.steps.instructions import (
     typed,
     wanted,
 )
-from turnmark.assistant.steps.numbered import ITEM, put, without
-from turnmark.assistant.steps.operations import Found, Material, Piece, Revision, joined, operations, pieces_of
-from turnmark.assistant.steps.outline import about, importance
+from turnmark.assistant.steps.operations import (
+    Operation,
+    Piece,
+    joined,
+    operations,
+    pieces_of,
+    put,
+    squeezed,
+    without,
+)
+from turnmark.assistant.steps.outline import Outline, about, importance, length, outline_of
 from turnmark.assistant.steps.support import coverage
-from turnmark.assistant.steps.units import Unit, units_of
-from turnmark.corpora.text import strip_citations, words
+from turnmark.assistant.steps.units import units_of
+from turnmark.assistant.types import Usage
+from turnmark.corpora.kiwi import Coarse
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Record
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
-_COUNTED = re.compile(
-    rf"\b(?:(?P<which>{'|'.join(_ORDINALS)}|last|final)\s+(?:(?P<many>{NUMBER})\s+)?(?P<what>(?:sentence|paragraph|bullet|item"
-    r"|point|line|step)s?)|(?:sentence|paragraph|bullet|item|point|line|step) (?P<number>\d{1,3}))\b",
-    re.IGNORECASE,
-)
+PASSAGES = 5
+"""Passages that an instruction is followed from (KIWI, section 2.2)."""
+
+Search = Callable[[str], Sequence[Hit]]
+
+
+class Revision(Record):
+    """A revised answer and what was done to get it."""
+
+    text: str
+    operations: tuple[Operation, ...]
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
+    kind: str = Field(default="Others", description="one of KIWI's fine types, `turnmark.corpora.kiwi.FINE_TYPES`")
+    coarse: Coarse = "stylistic"
+    unmet: tuple[str, ...] = Field(default=(), description="demands that code can check and that are not met, in words")
+    fallback: str = Field(default="", description="why rules revised in a model's place; empty: they did not")
+    hits: tuple[Hit, ...] = Field(default=(), description="the passages that the marks `[n]` of `text` count, from 1")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Passages for an instruction; `numbers`: they are cited by these; `all`: what the marks of the revision count."""
+
+    hits: tuple[Hit, ...] = ()
+    numbers: tuple[int, ...] = ()
+    all: tuple[Hit, ...] = ()
+
+
+@dataclass(frozen=True)
+class Material:
+    """One revision to make. The fields are the arguments of `turnmark.assistant.steps.revise_llm.revised`."""
+
+    question: str
+    previous: str
+    instruction: str
+    search: Search
+    known_hits: tuple[Hit, ...] = ()
+    embed: Embed | None = None
+    prompts: Path | None = None
+    sort: InstructionType | None = None
+    removed: tuple[str, ...] = ()
+
+    def found(self, query: str) -> Found:
+        """The first five passages for a query, numbered behind those known; one of these keeps its number."""
+        hits = tuple(self.search(query))[:PASSAGES]
+        numbered = list(self.known_hits)
+        places = {hit.passage.id: n for n, hit in enumerate(numbered, 1)}
+        numbers: list[int] = []
+        for hit in hits:
+            if hit.passage.id not in places:
+                numbered.append(hit)
+                places[hit.passage.id] = len(numbered)
+            numbers.append(places[hit.passage.id])
+        return Found(hits, tuple(numbers), tuple(numbered))
 
 
 def by_rules(material: Material, notes: Sequence[str] = ()) -> Revision:
@@ -51,213 +118,164 @@ def by_rules(material: Material, notes: Sequence[str] = ()) -> Revision:
     Args:
         notes: what the person should know beside.
     """
-    kind, sort = classify(material.instruction), typed(material.instruction)
-    pieces = pieces_of(material.previous)
-    passages = material.found(material.instruction) if kind == "add" and pieces else Found(all=material.known_hits)
-    work = Work(
-        material.question, wanted(material.instruction), pieces, passages.hits, material.embed, passages.numbers,
-        material.removed,
-    )  # fmt: skip
-    changed, note = work.by_kind(kind) if pieces else (None, "there is no answer yet to revise")
-    demands = constraints_of(material.instruction)
+    previous, instruction = material.previous, material.instruction
+    kind, sort = classify(instruction), typed(instruction)
+    present = bool(pieces_of(previous))
+    passages = material.found(instruction) if kind == "add" and present else Found(all=material.known_hits)
+    changed, note = _followed(material, kind, passages) if present else (None, "there is no answer yet to revise")
+    demands = constraints_of(instruction)
     messages = list(notes)
-    text = material.previous
+    text = previous
     if changed is None:
         messages.append(f"the answer was left as it is: {note}")
     else:
-        text = mended(material.question, material.previous, joined(changed), demands, material.embed)
+        text = mended(material.question, previous, changed, demands, material.embed)
         messages += [note] if note else []
-    missed = tuple(demand.message for demand in unmet(demands, material.previous, text)) if pieces else ()
+    missed = tuple(demand.message for demand in unmet(demands, previous, text)) if present else ()
     if changed is not None and missed:
         messages.append(f"not all that was asked for is met: {'; '.join(missed)}")
     return Revision(
-        text=text, operations=operations(material.previous, text), notes=tuple(messages), kind=sort.fine,
+        text=text, operations=operations(previous, text), notes=tuple(messages), kind=sort.fine,
         coarse=sort.coarse, unmet=missed, hits=passages.all,
     )  # fmt: skip
 
 
-Made = tuple[list[Piece] | None, str]  # the new pieces, or None and why nothing was done
+Followed = tuple[str | None, str]
+"""The new text, or None; and why nothing was done, or what the person should know."""
 
 
-@dataclass
-class Work:
-    """One instruction at work on the sentences of one answer."""
+def _followed(material: Material, kind: Kind, passages: Found) -> Followed:
+    request = wanted(material.instruction)
+    if kind == "edit":
+        return _quoted(request, material.previous)
+    if kind == "add":
+        return _added(request, material, passages)
+    if kind == "remove" and (cut := _cut(request, material.previous)):
+        return cut
+    edit = _edit_request(request, kind, outline_of(material.previous))
+    if isinstance(edit, str):
+        return None, edit
+    change = edited(material.previous, edit, material.question, material.embed)
+    if change.outline is None:
+        return None, change.reason
+    headings = kind == "reorganize" and re.search(r"\bhead(?:ed|ings?)\b", request)
+    return change.outline.text, "no headings were written" if headings else ""
 
-    question: str
-    request: str
-    pieces: list[Piece]
-    hits: Sequence[Hit]
-    embed: Embed | None
-    numbers: Sequence[int] = ()  # by which the passages are cited; empty: from 1
-    removed: Sequence[str] = ()  # sentences that were taken out of the answer before
 
-    def by_kind(self, kind: Kind) -> Made:
-        if kind == "other":
-            return None, "the instruction is of no kind that can be followed without a language model"
-        steps = {"edit": self.edit, "remove": self.remove, "condense": self.condense, "reorganize": self.reorganize}
-        return steps.get(kind, self.add)()
+def _edit_request(request: str, kind: Kind, outline: Outline) -> EditRequest | str:
+    """What an instruction asks for, as the short request that does it; else in words why there is none."""
+    if kind == "remove":
+        target = _target(request)
+        places = None if QUOTED.search(target) else places_in(target)
+        if places:
+            return EditRequest(kind="without", places=places[0], unit=places[1])
+        return EditRequest(kind="remove", topic=target)
+    if kind == "condense":
+        if ABOUT.search(request):
+            return "without a language model only the whole answer is shortened"
+        total, count = length(outline.text), len(outline.sentences) + len(outline.items)
+        most_words, sentence_limit = length_asked(request, total, count)
+        if sentence_limit < count:
+            return EditRequest(kind="sentences", count=sentence_limit)
+        if re.search(r"\bwords?\b", request, re.IGNORECASE):
+            return EditRequest(kind="words", count=int(most_words))
+        return EditRequest(kind="shorter", share=most_words / max(1, total))
+    if kind == "reorganize":
+        return _layout_request(request)
+    return "the instruction is of no kind that can be followed without a language model"
 
-    # Where something stands
 
-    def named(self, target: str) -> list[int]:
-        """The sentences that a description names: by quotation, place or its words, or else the one most like it."""
-        quotes = [squeezed("".join(quote)) for quote in QUOTED.findall(target)]
-        if quotes:
-            return [i for i, piece in enumerate(self.pieces) if any(quote in squeezed(piece.text) for quote in quotes)]
-        if (counted_places := self.counted(target)) is not None:
-            return counted_places
-        return about(target, [piece.text for piece in self.pieces], self.embed)
+def named(request: str, text: str) -> list[str]:
+    """The sentences, items or paragraphs of an answer that an instruction to remove names."""
+    edit = _edit_request(request, "remove", outline_of(text))
+    return [] if isinstance(edit, str) else units_named(text, edit)
 
-    def counted(self, target: str) -> list[int] | None:
-        """The sentences that a description counts out: "the second point", "the last two sentences"; None: none are."""
-        match = _COUNTED.search(target)
-        if match is None:
-            return None
-        unit_name, ordinal = (match["what"] or match.group()).lower(), (match["which"] or match["number"]).lower()
-        groups = [[i] for i in range(len(self.pieces))]
-        if unit_name.startswith("paragraph"):
-            starts = [i for i, piece in enumerate(self.pieces) if not i or piece.gap.count("\n") > 1]
-            groups = [list(range(i, j)) for i, j in zip(starts, [*starts[1:], len(self.pieces)], strict=True)]
-        elif not unit_name.startswith("sentence"):
-            items = self.items()
-            groups = items if len(items) > 1 else groups
-        number = number_in(re.match(NUMBER, match["many"], re.IGNORECASE)) or 1 if match["many"] else 1
-        if ordinal in ("last", "final"):
-            selected = groups[-number:]
-        else:
-            at = _ORDINALS.index(ordinal) if ordinal in _ORDINALS else int(ordinal) - 1
-            selected = groups[at : at + number] if at >= 0 else []
-        return [i for group in selected for i in group]
 
-    def items(self) -> list[list[int]]:
-        """The items of a list, each with the sentences that follow it on its line."""
-        groups: list[list[int]] = []
-        for i, piece in enumerate(self.pieces):
-            if ITEM.match(piece.text):
-                groups.append([i])
-            elif groups and groups[-1][-1] == i - 1 and "\n" not in piece.gap:
-                groups[-1].append(i)
-        return groups
+def _layout_request(request: str) -> EditRequest | str:
+    layout = LAYOUT.search(request)
+    if layout and layout.group().lower().startswith("paragraph"):
+        count = number_in(re.search(rf"\b{NUMBER} paragraphs?\b", request, re.IGNORECASE)) or 1
+        return EditRequest(kind="text", count=count)
+    if layout:
+        return EditRequest(kind="list", numbered=bool(re.search(r"\bnumber", request, re.IGNORECASE)))
+    unplaced = re.sub(r"\b(?:first|last) sentence", "", request, flags=re.IGNORECASE)
+    to_start = bool(re.search(r"\b(?:first|beginning|start|top|begin)\b", unplaced, re.IGNORECASE))
+    to_end = bool(re.search(r"\b(?:last|end|bottom)\b", unplaced, re.IGNORECASE))
+    if to_start == to_end:
+        return "no sentence was found that is to be moved, or no place for it"
+    target = MOVE.sub("", request).rstrip(" .!")
+    places = places_in(target)
+    if places:
+        return EditRequest(kind="move", places=places[0], unit=places[1], to_end=to_end)
+    return EditRequest(kind="move", topic=target, unit="sentence", to_end=to_end)
 
-    # The kinds of instruction
 
-    def edit(self) -> Made:
-        text = joined(self.pieces)
-        quotes = ["".join(quote) for quote in QUOTED.findall(self.request)]
-        plain_change = UNQUOTED_CHANGE.match(self.request)
-        if (CHANGE.search(self.request) and len(quotes) >= 2) or plain_change:
-            target, replacement = quotes[:2] if len(quotes) >= 2 else (plain_change["old"], plain_change["new"])  # type: ignore[index]
-            if re.search(r"\bsubstitute\b.*\bfor\b", self.request, re.IGNORECASE):
-                target, replacement = replacement, target
-            flags = re.NOFLAG if target in text else re.IGNORECASE
-            changed, times = re.subn(rf"(?<!\w){re.escape(target)}(?!\w)", lambda _: replacement, text, flags=flags)
-            return (pieces_of(changed), "") if times else (None, f"it does not say {target!r}")
-        added = Piece(" ", " ".join(quotes[0].split()))
-        return put(self.pieces, [added], self.place()), ""
+def _target(request: str) -> str:
+    """What an instruction to remove wants gone, in its words."""
+    verb = REMOVE.match(request)
+    return request[verb.end() :].rstrip(" .!") if verb else request
 
-    def place(self, otherwise: int | None = None) -> int:
-        """The index before which the instruction wants something new; `otherwise`, or the end, if it says nothing."""
-        place = place_in(QUOTED.sub(" ", self.request))
-        if place is not None:
-            return slot(place, [piece.text for piece in self.pieces])
-        return len(self.pieces) if otherwise is None else otherwise
 
-    def remove(self) -> Made:
-        verb = REMOVE.match(self.request)
-        target = self.request[verb.end() :].rstrip(" .!") if verb else self.request
-        if re.fullmatch(r"(?:all |the |any )*(?:citations?|citation marks|references)", target, re.IGNORECASE):
-            return [Piece(piece.gap, strip_citations(piece.text)) for piece in self.pieces], ""
-        if re.search(r"\b(?:brackets?|parenthes[ei]s|parenthetical\w*)\b", target, re.IGNORECASE):
-            return [Piece(piece.gap, re.sub(r"\s*\([^()]*\)", "", piece.text)) for piece in self.pieces], ""
-        quotes = ["".join(quote) for quote in QUOTED.findall(target)]
-        if quotes and not re.search(
-            r"\b(?:sentences?|everything|parts?|mentions?|paragraphs?)\b", target, re.IGNORECASE
-        ):
-            return self.cut(quotes)
-        places = self.named(target)
-        if not places:
-            return None, f"no sentence was found to be about {target!r}"
-        if len(places) == len(self.pieces):
-            return None, "nothing would be left of it"
-        return without(self.pieces, places), ""
+def _quoted(request: str, text: str) -> Followed:
+    """The answer with quoted words in the place of others, or put in."""
+    quotes = ["".join(quote) for quote in QUOTED.findall(request)]
+    plain_change = UNQUOTED_CHANGE.match(request)
+    if (CHANGE.search(request) and len(quotes) >= 2) or plain_change:
+        target, replacement = quotes[:2] if len(quotes) >= 2 else (plain_change["old"], plain_change["new"])  # type: ignore[index]
+        if re.search(r"\bsubstitute\b.*\bfor\b", request, re.IGNORECASE):
+            target, replacement = replacement, target
+        flags = re.NOFLAG if target in text else re.IGNORECASE
+        changed, times = re.subn(rf"(?<!\w){re.escape(target)}(?!\w)", lambda _: replacement, text, flags=flags)
+        return (changed, "") if times else (None, f"it does not say {target!r}")
+    pieces = pieces_of(text)
+    return joined(put(pieces, [Piece(" ", " ".join(quotes[0].split()))], _place(request, pieces))), ""
 
-    def cut(self, quotes: Sequence[str]) -> Made:
-        """The answer without words that were quoted."""
-        text = joined(self.pieces)
+
+def _cut(request: str, text: str) -> Followed | None:
+    """The answer without its citations, its brackets or quoted words; None where whole sentences are to go."""
+    target = _target(request)
+    quotes = ["".join(quote) for quote in QUOTED.findall(target)]
+    if re.fullmatch(r"(?:all |the |any )*(?:citations?|citation marks|references)", target, re.IGNORECASE):
+        text = strip_citations(text)
+    elif re.search(r"\b(?:brackets?|parenthes[ei]s|parenthetical\w*)\b", target, re.IGNORECASE):
+        text = re.sub(r"\s*\([^()]*\)", "", text)
+    elif quotes and not re.search(r"\b(?:sentences?|everything|parts?|mentions?|paragraphs?)\b", target, re.IGNORECASE):
         for quote in quotes:
             if quote not in text:
                 return None, f"it does not say {quote!r}"
             text = text.replace(quote, "")
-        tidy = re.sub(r"[ \t]+(?=[.,;:!?])|(?<=[ \t])[ \t]+|[ \t]+$", "", text, flags=re.MULTILINE)
-        remaining = [piece for piece in pieces_of(tidy) if any(map(str.isalnum, piece.text))]
-        return (remaining, "") if remaining else (None, "nothing would be left of it")
+        text = re.sub(r"[ \t]+(?=[.,;:!?])|(?<=[ \t])[ \t]+|[ \t]+$", "", text, flags=re.MULTILINE)
+    else:
+        return None
+    remaining = [piece for piece in pieces_of(text) if any(map(str.isalnum, piece.text))]
+    return (joined(remaining), "") if remaining else (None, "nothing would be left of it")
 
-    def condense(self) -> Made:
-        part = ABOUT.search(self.request)
-        among = self.named(part[1]) if part else list(range(len(self.pieces)))
-        if not among:
-            return None, f"no sentence was found to be about {part[1]!r}" if part else "it is empty"
-        sizes = [len(words(strip_citations(piece.text))) for piece in self.pieces]
-        most_words, sentence_limit = length_asked(self.request, sum(sizes[i] for i in among), len(among))
-        selection: list[int] = []
-        weights = importance(self.question, [strip_citations(piece.text) for piece in self.pieces], self.embed)
-        for i in sorted(among, key=lambda i: (-weights[i], i)):
-            if len(selection) < sentence_limit and sum(sizes[j] for j in selection) + sizes[i] <= most_words:
-                selection.append(i)
-        if not selection:
-            return None, "each of its sentences is longer than what is asked for"
-        return without(self.pieces, [i for i in among if i not in selection]), ""
 
-    def reorganize(self) -> Made:
-        layout = LAYOUT.search(self.request)
-        if layout and not layout.group().lower().startswith("paragraph"):
-            numbered = bool(re.search(r"\bnumber", self.request, re.IGNORECASE))
-            marks = [f"{n}. " if numbered else "- " for n in range(1, len(self.pieces) + 1)]
-            return [Piece("\n", mark + _bare(p.text)) for mark, p in zip(marks, self.pieces, strict=True)], ""
-        if layout:
-            count = number_in(re.search(rf"\b{NUMBER} paragraphs?\b", self.request, re.IGNORECASE)) or 1
-            size = -(-len(self.pieces) // max(1, count))
-            gaps = ["\n\n" if i % size == 0 else " " for i in range(len(self.pieces))]
-            note = "no headings were written" if re.search(r"\bhead(?:ed|ings?)\b", self.request) else ""
-            return [Piece(gap, _bare(p.text)) for gap, p in zip(gaps, self.pieces, strict=True)], note
-        first = re.search(
-            r"\b(?:first|beginning|start|top|begin)\b", re.sub(r"first sentence", "", self.request, flags=re.I), re.I
-        )
-        last = re.search(r"\b(?:last|end|bottom)\b", re.sub(r"last sentence", "", self.request, flags=re.I), re.I)
-        target = MOVE.sub("", self.request).rstrip(" .!")
-        moved = self.named(target) if bool(first) != bool(last) else []
-        if not moved or len(moved) == len(self.pieces):
-            return None, "no sentence was found that is to be moved, or no place for it"
-        unmoved = without(self.pieces, moved)
-        moved_pieces = [Piece(" ", self.pieces[i].text) for i in moved]
-        return [*moved_pieces, Piece(" ", unmoved[0].text), *unmoved[1:]] if first else [*unmoved, *moved_pieces], ""
+def _place(request: str, pieces: Sequence[Piece], otherwise: int | None = None) -> int:
+    """The index before which an instruction wants something new; `otherwise`, or the end, if it says nothing."""
+    place = place_in(QUOTED.sub(" ", request))
+    if place is not None:
+        return slot(place, [piece.text for piece in pieces])
+    return len(pieces) if otherwise is None else otherwise
 
-    def add(self) -> Made:
-        sentences = [strip_citations(piece.text) for piece in self.pieces]
-        fresh = [unit for unit in units_of(self.hits) if coverage(unit.text, sentences) < 0.9]
-        pool = [
-            unit
-            for unit in fresh
-            if all(coverage(unit.text, [removed_sentence]) < 0.9 for removed_sentence in self.removed)
-        ]
-        if not pool:
-            explanation = ", or did before it was revised" if fresh else ""
-            return None, f"the passages say nothing that it does not say already{explanation}"
-        bounds = [
-            bound for bound in constraints_of(self.request) if bound.added and bound.unit in ("sentences", "named")
-        ]
-        limit = max((int(bound.maximum or bound.minimum or 0) for bound in bounds), default=0) or 2
-        selected = choose((self.request, f"{self.question} {self.request}"), pool, self.embed, limit)
-        clarifies = re.match(
-            rf"{START}(?:clarify|explain|define|elaborate|specify)\b|you say\b", self.request, re.IGNORECASE
-        )
-        near = self.named(self.request) if clarifies else []
-        at = self.place(near[-1] + 1 if near else None)
-        return put(self.pieces, [Piece(" ", self.marked(unit)) for unit in selected], at), ""
 
-    def marked(self, unit: Unit) -> str:
-        """A sentence of the passages with its citation."""
-        return f"{ended(unit.text)} [{self.numbers[unit.citation - 1] if self.numbers else unit.citation}]"
+def _added(request: str, material: Material, passages: Found) -> Followed:
+    """The answer with the sentences of the passages that say most to an instruction, each with its citation."""
+    pieces = pieces_of(material.previous)
+    present = [strip_citations(piece.text) for piece in pieces]
+    fresh = [unit for unit in units_of(passages.hits) if coverage(unit.text, present) < 0.9]
+    pool = [unit for unit in fresh if all(coverage(unit.text, [removed]) < 0.9 for removed in material.removed)]
+    if not pool:
+        explanation = ", or did before it was revised" if fresh else ""
+        return None, f"the passages say nothing that it does not say already{explanation}"
+    bounds = [bound for bound in constraints_of(request) if bound.added and bound.unit in ("sentences", "named")]
+    limit = max((int(bound.maximum or bound.minimum or 0) for bound in bounds), default=0) or 2
+    selected = choose((request, f"{material.question} {request}"), pool, material.embed, limit)
+    clarifies = re.match(rf"{START}(?:clarify|explain|define|elaborate|specify)\b|you say\b", request, re.IGNORECASE)
+    near = about(request, [piece.text for piece in pieces], material.embed) if clarifies else []
+    at = _place(request, pieces, near[-1] + 1 if near else None)
+    new = [Piece(" ", f"{ended(unit.text)} [{passages.numbers[unit.citation - 1]}]") for unit in selected]
+    return joined(put(pieces, new, at)), ""
 
 
 def mended(question: str, previous: str, text: str, constraints: Sequence[Constraint], embed: Embed | None) -> str:
@@ -322,7 +340,3 @@ def _shortened(question: str, previous: str, text: str, constraint: Constraint, 
         weights = importance(question, [strip_citations(piece.text) for piece in pieces], embed)
         pieces = without(pieces, [min(range(len(pieces)), key=lambda i, by=weights: (by[i], -i))])  # type: ignore[misc]
     return text if unmet([constraint], previous, joined(pieces)) else joined(pieces)
-
-
-def _bare(text: str) -> str:
-    return re.sub(r"^(?:[-*•]|\d{1,3}[.)])[ \t]+", "", text)

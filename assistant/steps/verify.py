@@ -15,8 +15,7 @@ from turnmark.assistant.steps.answer import extracted
 from turnmark.assistant.steps.answer_whole import completed
 from turnmark.assistant.steps.claims import Claim, Sources, claims_of
 from turnmark.assistant.steps.marks import MARK, cited
-from turnmark.assistant.steps.numbered import without
-from turnmark.assistant.steps.operations import Piece, joined, pieces_of
+from turnmark.assistant.steps.operations import Piece, joined, pieces_of, without
 from turnmark.assistant.steps.support import about, about_one
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.turn import UNKNOWN_TEXT, Turn

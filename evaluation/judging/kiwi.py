@@ -18,8 +18,8 @@ from typing import Any
 
 from turnmark.assistant.steps.constraints import Unmet, constraints_of, unmet
 from turnmark.assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, classify, evened, wanted
-from turnmark.assistant.steps.operations import Operation, operations, pieces_of
-from turnmark.assistant.steps.revise_rules import Work
+from turnmark.assistant.steps.operations import Operation, operations, pieces_of, squeezed
+from turnmark.assistant.steps.revise_rules import named
 from turnmark.assistant.steps.support import coverage, missing_numbers, stems
 from turnmark.corpora.kiwi import Rating
 from turnmark.corpora.text import content_words, strip_citations, words
@@ -264,13 +264,14 @@ def _new(text: str, previous: str) -> bool:
 def _named(request: str, previous: str) -> list[str]:
     """The previous sentences that an instruction to remove names."""
     pieces = pieces_of(previous)
-    target = REMOVE.sub("", request)
-    topics = [part for part in re.split(r",|;|\band\b|\bor\b", _topic(target)) if stems(part)]
-    by_rules = Work("", request, pieces, (), None).named(target)
-    about = [
-        index for index, piece in enumerate(pieces) if any(coverage(part, [piece.text]) >= _NAMES for part in topics)
+    topics = [part for part in re.split(r",|;|\band\b|\bor\b", _topic(REMOVE.sub("", request))) if stems(part)]
+    units = [squeezed(unit) for unit in named(request, previous)]
+    return [
+        " ".join(piece.text.split())
+        for piece in pieces
+        if any(squeezed(piece.text) in unit for unit in units)
+        or any(coverage(part, [piece.text]) >= _NAMES for part in topics)
     ]
-    return [" ".join(pieces[index].text.split()) for index in sorted({*by_rules, *about})]
 
 
 def _topic(target: str) -> str:

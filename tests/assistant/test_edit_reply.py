@@ -69,7 +69,7 @@ def test_the_labelled_messages_of_a_chat(row):
         ("remove the part about otters", f"{FIRST} {SECOND}\n\n{THIRD}"),
         ("just the part about engines", THIRD),
         ("swap the order", f"{THIRD} {FOURTH}\n\n{FIRST} {SECOND}"),
-        ("put the last one first", f"{FOURTH} {FIRST} {SECOND} {THIRD}"),
+        ("put the last one first", f"{FOURTH} {FIRST} {SECOND}\n\n{THIRD}"),
         ("as one paragraph", f"{FIRST} {SECOND} {THIRD} {FOURTH}"),
         (
             "in one sentence please",

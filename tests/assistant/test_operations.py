@@ -8,8 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.assistant.steps.numbered import Edit, applied, problems, put, shown, without
-from turnmark.assistant.steps.operations import Operation, Piece, joined, operations, pieces_of
+from turnmark.assistant.steps.operations import (
+    Edit,
+    Operation,
+    Piece,
+    applied,
+    joined,
+    operations,
+    pieces_of,
+    problems,
+    put,
+    shown,
+    without,
+)
 
 FIRST = "The Marigold carries 48 passengers and six cars (with a ramp). [1]"
 SECOND = "She crosses in 50 minutes at eleven knots [1]."

@@ -161,7 +161,7 @@ def _texts() -> dict[str, Target]:
             read_verdict(text, offer)
 
     def structured(text: str) -> None:
-        from turnmark.assistant.steps.numbered import EditsReply
+        from turnmark.assistant.steps.operations import EditsReply
 
         parse_object(text, EditsReply)
 
