@@ -17,8 +17,8 @@ from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.types import Found, Hit
 
 
-def said(message: str, found: list[Hit], steps: bool = False) -> str:
-    draft = extract(asked(message, steps), message, found, None)
+def said(message: str, hits: list[Hit], steps: bool = False) -> str:
+    draft = extract(asked(message, steps), message, hits, None)
     assert draft is not None
     return draft.text
 
@@ -31,8 +31,8 @@ HARBOUR = (
 
 
 def test_every_sentence_cites_a_passage_that_was_given():
-    found = hits(HARBOUR, "The harbour of Anvick is dredged every fourth year. The council pays for the harbour.")
-    text = said("Tell me about the harbour.", found)
+    harbour = hits(HARBOUR, "The harbour of Anvick is dredged every fourth year. The council pays for the harbour.")
+    text = said("Tell me about the harbour.", harbour)
     parts = [text[start:end] for start, end in sentences(text)]
     assert len(parts) > 3
     assert set(cited(text)) == {1, 2}
@@ -66,17 +66,17 @@ def test_an_answer_is_about_as_long_as_it_may_be():
 
 
 def test_sentences_stay_in_the_order_of_their_passages():
-    found = hits(HARBOUR)
-    text = strip_citations(said("Tell me about the harbour of Anvick, its piers and its boats.", found))
+    harbour = hits(HARBOUR)
+    text = strip_citations(said("Tell me about the harbour of Anvick, its piers and its boats.", harbour))
     places = [HARBOUR.index(text[start:end]) for start, end in sentences(text)]
     assert places == sorted(places)
 
 
 def test_a_sentence_that_leans_brings_the_one_before_it():
-    found = hits(
+    harbour = hits(
         "Old pages burn well. The lamp at Stack Nell was lit in 1868. It burns paraffin and needs two keepers."
     )
-    text = said("What paraffin does the light burn, and with how many keepers?", found)
+    text = said("What paraffin does the light burn, and with how many keepers?", harbour)
     assert "was lit in 1868. [1] It burns paraffin" in text
 
 
@@ -145,7 +145,7 @@ def test_a_short_list_is_said_as_one_sentence_with_what_leads_up_to_it():
 
 
 def test_an_item_that_is_no_sentence_stands_behind_what_leads_up_to_it():
-    items = "".join(f"- must not {what} anything that another package of the archive needs\n" for what in "abcdef")
+    items = "".join(f"- must not {letter} anything that another package of the archive needs\n" for letter in "abcdef")
     answer = said("What must packages not a?", hits(f"Packages in main:\n\n{items}\nThe archive is old.\n"))
     assert "Packages in main: must not a anything" in answer
 
@@ -200,10 +200,10 @@ def test_what_leans(text, does):
 
 @given(st.lists(st.text(max_size=80), min_size=1, max_size=6), st.text(max_size=40), st.booleans())
 def test_any_text_is_survived_and_its_scores_are_finite(texts, message, steps):
-    found = hits(*texts)
-    draft = extract(asked(message, steps), message, found, None)
-    assert draft is None or all(1 <= number <= len(found) for number in cited(draft.text))
-    units: list[Unit] = units_of(found)
+    evidence = hits(*texts)
+    draft = extract(asked(message, steps), message, evidence, None)
+    assert draft is None or all(1 <= number <= len(evidence) for number in cited(draft.text))
+    units: list[Unit] = units_of(evidence)
     if units:
         assert np.isfinite(select.rated((message,), units, None).scores()).all()
 

@@ -133,14 +133,14 @@ def test_a_step_of_a_third_party_by_its_module(tmp_path):
     assistant = over(
         tmp_path, steps=steps, kettle="# Kettle\n\nThe kettle is red.\n", cup="# Cup\n\nThe cup is blue.\n"
     )
-    known, unknown = (assistant.reply([], f"What colour is the {thing}?") for thing in ("cup", "kettle"))
-    assert (known.decision, known.answer) == ("answer", "THE CUP IS BLUE. [1]")
-    assert known.trace.judgement is not None
-    assert known.trace.judgement.reason == "shrugged"
-    assert known.trace.forms["decide"] == f"python:{__name__}:Shrug"
-    assert known.trace.forms["retrieve"] == "active"
+    answered, unknown = (assistant.reply([], f"What colour is the {thing}?") for thing in ("cup", "kettle"))
+    assert (answered.decision, answered.answer) == ("answer", "THE CUP IS BLUE. [1]")
+    assert answered.trace.judgement is not None
+    assert answered.trace.judgement.reason == "shrugged"
+    assert answered.trace.forms["decide"] == f"python:{__name__}:Shrug"
+    assert answered.trace.forms["retrieve"] == "active"
     assert unknown.decision == "unknown"
-    assert set(known.timings) == {"understand", "retrieve", "decide", "answer", "verify"}
+    assert set(answered.timings) == {"understand", "retrieve", "decide", "answer", "verify"}
 
 
 def test_a_step_of_a_third_party_by_an_entry_point(tmp_path, monkeypatch):

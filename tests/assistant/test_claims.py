@@ -89,11 +89,11 @@ def test_names_that_no_source_has(text, strange):
 
 
 def test_a_sentence_is_not_supported_by_words_where_its_name_stands_nowhere():
-    said = "The loaf that Ansel Rook sells is baked at 240 degrees."
-    assert not Sources([LOAF, FERRY], question="How is it baked?").support(said, [1])
-    assert Sources([LOAF, FERRY], question="At how many degrees does Ansel Rook bake it?").support(said, [1])
-    assert Sources([LOAF, FERRY]).support(said, [1]), "the embedded judge, whose figures were measured so"
-    assert Sources([LOAF, "Ansel Rook is a skipper."], question="").support(said, [1, 2])
+    claim = "The loaf that Ansel Rook sells is baked at 240 degrees."
+    assert not Sources([LOAF, FERRY], question="How is it baked?").support(claim, [1])
+    assert Sources([LOAF, FERRY], question="At how many degrees does Ansel Rook bake it?").support(claim, [1])
+    assert Sources([LOAF, FERRY]).support(claim, [1]), "the embedded judge, whose figures were measured so"
+    assert Sources([LOAF, "Ansel Rook is a skipper."], question="").support(claim, [1, 2])
 
 
 @given(st.text(max_size=120))
@@ -110,8 +110,8 @@ def test_a_text_has_all_its_own_numbers_and_names(text):
 def test_sentences_and_steps_with_what_they_cite():
     text = "## Bread\nBake it. [1] It sails [1, 2].\n[3]\n\nThere are two:\n- one [1]\n\nI don't know the rest."
     draft = Draft(text=text, procedure=(Step(step="Mix.", citations=(2,)),))
-    found = [(claim.text, claim.numbers, claim.piece, claim.step) for claim in claims_of(draft)]
-    assert found == [
+    rows = [(claim.text, claim.numbers, claim.piece, claim.step) for claim in claims_of(draft)]
+    assert rows == [
         ("Bake it.", [1], 1, None),
         ("It sails.", [1, 2, 3], 2, None),
         ("- one", [1], 5, None),
@@ -124,7 +124,7 @@ def test_a_sentence_that_cites_claims_whatever_it_says():
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers", "held"),
+    ("text", "numbers", "supported"),
     [
         ("The loaf is baked at 240 degrees.", [1], True),
         ("The loaf is baked at 240 degrees.", [2], False),
@@ -136,8 +136,8 @@ def test_a_sentence_that_cites_claims_whatever_it_says():
         ("", [1], False),
     ],
 )
-def test_what_supports_a_claim(text, numbers, held):
-    assert Sources([LOAF, FERRY]).support(text, numbers) is held
+def test_what_supports_a_claim(text, numbers, supported):
+    assert Sources([LOAF, FERRY]).support(text, numbers) is supported
 
 
 def test_the_passage_that_supports_a_claim_best():
@@ -150,28 +150,28 @@ def test_the_passage_that_supports_a_claim_best():
 
 def test_another_wording_is_supported_by_likeness_and_a_strange_name_or_number_is_not():
     texts = [LOAF, "Fares\nPurchasing tickets is possible aboard the vessel."]
-    said = "You can buy a ticket on the ship."
-    assert not Sources(texts).support(said, [2])
+    claim = "You can buy a ticket on the ship."
+    assert not Sources(texts).support(claim, [2])
     like = Sources(texts, minilm)
-    assert like.likeness(said, [2]) > like.likeness(said, [1]) + 0.3
-    assert like.support(said, [2])
-    assert not like.support(said, [1])
-    assert not like.support(said.replace("the ship", "the ship Marigold"), [2])
-    assert not like.support(said.replace("a ticket", "7 tickets"), [2])
+    assert like.likeness(claim, [2]) > like.likeness(claim, [1]) + 0.3
+    assert like.support(claim, [2])
+    assert not like.support(claim, [1])
+    assert not like.support(claim.replace("the ship", "the ship Marigold"), [2])
+    assert not like.support(claim.replace("a ticket", "7 tickets"), [2])
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
 
-ASKED = ("How hot is the loaf baked?", "When does the ferry sail?")
+QUESTIONS = ("How hot is the loaf baked?", "When does the ferry sail?")
 
 
 @pytest.mark.parametrize("embed", [None, minilm])
 def test_which_part_a_sentence_is_about(embed):
     lines = ["The ferry sails at nine.", "The loaf is baked at 240 degrees.", "Elephants paint ceilings."]
-    assert about(ASKED, lines, embed) == [[1], [0]]
-    assert about(ASKED[:1], lines, embed) == [[1]]
-    assert about_one(ASKED[1], lines[1:], embed) == []
-    assert about(ASKED, [], embed) == [[], []]
+    assert about(QUESTIONS, lines, embed) == [[1], [0]]
+    assert about(QUESTIONS[:1], lines, embed) == [[1]]
+    assert about_one(QUESTIONS[1], lines[1:], embed) == []
+    assert about(QUESTIONS, [], embed) == [[], []]
 
 
 def test_a_part_without_a_topic_is_read_with_the_one_before():

@@ -46,7 +46,7 @@ def asking(text: str = QUESTION) -> Understanding:
 
 
 @pytest.mark.parametrize(
-    ("message", "found"),
+    ("message", "pointing"),
     [
         (QUESTION, ["this language officially spoken"]),
         ("When was the actor born?", ["the actor born"]),
@@ -58,8 +58,8 @@ def asking(text: str = QUESTION) -> Understanding:
         ("", []),
     ],
 )
-def test_phrases_that_point_at_something(message, found):
-    assert phrases(message, ()) == found
+def test_phrases_that_point_at_something(message, pointing):
+    assert phrases(message, ()) == pointing
 
 
 def test_what_a_turn_before_has_a_word_of_is_known():
@@ -69,9 +69,9 @@ def test_what_a_turn_before_has_a_word_of_is_known():
 
 def test_a_first_turn_is_asked_back_only_where_it_points():
     hits = hits_for(LANGUAGES)
-    found = unclear(QUESTION, (), hits, None)
-    assert found is not None
-    assert found.readings == ("Welsh", "Spanish", "Hindi")
+    open_phrase = unclear(QUESTION, (), hits, None)
+    assert open_phrase is not None
+    assert open_phrase.readings == ("Welsh", "Spanish", "Hindi")
     assert unclear("Where is the language spoken?", (), hits, None) is None
 
 
@@ -84,16 +84,16 @@ def test_a_later_turn_is_asked_back_where_it_has_left_the_conversation():
 
 
 def test_nothing_is_asked_where_the_hits_agree_what_it_is():
-    same = hits_for({"Welsh": LANGUAGES["Welsh"]})
-    assert unclear(QUESTION, (), [*same, *same, *same], None) is None
+    welsh = hits_for({"Welsh": LANGUAGES["Welsh"]})
+    assert unclear(QUESTION, (), [*welsh, *welsh, *welsh], None) is None
     assert unclear(QUESTION, (), [], None) is None
 
 
 def test_the_decision_is_to_ask_back_unless_the_documents_are_about_something_else():
     hits = hits_for(LANGUAGES)
-    made = decide(asking(), QUESTION, hits)
-    assert (made.decision, made.readings) == ("clarify", ("Welsh", "Spanish", "Hindi")), made
-    far = [one.model_copy(update={"found": {"dense": Found(rank=1, score=0.05)}}) for one in hits]
+    judgement = decide(asking(), QUESTION, hits)
+    assert (judgement.decision, judgement.readings) == ("clarify", ("Welsh", "Spanish", "Hindi")), judgement
+    far = [hit.model_copy(update={"found": {"dense": Found(rank=1, score=0.05)}}) for hit in hits]
     assert decide(asking(), QUESTION, far).decision == "unknown"
     assert decide(asking(), QUESTION, hits, trusted=True).decision == "answer"
 

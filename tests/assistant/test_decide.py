@@ -48,8 +48,8 @@ def judged(retriever: str | None, kind: str, embeds: bool = True) -> list[Judgem
     embed = assistant.embed if embeds else None
     hits = searched.search([conversation_query((), question) for question in LABELS[kind]], 3)
     return [
-        decide(understand((), question), question, some, embed=embed)
-        for question, some in zip(LABELS[kind], hits, strict=True)
+        decide(understand((), question), question, retrieved, embed=embed)
+        for question, retrieved in zip(LABELS[kind], hits, strict=True)
     ]
 
 
@@ -58,28 +58,28 @@ def asked(text: str) -> Understanding:
 
 
 def hit(number: int, text: str, cosine: float | None = None, title: str = "") -> Hit:
-    found = {} if cosine is None else {"dense": Found(rank=number, score=cosine)}
+    ranks = {} if cosine is None else {"dense": Found(rank=number, score=cosine)}
     passage = Passage(id=f"p{number}", document=f"d{number}", title=title, text=text, start=0, end=len(text))
-    return Hit(passage=passage, score=1 / number, found=found)
+    return Hit(passage=passage, score=1 / number, found=ranks)
 
 
 def text_of(judged: Sequence[Judgement]) -> list[tuple[str, float]]:
-    return [(one.decision, round(one.confidence, 2)) for one in judged]
+    return [(judgement.decision, round(judgement.confidence, 2)) for judgement in judged]
 
 
 @pytest.mark.usefixtures("in_demo_home")
 def test_what_the_documents_answer_is_answered_and_what_they_are_not_about_is_not():
     answerable, unrelated = judged(None, "answerable"), judged(None, "unrelated")
-    assert [one.decision for one in answerable] == ["answer"] * 20, text_of(answerable)
-    assert [one.decision for one in unrelated] == ["unknown"] * 20, text_of(unrelated)
-    assert min(one.confidence for one in answerable) > max(one.confidence for one in unrelated)
+    assert [judgement.decision for judgement in answerable] == ["answer"] * 20, text_of(answerable)
+    assert [judgement.decision for judgement in unrelated] == ["unknown"] * 20, text_of(unrelated)
+    assert min(judgement.confidence for judgement in answerable) > max(judgement.confidence for judgement in unrelated)
 
 
 @pytest.mark.usefixtures("in_demo_home")
 def test_near_misses_lie_below_what_is_answered():
     near, answerable = judged(None, "near"), judged(None, "answerable")
-    assert sum(one.decision != "answer" for one in near) >= 4, text_of(near)
-    below = sum(miss.confidence < one.confidence for miss in near for one in answerable)
+    assert sum(judgement.decision != "answer" for judgement in near) >= 4, text_of(near)
+    below = sum(miss.confidence < hit.confidence for miss in near for hit in answerable)
     assert below / (len(near) * len(answerable)) > 0.8
 
 
@@ -87,27 +87,27 @@ def test_near_misses_lie_below_what_is_answered():
 @pytest.mark.parametrize(("retriever", "least"), [("dense", 18), ("hybrid", 18), ("bm25", 17)])
 def test_without_sentences_and_without_any_cosine(retriever, least):
     answerable, unrelated = judged(retriever, "answerable", embeds=False), judged(retriever, "unrelated", embeds=False)
-    assert sum(one.decision == "answer" for one in answerable) >= 19, text_of(answerable)
-    assert sum(one.decision == "unknown" for one in unrelated) >= least, text_of(unrelated)
+    assert sum(judgement.decision == "answer" for judgement in answerable) >= 19, text_of(answerable)
+    assert sum(judgement.decision == "unknown" for judgement in unrelated) >= least, text_of(unrelated)
 
 
 def test_nothing_found_is_unknown_with_confidence_0():
     for trusted in (False, True):
-        made = decide(asked("How high is it?"), "How high is it?", [], trusted)
-        assert (made.decision, made.confidence) == ("unknown", 0.0)
+        judgement = decide(asked("How high is it?"), "How high is it?", [], trusted)
+        assert (judgement.decision, judgement.confidence) == ("unknown", 0.0)
 
 
 def test_a_courtesy_is_no_question():
-    made = decide(understand((), "Thanks!"), "Thanks!", [hit(1, "Text.", 0.1)])
-    assert (made.decision, made.confidence) == ("converse", 1.0)
+    judgement = decide(understand((), "Thanks!"), "Thanks!", [hit(1, "Text.", 0.1)])
+    assert (judgement.decision, judgement.confidence) == ("converse", 1.0)
 
 
 def test_trusted_passages_are_tried_whatever_the_confidence():
     hits = [hit(1, "Bees are fed in autumn.", 0.05)]
     assert decide(asked("Who won in 1998?"), "Who won in 1998?", hits).decision == "unknown"
-    made = decide(asked("Who won in 1998?"), "Who won in 1998?", hits, True)
-    assert made.decision == "answer"
-    assert made.confidence < 0.5
+    judgement = decide(asked("Who won in 1998?"), "Who won in 1998?", hits, True)
+    assert judgement.decision == "answer"
+    assert judgement.confidence < 0.5
     assert decide(asked("q"), "Who won in 1998?", hits_of([hits[0].passage]), trusted=True).decision == "answer"
 
 
@@ -127,8 +127,8 @@ def test_more_evidence_never_lowers_the_confidence(signals, name, more):
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_hits_about_something_else_may_agree_as_they_like(sentences, agreement):
     form = calibration().form(dict.fromkeys(NAMES, 0.0))
-    for others in ({SENTENCES: 0.2, AGREEMENT: agreement}, {SENTENCES: sentences, AGREEMENT: agreement}):
-        assert confidence_of(form, {COSINE: 0.1, **others}) < form.least
+    for changed in ({SENTENCES: 0.2, AGREEMENT: agreement}, {SENTENCES: sentences, AGREEMENT: agreement}):
+        assert confidence_of(form, {COSINE: 0.1, **changed}) < form.least
 
 
 def test_each_form_has_what_it_can_have():
@@ -153,10 +153,10 @@ def test_the_first_hits_that_a_chat_shows_are_all_that_counts():
 
 
 def test_agreement_is_the_share_of_words_that_two_passages_have_in_common():
-    one, other, apart = "bees honey hives", "bees honey queens", "ferries sail tomorrow"
-    assert signals_of(["q"], [hit(1, one, 0.5), hit(2, other, 0.5)], None)[AGREEMENT] == pytest.approx(2 / 3)
-    assert signals_of(["q"], [hit(1, one, 0.5), hit(2, apart, 0.5)], None)[AGREEMENT] == 0
-    assert AGREEMENT not in signals_of(["q"], [hit(1, one, 0.5)], None)
+    first, second, apart = "bees honey hives", "bees honey queens", "ferries sail tomorrow"
+    assert signals_of(["q"], [hit(1, first, 0.5), hit(2, second, 0.5)], None)[AGREEMENT] == pytest.approx(2 / 3)
+    assert signals_of(["q"], [hit(1, first, 0.5), hit(2, apart, 0.5)], None)[AGREEMENT] == 0
+    assert AGREEMENT not in signals_of(["q"], [hit(1, first, 0.5)], None)
 
 
 @pytest.mark.parametrize("text", ["", "***", "。", "\ud800", "蜂蜜をどうやって作りますか", "Wie füttert man Bienen?"])
@@ -167,8 +167,8 @@ def test_any_text_is_judged(text):
         return np.ones((len(texts), 4), dtype=np.float32) / 2
 
     for hits in ([hit(1, text, 0.5), hit(2, text, 0.4)], [hit(1, text), hit(2, "Bienen")]):
-        made = decide(asked(text), text, hits, embed=embed)
-        assert 0 <= made.confidence <= 1
+        judgement = decide(asked(text), text, hits, embed=embed)
+        assert 0 <= judgement.confidence <= 1
 
 
 def test_a_name_that_no_hit_has_is_missing_where_evidence_is_less_than_sure():
@@ -181,8 +181,8 @@ def test_a_name_that_no_hit_has_is_missing_where_evidence_is_less_than_sure():
     assert (thin.decision, thin.missing) == ("partial", ("Norway", "31")), thin
     sure = decide(asked(question), question, hits(0.66)[:1])
     assert (sure.decision, sure.missing) == ("answer", ()), sure
-    said = [Message(role="user", content="I am going to Norway on the 31st, day 31.")]
-    assert decide(asked(question), question, hits(0.66), history=said).decision == "answer"
+    history = [Message(role="user", content="I am going to Norway on the 31st, day 31.")]
+    assert decide(asked(question), question, hits(0.66), history=history).decision == "answer"
     assert decide(asked(question), question, hits(0.3)).missing == ()
 
 
@@ -191,16 +191,16 @@ def test_sentences_are_embedded_as_the_answer_embeds_them_and_once():
 
     from turnmark.retrieval.task_passages import by_text
 
-    seen: list[str] = []
+    embedded: list[str] = []
 
     def embed(texts):
-        seen.extend(texts)
+        embedded.extend(texts)
         return np.ones((len(texts), 2), dtype=np.float32) / np.sqrt(2)
 
     shared = by_text(embed)
     hits = [hit(1, "## Steps\n\n1. Feed the bees with sugar.\n2. Close the hive again.\n", 0.6)]
     decide(asked("How are bees fed?"), "How are bees fed?", hits, embed=shared)
-    assert "Steps: Feed the bees with sugar." in seen
-    before = len(seen)
+    assert "Steps: Feed the bees with sugar." in embedded
+    before = len(embedded)
     decide(asked("How are bees fed?"), "How are bees fed?", hits, embed=shared)
-    assert len(seen) == before
+    assert len(embedded) == before

@@ -18,7 +18,7 @@ HISTORY = [
 
 
 @pytest.mark.parametrize(
-    ("message", "whole", "needs"),
+    ("message", "complete", "needs"),
     [
         ("How do I make Zopf?", ["How do I make Zopf?"], []),
         (
@@ -48,9 +48,9 @@ HISTORY = [
         ("What is the difference between rye and wheat?", ["What is the difference between rye and wheat?"], []),
     ],
 )
-def test_a_message_and_its_parts(message, whole, needs):
+def test_a_message_and_its_parts(message, complete, needs):
     understood = understand_parts([], message)
-    assert list(understood.sub_questions) == whole
+    assert list(understood.sub_questions) == complete
     assert list(understood.needs) == (needs if any(needs) else [])
 
 
@@ -82,14 +82,14 @@ def test_any_message_has_parts_in_its_order(message):
     understood = understand_parts([], message)
     assert 1 <= len(understood.sub_questions) <= MOST_PARTS
     assert len(understood.asked) in (0, len(understood.sub_questions))
-    for at, wanted in enumerate(understood.needs):
-        assert all(need < at for need in wanted)
+    for at, needed in enumerate(understood.needs):
+        assert all(need < at for need in needed)
 
 
 @given(st.lists(st.integers(min_value=0, max_value=7), max_size=8))
 def test_runs_keep_the_order_and_part_what_builds_on_each_other(backs):
     needs = [tuple(range(max(0, at - back), at)[:1]) if back else () for at, back in enumerate(backs)]
-    found = runs(needs)
-    assert [at for group in found for at in group] == list(range(len(needs)))
-    for group in found:
+    groups = runs(needs)
+    assert [at for group in groups for at in group] == list(range(len(needs)))
+    for group in groups:
         assert all(need < group.start for at in group for need in needs[at])

@@ -33,17 +33,17 @@ QUESTION_BACK = "Do you mean the ferry Marigold, or the launch Little Auk?"
 def changed(reply: str, message: str) -> str:
     request = edit_request(message)
     assert request is not None
-    made = edited(reply, request, "How is the Marigold run?")
-    assert made.outline is not None, made.reason
-    return made.outline.text
+    change = edited(reply, request, "How is the Marigold run?")
+    assert change.outline is not None, change.reason
+    return change.outline.text
 
 
 def refused(reply: str, message: str) -> tuple[str, bool]:
     request = edit_request(message)
     assert request is not None
-    made = edited(reply, request)
-    assert made.outline is None
-    return made.reason, made.elsewhere
+    change = edited(reply, request)
+    assert change.outline is None
+    return change.reason, change.elsewhere
 
 
 def test_there_are_enough_labels_of_both_kinds():
@@ -104,9 +104,9 @@ def test_a_procedure(message, text):
 def test_what_is_left_of_a_procedure_is_one():
     request = edit_request("just the first two steps")
     assert request is not None
-    made = edited(PROCEDURE, request).outline
-    assert made is not None
-    assert [(step.step, step.citations) for step in made.draft.procedure] == [
+    outline = edited(PROCEDURE, request).outline
+    assert outline is not None
+    assert [(step.step, step.citations) for step in outline.draft.procedure] == [
         ("Peel the lemons, which must be organic. Avoid the pith.", (1,)),
         ("Let them infuse for 20 days.", (1,)),
     ]
@@ -129,10 +129,10 @@ def test_the_first_and_direct_answer_is_kept():
     answer = "In this section we will focus on fees. The fee is 20 euros. Fees were raised in spring. Ask at the desk."
     request = edit_request("shorter")
     assert request is not None
-    made = edited(answer, request, "How much is the fee?").outline
-    assert made is not None
-    assert "20 euros" in made.text
-    assert "this section" not in made.text
+    outline = edited(answer, request, "How much is the fee?").outline
+    assert outline is not None
+    assert "20 euros" in outline.text
+    assert "this section" not in outline.text
 
 
 def test_a_clause_can_be_all_that_is_kept():
@@ -157,8 +157,8 @@ def test_a_question_back_can_be_changed_too():
     ],
 )
 def test_what_cannot_be_done_is_said(reply, message, reason, elsewhere):
-    told, about_something_else = refused(reply, message)
-    assert reason in told
+    refusal, about_something_else = refused(reply, message)
+    assert reason in refusal
     assert about_something_else is elsewhere
 
 
@@ -172,12 +172,12 @@ def test_no_reply_is_too_strange(message, reply):
     request = edit_request(message)
     if request is None or not any(map(str.isalnum, reply)):
         return
-    made = edited(reply, request)
-    if made.outline is None:
-        assert made.reason
+    change = edited(reply, request)
+    if change.outline is None:
+        assert change.reason
     else:
-        assert made.outline.text.strip()
-        assert set(cited(made.outline.text)) <= set(cited(reply))
+        assert change.outline.text.strip()
+        assert set(cited(change.outline.text)) <= set(cited(reply))
 
 
 def test_an_outline_holds_the_whole_reply():

@@ -83,11 +83,11 @@ def by_answer(hostile):
 def by_rewrite(name):
     def build(hostile):
         history = [Message(role="user", content=hostile), Message(role="assistant", content=hostile)]
-        shown = [BENIGN, hostile] if "passages" in load_prompt(name).placeholders else None
-        made = rewrite_prompt(name, Room(), history, "And how often?", None, shown)
-        assert made is not None
-        assert made[1] is None
-        return made[0]
+        passages = [BENIGN, hostile] if "passages" in load_prompt(name).placeholders else None
+        prompt = rewrite_prompt(name, Room(), history, "And how often?", None, passages)
+        assert prompt is not None
+        assert prompt[1] is None
+        return prompt[0]
 
     return build
 
@@ -125,18 +125,18 @@ BUILDERS = {
 
 def taken_apart(messages):
     """The tag of a prompt, the fenced texts in order, and all else, in which a fence is seen as `<KIND>`."""
-    whole = "\n\n\n".join(f"{message.role}: {message.content}" for message in messages)
-    (tag,) = re.findall(r"The TAG of the marks below is ([0-9a-f]{12})\.", outside_of_material(whole))
+    text = "\n\n\n".join(f"{message.role}: {message.content}" for message in messages)
+    (tag,) = re.findall(r"The TAG of the marks below is ([0-9a-f]{12})\.", outside_of_material(text))
     blocks = re.compile(rf"<([a-z]+)-{tag}>\n(.*?)\n</\1-{tag}>", re.DOTALL)
-    texts = [found[2] for found in blocks.finditer(whole)]
-    rest = blocks.sub(lambda found: f"<{found[1]}>", whole)
-    assert rest.count(tag) == 1, "the tag stands somewhere else"
-    return tag, texts, rest.replace(tag, "T")
+    texts = [match[2] for match in blocks.finditer(text)]
+    instructions = blocks.sub(lambda match: f"<{match[1]}>", text)
+    assert instructions.count(tag) == 1, "the tag stands somewhere else"
+    return tag, texts, instructions.replace(tag, "T")
 
 
-def outside_of_material(whole):
+def outside_of_material(text):
     """Our own lines, to find the tag in: what stands between marks of any tag is taken away."""
-    return re.sub(r"<([a-z]+-[0-9a-f]{12})>\n.*?\n</\1>", "", whole, flags=re.DOTALL)
+    return re.sub(r"<([a-z]+-[0-9a-f]{12})>\n.*?\n</\1>", "", text, flags=re.DOTALL)
 
 
 @cache
@@ -153,28 +153,30 @@ def test_hostile_material_stays_between_its_marks(kind):
 def kept_apart(hostile, builder):
     messages, plain = BUILDERS[builder](hostile), with_harmless(builder)
     assert [message.role for message in messages] == [message.role for message in plain]
-    tag, texts, rest = taken_apart(messages)
+    tag, texts, instructions = taken_apart(messages)
     _, benign_texts, benign_rest = taken_apart(plain)
     # All that is ours is to the letter what it is with harmless material: instructions, numbers, order of the blocks.
-    assert rest == benign_rest
-    assert CANARY not in rest
+    assert instructions == benign_rest
+    assert CANARY not in instructions
     assert len(texts) == len(benign_texts)
     # All that is hostile is there, in as many blocks as it was put in.
-    held = [text for text, benign in zip(texts, benign_texts, strict=True) if text != benign]
-    assert held
-    assert all(CANARY in text or "7XQZ" in text for text in held)
+    hostile_texts = [text for text, benign in zip(texts, benign_texts, strict=True) if text != benign]
+    assert hostile_texts
+    assert all(CANARY in text or "7XQZ" in text for text in hostile_texts)
     assert tag not in "".join(texts)
     # Numbers in brackets are ours where they number passages, and only there.
-    assert re.findall(r"^\[(\d+)\]$", rest, re.MULTILINE) == re.findall(r"^\[(\d+)\]$", benign_rest, re.MULTILINE)
-    whole = "".join(message.content for message in messages)
-    assert [control for control in CONTROLS if control in whole] == []
-    assert "\0" not in whole
+    assert re.findall(r"^\[(\d+)\]$", instructions, re.MULTILINE) == re.findall(
+        r"^\[(\d+)\]$", benign_rest, re.MULTILINE
+    )
+    text = "".join(message.content for message in messages)
+    assert [control for control in CONTROLS if control in text] == []
+    assert "\0" not in text
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_no_passage_shows_a_citation_mark_of_its_own(kind):
-    _, texts, rest = taken_apart(by_answer(HOSTILE[kind]))
-    assert re.findall(r"^\[(\d+)\]$", rest, re.MULTILINE) == ["1", "2", "3"]
+    _, texts, instructions = taken_apart(by_answer(HOSTILE[kind]))
+    assert re.findall(r"^\[(\d+)\]$", instructions, re.MULTILINE) == ["1", "2", "3"]
     assert not any(re.search(r"\[\d+([,–-]\s*\d+)*\]", text) for text in texts[:3])
 
 
@@ -187,7 +189,7 @@ def test_a_question_that_quotes_such_a_text_opens_and_closes_nothing(kind):
     tag = re.search(r"The TAG of the marks below is ([0-9a-f]{12})\.", body)[1]
     assert body.count(tag) == 3
     assert messages[0] == answer_prompt("How?", [], [hit(BENIGN)], False)[0]
-    (compound,) = [one for one in load_prompt("compound").render(question=hostile) if one.role == "user"]
+    (compound,) = [message for message in load_prompt("compound").render(question=hostile) if message.role == "user"]
     for text in (body, compound.content):
         assert [control for control in CONTROLS if control in text] == []
 
@@ -195,9 +197,9 @@ def test_a_question_that_quotes_such_a_text_opens_and_closes_nothing(kind):
 def test_every_prompt_that_shows_material_is_among_these():
     """A new file with a new name for what it shows must be looked at: fence it, and name it here."""
     ours = "tag question message instruction parts readings steps whole problem problems schema"
-    known = MATERIAL | {"excerpts"} | set(ours.split())
-    strange = {name: load_prompt(name).placeholders - known for name in prompt_names()}
-    assert {name: found for name, found in strange.items() if found} == {}
+    placeholders = MATERIAL | {"excerpts"} | set(ours.split())
+    strange = {name: load_prompt(name).placeholders - placeholders for name in prompt_names()}
+    assert {name: names for name, names in strange.items() if names} == {}
     assert {"answer", "rewrite", "rewrite-corpus", "rewrite-keywords", "rewrite-passage", "rewrite-steps"} <= set(
         SHOWING
     )
@@ -230,21 +232,21 @@ def test_hostile_material_stays_on_quoted_lines(kind, build):
     assert [message.role for message in messages] == [message.role for message in plain]
     assert messages[:-1] == plain[:-1], "the examples are what they are, and so is every prefix"
     quotes = [line for line in messages[-1].content.splitlines() if line.startswith(">")]
-    rest = [line for line in messages[-1].content.splitlines() if not line.startswith(">")]
+    unquoted = [line for line in messages[-1].content.splitlines() if not line.startswith(">")]
     # All that is ours is to the letter what it is with harmless material, line by line.
-    assert rest == [line for line in plain[-1].content.splitlines() if not line.startswith(">")]
-    assert CANARY not in "".join(rest)
-    whole = "".join(message.content for message in messages)
-    assert [control for control in CONTROLS if control in whole] == []
-    assert "\0" not in whole
+    assert unquoted == [line for line in plain[-1].content.splitlines() if not line.startswith(">")]
+    assert CANARY not in "".join(unquoted)
+    text = "".join(message.content for message in messages)
+    assert [control for control in CONTROLS if control in text] == []
+    assert "\0" not in text
     assert not re.search(r"\[\d+([,–-]\s*\d+)*\]", "".join(quotes)), "numbers in brackets are ours"
 
 
 @given(st.text())
 def test_no_line_of_a_quoted_text_is_without_its_mark(text):
-    shown = quoted(text)
-    assert all(line.startswith(">") for line in shown.splitlines())
-    assert "".join(shown.split()).replace(">", "") == "".join(text.split()).replace(">", "")
+    block = quoted(text)
+    assert all(line.startswith(">") for line in block.splitlines())
+    assert "".join(block.split()).replace(">", "") == "".join(text.split()).replace(">", "")
 
 
 def test_prompts_of_a_conversation_begin_alike():
@@ -264,10 +266,10 @@ def test_prompts_of_a_conversation_begin_alike():
 
 @pytest.mark.parametrize("control", CONTROLS)
 def test_a_control_mark_is_broken_up_and_stays_readable(control):
-    made = inert(f"before{control}after")
-    assert control not in made
-    assert made.replace(" ", "") == f"before{control}after"
-    assert inert(made) == made
+    cleaned = inert(f"before{control}after")
+    assert control not in cleaned
+    assert cleaned.replace(" ", "") == f"before{control}after"
+    assert inert(cleaned) == cleaned
 
 
 @pytest.mark.parametrize(
@@ -289,10 +291,10 @@ def test_ordinary_text_stays_as_it_is(text):
 
 @given(st.text(st.sampled_from("<|>[]/ sIN~b_T｜"), max_size=40))
 def test_breaking_up_adds_spaces_and_nothing_else_and_makes_no_new_mark(text):
-    made = inert(text)
-    assert made.replace(" ", "") == text.replace(" ", "")
-    assert inert(made) == made
-    assert not re.search(r"<\|\w+\|>|\[/?INST\]|</?s>", made)
+    cleaned = inert(text)
+    assert cleaned.replace(" ", "") == text.replace(" ", "")
+    assert inert(cleaned) == cleaned
+    assert not re.search(r"<\|\w+\|>|\[/?INST\]|</?s>", cleaned)
 
 
 def test_breaking_up_is_linear():
@@ -306,7 +308,7 @@ def test_a_tag_in_disguise_counts_as_held(monkeypatch):
     class Weak:
         """A hash of one's choosing: first it gives what stands in the text, in other letters."""
 
-        said = iter(("abcdefabcdef", "abcdefabcde1", "bbbbbbbbbbbb"))
+        tags = iter(("abcdefabcdef", "abcdefabcde1", "bbbbbbbbbbbb"))
 
         def update(self, part):
             return None

@@ -37,19 +37,23 @@ def rewritten(*replies, message="And how much cheese does it take?", history=HIS
 
 
 def answered(*replies, steps=False, question="How much cheese?", history=HISTORY):
-    told = []
+    notes = []
     with ScriptedServer(*replies) as server:
         generator = open_generator(f"openai:tiny@{server.url}?retries=0&max_tokens=100")
-        return answer(generator, question, history, HITS, steps, told.append), told, server.bodies
+        return answer(generator, question, history, HITS, steps, notes.append), notes, server.bodies
 
 
 # --- rewrite ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_message_is_rewritten_from_the_fenced_conversation():
-    found, bodies = rewritten(classed("non-standalone", "And how much cheese do\nÄlplermagronen take?"))
-    assert (found.standalone, found.rewrite, found.note) == (False, "And how much cheese do Älplermagronen take?", None)
-    assert found.usage.calls == 1
+    rewrite, bodies = rewritten(classed("non-standalone", "And how much cheese do\nÄlplermagronen take?"))
+    assert (rewrite.standalone, rewrite.rewrite, rewrite.note) == (
+        False,
+        "And how much cheese do Älplermagronen take?",
+        None,
+    )
+    assert rewrite.usage.calls == 1
     prompt = bodies[0]["messages"][-1]["content"]
     assert prompt.index("How do I make Älplermagronen?") < prompt.index("And how much cheese does it take?")
     assert "</user-" in prompt
@@ -58,14 +62,14 @@ def test_a_message_is_rewritten_from_the_fenced_conversation():
 
 @pytest.mark.parametrize("kind", ["standalone", "Standalone", "stand-alone"])
 def test_a_standalone_message_stays_as_it_is_whatever_the_model_made_of_it(kind):
-    found, _ = rewritten(classed(kind, "Something else entirely?"), message="What is fondue?")
-    assert (found.standalone, found.rewrite, found.note) == (True, "What is fondue?", None)
+    rewrite, _ = rewritten(classed(kind, "Something else entirely?"), message="What is fondue?")
+    assert (rewrite.standalone, rewrite.rewrite, rewrite.note) == (True, "What is fondue?", None)
 
 
 def test_the_papers_own_key_is_understood():
     reply = '{"class": "non-standalone", "reworded version": "Is bacon needed for Älplermagronen?"}'
-    found, _ = rewritten(Say(reply), message="Is bacon needed?")
-    assert found.rewrite == "Is bacon needed for Älplermagronen?"
+    rewrite, _ = rewritten(Say(reply), message="Is bacon needed?")
+    assert rewrite.rewrite == "Is bacon needed for Älplermagronen?"
 
 
 @pytest.mark.parametrize(
@@ -82,12 +86,12 @@ def test_the_papers_own_key_is_understood():
     ],
 )
 def test_a_rewrite_that_fails_leaves_the_message_with_a_note(replies):
-    found, bodies = rewritten(*replies)
-    assert found.rewrite == "And how much cheese does it take?"
-    assert not found.standalone
-    assert found.note is not None
-    assert found.note.startswith("searched as typed")
-    assert found.usage.calls == len(bodies)
+    rewrite, bodies = rewritten(*replies)
+    assert rewrite.rewrite == "And how much cheese does it take?"
+    assert not rewrite.standalone
+    assert rewrite.note is not None
+    assert rewrite.note.startswith("searched as typed")
+    assert rewrite.usage.calls == len(bodies)
 
 
 def test_an_empty_rewrite_is_none():
@@ -107,10 +111,10 @@ def test_ctrl_c_passes_through_a_rewrite():
 
 def test_a_long_conversation_is_cut_for_the_rewrite_and_this_is_said():
     history = [Message(role="user", content="x " * 20_000), *HISTORY]
-    found, bodies = rewritten(classed("non-standalone", "How much cheese for Älplermagronen?"), history=history)
-    assert found.rewrite == "How much cheese for Älplermagronen?"
-    assert found.note is not None
-    assert "left out" in found.note
+    rewrite, bodies = rewritten(classed("non-standalone", "How much cheese for Älplermagronen?"), history=history)
+    assert rewrite.rewrite == "How much cheese for Älplermagronen?"
+    assert rewrite.note is not None
+    assert "left out" in rewrite.note
     assert "x x x" not in bodies[0]["messages"][-1]["content"]
 
 
@@ -118,10 +122,10 @@ def test_a_long_conversation_is_cut_for_the_rewrite_and_this_is_said():
 
 
 def test_an_answer_streams_and_keeps_its_marks():
-    found, told, bodies = answered(Say("It takes 200 g [1]. Bacon is optional [2, 7]."))
-    assert found.draft.text == "".join(told) == "It takes 200 g [1]. Bacon is optional [2, 7]."  # 7 is left to verify
-    assert (found.unknown, found.draft.procedure, found.notes) == (False, (), ())
-    assert found.usage.calls == 1
+    draft, notes, bodies = answered(Say("It takes 200 g [1]. Bacon is optional [2, 7]."))
+    assert draft.draft.text == "".join(notes) == "It takes 200 g [1]. Bacon is optional [2, 7]."  # 7 is left to verify
+    assert (draft.unknown, draft.draft.procedure, draft.notes) == (False, (), ())
+    assert draft.usage.calls == 1
     assert bodies[0]["stream"] is True
     prompt = bodies[0]["messages"][-1]["content"]
     assert prompt.index("[1]\n<passage-") < prompt.index("Use 200 g of cheese.") < prompt.index("[2]\n<passage-")
@@ -130,33 +134,33 @@ def test_an_answer_streams_and_keeps_its_marks():
 
 def test_steps_become_a_procedure():
     text = "Boil, then bake [1].\n\nSteps:\n1. Boil pasta. [1]\n2. Add cheese [1, 2].\n3. Bake [1-3][2].\n"
-    found, told, _ = answered(Say(text), steps=True)
-    assert found.draft.text == "Boil, then bake [1]."
-    assert found.draft.procedure == (
+    draft, notes, _ = answered(Say(text), steps=True)
+    assert draft.draft.text == "Boil, then bake [1]."
+    assert draft.draft.procedure == (
         Step(step="Boil pasta.", citations=(1,)),
         Step(step="Add cheese.", citations=(1, 2)),
         Step(step="Bake.", citations=(1, 2, 3)),
     )
-    assert "".join(told).startswith("Boil, then bake [1].\n\nSteps:")
+    assert "".join(notes).startswith("Boil, then bake [1].\n\nSteps:")
 
 
 def test_steps_that_are_no_flat_list_stay_in_the_text_with_a_note():
     text = "So [1].\nSteps:\n1. Boil [1]\n   - in salted water\n2. Bake [1]"
-    found, _, _ = answered(Say(text), steps=True)
-    assert found.draft.text == text
-    assert found.draft.procedure == ()
-    assert found.notes == ("the steps are shown as they were written: there is a list inside the list under 'Steps:'",)
+    draft, _, _ = answered(Say(text), steps=True)
+    assert draft.draft.text == text
+    assert draft.draft.procedure == ()
+    assert draft.notes == ("the steps are shown as they were written: there is a list inside the list under 'Steps:'",)
 
 
 def test_a_cut_answer_is_asked_for_once_more_with_more_room_and_not_streamed():
     cut = "Boil [1].\nSteps:\n1. Boil [1].\n2. Add the chee"
-    whole = "Boil [1].\nSteps:\n1. Boil [1].\n2. Add the cheese [1]."
-    found, told, bodies = answered(Say(cut, finish_reason="length"), Say(whole), steps=True)
-    assert "".join(told) == cut
-    assert [step.step for step in found.draft.procedure] == ["Boil.", "Add the cheese."]
+    complete = "Boil [1].\nSteps:\n1. Boil [1].\n2. Add the cheese [1]."
+    draft, notes, bodies = answered(Say(cut, finish_reason="length"), Say(complete), steps=True)
+    assert "".join(notes) == cut
+    assert [step.step for step in draft.draft.procedure] == ["Boil.", "Add the cheese."]
     assert [(body["max_tokens"], body.get("stream")) for body in bodies] == [(100, True), (200, None)]
-    assert found.usage.calls == 2
-    assert found.notes == ()
+    assert draft.usage.calls == 2
+    assert draft.notes == ()
 
 
 @pytest.mark.parametrize(
@@ -164,18 +168,18 @@ def test_a_cut_answer_is_asked_for_once_more_with_more_room_and_not_streamed():
 )
 def test_an_answer_cut_twice_is_kept_with_a_note_and_not_parsed(second):
     cut = "I don't know.\nSteps:\n1. Boil [1].\n2. Add the chee"
-    found, _, bodies = answered(Say(cut, finish_reason="length"), second, steps=True)
-    assert found.draft.text == cut
-    assert found.draft.procedure == ()
-    assert not found.unknown
-    assert "not whole" in found.notes[0]
-    assert found.usage.calls == len(bodies) == 2
+    draft, _, bodies = answered(Say(cut, finish_reason="length"), second, steps=True)
+    assert draft.draft.text == cut
+    assert draft.draft.procedure == ()
+    assert not draft.unknown
+    assert "not whole" in draft.notes[0]
+    assert draft.usage.calls == len(bodies) == 2
 
 
 def test_a_filtered_answer_says_so():
-    found, _, _ = answered(Say("It takes", finish_reason="content_filter"))
-    assert found.draft.text == "It takes"
-    assert "content filter" in found.notes[0]
+    draft, _, _ = answered(Say("It takes", finish_reason="content_filter"))
+    assert draft.draft.text == "It takes"
+    assert "content filter" in draft.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -196,9 +200,9 @@ def test_no_answer_is_an_error(reply, kind):
 
 
 def test_an_unknown_answer_carries_no_marks():
-    found, _, _ = answered(Say("I don't know: the passages do not say how much wine it takes [1][2]."))
-    assert found.unknown
-    assert "[" not in found.draft.text
+    draft, _, _ = answered(Say("I don't know: the passages do not say how much wine it takes [1][2]."))
+    assert draft.unknown
+    assert "[" not in draft.draft.text
 
 
 def test_a_script_answers_a_whole_turn(tmp_path):
@@ -266,7 +270,7 @@ UNKNOWN = [
     "I don't know, but the passages might be incomplete.",
     "No information about the winner is given.",
 ]
-KNOWN = [
+FACTS = [
     "",
     "France won the 1998 World Cup [1].",
     "It takes 200 g of cheese [1]. The passages do not say how much bacon.",
@@ -290,6 +294,6 @@ def test_a_reply_that_does_not_know(text):
     assert says_unknown(text)
 
 
-@pytest.mark.parametrize("text", KNOWN)
+@pytest.mark.parametrize("text", FACTS)
 def test_a_reply_that_knows(text):
     assert not says_unknown(text)

@@ -214,10 +214,10 @@ def test_ctrl_c_ends_the_reply_and_the_model_goes_on(reader_path: Path):
     for _ in range(3):
         assert process.stdout.readline().strip().isdigit()
     process.send_signal(signal.SIGINT)
-    rest = process.stdout.read().splitlines()
+    remaining_lines = process.stdout.read().splitlines()
     assert process.wait() == 0
-    assert "interrupted" in rest[:-1]
-    assert "Paris" in rest[-1]
+    assert "interrupted" in remaining_lines[:-1]
+    assert "Paris" in remaining_lines[-1]
 
 
 @reader_test

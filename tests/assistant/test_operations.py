@@ -91,7 +91,7 @@ def test_a_list_stays_a_list(edit, text):
 
 
 @pytest.mark.parametrize(
-    ("edits", "told", "left"),
+    ("edits", "fault", "valid_count"),
     [
         ([Edit(op="delete", sentence=5)], "no sentence 5; they go from 1 to 4", 0),
         ([Edit(op="replace", sentence=0, text="x")], "no sentence 0", 0),
@@ -104,11 +104,11 @@ def test_a_list_stays_a_list(edit, text):
         ([Edit(op="move", sentence=2, after=4), Edit(op="delete", sentence=2)], "contradicts", 1),
     ],
 )
-def test_what_cannot_be_done_is_told_and_the_rest_is_left(edits, told, left):
+def test_what_cannot_be_done_is_told_and_the_rest_is_left(edits, fault, valid_count):
     wrong, good = problems(edits, 4)
-    assert len(wrong) == len(edits) - left == 1 or len(wrong) == 1
-    assert told in wrong[0]
-    assert len(good) == left
+    assert len(wrong) == len(edits) - valid_count == 1 or len(wrong) == 1
+    assert fault in wrong[0]
+    assert len(good) == valid_count
 
 
 def test_the_answer_as_a_prompt_shows_it():
@@ -138,16 +138,16 @@ def test_a_sentence_that_no_edit_names_stays_as_it_is(text, edits):
     pieces = pieces_of(text)
     wrong, good = problems(edits, len(pieces))
     assert len(wrong) + len(good) == len(edits)
-    made = [piece.text for piece in applied(pieces, good)]
+    texts = [piece.text for piece in applied(pieces, good)]
     named = {edit.sentence - 1 for edit in good if edit.op != "insert"}
-    kept = [piece.text for i, piece in enumerate(pieces) if i not in named]
-    assert [one for one in made if one in kept] == kept  # verbatim, and in their order
+    untouched = [piece.text for i, piece in enumerate(pieces) if i not in named]
+    assert [text for text in texts if text in untouched] == untouched  # verbatim, and in their order
     moved = sum(edit.op == "move" for edit in good)
-    assert len(made) == len(kept) + sum(edit.op in ("insert", "replace", "move") for edit in good) - sum(
-        edit.op == "replace" and any(other.op == "move" and other.sentence == edit.sentence for other in good)
+    assert len(texts) == len(untouched) + sum(edit.op in ("insert", "replace", "move") for edit in good) - sum(
+        edit.op == "replace" and any(move.op == "move" and move.sentence == edit.sentence for move in good)
         for edit in good
     )
-    assert moved <= len(made)
+    assert moved <= len(texts)
 
 
 def test_putting_and_taking_away():
@@ -178,17 +178,17 @@ def said(text):
 @given(st.one_of(TEXTS, st.text(max_size=80)), st.one_of(TEXTS, st.text(max_size=80)))
 @settings(max_examples=300, deadline=None)
 def test_operations_account_for_every_changed_sentence(before, after):
-    found = operations(before, after)
-    gone = Counter(op.before for op in found if op.kind in ("remove", "replace", "rewrite"))
-    come = Counter(op.after for op in found if op.kind in ("insert", "replace", "rewrite"))
-    moved = Counter(op.before for op in found if op.kind == "move")
+    changes = operations(before, after)
+    gone = Counter(op.before for op in changes if op.kind in ("remove", "replace", "rewrite"))
+    come = Counter(op.after for op in changes if op.kind in ("insert", "replace", "rewrite"))
+    moved = Counter(op.before for op in changes if op.kind == "move")
     old, new = Counter(said(before)), Counter(said(after))
     assert gone <= old
     assert moved <= old & new
     assert old - gone + come == new
     # What is in no operation stands in both texts, in one order.
     assert len(said(before)) - gone.total() - moved.total() == len(said(after)) - come.total() - moved.total()
-    assert (not found) == (said(before) == said(after))
+    assert (not changes) == (said(before) == said(after))
 
 
 @given(st.text(max_size=200))

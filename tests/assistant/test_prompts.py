@@ -31,15 +31,15 @@ def test_what_a_value_says_is_not_read_as_a_template_or_a_section():
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         ({"tag": "t", "history": "h"}, "missing: message"),
         ({**VALUES, "messsage": "m"}, "unknown: messsage"),
         ({}, "missing: history, message, tag"),
     ],
 )
-def test_missing_and_unknown_values_are_errors(values, told):
-    with pytest.raises(TurnmarkError, match=told):
+def test_missing_and_unknown_values_are_errors(values, message):
+    with pytest.raises(TurnmarkError, match=message):
         load_prompt("rewrite").render(**values)
 
 
@@ -52,7 +52,7 @@ def test_every_built_in_prompt_loads_and_has_a_hash_of_its_file():
 def test_steps_are_asked_for_only_when_they_are_wanted():
     values = {"tag": "t", "passages": "p", "history": "", "question": "q"}
     without, with_steps = (
-        load_prompt("answer").render(**values, steps=wanted, parts="")[1].content for wanted in (False, True)
+        load_prompt("answer").render(**values, steps=with_steps, parts="")[1].content for with_steps in (False, True)
     )
     assert "Steps:" not in without
     assert re.search(r"^Steps:$", with_steps, re.MULTILINE)
@@ -73,7 +73,7 @@ def test_a_prompt_of_ones_own_replaces_the_built_in_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{{ history }} {{ message }}", "missing: tag"),
         ("{{ tag }} {{ history }} {{ message }} {{ secret }}", "unknown: secret"),
@@ -84,9 +84,9 @@ def test_a_prompt_of_ones_own_replaces_the_built_in_one(tmp_path):
         ("hello\n=== user ===\n{{ tag }}{{ history }}{{ message }}", "above its first"),
     ],
 )
-def test_a_wrong_prompt_of_ones_own_is_refused(tmp_path, text, told):
+def test_a_wrong_prompt_of_ones_own_is_refused(tmp_path, text, message):
     (tmp_path / "rewrite.txt").write_text(text, encoding="utf-8")
-    with pytest.raises(RequestError, match=told):
+    with pytest.raises(RequestError, match=message):
         load_prompt("rewrite", tmp_path)
 
 
@@ -98,7 +98,7 @@ def test_a_prompt_of_ones_own_runs_no_code(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{{ 9**9**9 }}", "is not for prompts"),
         ("{{ 'a' * 10**9 }}", "is not for prompts"),
@@ -107,9 +107,9 @@ def test_a_prompt_of_ones_own_runs_no_code(tmp_path):
         ("{% for n in range(100000000) %}a{% endfor %}", "Range too big"),
     ],
 )
-def test_a_prompt_of_ones_own_that_fails_says_so(tmp_path, text, told):
+def test_a_prompt_of_ones_own_that_fails_says_so(tmp_path, text, message):
     (tmp_path / "rewrite.txt").write_text("{{ tag }}{{ history }}{{ message }}" + text, encoding="utf-8")
-    with pytest.raises(TurnmarkError, match=told):
+    with pytest.raises(TurnmarkError, match=message):
         load_prompt("rewrite", tmp_path).render(**VALUES)
 
 
@@ -156,7 +156,7 @@ def test_a_text_that_holds_the_tag_gets_another(monkeypatch):
     class Weak:
         """A hash of one's choosing: first it gives what stands in the text."""
 
-        said = iter(("AAAAAAAAAAAA".lower(), "bbbbbbbbbbbb"))
+        tags = iter(("AAAAAAAAAAAA".lower(), "bbbbbbbbbbbb"))
 
         def update(self, part):
             return None

@@ -41,7 +41,7 @@ def failure(generator: Generator, **options: Any) -> GeneratorError:
 @contextmanager
 def endless(status: int, kind: str, before: bytes, piece: bytes) -> Iterator[tuple[str, list[int]]]:
     """An endpoint that goes on and on without a length, and how many bytes each client took."""
-    taken: list[int] = []
+    sizes: list[int] = []
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
@@ -63,12 +63,12 @@ def endless(status: int, kind: str, before: bytes, piece: bytes) -> Iterator[tup
                     sent += len(piece)
             except OSError:
                 pass
-            taken.append(sent)
+            sizes.append(sent)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1", taken
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", sizes
     finally:
         server.shutdown()
         server.server_close()
@@ -76,8 +76,8 @@ def endless(status: int, kind: str, before: bytes, piece: bytes) -> Iterator[tup
 
 @pytest.mark.parametrize("on_text", STREAMED)
 def test_a_reply_that_is_announced_too_large_is_not_read(on_text):
-    whole = json.dumps({"choices": [{"message": {"content": "x" * REPLY_BYTES}, "finish_reason": "stop"}]})
-    with ScriptedServer(Raw(whole.encode())) as server:
+    body = json.dumps({"choices": [{"message": {"content": "x" * REPLY_BYTES}, "finish_reason": "stop"}]})
+    with ScriptedServer(Raw(body.encode())) as server:
         error = failure(opened(server.url), on_text=on_text)
         assert len(server.seen) == 1  # and not asked for again
     assert error.kind == "bad_reply"
@@ -90,30 +90,30 @@ def test_a_reply_that_is_announced_too_large_is_not_read(on_text):
     [("application/json", b'{"choices": [{"message": {"content": "'), ("text/event-stream", b"data: ")],
 )
 def test_a_reply_without_an_end_is_left(on_text, kind, before):
-    with endless(200, kind, before, PIECE) as (url, taken):
+    with endless(200, kind, before, PIECE) as (url, sent):
         error = failure(opened(url), on_text=on_text)
     assert error.kind == "bad_reply"
     assert "more than 8 MB" in str(error)
-    assert len(taken) == 1
-    assert taken[0] < MOST
+    assert len(sent) == 1
+    assert sent[0] < MOST
 
 
 def test_a_stream_of_too_much_text_is_left_and_its_beginning_is_no_reply():
     event = {"choices": [{"index": 0, "delta": {"content": "x" * 100_000}, "finish_reason": None}]}
-    told: list[str] = []
+    pieces: list[str] = []
     with endless(200, "text/event-stream", b"", f"data: {json.dumps(event)}\n\n".encode()) as (url, _):
-        error = failure(opened(url), on_text=told.append)
+        error = failure(opened(url), on_text=pieces.append)
     assert error.kind == "bad_reply"
     assert "a text of more than 8 million characters" in str(error)
-    assert sum(map(len, told)) <= REPLY_BYTES + 100_000
+    assert sum(map(len, pieces)) <= REPLY_BYTES + 100_000
 
 
 def test_a_long_stream_of_little_text_is_a_reply():
     """Events hold more than their text; ten megabytes of them are nothing wrong."""
-    said = Say(" ".join(["word"] * 60))
-    with ScriptedServer(lambda _: said) as server:
+    reply = Say(" ".join(["word"] * 60))
+    with ScriptedServer(lambda _: reply) as server:
         text = opened(server.url).complete(ASK, on_text=lambda _: None).text
-    assert text == said.text
+    assert text == reply.text
     comment = b": " + b"x" * 200_000 + b"\n\n"
     choices = [{"index": 0, "delta": {"content": "Fine."}, "finish_reason": "stop"}]
     event = f"data: {json.dumps({'choices': choices})}\n\n".encode()
@@ -125,10 +125,10 @@ def test_a_long_stream_of_little_text_is_a_reply():
 
 @pytest.mark.parametrize("on_text", STREAMED)
 def test_an_error_is_one_however_long_its_words(on_text):
-    with endless(400, "text/plain", b"no such thing", PIECE) as (url, taken):
+    with endless(400, "text/plain", b"no such thing", PIECE) as (url, sent):
         error = failure(opened(url), on_text=on_text)
-    assert (error.kind, len(taken)) == ("bad_request", 1)
-    assert taken[0] < MOST
+    assert (error.kind, len(sent)) == ("bad_request", 1)
+    assert sent[0] < MOST
     with ScriptedServer(Status(500, "x" * 10_000_000), Say("Fine.")) as server:
         assert opened(server.url).complete(ASK, on_text=on_text).text == "Fine."
 
@@ -155,9 +155,9 @@ def test_it_is_not_held_whole():
 
 
 def test_whoever_listens_where_a_model_server_is_looked_for_is_not_heard_out():
-    with endless(200, "application/json", b'{"data": [{"id": "tiny"}], "x": "', PIECE) as (url, taken):
+    with endless(200, "application/json", b'{"data": [{"id": "tiny"}], "x": "', PIECE) as (url, sent):
         assert not serves(url, "tiny", "")
-    assert taken[0] < MOST
+    assert sent[0] < MOST
 
 
 def test_what_a_llama_index_llm_sends_is_measured():

@@ -64,10 +64,10 @@ def revised(instruction, answer=ANSWER, hits=(), embed=None):
     ],
 )
 def test_an_edit_does_what_was_asked_and_leaves_the_rest_verbatim(instruction, text):
-    found = revised(instruction)
-    assert found.text == text
-    assert found.notes == ()
-    assert found.operations == operations(ANSWER, text)
+    revision = revised(instruction)
+    assert revision.text == text
+    assert revision.notes == ()
+    assert revision.operations == operations(ANSWER, text)
 
 
 @pytest.mark.parametrize(
@@ -93,31 +93,31 @@ def test_condensing_to_one_sentence_puts_several_together():
 def test_condensing_to_a_length(instruction, most):
     from turnmark.corpora.text import strip_citations, words
 
-    found = revised(instruction)
-    assert 0 < len(words(strip_citations(found.text))) <= most
-    assert all(piece.text in ANSWER for piece in pieces_of(found.text))
+    revision = revised(instruction)
+    assert 0 < len(words(strip_citations(revision.text))) <= most
+    assert all(piece.text in ANSWER for piece in pieces_of(revision.text))
 
 
 def test_new_sentences_come_from_the_passages_with_their_citation():
-    found = revised("What does a ticket for an adult cost? Add one sentence.", hits=HITS)
-    assert found.text == f"{ANSWER} A single ticket for an adult costs £7.20. [2]"
-    assert found.operations == (
+    revision = revised("What does a ticket for an adult cost? Add one sentence.", hits=HITS)
+    assert revision.text == f"{ANSWER} A single ticket for an adult costs £7.20. [2]"
+    assert revision.operations == (
         Operation(kind="insert", before="", after="A single ticket for an adult costs £7.20. [2]"),
     )
 
 
 def test_what_was_taken_out_is_not_added_again():
-    asked = "What does a ticket for an adult cost? Add one sentence."
+    instruction = "What does a ticket for an adult cost? Add one sentence."
     cost, bakery = "A single ticket for an adult costs £7.20.", "The bakery opens at six."
 
     def added(*gone):
-        return revise_answer(None, QUESTION, ANSWER, asked, lambda _: HITS[1:], None, removed=gone)
+        return revise_answer(None, QUESTION, ANSWER, instruction, lambda _: HITS[1:], None, removed=gone)
 
     assert added().text == f"{ANSWER} {cost} [1]"
     assert added(cost).text == f"{ANSWER} {bakery} [1]"
-    found = added(cost, bakery)
-    assert (found.text, found.operations) == (ANSWER, ())
-    assert "already, or did before it was revised" in found.notes[0]
+    revision = added(cost, bakery)
+    assert (revision.text, revision.operations) == (ANSWER, ())
+    assert "already, or did before it was revised" in revision.notes[0]
 
 
 def test_what_was_taken_out_is_told_by_the_messages():
@@ -126,31 +126,32 @@ def test_what_was_taken_out_is_told_by_the_messages():
 
     question = said("user", "What is the Marigold?")
     # As a session has them: one message, that knows what it said before.
-    one = [
+    session = [
         said("user", "Hm?"),
         said("assistant", "Old."),
         question,
         said("assistant", "It sails.", "It sails. It is new."),
     ]
-    assert taken_out(one, 2, "It sails.") == ("It is new.",)
+    assert taken_out(session, 2, "It sails.") == ("It is new.",)
     # As a client of the endpoint has them: every version is a message.
-    all_of_them = [*one[:3], said("assistant", "It sails. It is new. [1]"), said("user", "Remove the second sentence."),
+    all_of_them = [*session[:3],
+                   said("assistant", "It sails. It is new. [1]"), said("user", "Remove the second sentence."),
                    said("assistant", "It sails.")]  # fmt: skip
     assert taken_out(all_of_them, 2, "It sails.") == ("It is new.",)
     assert taken_out(all_of_them, None, "It sails.") == ("Old.", "It is new.")
-    assert taken_out(one[:2], 0, "Old.") == ()
+    assert taken_out(session[:2], 0, "Old.") == ()
 
 
 def test_a_clarification_stands_behind_what_it_clarifies():
     passage = hit(1, "The engines are driven by diesel since the refit of 2019.")
-    found = revised("Explain the engines.", hits=[passage])
-    assert found.text == ANSWER.replace(THIRD, f"{THIRD} {passage.passage.text} [1]")
+    revision = revised("Explain the engines.", hits=[passage])
+    assert revision.text == ANSWER.replace(THIRD, f"{THIRD} {passage.passage.text} [1]")
 
 
 def test_what_the_answer_says_already_is_not_added():
-    found = revised("Tell me more about the engines.", hits=[hit(1, THIRD)])
-    assert (found.text, found.operations) == (ANSWER, ())
-    assert "already" in found.notes[0]
+    revision = revised("Tell me more about the engines.", hits=[hit(1, THIRD)])
+    assert (revision.text, revision.operations) == (ANSWER, ())
+    assert "already" in revision.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -170,11 +171,11 @@ def test_what_the_answer_says_already_is_not_added():
     ],
 )
 def test_what_cannot_be_followed_changes_nothing_and_says_so(instruction):
-    found = revised(instruction)
-    assert found.text == ANSWER
-    assert found.operations == ()
-    assert len(found.notes) == 1
-    assert found.notes[0].startswith("the answer was left as it is: ")
+    revision = revised(instruction)
+    assert revision.text == ANSWER
+    assert revision.operations == ()
+    assert len(revision.notes) == 1
+    assert revision.notes[0].startswith("the answer was left as it is: ")
 
 
 def test_an_empty_answer_is_left_alone():
@@ -185,10 +186,10 @@ def test_the_real_embedder_finds_what_is_meant_in_other_words():
     from turnmark.retrieval.embed import open_embedder
 
     encode = open_embedder("minilm").encode
-    found = revise_answer(
+    revision = revise_answer(
         None, QUESTION, ANSWER, "Remove the part on animals seen aboard.", lambda _: (), lambda t: encode(t, "passage")
     )
-    assert found.text == f"{FIRST} {SECOND}\n\n{THIRD}"
+    assert revision.text == f"{FIRST} {SECOND}\n\n{THIRD}"
     shorter = revise_answer(
         None, QUESTION, ANSWER, "In three sentences, shorter.", lambda _: (), lambda t: encode(t, "passage")
     )
@@ -231,18 +232,18 @@ WORDS = st.lists(
 @given(st.one_of(WORDS, st.text(max_size=60)), st.one_of(TEXTS, st.text(max_size=80)))
 @settings(max_examples=300, deadline=None)
 def test_no_instruction_is_too_strange(instruction, answer):
-    found = revise_answer(None, QUESTION, answer, instruction, lambda _: HITS, None)
-    assert found.operations == operations(answer, found.text)
+    revision = revise_answer(None, QUESTION, answer, instruction, lambda _: HITS, None)
+    assert revision.operations == operations(answer, revision.text)
     if answer.strip():
-        assert found.text.strip()
-    if found.text != answer and not found.operations:
-        assert found.text.split() == answer.split()
+        assert revision.text.strip()
+    if revision.text != answer and not revision.operations:
+        assert revision.text.split() == answer.split()
 
 
 def test_a_step_of_two_sentences_goes_as_a_whole():
     text = "Intro line.\n1. Do A. Then B.\n2. Do C. Then D.\n3. Do E. Then F."
-    made = revise_answer(None, "How?", text, "remove step 2", lambda _: [], None)
-    assert "Do C." not in made.text
-    assert "Then D." not in made.text
-    assert "1. Do A. Then B." in made.text
-    assert "2. Do E. Then F." in made.text
+    revision = revise_answer(None, "How?", text, "remove step 2", lambda _: [], None)
+    assert "Do C." not in revision.text
+    assert "Then D." not in revision.text
+    assert "1. Do A. Then B." in revision.text
+    assert "2. Do E. Then F." in revision.text

@@ -13,8 +13,8 @@ from turnmark.corpora import kiwi
 from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval.types import Hit
 
-ONE, TWO, THREE = "She is a ferry.", "She carries six cars.", "Otters follow her."
-ANSWER = f"{ONE} {TWO}\n\n{THREE}"
+FERRY, TWO, THREE = "She is a ferry.", "She carries six cars.", "Otters follow her."
+ANSWER = f"{FERRY} {TWO}\n\n{THREE}"
 QUOTE = 'The keel, they say, "lies" there.'
 
 
@@ -28,7 +28,7 @@ def verbatim(text: str, **more) -> tuple[Constraint, ...]:
 
 
 @pytest.mark.parametrize(
-    ("instruction", "found"),
+    ("instruction", "demands"),
     [
         ("Shorten the answer to no more than 45 words.", (length(maximum=45),)),
         ("Say that in under 100 words.", (length(maximum=99),)),
@@ -63,29 +63,30 @@ def verbatim(text: str, **more) -> tuple[Constraint, ...]:
         ("", ()),
     ],
 )
-def test_what_is_demanded(instruction, found):
-    assert constraints_of(instruction) == found
+def test_what_is_demanded(instruction, demands):
+    assert constraints_of(instruction) == demands
 
 
 @pytest.mark.parametrize(
     ("constraint", "good", "bad"),
     [
         (length(maximum=6), TWO, ANSWER),
-        (length(share=1.0), ONE, ANSWER),
-        (length(share=0.5), TWO, f"{ONE} {TWO}"),
-        (length(unit="sentences", minimum=2, maximum=2), f"{ONE} {TWO}", ONE),
-        (length(unit="paragraphs", minimum=1, maximum=1), f"{ONE} {TWO}", ANSWER),
-        (length(unit="paragraphs", minimum=2, maximum=2), f"**One**\n\n{ONE}\n\n## Two\n\n{TWO}", f"{ONE} {TWO}"),
-        (length(unit="items", minimum=2, maximum=2), f"- {ONE}\n- {TWO}", ANSWER),
+        (length(share=1.0), FERRY, ANSWER),
+        (length(share=0.5), TWO, f"{FERRY} {TWO}"),
+        (length(unit="sentences", minimum=2, maximum=2), f"{FERRY} {TWO}", FERRY),
+        (length(unit="paragraphs", minimum=1, maximum=1), f"{FERRY} {TWO}", ANSWER),
+        (length(unit="paragraphs", minimum=2, maximum=2), f"**One**\n\n{FERRY}\n\n## Two\n\n{TWO}", f"{FERRY} {TWO}"),
+        (length(unit="items", minimum=2, maximum=2), f"- {FERRY}\n- {TWO}", ANSWER),
         (length(unit="sentences", minimum=1, maximum=1, added=True), f"{ANSWER} Rain.", f"{ANSWER} One. Two."),
         (length(unit="named", minimum=3, added=True), f"{ANSWER} See cats, dogs and bees.", f"{ANSWER} It rained."),
         (length(unit="named", minimum=2, added=True), f"{ANSWER} Cats. Dogs.", f"{ANSWER} Cats."),
-        (Constraint(kind="verbatim", text="It is so."), f"{ONE} It  is\nso.", f"{ONE} It is thus."),
+        (Constraint(kind="verbatim", text="It is so."), f"{FERRY} It  is\nso.", f"{FERRY} It is thus."),
         (Constraint(kind="absent", text="six"), "She carries sixty cars.", TWO),
         (Constraint(kind="place", place="beginning"), f"It rained. {ANSWER}", f"{ANSWER} It rained."),
-        (Constraint(kind="place", place="end"), f"{TWO} {THREE} {ONE}", f"{TWO} {ONE}\n\n{THREE}"),
-        (Constraint(kind="place", place="after", sentence=1), f"{ONE} It rained. {TWO}", f"{ONE} {TWO} It rained."),
-        (Constraint(kind="place", place="before", sentence=3), f"{ONE} {TWO} So. {THREE}", f"{ONE} So. {TWO} {THREE}"),
+        (Constraint(kind="place", place="end"), f"{TWO} {THREE} {FERRY}", f"{TWO} {FERRY}\n\n{THREE}"),
+        (Constraint(kind="place", place="after", sentence=1), f"{FERRY} It rained. {TWO}", f"{FERRY} {TWO} It rained."),
+        (Constraint(kind="place", place="before", sentence=3), f"{FERRY} {TWO} So. {THREE}",
+         f"{FERRY} So. {TWO} {THREE}"),
         (Constraint(kind="place", place="after", sentence=-1), f"{ANSWER} So.", f"So. {ANSWER}"),
         (Constraint(kind="place", text="So.", place="end"), f"{ANSWER} So.", f"So. {ANSWER}"),
         (Constraint(kind="place", text="So. It is.", place="end"), f"{ANSWER} So. It is.", f"So. It is. {ANSWER}"),
@@ -103,25 +104,25 @@ def test_a_place_beside_a_sentence_that_is_gone_is_let_pass():
 
 
 @pytest.mark.parametrize(
-    ("instruction", "text", "wanted"),
+    ("instruction", "text", "expected"),
     [
         ('Add "The keel still lies there." at the beginning.', ANSWER, f"The keel still lies there. {ANSWER}"),
         (
             'Add "The keel still lies there." after the first sentence.',
             f"{ANSWER} The keel still lies there.",
-            f"{ONE} The keel still lies there. {TWO}\n\n{THREE}",
+            f"{FERRY} The keel still lies there. {TWO}\n\n{THREE}",
         ),
         ('Replace "six" with "ten".', f"{ANSWER} ten", f"{ANSWER} ten".replace(" six", "")),
         ("Add one sentence on rain.", f"{ANSWER} It rained. Snow fell.", f"{ANSWER} It rained."),
-        ("Shorten it to 1 sentence.", ANSWER, ONE),
+        ("Shorten it to 1 sentence.", ANSWER, FERRY),
         ("Give three examples.", ANSWER, ANSWER),  # beyond code
     ],
 )
-def test_what_code_mends(instruction, text, wanted):
+def test_what_code_mends(instruction, text, expected):
     demands = constraints_of(instruction)
-    made = mended("What ferry is she?", ANSWER, text, demands, None)
-    assert made == wanted
-    assert mended("What ferry is she?", ANSWER, made, demands, None) == wanted
+    text_after = mended("What ferry is she?", ANSWER, text, demands, None)
+    assert text_after == expected
+    assert mended("What ferry is she?", ANSWER, text_after, demands, None) == expected
 
 
 @given(
@@ -132,14 +133,14 @@ def test_what_code_mends(instruction, text, wanted):
         ),
         max_size=12,
     ).map(" ".join),
-    st.lists(st.sampled_from([ONE, TWO, THREE, "- Item", "\n\nIt is so.", "[1]"]), max_size=5).map(" ".join),
+    st.lists(st.sampled_from([FERRY, TWO, THREE, "- Item", "\n\nIt is so.", "[1]"]), max_size=5).map(" ".join),
 )
 @settings(max_examples=150, deadline=None)
 def test_any_demand_can_be_held_against_any_revision(instruction, text):
     demands = constraints_of(instruction)
     for previous in (ANSWER, ""):
         missed = unmet(demands, previous, text)
-        assert all(one.message for one in missed)
+        assert all(demand.message for demand in missed)
         mended("", previous, text, demands, None)
 
 
@@ -148,17 +149,17 @@ def hit(text: str) -> Hit:
 
 
 def test_what_the_rules_cannot_meet_is_said():
-    found = revised(
+    revision = revised(
         None, "What of otters?", ANSWER, "Add three sentences on otters.", lambda _: [hit("Otters eat crabs.")], None
     )
-    assert found.text == f"{ANSWER} Otters eat crabs. [1]"
-    assert found.unmet == ("sentences that are new: 1, asked for: 3",)
-    assert found.unmet[0] in found.notes[0]
-    assert (found.kind, found.coarse) == ("More information", "information-seeking")
+    assert revision.text == f"{ANSWER} Otters eat crabs. [1]"
+    assert revision.unmet == ("sentences that are new: 1, asked for: 3",)
+    assert revision.unmet[0] in revision.notes[0]
+    assert (revision.kind, revision.coarse) == ("More information", "information-seeking")
 
 
 def test_the_checks_agree_with_the_ratings_of_the_demo_sessions():
-    sessions = [one for one in kiwi.stream_sessions(kiwi.DEMO_ROOT) if not isinstance(one, Problem)]
+    sessions = [session for session in kiwi.stream_sessions(kiwi.DEMO_ROOT) if not isinstance(session, Problem)]
     turns = [turn for session in sessions for turn in session.turns]
     missed = {turn.id: unmet(constraints_of(turn.instruction), turn.previous, turn.answer) for turn in turns}
     assert sum(bool(constraints_of(turn.instruction)) for turn in turns) >= 8

@@ -35,21 +35,21 @@ def test_without_an_answer_nothing_is_an_instruction(message):
 @pytest.mark.data
 def test_no_message_of_mtrags_conversations_is_taken_for_one(real_data):
     """There, users ask; one of them complains of an answer. Less than one in a hundred may be wrong."""
-    said: set[str] = set()
+    messages: set[str] = set()
     for file in sorted((real_data / "mt-rag-benchmark").rglob("*.jsonl")):
         with file.open(encoding="utf-8") as lines:
             for row in map(json.loads, lines):
                 turns = row.get("input")
-                said |= (
+                messages |= (
                     {turn["text"] for turn in turns if turn["speaker"] == "user"} if isinstance(turns, list) else set()
                 )
-    assert len(said) > 1500
-    assert sum(is_instruction(BEFORE, text) for text in said) < 0.01 * len(said)
+    assert len(messages) > 1500
+    assert sum(is_instruction(BEFORE, text) for text in messages) < 0.01 * len(messages)
 
 
 def test_no_question_of_the_demo_conversations_is_taken_for_one():
-    found = json.loads((DEMO / "conversations.json").read_text(encoding="utf-8"))
-    texts = [text for text in _strings(found) if text.endswith("?")]
+    conversations = json.loads((DEMO / "conversations.json").read_text(encoding="utf-8"))
+    texts = [text for text in _strings(conversations) if text.endswith("?")]
     assert len(texts) > 60
     assert [text for text in texts if is_instruction(BEFORE, text)] == []
 
@@ -83,13 +83,13 @@ def test_no_message_is_too_strange(message):
     ],
 )  # fmt: skip
 def test_types(instruction, coarse, fine):
-    found = typed(instruction)
-    assert (found.coarse, found.fine) == (coarse, fine)
+    kind = typed(instruction)
+    assert (kind.coarse, kind.fine) == (coarse, fine)
 
 
 def test_types_of_the_demo_sessions():
-    sessions = [one for one in kiwi.stream_sessions(kiwi.DEMO_ROOT) if not isinstance(one, Problem)]
+    sessions = [session for session in kiwi.stream_sessions(kiwi.DEMO_ROOT) if not isinstance(session, Problem)]
     turns = [turn for session in sessions for turn in session.turns]
-    found = [typed(turn.instruction) for turn in turns]
-    assert sum(one.coarse == turn.coarse for one, turn in zip(found, turns, strict=True)) == len(turns) == 23
-    assert sum(one.fine == turn.fine for one, turn in zip(found, turns, strict=True)) >= 21
+    kinds = [typed(turn.instruction) for turn in turns]
+    assert sum(kind.coarse == turn.coarse for kind, turn in zip(kinds, turns, strict=True)) == len(turns) == 23
+    assert sum(kind.fine == turn.fine for kind, turn in zip(kinds, turns, strict=True)) >= 21

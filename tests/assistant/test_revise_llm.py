@@ -38,9 +38,9 @@ def kind(fine: str) -> Say:
     return Say(json.dumps({"class": "stylistic", "type": fine}))
 
 
-def edits(*operations: dict, whole: str = "") -> Say:
-    filled = [{"sentence": 0, "after": 0, "text": "", **one} for one in operations]
-    return Say(json.dumps({"operations": filled, "whole": whole}))
+def edits(*operations: dict, text: str = "") -> Say:
+    filled = [{"sentence": 0, "after": 0, "text": "", **operation} for operation in operations]
+    return Say(json.dumps({"operations": filled, "whole": text}))
 
 
 def asked(*replies, instruction="Say 45 minutes.", hits=HITS, options="&max_tokens=600", answer=ANSWER, **more):
@@ -53,8 +53,8 @@ def asked(*replies, instruction="Say 45 minutes.", hits=HITS, options="&max_toke
 
     with ScriptedServer(*replies) as server:
         generator = open_generator(f"openai:tiny@{server.url}?retries=0{options}")
-        found = revised(generator, QUESTION, answer, instruction, search, None, **more)
-    return found, [body["messages"] for body in server.bodies], searched
+        revision = revised(generator, QUESTION, answer, instruction, search, None, **more)
+    return revision, [body["messages"] for body in server.bodies], searched
 
 
 # --- the way through -------------------------------------------------------------------------------------------------
@@ -62,11 +62,16 @@ def asked(*replies, instruction="Say 45 minutes.", hits=HITS, options="&max_toke
 
 def test_an_instruction_that_seeks_information_is_looked_up_summarised_and_put_in():
     insert = edits({"op": "insert", "after": 2, "text": FARE})
-    found, requests, searched = asked(LOOK_UP, Say(FARE), insert, instruction="What does a ticket cost?")
-    assert found.text == f"{FIRST} {SECOND} {FARE}\n\n{THIRD} {FOURTH}"
-    assert found.operations == (Operation(kind="insert", before="", after=FARE),)
-    assert (found.kind, found.coarse, found.notes, found.unmet) == ("More information", "information-seeking", (), ())
-    assert (found.usage.calls, searched) == (3, ["What does a ticket cost?"])
+    revision, requests, searched = asked(LOOK_UP, Say(FARE), insert, instruction="What does a ticket cost?")
+    assert revision.text == f"{FIRST} {SECOND} {FARE}\n\n{THIRD} {FOURTH}"
+    assert revision.operations == (Operation(kind="insert", before="", after=FARE),)
+    assert (revision.kind, revision.coarse, revision.notes, revision.unmet) == (
+        "More information",
+        "information-seeking",
+        (),
+        (),
+    )
+    assert (revision.usage.calls, searched) == (3, ["What does a ticket cost?"])
     typing, summarising, integrating = (request[-1]["content"] for request in requests)
     assert "What does a ticket cost?" in typing
     assert ANSWER not in typing
@@ -78,9 +83,9 @@ def test_an_instruction_that_seeks_information_is_looked_up_summarised_and_put_i
 
 def test_a_stylistic_instruction_searches_nothing():
     change = edits({"op": "replace", "sentence": 2, "text": SECOND.replace("50", "45")})
-    found, requests, searched = asked(STYLE, change)
-    assert found.text == ANSWER.replace("50 minutes", "45 minutes")
-    assert (searched, len(requests), found.usage.calls, found.notes) == ([], 2, 2, ())
+    revision, requests, searched = asked(STYLE, change)
+    assert revision.text == ANSWER.replace("50 minutes", "45 minutes")
+    assert (searched, len(requests), revision.usage.calls, revision.notes) == ([], 2, 2, ())
     assert "passage" not in requests[1][-1]["content"]
 
 
@@ -91,61 +96,65 @@ def test_only_what_touches_every_sentence_may_be_written_anew(fine, may):
 
 
 def test_a_condensed_answer_may_be_a_whole_new_one():
-    found, _, _ = asked(kind("Condense"), edits(whole="She is a ferry [1]."), instruction="Shorten it.")
-    assert (found.text, found.notes) == ("She is a ferry [1].", ())
+    revision, _, _ = asked(kind("Condense"), edits(whole="She is a ferry [1]."), instruction="Shorten it.")
+    assert (revision.text, revision.notes) == ("She is a ferry [1].", ())
 
 
 def test_a_whole_new_answer_is_not_taken_for_anything_else():
-    whole = edits(whole="All is new. Nothing is as it was.")
-    found, requests, _ = asked(STYLE, whole, whole, instruction="Say 45 minutes.")
-    assert found.text == ANSWER
+    rewritten = edits(whole="All is new. Nothing is as it was.")
+    revision, requests, _ = asked(STYLE, rewritten, rewritten, instruction="Say 45 minutes.")
+    assert revision.text == ANSWER
     assert "may not be written anew" in requests[2][-1]["content"]
-    assert "may not be written anew" in found.notes[0]
+    assert "may not be written anew" in revision.notes[0]
 
 
 def test_new_passages_are_numbered_behind_those_that_the_answer_cites():
-    known = [hit(7, "The Marigold carries 48 passengers."), HITS[1]]
+    known_hits = [hit(7, "The Marigold carries 48 passengers."), HITS[1]]
     insert = edits({"op": "insert", "after": 4, "text": "Little Auk sails in January [3]."})
-    found, requests, _ = asked(
-        LOOK_UP, Say("Little Auk sails [3]."), insert, instruction="And in January?", known_hits=known
+    revision, requests, _ = asked(
+        LOOK_UP, Say("Little Auk sails [3]."), insert, instruction="And in January?", known_hits=known_hits
     )
     summarising = requests[1][-1]["content"]
     assert summarising.index("[3]\n<passage-") < summarising.index("Little Auk")  # new
     assert "[2]\n<passage-" in summarising  # known already
     assert "[1]\n<passage-" not in summarising
-    assert [one.passage.id for one in found.hits] == [known[0].passage.id, HITS[1].passage.id, HITS[0].passage.id]
-    assert found.notes == ()
+    assert [hit.passage.id for hit in revision.hits] == [
+        known_hits[0].passage.id,
+        HITS[1].passage.id,
+        HITS[0].passage.id,
+    ]
+    assert revision.notes == ()
 
 
-@pytest.mark.parametrize("said", ["NOTHING FOUND", "Nothing found."])
-def test_passages_that_say_nothing_change_nothing(said):
-    found, requests, _ = asked(LOOK_UP, Say(said), instruction="What of volcanoes?")
-    assert (found.text, len(requests)) == (ANSWER, 2)
-    assert "say nothing" in found.notes[0]
+@pytest.mark.parametrize("summary", ["NOTHING FOUND", "Nothing found."])
+def test_passages_that_say_nothing_change_nothing(summary):
+    revision, requests, _ = asked(LOOK_UP, Say(summary), instruction="What of volcanoes?")
+    assert (revision.text, len(requests)) == (ANSWER, 2)
+    assert "say nothing" in revision.notes[0]
 
 
 def test_no_passages_no_summary():
-    found, requests, _ = asked(LOOK_UP, instruction="What of volcanoes?", hits=[])
-    assert (found.text, len(requests)) == (ANSWER, 1)
-    assert "no passage" in found.notes[0]
+    revision, requests, _ = asked(LOOK_UP, instruction="What of volcanoes?", hits=[])
+    assert (revision.text, len(requests)) == (ANSWER, 1)
+    assert "no passage" in revision.notes[0]
 
 
 # --- what is checked, and mended once --------------------------------------------------------------------------------
 
 
 def test_edits_that_cannot_be_made_are_asked_for_again():
-    found, requests, _ = asked(STYLE, edits({"op": "delete", "sentence": 9}), edits({"op": "delete", "sentence": 4}))
-    assert found.text == f"{FIRST} {SECOND}\n\n{THIRD}"
+    revision, requests, _ = asked(STYLE, edits({"op": "delete", "sentence": 9}), edits({"op": "delete", "sentence": 4}))
+    assert revision.text == f"{FIRST} {SECOND}\n\n{THIRD}"
     assert "there is no sentence 9" in requests[2][-1]["content"]
     assert [message["role"] for message in requests[2]][-3:] == ["user", "assistant", "user"]
-    assert (found.notes, found.usage.calls) == ((), 3)
+    assert (revision.notes, revision.usage.calls) == ((), 3)
 
 
 def test_what_can_be_made_of_wrong_edits_is_made_and_the_rest_told():
-    both = edits({"op": "delete", "sentence": 4}, {"op": "replace", "sentence": 4, "text": "Seals."})
-    found, _, _ = asked(STYLE, both, both)
-    assert found.text == f"{FIRST} {SECOND}\n\n{THIRD}"
-    assert found.notes == (
+    contradicting = edits({"op": "delete", "sentence": 4}, {"op": "replace", "sentence": 4, "text": "Seals."})
+    revision, _, _ = asked(STYLE, contradicting, contradicting)
+    assert revision.text == f"{FIRST} {SECOND}\n\n{THIRD}"
+    assert revision.notes == (
         "not every edit could be made: operation 2 (replace): sentence 4 has another operation already that this one "
         "contradicts",
     )
@@ -154,75 +163,79 @@ def test_what_can_be_made_of_wrong_edits_is_made_and_the_rest_told():
 def test_a_demand_that_is_missed_is_told_and_asked_for_again():
     long = edits({"op": "delete", "sentence": 4})
     short = edits({"op": "delete", "sentence": 1}, {"op": "delete", "sentence": 4})
-    found, requests, _ = asked(kind("Condense"), long, short, instruction="Shorten it to at most 15 words.")
-    assert found.text == f"{SECOND}\n\n{THIRD}"
+    revision, requests, _ = asked(kind("Condense"), long, short, instruction="Shorten it to at most 15 words.")
+    assert revision.text == f"{SECOND}\n\n{THIRD}"
     assert "words: 26, asked for: 15 at most" in requests[2][-1]["content"]
-    assert (found.unmet, found.notes) == ((), ())
+    assert (revision.unmet, revision.notes) == ((), ())
 
 
 def test_words_that_a_model_garbles_twice_are_put_in_by_code():
-    said = 'Add the sentence "The keel still lies there." at the beginning.'
+    instruction = 'Add the sentence "The keel still lies there." at the beginning.'
     garbled = edits({"op": "insert", "after": 4, "text": "The keel is still lying there."})
-    found, _, _ = asked(kind("Specific edit"), garbled, garbled, instruction=said)
-    assert found.text.startswith("The keel still lies there. The Marigold")
-    assert found.unmet == ()
+    revision, _, _ = asked(kind("Specific edit"), garbled, garbled, instruction=instruction)
+    assert revision.text.startswith("The keel still lies there. The Marigold")
+    assert revision.unmet == ()
 
 
 def test_what_is_still_missed_is_said():
-    one = edits({"op": "insert", "after": 4, "text": FARE})
-    found, requests, _ = asked(LOOK_UP, Say(FARE), one, one, instruction="Explain the fares in three sentences.")
+    insertion = edits({"op": "insert", "after": 4, "text": FARE})
+    revision, requests, _ = asked(
+        LOOK_UP, Say(FARE), insertion, insertion, instruction="Explain the fares in three sentences."
+    )
     assert len(requests) == 4
-    assert found.text == f"{ANSWER} {FARE}"
-    assert found.unmet == ("sentences that are new: 1, asked for: 3",)
-    assert found.unmet[0] in found.notes[0]
+    assert revision.text == f"{ANSWER} {FARE}"
+    assert revision.unmet == ("sentences that are new: 1, asked for: 3",)
+    assert revision.unmet[0] in revision.notes[0]
 
 
 def test_a_citation_of_nothing_is_noted():
-    found, _, _ = asked(STYLE, edits({"op": "insert", "after": 4, "text": "She is green [7]."}), instruction="Say so.")
-    assert "it cites [7], which is none of the passages" in found.notes
+    revision, _, _ = asked(
+        STYLE, edits({"op": "insert", "after": 4, "text": "She is green [7]."}), instruction="Say so."
+    )
+    assert "it cites [7], which is none of the passages" in revision.notes
 
 
 # --- when it goes wrong ----------------------------------------------------------------------------------------------
 
 
 def test_without_a_type_rules_type():
-    found, _, _ = asked(
+    revision, _, _ = asked(
         Say("hm"), Say("hm"), edits({"op": "delete", "sentence": 4}), instruction="Remove the sentence on otters."
     )
-    assert (found.kind, found.coarse, found.text) == ("Remove", "stylistic", f"{FIRST} {SECOND}\n\n{THIRD}")
-    assert "typed by rules" in found.notes[0]
+    assert (revision.kind, revision.coarse, revision.text) == ("Remove", "stylistic", f"{FIRST} {SECOND}\n\n{THIRD}")
+    assert "typed by rules" in revision.notes[0]
 
 
 def test_without_edits_rules_revise():
-    found, _, _ = asked(kind("Remove"), Say("Sure!"), Say("Sure!"), instruction="Remove the sentence on otters.")
-    assert found.text == f"{FIRST} {SECOND}\n\n{THIRD}"
-    assert "revised by rules" in found.notes[0]
-    assert found.usage.calls == 3
+    revision, _, _ = asked(kind("Remove"), Say("Sure!"), Say("Sure!"), instruction="Remove the sentence on otters.")
+    assert revision.text == f"{FIRST} {SECOND}\n\n{THIRD}"
+    assert "revised by rules" in revision.notes[0]
+    assert revision.usage.calls == 3
 
 
 def test_prose_is_taken_for_the_whole_where_all_may_be_new():
     prose = Say("She is a small ferry.")
-    found, _, _ = asked(kind("Condense"), prose, prose, instruction="Shorten it.")
-    assert found.text == "She is a small ferry."
-    assert "as a text" in found.notes[0]
+    revision, _, _ = asked(kind("Condense"), prose, prose, instruction="Shorten it.")
+    assert revision.text == "She is a small ferry."
+    assert "as a text" in revision.notes[0]
 
 
 @pytest.mark.parametrize("replies", [(STYLE, Say(""), Say("")), (LOOK_UP, Say("")), (STYLE, Status(500))])
 def test_an_endpoint_that_says_nothing_is_an_error_with_its_usage(replies):
-    with pytest.raises(GeneratorError) as told:
+    with pytest.raises(GeneratorError) as error:
         asked(*replies)
-    assert told.value.usage.calls >= 2
+    assert error.value.usage.calls >= 2
 
 
 def test_passages_that_do_not_fit_are_left_out_and_an_answer_that_does_not_is_an_error():
     tight = "&max_tokens=100&context=1000"
     long = [HITS[0], hit(2, "Long words. " * 400)]
-    found, requests, _ = asked(LOOK_UP, Say("Little Auk [1]."), edits(), hits=long, options=tight)
-    assert "1 of 2 passages was left out" in found.notes[0].replace("were", "was")
+    revision, requests, _ = asked(LOOK_UP, Say("Little Auk [1]."), edits(), hits=long, options=tight)
+    assert "1 of 2 passages was left out" in revision.notes[0].replace("were", "was")
     assert "Long words" not in requests[1][-1]["content"]
-    with pytest.raises(GeneratorError, match="does not fit") as told:
+    with pytest.raises(GeneratorError, match="does not fit") as error:
         asked(STYLE, answer="Long words. " * 400, options=tight)
-    assert told.value.kind == "bad_request"
+    assert error.value.kind == "bad_request"
 
 
 # --- the prompts -----------------------------------------------------------------------------------------------------

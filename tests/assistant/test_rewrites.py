@@ -42,8 +42,8 @@ def answering(kind="non-standalone", **instead):
 
     def reply(body):
         name = wording_asked_for(body)
-        other = instead.get(name.replace("-", "_"))
-        return other if isinstance(other, Scripted) else said(name, kind)
+        replacement = instead.get(name.replace("-", "_"))
+        return replacement if isinstance(replacement, Scripted) else said(name, kind)
 
     return reply
 
@@ -52,26 +52,26 @@ def asked(mode, *replies, message=MESSAGE, history=HISTORY, seconds=20.0, openin
     with ScriptedServer(*replies) as server:
         generator = open_generator(f"openai:tiny@{server.url}?retries=0")
         boxed = Bounded(generator, time.monotonic() + seconds, seconds)
-        found = MODES[mode].make(Asked(boxed, history, message, openings, seconds=seconds))
-        return found, [wording_asked_for(body) for body in server.bodies], server.bodies
+        rewrites = MODES[mode].make(Asked(boxed, history, message, openings, seconds=seconds))
+        return rewrites, [wording_asked_for(body) for body in server.bodies], server.bodies
 
 
 def test_minimal_is_the_rewrite_of_the_turn():
-    found, names, bodies = asked("minimal", answering())
-    assert (found.variants, found.left_out, found.notes) == ({"minimal": TEXTS["minimal"]}, {}, ())
-    assert (names, found.usage.calls) == (["minimal"], 1)
+    rewrites, names, bodies = asked("minimal", answering())
+    assert (rewrites.variants, rewrites.left_out, rewrites.notes) == ({"minimal": TEXTS["minimal"]}, {}, ())
+    assert (names, rewrites.usage.calls) == (["minimal"], 1)
     with ScriptedServer(answering()) as server:
         turn = rewrite(open_generator(f"openai:tiny@{server.url}?retries=0"), HISTORY, MESSAGE)
         assert server.bodies == bodies
-    assert found.variants["minimal"] == turn.rewrite
+    assert rewrites.variants["minimal"] == turn.rewrite
 
 
 def test_multi_asks_for_five_wordings_and_keeps_their_order():
-    found, names, bodies = asked("multi", answering(minimal=None, corpus_specific=None))
-    assert dict(found.variants) == TEXTS
-    assert list(found.variants) == ["minimal", *FOUR]
+    rewrites, names, bodies = asked("multi", answering(minimal=None, corpus_specific=None))
+    assert dict(rewrites.variants) == TEXTS
+    assert list(rewrites.variants) == ["minimal", *FOUR]
     assert (names[0], sorted(names)) == ("minimal", sorted(TEXTS))
-    assert (found.left_out, found.usage.calls) == ({}, 5)
+    assert (rewrites.left_out, rewrites.usage.calls) == ({}, 5)
     prompts = {name: body["messages"][-1]["content"] for name, body in zip(names, bodies, strict=True)}
     assert ["The Anvick Bakehouse" in prompts[name] for name in TEXTS] == [False, True, False, False, False]
     for text in prompts.values():
@@ -80,12 +80,12 @@ def test_multi_asks_for_five_wordings_and_keeps_their_order():
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_message_that_stands_alone_costs_one_call_at_most(mode):
-    found, names, _ = asked(mode, answering("standalone"))
-    assert (found.variants, found.left_out, names) == ({}, {}, ["minimal"])
-    assert found.usage.calls == 1
+    rewrites, names, _ = asked(mode, answering("standalone"))
+    assert (rewrites.variants, rewrites.left_out, names) == ({}, {}, ["minimal"])
+    assert rewrites.usage.calls == 1
     for message, history in ((MESSAGE, []), ("Thanks a lot!", HISTORY)):
-        found, names, _ = asked(mode, answering(), message=message, history=history)
-        assert (found.variants, found.left_out, names, found.usage.calls) == ({}, {}, [], 0)
+        rewrites, names, _ = asked(mode, answering(), message=message, history=history)
+        assert (rewrites.variants, rewrites.left_out, names, rewrites.usage.calls) == ({}, {}, [], 0)
 
 
 @pytest.mark.parametrize(
@@ -105,17 +105,17 @@ def test_a_message_that_stands_alone_costs_one_call_at_most(mode):
     ],
 )
 def test_a_wording_that_fails_is_left_out_and_the_others_are_not(reply, kind):
-    found, _, bodies = asked("multi", answering(keyword_anchor=reply))
-    assert dict(found.left_out) == {"keyword-anchor": kind}
-    assert list(found.variants) == [name for name in TEXTS if name != "keyword-anchor"]
-    [note] = found.notes
+    rewrites, _, bodies = asked("multi", answering(keyword_anchor=reply))
+    assert dict(rewrites.left_out) == {"keyword-anchor": kind}
+    assert list(rewrites.variants) == [name for name in TEXTS if name != "keyword-anchor"]
+    [note] = rewrites.notes
     assert note.startswith("keyword-anchor: left out (" + kind.replace("_", " "))
-    assert found.usage.calls == len(bodies)
+    assert rewrites.usage.calls == len(bodies)
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("reply", "kind", "others"),
+    ("reply", "kind", "expected"),
     [
         (Say("Hmm."), "invalid", True),
         (Say(None, refusal="No."), "refused", True),
@@ -125,26 +125,26 @@ def test_a_wording_that_fails_is_left_out_and_the_others_are_not(reply, kind):
         (Status(503), "unavailable", False),
     ],
 )
-def test_without_the_minimal_rewrite_the_others_are_asked_for_unless_in_vain(mode, reply, kind, others):
-    found, names, _ = asked(mode, answering(minimal=reply))
+def test_without_the_minimal_rewrite_the_others_are_asked_for_unless_in_vain(mode, reply, kind, expected):
+    rewrites, names, _ = asked(mode, answering(minimal=reply))
     four = list(FOUR) if mode == "multi" else []
-    assert list(found.variants) == (four if others else [])
-    assert dict(found.left_out) == dict.fromkeys(["minimal"] if others else ["minimal", *four], kind)
-    assert set(names) == {"minimal", *(four if others else [])}
-    assert found.notes[0].startswith("minimal: searched as typed")
+    assert list(rewrites.variants) == (four if expected else [])
+    assert dict(rewrites.left_out) == dict.fromkeys(["minimal"] if expected else ["minimal", *four], kind)
+    assert set(names) == {"minimal", *(four if expected else [])}
+    assert rewrites.notes[0].startswith("minimal: searched as typed")
 
 
 def test_one_that_hangs_is_left_out_when_the_time_is_over():
     began = time.monotonic()
-    found, _, _ = asked("multi", answering(step_by_step=Hang(30), minimal=None), seconds=1.5)
+    rewrites, _, _ = asked("multi", answering(step_by_step=Hang(30), minimal=None), seconds=1.5)
     assert time.monotonic() - began < 15
-    assert dict(found.left_out) == {"step-by-step": "timeout"}
-    assert len(found.variants) == 4
+    assert dict(rewrites.left_out) == {"step-by-step": "timeout"}
+    assert len(rewrites.variants) == 4
 
 
 def test_all_wordings_share_the_time():
-    found, names, _ = asked("multi", answering(minimal=Hang(30)), seconds=0.7)
-    assert dict(found.left_out) == dict.fromkeys(TEXTS, "timeout")
+    rewrites, names, _ = asked("multi", answering(minimal=Hang(30)), seconds=0.7)
+    assert dict(rewrites.left_out) == dict.fromkeys(TEXTS, "timeout")
     assert set(names) == {"minimal"}
 
 
@@ -164,10 +164,10 @@ def test_a_generator_that_heeds_no_deadline_is_not_waited_for():
 
     with ScriptedServer(answering()) as server:
         generator = Deaf(open_generator(f"openai:tiny@{server.url}?retries=0"))
-        found = MODES["multi"].make(Asked(generator, HISTORY, MESSAGE, lambda _: [], seconds=0.5))
+        rewrites = MODES["multi"].make(Asked(generator, HISTORY, MESSAGE, lambda _: [], seconds=0.5))
         released.set()
-    assert found.left_out["keyword-anchor"] == "timeout"
-    assert "0.5 s" in found.notes[-1]
+    assert rewrites.left_out["keyword-anchor"] == "timeout"
+    assert "0.5 s" in rewrites.notes[-1]
 
 
 def test_a_script_serves_as_the_model(tmp_path):
@@ -178,8 +178,8 @@ def test_a_script_serves_as_the_model(tmp_path):
     }  # fmt: skip
     rows = [{"text": said(name).text, "match": marks[name]} for name in TEXTS]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    found = MODES["multi"].make(Asked(open_generator(f"replay:{path}"), HISTORY, MESSAGE, lambda _: []))
-    assert dict(found.variants) == TEXTS
+    rewrites = MODES["multi"].make(Asked(open_generator(f"replay:{path}"), HISTORY, MESSAGE, lambda _: []))
+    assert dict(rewrites.variants) == TEXTS
 
 
 def test_rate_limits_are_heard_of_from_every_thread():

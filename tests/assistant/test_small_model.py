@@ -90,8 +90,12 @@ def test_a_rewrite_that_went_wrong_is_dropped(rewrite, why):
 def test_a_new_topic_that_the_model_repeats_stands_alone():
     understood = Understanding(standalone=False, rewrite="Lye soap (kettle)?", sub_questions=("Lye soap (kettle)?",))
     assert fault_of("Lye soap?", talked("Kettles?", "Red."), "Lye soap?") == ""
-    seen = with_question(understood, "Lye soap?", "lye soap")
-    assert (seen.standalone, seen.rewrite, seen.sub_questions) == (True, "Lye soap?", ("Lye soap?",))
+    understanding_before = with_question(understood, "Lye soap?", "lye soap")
+    assert (understanding_before.standalone, understanding_before.rewrite, understanding_before.sub_questions) == (
+        True,
+        "Lye soap?",
+        ("Lye soap?",),
+    )
 
 
 def test_no_model_says_that_a_message_revises(home):
@@ -157,10 +161,10 @@ def test_a_model_that_does_not_know_is_believed(home):
 
 
 def test_the_last_answer_is_not_given_to_another_question(home):
-    said = "The kettle is red [1]."
+    previous = "The kettle is red [1]."
     history = talked("What colour is the kettle?", "The kettle is red.")
-    reply = with_model(home, said).reply(history, "Must the kettle be washed in the washing machine?")
-    assert not same_words(reply.answer, said)
+    reply = with_model(home, previous).reply(history, "Must the kettle be washed in the washing machine?")
+    assert not same_words(reply.answer, previous)
 
 
 def test_citations_that_a_model_left_out_are_set(home):
@@ -213,11 +217,11 @@ def test_an_excerpt_has_what_matters_in_its_order():
     text = f"The kettle is red. {filler}\n\nTo clean the kettle:\n\n- vinegar\n- water\n\nThe kettle boils fast.\n"
     passage = Passage(id="p", document="d", title="Kitchen", section="Kettles", text=text, start=0, end=len(text))
     (excerpt,) = excerpts_of([("What cleans the kettle?",) * 2], [Hit(passage=passage, score=1.0)], [4], None)
-    shown = excerpt.shown()
-    assert shown.startswith("[4]\n> Kitchen › Kettles\n")
-    assert "> - vinegar\n> - water" in shown
-    assert "To clean the kettle:" in shown
-    assert len(shown.split()) < 130
+    lines = excerpt.shown()
+    assert lines.startswith("[4]\n> Kitchen › Kettles\n")
+    assert "> - vinegar\n> - water" in lines
+    assert "To clean the kettle:" in lines
+    assert len(lines.split()) < 130
 
 
 @pytest.mark.parametrize(
@@ -237,8 +241,8 @@ def test_steps_are_seen_however_they_are_laid_out(text):
 
 
 def test_a_list_that_nobody_wanted_is_read_as_steps(home):
-    said = "1. The kettle boils water [1].\n2. The kettle is red [1]."
-    reply = with_model(home, said).reply([], "What about the kettle, red or not, boiling water?")
+    listed = "1. The kettle boils water [1].\n2. The kettle is red [1]."
+    reply = with_model(home, listed).reply([], "What about the kettle, red or not, boiling water?")
     assert [step.step for step in reply.procedure] == ["The kettle boils water.", "The kettle is red."]
 
 

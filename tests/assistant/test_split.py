@@ -129,21 +129,21 @@ def labels_of_parts() -> list[dict[str, Any]]:
     return [json.loads(line) for line in PARTS.read_text(encoding="utf-8").splitlines()]
 
 
-def questions_by_id(folder: Path, wanted: Sequence[str]) -> dict[str, str]:
+def questions_by_id(folder: Path, ids: Sequence[str]) -> dict[str, str]:
     """Id -> question."""
-    names = set(wanted)
+    names = set(ids)
     tasks = (task for task in stream_tasks(folder) if isinstance(task, Task))
     return {task.id: task.question for task in tasks if task.id in names}
 
 
-def count_right(rows: Sequence[dict[str, Any]], asked: dict[str, str]) -> tuple[int, int, int]:
+def count_right(rows: Sequence[dict[str, Any]], questions: dict[str, str]) -> tuple[int, int, int]:
     """How many are split into as many parts as were counted, by the rules and by question marks; and in their places.
 
     A part is in its place where it begins as the span does, "and" and a number of a list apart.
     """
     counted = marked = placed = 0
     for row in rows:
-        question = asked[row["id"]]
+        question = questions[row["id"]]
         parts = split_questions(question)
         counted += len(parts) == row["parts"]
         marked += max(1, question.count("?")) == row["parts"]
@@ -156,13 +156,13 @@ def count_right(rows: Sequence[dict[str, Any]], asked: dict[str, str]) -> tuple[
 
 def test_questions_labelled_apart_from_the_rules_have_as_many_parts_as_were_counted(real_data):
     rows = labels_of_parts()
-    asked = questions_by_id(real_data / "compound-qa", [row["id"] for row in rows])
+    questions = questions_by_id(real_data / "compound-qa", [row["id"] for row in rows])
     drawn, hard = ([row for row in rows if row["set"] == name] for name in ("drawn", "hard"))
     assert (len(drawn), len(hard)) == (200, 80)
-    counted, _, placed = count_right(drawn, asked)
+    counted, _, placed = count_right(drawn, questions)
     assert counted / 200 >= 0.95
     assert placed / 200 >= 0.95
-    assert count_right(hard, asked)[0] / 80 >= 0.95
+    assert count_right(hard, questions)[0] / 80 >= 0.95
 
 
 def test_labels_of_parts_say_nothing_of_the_questions():

@@ -295,15 +295,15 @@ def test_a_clarification_is_asked_once(home):
 def test_the_last_decision_told_is_that_of_the_whole_message(home):
     events: list[Event] = []
     reply = open_assistant("n").reply([], "Who made the toaster, and when did she learn to fly?", events.append)
-    told = [event.detail["confidence"] for event in events if event.step == "decide"]
+    confidences = [event.detail["confidence"] for event in events if event.step == "decide"]
     assert reply.trace.judgement is not None
-    assert told[-1] == reply.trace.judgement.confidence
+    assert confidences[-1] == reply.trace.judgement.confidence
 
 
 def test_what_a_part_was_told_is_what_is_left_after_checking(home):
     parts = [{"question": "What colour is the kettle?"}, {"question": "Who made the toaster?"}]
-    said = "The kettle is red [1]. Aliens wove it from cheese [1].\n\nThe toaster was made by Ada Berg [2]."
-    assistant = with_model(home, understanding(parts=parts), said)
+    written = "The kettle is red [1]. Aliens wove it from cheese [1].\n\nThe toaster was made by Ada Berg [2]."
+    assistant = with_model(home, understanding(parts=parts), written)
     reply = assistant.reply([], "What colour is the kettle and who made the toaster?")
     assert "Aliens" not in reply.answer
     assert reply.sub_questions[0].answer == "The kettle is red."

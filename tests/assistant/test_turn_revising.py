@@ -49,9 +49,9 @@ def test_a_revision_is_cited_anew(home):
 
 def test_an_instruction_that_wants_something_new_is_looked_up(home):
     reply = open_assistant("n").reply(TALK, "Add a sentence to the answer about who made the toaster.")
-    said = strip_citations(reply.answer)
-    assert said.startswith("The kettle is red. It boils water in four minutes.")
-    assert "The toaster was made by Ada Berg." in said
+    text = strip_citations(reply.answer)
+    assert text.startswith("The kettle is red. It boils water in four minutes.")
+    assert "The toaster was made by Ada Berg." in text
     assert whys(reply) == ["what the answer rests on", "the instruction asks for more"]
     cited = int(reply.answer.rsplit("[", 1)[1][0])
     assert reply.citations[cited - 1].document == "toaster.md"
@@ -63,11 +63,11 @@ def test_a_revision_can_be_asked_for_by_name(home):
 
 
 @pytest.mark.parametrize(
-    ("history", "told"),
+    ("history", "message"),
     [([], "no answer yet"), ([Message(role="assistant", content="I don't know.")], "nothing in it to revise")],
 )
-def test_what_cannot_be_revised_is_said(home, history, told):
-    with pytest.raises(RequestError, match=told):
+def test_what_cannot_be_revised_is_said(home, history, message):
+    with pytest.raises(RequestError, match=message):
         open_assistant("n").revise(history, "Make it shorter.")
 
 

@@ -86,7 +86,7 @@ def test_an_unanswered_question_gives_no_topic():
 
 
 @pytest.mark.parametrize(
-    ("message", "wanted"),
+    ("message", "wants_steps"),
     [
         ("How do I descale a kettle?", True),
         ("What are the steps to winterise a boat?", True),
@@ -96,8 +96,8 @@ def test_an_unanswered_question_gives_no_topic():
         ("Who keeps the light?", False),
     ],
 )
-def test_procedures_are_wanted_when_the_question_asks_how(message, wanted):
-    assert understand([], message).wants_procedure is wanted
+def test_procedures_are_wanted_when_the_question_asks_how(message, wants_steps):
+    assert understand([], message).wants_procedure is wants_steps
 
 
 def test_the_raw_message_is_always_searched():

@@ -16,9 +16,9 @@ from turnmark.retrieval.embed import open_embedder
 LISTED = "# Tea\n\n## What you need\n\n1. tea\n2. a pot\n\n## Steps\n\n1. Boil water.\n2. Pour it.\n3. Wait.\n"
 
 
-def steps_of(found, message="How do I make tea?", embed=None):
+def steps_of(evidence, message="How do I make tea?", embed=None):
     """The steps that the documents give for a question."""
-    procedure = procedure_of((message, message), found, embed)
+    procedure = procedure_of((message, message), evidence, embed)
     return list(procedure.steps) if procedure else []
 
 
@@ -29,8 +29,8 @@ def test_items_under_a_heading_of_steps_are_the_steps():
 def test_headings_with_a_rule_under_them_are_headings():
     ruled = "Tea\n===\n\nIt is old.\n\nYou need\n---\n\n1. tea\n2. a pot\n\nSteps\n-----\n\n1. Boil water.\n2. Pour it."
     assert [unit.text for unit in steps_of(hits(ruled))] == ["Boil water.", "Pour it."]
-    told = [(unit.text, unit.heading) for unit in units_of(hits(ruled))]
-    assert told == [
+    rows = [(unit.text, unit.heading) for unit in units_of(hits(ruled))]
+    assert rows == [
         ("It is old.", "Tea"), ("tea", "You need"), ("a pot", "You need"), ("Boil water.", "Steps"),
         ("Pour it.", "Steps"),
     ]  # fmt: skip
@@ -44,8 +44,8 @@ def test_a_rule_under_a_list_or_a_paragraph_of_its_own_makes_no_heading():
 
 
 def test_a_document_without_steps_does_not_hide_one_that_has_some():
-    found = hits("Tea came to the island in 1902. Everybody drinks it.", LISTED)
-    assert {unit.citation for unit in steps_of(found)} == {2}
+    evidence = hits("Tea came to the island in 1902. Everybody drinks it.", LISTED)
+    assert {unit.citation for unit in steps_of(evidence)} == {2}
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_a_procedure_is_completed_from_another_document_and_it_says_so():
 
 def test_one_document_with_enough_steps_stands_alone():
     message = "How do I make tea?"
-    found = hits(LISTED, "## Steps\n\n1. Chill the tea.\n2. Add ice.\n3. Serve it.\n")
-    draft = extract(asked(message, steps=True), message, found, None)
+    evidence = hits(LISTED, "## Steps\n\n1. Chill the tea.\n2. Add ice.\n3. Serve it.\n")
+    draft = extract(asked(message, steps=True), message, evidence, None)
     assert draft is not None
     assert {number for step in draft.procedure for number in step.citations} == {1}
     assert set(cited(draft.text)) <= {1}
@@ -149,9 +149,11 @@ def test_a_row_of_a_table_is_a_unit_and_its_head_is_not():
 
 def test_overlapping_passages_give_a_unit_once_and_the_longer_one():
     text = "The kettle is red and stands on the stove all day. It boils."
-    found = hits(text[:30], text, documents=("d", "d"))
-    found[1] = found[1].model_copy(update={"passage": found[1].passage.model_copy(update={"start": 0, "end": 9})})
-    assert next(unit.text for unit in units_of(found)) == "The kettle is red and stands on the stove all day."
+    evidence = hits(text[:30], text, documents=("d", "d"))
+    evidence[1] = evidence[1].model_copy(
+        update={"passage": evidence[1].passage.model_copy(update={"start": 0, "end": 9})}
+    )
+    assert next(unit.text for unit in units_of(evidence)) == "The kettle is red and stands on the stove all day."
 
 
 def test_a_quotation_loses_its_mark():

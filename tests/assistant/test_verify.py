@@ -18,7 +18,7 @@ def hit(text: str) -> Hit:
 
 
 HITS = [hit("Bake the loaf at 240 degrees for forty minutes."), hit("The ferry sails at nine on weekdays.")]
-ASKED = Understanding(rewrite="How hot?", sub_questions=("How hot?",))
+QUESTION = Understanding(rewrite="How hot?", sub_questions=("How hot?",))
 HOW = Understanding(rewrite="How?", sub_questions=("How?",), wants_procedure=True)
 
 
@@ -57,21 +57,23 @@ def test_a_step_given_twice_is_kept_once():
 
 def test_grounded_is_the_share_of_sentences_that_rest_on_what_they_cite():
     text = "Bake the loaf at 240 degrees [1]. The ferry sails at nine [2]. Elephants paint ceilings [2]. It is nice."
-    _, checks, parts = verify(Draft(text=text), "answer", ASKED, HITS)
+    _, checks, parts = verify(Draft(text=text), "answer", QUESTION, HITS)
     assert checks.grounded == pytest.approx(2 / 4)
     assert not checks.citations_valid
     assert [part.answered for part in parts] == [True]
 
 
 def test_a_mark_after_the_full_stop_belongs_to_the_sentence_before():
-    _, checks, _ = verify(Draft(text="Bake at 240 degrees. [1] The ferry sails at nine. [2]"), "answer", ASKED, HITS)
+    _, checks, _ = verify(Draft(text="Bake at 240 degrees. [1] The ferry sails at nine. [2]"), "answer", QUESTION, HITS)
     assert checks.grounded == 1.0
     assert checks.citations_valid
 
 
 def test_nothing_supported_answers_no_part_and_is_said():
     notes: list[str | None] = []
-    draft, checks, parts = verify(Draft(text="Elephants paint ceilings [1]."), "answer", ASKED, HITS, note=notes.append)
+    draft, checks, parts = verify(
+        Draft(text="Elephants paint ceilings [1]."), "answer", QUESTION, HITS, note=notes.append
+    )
     assert (checks.grounded, checks.parts_answered, parts[0].answered) == (0.0, 0.0, False)
     assert notes == [BASELESS]
     assert draft.text == "Elephants paint ceilings [1]."
@@ -79,7 +81,7 @@ def test_nothing_supported_answers_no_part_and_is_said():
 
 @pytest.mark.parametrize("text", ["Bake it at 250 degrees for forty minutes [1].", "Bake it for 50 minutes [1]."])
 def test_a_wrong_number_is_not_supported(text):
-    assert verify(Draft(text=text), "answer", ASKED, HITS)[1].grounded == 0.0
+    assert verify(Draft(text=text), "answer", QUESTION, HITS)[1].grounded == 0.0
 
 
 # --- repair ----------------------------------------------------------------------------------------------------------
@@ -97,7 +99,7 @@ RIGHT, STRANGE = "Bake the loaf at 240 degrees [1].", "Elephants paint ceilings 
     ],
 )  # fmt: skip
 def test_a_sentence_that_cites_the_wrong_passage_is_pointed_to_the_right_one(text, mended):
-    draft, checks, _ = verify(Draft(text=text), "answer", ASKED, HITS)
+    draft, checks, _ = verify(Draft(text=text), "answer", QUESTION, HITS)
     assert draft.text == mended
     assert (checks.repaired, checks.grounded, checks.citations_valid) == (True, 1.0, True)
 
@@ -111,20 +113,20 @@ def test_a_step_too():
 
 def test_what_nothing_supports_goes_from_a_models_answer_and_stays_in_another():
     text = f"{RIGHT} {STRANGE} It is nice."
-    kept, checks, _ = verify(Draft(text=text), "answer", ASKED, HITS)
-    assert (kept.text, checks.repaired, checks.grounded) == (text, False, pytest.approx(1 / 3))
-    kept, checks, _ = verify(Draft(text=text), "answer", ASKED, HITS, written=True)
-    assert (kept.text, checks.repaired, checks.grounded, checks.citations_valid) == (RIGHT, True, 1.0, True)
+    draft, checks, _ = verify(Draft(text=text), "answer", QUESTION, HITS)
+    assert (draft.text, checks.repaired, checks.grounded) == (text, False, pytest.approx(1 / 3))
+    draft, checks, _ = verify(Draft(text=text), "answer", QUESTION, HITS, written=True)
+    assert (draft.text, checks.repaired, checks.grounded, checks.citations_valid) == (RIGHT, True, 1.0, True)
 
 
 def test_a_paragraph_stays_apart_when_its_first_sentence_goes():
     draft = Draft(text=f"{RIGHT}\n\n{STRANGE} The ferry sails at nine [2].")
-    assert verify(draft, "answer", ASKED, HITS, written=True)[0].text == f"{RIGHT}\n\nThe ferry sails at nine [2]."
+    assert verify(draft, "answer", QUESTION, HITS, written=True)[0].text == f"{RIGHT}\n\nThe ferry sails at nine [2]."
 
 
 def test_nothing_goes_where_nothing_would_be_left_and_no_step_ever():
     draft = Draft(text=STRANGE)
-    assert verify(draft, "answer", ASKED, HITS, written=True)[0] == draft
+    assert verify(draft, "answer", QUESTION, HITS, written=True)[0] == draft
     steps = (Step(step="Bake the loaf at 240 degrees.", citations=(1,)), Step(step="Paint elephants.", citations=(1,)))
     draft, checks, _ = verify(Draft(text="", procedure=steps), "answer", HOW, HITS, written=True)
     assert (draft.procedure, checks.grounded, checks.repaired) == (steps, 0.5, False)
@@ -132,7 +134,7 @@ def test_nothing_goes_where_nothing_would_be_left_and_no_step_ever():
 
 def test_what_says_that_it_does_not_know_is_no_claim_and_stays():
     text = f"{RIGHT} I don't know when the ferry sails."
-    draft, checks, _ = verify(Draft(text=text), "partial", ASKED, HITS, written=True)
+    draft, checks, _ = verify(Draft(text=text), "partial", QUESTION, HITS, written=True)
     assert (draft.text, checks.grounded, checks.citations_valid, checks.repaired) == (text, 1.0, True, False)
 
 
@@ -145,19 +147,19 @@ TEXTS = st.lists(
 @given(st.one_of(TEXTS, st.text(max_size=60)), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_any_draft_can_be_verified_and_a_second_time_changes_nothing(text, written):
-    once, checks, _ = verify(Draft(text=text), "answer", ASKED, HITS, written=written)
+    once, checks, _ = verify(Draft(text=text), "answer", QUESTION, HITS, written=written)
     assert all(1 <= n <= len(HITS) for n in cited(once.text))
     assert checks.grounded is None or 0 <= checks.grounded <= 1
     if not checks.repaired:
         assert once.text == text.strip() or once == repair(Draft(text=text), len(HITS))[0]
-    twice, again, _ = verify(once, "answer", ASKED, HITS, written=written)
+    twice, again, _ = verify(once, "answer", QUESTION, HITS, written=written)
     assert twice.text.split() == once.text.split()
     assert again.grounded == checks.grounded
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
 
-BOTH = Understanding(
+QUESTIONS = Understanding(
     rewrite="Both?", sub_questions=("How hot is the loaf baked?", "When does the ferry sail?"), wants_procedure=False
 )
 
@@ -173,7 +175,7 @@ BOTH = Understanding(
     ],
 )
 def test_a_part_is_answered_by_a_supported_sentence_that_is_about_it(text, answered):
-    _, checks, parts = verify(Draft(text=text), "answer", BOTH, HITS)
+    _, checks, parts = verify(Draft(text=text), "answer", QUESTIONS, HITS)
     assert [part.answered for part in parts] == answered
     assert checks.parts_answered == sum(answered) / 2
 
@@ -181,12 +183,12 @@ def test_a_part_is_answered_by_a_supported_sentence_that_is_about_it(text, answe
 def test_where_it_is_known_what_was_said_to_a_part_that_counts():
     text = "It is baked at 240 degrees [1]. It sails at nine on weekdays [2]."
     answers = ("It is baked at 240 degrees [1].", "")
-    _, _, parts = verify(Draft(text=text), "answer", BOTH, HITS, answers=answers)
+    _, _, parts = verify(Draft(text=text), "answer", QUESTIONS, HITS, answers=answers)
     assert [part.answered for part in parts] == [True, False]
 
 
 def test_an_unknown_is_not_checked_and_answers_nothing():
-    _, checks, parts = verify(Draft(text="I don't know."), "unknown", ASKED, [])
+    _, checks, parts = verify(Draft(text="I don't know."), "unknown", QUESTION, [])
     assert checks.grounded is None
     assert not parts[0].answered
 

@@ -20,7 +20,7 @@ def hit(text: str) -> Hit:
 
 
 HITS = [hit("Bake the loaf at 240 degrees for forty minutes."), hit("The ferry sails at nine on weekdays.")]
-ASKED = ("How hot is the loaf baked?", "When does the ferry sail?")
+QUESTIONS = ("How hot is the loaf baked?", "When does the ferry sail?")
 HEAT, TIME, STRANGE = (
     "Bake the loaf at 240 degrees [1].",
     "The ferry sails at nine [2].",
@@ -29,7 +29,9 @@ HEAT, TIME, STRANGE = (
 
 
 def verdicts(*claims: tuple[int, bool, list[int]], answered=(1, 2)) -> Say:
-    rows = [{"sentence": n, "claim": "c", "supported": held, "passages": found} for n, held, found in claims]
+    rows = [
+        {"sentence": n, "claim": "c", "supported": supported, "passages": passages} for n, supported, passages in claims
+    ]
     return Say(json.dumps({"claims": rows, "answered": list(answered)}))
 
 
@@ -39,18 +41,18 @@ def verifier(url, questions, hits, report, options="") -> ModelVerifier:
     return ModelVerifier(generator, questions, hits, None, report)
 
 
-def verified(*replies, text=f"{HEAT} {TIME}", asked=ASKED, procedure=(), options=""):
+def verified(*replies, text=f"{HEAT} {TIME}", questions=QUESTIONS, procedure=(), options=""):
     """What `verify` gives, the requests' last messages, the notes, and the calls that were told of."""
-    told: list[tuple[Usage, str | None]] = []
+    reports: list[tuple[Usage, str | None]] = []
     with ScriptedServer(*replies) as server:
-        found = verify(
-            Draft(text=text, procedure=procedure), "answer", Understanding(rewrite="?", sub_questions=asked), HITS,
-            verifier=verifier(server.url, asked, HITS, lambda usage, note: told.append((usage, note)), options),
-            note=lambda note: told.append((Usage(), note)),
+        result = verify(
+            Draft(text=text, procedure=procedure), "answer", Understanding(rewrite="?", sub_questions=questions), HITS,
+            verifier=verifier(server.url, questions, HITS, lambda usage, note: reports.append((usage, note)), options),
+            note=lambda note: reports.append((Usage(), note)),
         )  # fmt: skip
-    notes = [note for _, note in told if note]
-    calls = sum(usage.calls for usage, _ in told)
-    return found, [body["messages"][-1]["content"] for body in server.bodies], notes, calls
+    notes = [note for _, note in reports if note]
+    calls = sum(usage.calls for usage, _ in reports)
+    return result, [body["messages"][-1]["content"] for body in server.bodies], notes, calls
 
 
 def test_one_call_judges_every_claim_and_part():
@@ -58,14 +60,14 @@ def test_one_call_judges_every_claim_and_part():
     assert (draft.text, checks.grounded, checks.parts_answered, checks.repaired) == (f"{HEAT} {TIME}", 1.0, 1.0, False)
     assert (len(prompts), calls, notes) == (1, 1, [])
     assert [part.answered for part in parts] == [True, True]
-    for said in ("S1| Bake the loaf at 240 degrees. [1]", "S2| The ferry", "1. How hot", "[2]\n<passage-"):
-        assert said in prompts[0]
+    for phrase in ("S1| Bake the loaf at 240 degrees. [1]", "S2| The ferry", "1. How hot", "[2]\n<passage-"):
+        assert phrase in prompts[0]
 
 
 def test_a_sentence_is_supported_where_all_its_claims_are():
     mended = Say(HEAT)
     (draft, checks, _), prompts, _, _ = verified(
-        verdicts((1, True, [1]), (1, False, []), (2, True, [2])), mended, asked=ASKED[:1]
+        verdicts((1, True, [1]), (1, False, []), (2, True, [2])), mended, questions=QUESTIONS[:1]
     )
     assert "not supported by the passages: Bake the loaf" in prompts[1]
     assert (draft.text, checks.repaired, checks.grounded) == (HEAT, True, 1.0)
@@ -102,18 +104,20 @@ def test_steps_are_judged_and_kept():
     steps = (Step(step="Mix it.", citations=(1,)), Step(step="Bake at 240 degrees.", citations=(1,)))
     judged = verdicts((1, True, [1]), (2, False, []), (3, True, [1]), answered=[1])
     good = Say("Bake it [1].\n\nSteps:\n1. Bake the loaf [1]\n2. For forty minutes [1]")
-    (draft, checks, _), prompts, _, _ = verified(judged, good, text="Bake it [1].", procedure=steps, asked=ASKED[:1])
+    (draft, checks, _), prompts, _, _ = verified(
+        judged, good, text="Bake it [1].", procedure=steps, questions=QUESTIONS[:1]
+    )
     assert "Steps:\n1. Mix it. [1]" in prompts[1]
     assert [step.step for step in draft.procedure] == ["Bake the loaf", "For forty minutes"]
     assert checks.repaired
     lost = Say("Bake the loaf [1].")
-    (draft, _, _), _, _, _ = verified(judged, lost, text="Bake it [1].", procedure=steps, asked=ASKED[:1])
+    (draft, _, _), _, _, _ = verified(judged, lost, text="Bake it [1].", procedure=steps, questions=QUESTIONS[:1])
     assert draft.procedure == steps
 
 
 @pytest.mark.parametrize("replies", [(Say("hm"), Say("hm")), (Status(500),), (Say('{"claims": 3}'), Say("{}"))])
 def test_without_a_verdict_rules_judge(replies):
-    (draft, checks, _), _, notes, _ = verified(*replies, Say(HEAT), text=f"{HEAT} {STRANGE}", asked=ASKED[:1])
+    (draft, checks, _), _, notes, _ = verified(*replies, Say(HEAT), text=f"{HEAT} {STRANGE}", questions=QUESTIONS[:1])
     assert (draft.text, checks.grounded) == (HEAT, 1.0)
     assert "verified by rules" in notes[0]
 
@@ -124,7 +128,7 @@ def test_a_claim_that_is_passed_over_is_judged_by_rules():
 
 
 def test_passages_that_do_not_fit_are_judged_by_rules():
-    (_, checks, _), prompts, notes, _ = verified(Say("x"), options="&context=1500", text=HEAT, asked=ASKED[:1])
+    (_, checks, _), prompts, notes, _ = verified(Say("x"), options="&context=1500", text=HEAT, questions=QUESTIONS[:1])
     assert (checks.grounded, prompts) == (1.0, [])
     assert "do not fit" in notes[0]
 
