@@ -20,7 +20,7 @@ _STEPS = "turnmark.assistant.steps"
 
 STEPS: Mapping[str, Mapping[str, Entry]] = {
     "understand": {
-        "rules": Entry(f"{_STEPS}.decompose:Rules", "by rules, in English"),
+        "rules": Entry(f"{_STEPS}.split:Rules", "by rules, in English"),
         "llm": Entry(
             f"{_STEPS}.understand_llm:Condense",
             "rules; a message that leans on its conversation is put as a question of its own, in one call",

@@ -15,10 +15,9 @@ from turnmark.assistant.steps import reading
 from turnmark.assistant.steps.answer import extracted, not_found, nothing, without_answer
 from turnmark.assistant.steps.answer_type import holds
 from turnmark.assistant.steps.answer_whole import Whole
-from turnmark.assistant.steps.claims import Sources, claims_of
 from turnmark.assistant.steps.reading import Excerpt, excerpts_of
 from turnmark.assistant.steps.select import asked_type
-from turnmark.assistant.steps.support import coverage, fits, missing_numbers
+from turnmark.assistant.steps.support import Sources, claims_of, coverage, fits, missing_numbers
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, Usage
 from turnmark.corpora.text import strip_citations, words

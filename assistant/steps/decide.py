@@ -5,7 +5,12 @@ structured call of a language model for all parts of a round.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from itertools import combinations
+from math import exp, sqrt
+from statistics import fmean
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
@@ -15,16 +20,15 @@ from turnmark.assistant.generators.schema import at_most, bounded
 from turnmark.assistant.prompts import fence_tag, load_prompt
 from turnmark.assistant.steps.answer_type import COUNTS_SOMETHING_ELSE, holds
 from turnmark.assistant.steps.clarify import unclear
-from turnmark.assistant.steps.evidence import COSINE, calibration, confidence_of, signals_of
 from turnmark.assistant.steps.llm import numbered, one_a_line, passage_texts, turns
 from turnmark.assistant.steps.select import asked_type
-from turnmark.assistant.steps.support import missing_names, missing_numbers, stems
-from turnmark.assistant.steps.units import units_of
+from turnmark.assistant.steps.support import coverage, missing_names, missing_numbers, stems
+from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Decision, Judgement, Understanding
 from turnmark.corpora.text import content_words
-from turnmark.corpora.types import Message
+from turnmark.corpora.types import Message, Record
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
@@ -79,7 +83,7 @@ def decide(
     """`converse`, `unknown`, `clarify`, `partial` or `answer`.
 
     The confidence is how likely the documents answer the question, were 12% of such questions unanswerable: calibrated
-    on MTRAG and MTRAG-UN (`turnmark.assistant.steps.evidence`, docs/measured.md). `partial` where that is less than
+    on MTRAG and MTRAG-UN (`turnmark.assistant.steps.decide`, docs/measured.md). `partial` where that is less than
     sure: what is nearest is given as such; and where the message has a name or a number that no hit has: these are
         `missing`. A
     question for a number (how many, how long, how much) is not answered by passages without one.
@@ -208,3 +212,113 @@ def _judge(part: Part, verdict: PartVerdict, readings: tuple[str, ...]) -> None:
         readings=readings if decision == "clarify" else (),
     )
     part.narrower = " ".join(verdict.query.split()) if decision in ("partial", "unknown") else ""
+
+
+# --- how well evidence covers a question: signals, and one calibrated confidence ---
+
+
+LOOKED_AT = 3
+"""Hits that are looked at: what a turn of a chat shows. Five tell no more."""
+BEST_SENTENCES = 3
+MOST = 1.0
+"""Deviations above the mean beyond which a signal counts no more: the passages of a small index are all alike."""
+AHEAD = 2.0
+"""Deviations that a signal may be ahead of the principal one: where hits are about something else, it says nothing that
+they agree."""
+
+COSINE, SENTENCES, AGREEMENT, WORDS = "cosine", "sentences", "agreement", "words"
+PRINCIPAL = (COSINE, WORDS)
+"""The signals of which a form has one, and that say alone what evidence is about."""
+
+
+class Scale(Record):
+    """A signal on questions that the documents answer or nearly answer."""
+
+    mean: float
+    deviation: float = Field(gt=0)
+
+
+class Form(Record):
+    """How the signals that can be had become a confidence: 1 / (1 + exp(-(intercept + slope * mean of their z)))."""
+
+    scales: Mapping[str, Scale]
+    slope: float
+    intercept: float = Field(description="at the prior")
+    least: float = Field(description="the confidence from which a question is answered")
+
+
+class Calibration(Record):
+    """What `tests/benchmarks/decide.py --write` found."""
+
+    prior: float = Field(description="the share of unanswerable questions at which a confidence is a probability")
+    forms: tuple[Form, ...]
+
+    def form(self, signals: Mapping[str, float]) -> Form:
+        """The form with the most signals of those there are; the first where none has any."""
+        fitting = [form for form in self.forms if form.scales.keys() <= signals.keys()]
+        partly = [form for form in self.forms if form.scales.keys() & signals.keys() & set(PRINCIPAL)]
+        return max(fitting or partly or self.forms, key=lambda form: len(form.scales.keys() & signals.keys()))
+
+
+@lru_cache(maxsize=1)
+def calibration() -> Calibration:
+    """The calibration that ships with Turnmark."""
+    raw = files("turnmark.assistant.steps").joinpath("decide.json").read_bytes()
+    return Calibration.model_validate_json(raw)
+
+
+def signals_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> dict[str, float]:
+    """What the first hits say of a question; a signal that cannot be had is left out. None grows with the index.
+
+    - `cosine`: of the first hit, with the message or its rewrite, whichever is nearer.
+    - `sentences`: the mean of the three best cosines of a sentence of the hits with the message or its rewrite.
+    - `agreement`: how many stemmed words two hits share, divided by the geometric mean of how many each has; the mean
+      over pairs. Where nothing fits, the hits are about many things.
+    - `words`: only where there are no cosines: the best share of the message's content words in one hit.
+
+    Args:
+        questions: the message, and its rewrite where that is another text.
+        hits: best first.
+        embed: unit vectors of texts; sentences are embedded as `turnmark.assistant.steps.answer` does, so that a memory
+            helps.
+    """
+    looked = hits[:LOOKED_AT]
+    signals: dict[str, float] = {}
+    cosines = [hit.similarity for hit in looked if hit.similarity is not None]
+    if cosines:
+        signals[COSINE] = cosines[0]
+        if embed and (units := list(dict.fromkeys(unit_text(unit) for unit in units_of(looked)))):
+            vectors = embed([*questions, *units])
+            best = (vectors[len(questions) :] @ vectors[: len(questions)].T).max(axis=1)
+            signals[SENTENCES] = fmean(sorted(map(float, best))[-BEST_SENTENCES:])
+    elif looked:
+        signals[WORDS] = max(coverage(questions[0], [hit.passage.indexed_text]) for hit in looked)
+    if len(looked) > 1:
+        words = [stems(hit.passage.indexed_text) for hit in looked]
+        signals[AGREEMENT] = fmean(
+            len(first & second) / sqrt(max(1, len(first) * len(second))) for first, second in combinations(words, 2)
+        )
+    return signals
+
+
+def unit_text(unit: Unit) -> str:
+    """What is embedded of a sentence or list item, here and where an answer is chosen, so that it is embedded once."""
+    return f"{unit.heading}: {unit.text}" if unit.heading and unit.item else unit.text
+
+
+def mean_z(form: Form, signals: Mapping[str, float]) -> float:
+    """The mean over the signals of a form of how many deviations each lies above its mean, where a missing one lies.
+
+    None counts more than `MOST`, nor much more than the principal signal (`AHEAD`).
+    """
+    values = {
+        name: (signals.get(name, scale.mean) - scale.mean) / scale.deviation for name, scale in form.scales.items()
+    }
+    ceiling = min([MOST, *(values[name] + AHEAD for name in PRINCIPAL if name in values)])
+    return fmean(min(ceiling, value) for value in values.values())
+
+
+def confidence_of(form: Form, signals: Mapping[str, float]) -> float:
+    """How likely the documents answer the question, 0..1, were `Calibration.prior` of such questions unanswerable."""
+    level = form.intercept + form.slope * mean_z(form, signals)
+    return 1 / (1 + exp(-max(-30.0, min(30.0, level))))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from turnmark.assistant.steps.edit_requests import EditRequest
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.steps.outline import (
     NAMES,
     SAYS_LITTLE,
@@ -19,7 +20,6 @@ from turnmark.assistant.steps.outline import (
     unmarked,
 )
 from turnmark.assistant.steps.support import coverage
-from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import content_words, strip_citations, words
 from turnmark.corpora.types import Record
 from turnmark.retrieval.task_passages import Embed

@@ -22,8 +22,7 @@ from turnmark.assistant.generators.base import (
     without_thinking,
 )
 from turnmark.assistant.prompts import fence, fence_tag, load_prompt
-from turnmark.assistant.steps.marks import cited, unmarked
-from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.marks import cited, says_unknown, unmarked
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.types import Draft, Step, Usage
 from turnmark.corpora.text import strip_citations, words

@@ -21,11 +21,10 @@ from turnmark.assistant.generators.base import (
 )
 from turnmark.assistant.generators.choosing import choose
 from turnmark.assistant.prompts import load_prompt, quoted
-from turnmark.assistant.steps.marks import cited, unmarked
+from turnmark.assistant.steps.marks import cited, says_unknown, unmarked
 from turnmark.assistant.steps.select import rated
 from turnmark.assistant.steps.understand_llm import quoted_turns
 from turnmark.assistant.steps.units import Unit, units_of
-from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import Draft, Step, Usage
 from turnmark.corpora.text import sentences, strip_citations, words
 from turnmark.corpora.types import Message, Record

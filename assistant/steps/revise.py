@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.steps.claims import Sources, claims_of
-from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.edit_reply import edited
 from turnmark.assistant.steps.edit_requests import EditRequest, edit_request, is_instruction
 from turnmark.assistant.steps.instructions import classify, typed
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.steps.operations import pieces_of
 from turnmark.assistant.steps.outline import Outline, outline_of, same_words
 from turnmark.assistant.steps.retrieve import conversation_query
-from turnmark.assistant.steps.revise_chat_llm import changed_answer
+from turnmark.assistant.steps.revise_llm import changed_answer
 from turnmark.assistant.steps.revise_rules import PASSAGES, Material, by_rules
-from turnmark.assistant.steps.understand import understand
-from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.support import Sources, claims_of
+from turnmark.assistant.steps.understand import is_conversational, understand
 from turnmark.assistant.steps.verify import cite, verify
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Checks, Draft, Judgement, RevisedAnswer, SubQuestion, Understanding, Usage

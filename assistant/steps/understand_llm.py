@@ -18,9 +18,9 @@ from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
 from turnmark.assistant.generators.base import GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.generators.schema import at_most
 from turnmark.assistant.prompts import load_prompt, quoted
-from turnmark.assistant.steps.decompose import MOST_PARTS, Rules, understand_parts
 from turnmark.assistant.steps.llm import class_of, drifted, rewrite_prompt
 from turnmark.assistant.steps.marks import unmarked
+from turnmark.assistant.steps.split import MOST_PARTS, Rules, understand_parts
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.steps.understand import refers_back, understand
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask

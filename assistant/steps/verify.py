@@ -13,11 +13,9 @@ from typing import Protocol
 
 from turnmark.assistant.steps.answer import extracted
 from turnmark.assistant.steps.answer_whole import completed
-from turnmark.assistant.steps.claims import Claim, Sources, claims_of
-from turnmark.assistant.steps.marks import MARK, cited
+from turnmark.assistant.steps.marks import MARK, cited, says_unknown
 from turnmark.assistant.steps.operations import Piece, joined, pieces_of, without
-from turnmark.assistant.steps.support import about, about_one
-from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.support import Claim, Sources, about, about_one, claims_of
 from turnmark.assistant.turn import UNKNOWN_TEXT, Turn
 from turnmark.assistant.types import GROUNDED, Checks, Decision, Draft, Step, SubQuestion, Understanding, Usage
 from turnmark.corpora.text import sentences, strip_citations, words

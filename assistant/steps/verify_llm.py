@@ -12,10 +12,10 @@ from turnmark.assistant.budget import INSTRUCTIONS, count_tokens, fit
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
 from turnmark.assistant.generators.schema import at_most, bounded, short_text
 from turnmark.assistant.prompts import fence, fence_tag, load_prompt
-from turnmark.assistant.steps.claims import Claim, claims_of
-from turnmark.assistant.steps.decompose import MOST_PARTS
 from turnmark.assistant.steps.llm import numbered, parse_steps, passage_texts, written
-from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.marks import says_unknown
+from turnmark.assistant.steps.split import MOST_PARTS
+from turnmark.assistant.steps.support import Claim, claims_of
 from turnmark.assistant.steps.verify import Support, Verifier, Verify
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.turn import Turn

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Metric, Value
 from turnmark.evaluation.metrics import overlap

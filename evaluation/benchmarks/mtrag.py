@@ -14,7 +14,7 @@ from typing import Any
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.llm import written
-from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.structured import joined
 from turnmark.assistant.types import Decision
 from turnmark.corpora import mtrag

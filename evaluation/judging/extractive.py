@@ -16,8 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, GeneratorError, PromptMessage
-from turnmark.assistant.steps.claims import Sources
-from turnmark.assistant.steps.support import stems
+from turnmark.assistant.steps.support import Sources, stems
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.evaluation.judging.idk import IDK_VALUES, WEIGHTS, says_idk, wording
 from turnmark.evaluation.judging.judgements import Case, Outcome

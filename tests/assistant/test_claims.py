@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.assistant.steps.claims import Sources, claims_of
 from turnmark.assistant.steps.support import (
+    Sources,
     about,
     about_one,
+    claims_of,
     missing_names,
     missing_numbers,
     names_of,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from turnmark.assistant.steps.courtesy import is_conversational, is_greeting
-from turnmark.assistant.steps.understand import understand
+from turnmark.assistant.steps.understand import is_conversational, is_greeting, understand
 from turnmark.corpora.types import Message
 
 LABELS = json.loads((Path(__file__).parent / "courtesy_labels.json").read_text(encoding="utf-8"))

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.steps.decide import decide
-from turnmark.assistant.steps.evidence import (
+from turnmark.assistant.steps.decide import (
     AGREEMENT,
     COSINE,
     SENTENCES,
     WORDS,
     calibration,
     confidence_of,
+    decide,
     signals_of,
 )
 from turnmark.assistant.steps.retrieve import conversation_query

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.retrieve import conversation_query
-from turnmark.assistant.steps.understand import carry_over, topic_terms, understand
+from turnmark.assistant.steps.understand import carry_over, is_conversational, topic_terms, understand
 from turnmark.corpora.types import Message
 
 

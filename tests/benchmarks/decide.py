@@ -21,8 +21,16 @@ from numpy.typing import NDArray
 
 import turnmark.assistant.steps.decide
 from turnmark.assistant.steps.clarify import unclear
-from turnmark.assistant.steps.decide import ABOUT
-from turnmark.assistant.steps.evidence import Calibration, Form, Scale, calibration, confidence_of, mean_z, signals_of
+from turnmark.assistant.steps.decide import (
+    ABOUT,
+    Calibration,
+    Form,
+    Scale,
+    calibration,
+    confidence_of,
+    mean_z,
+    signals_of,
+)
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.assistant.steps.understand import understand
 from turnmark.corpora import mtrag
