@@ -8,16 +8,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Protocol
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.steps.understand import wants_procedure
+from turnmark.assistant.parts import NOT_JUDGED, Part, judged_together, parts_of, rank, runs
 from turnmark.assistant.types import (
     GROUNDED,
     Checks,
     Citation,
-    Decision,
     Draft,
     Event,
     Judgement,
@@ -39,7 +37,6 @@ MAX_NEIGHBOURS = 6
 """Passages around the best hit that join the evidence of a procedure, which may run over several of them."""
 
 _NOT_UNDERSTOOD = Understanding(rewrite="", sub_questions=())
-_NOT_JUDGED = Judgement(decision="unknown", confidence=0.0, reason="nothing was asked")
 _NOTHING_WRITTEN = Draft(text="")
 
 
@@ -53,33 +50,6 @@ class Step(Protocol):
     name: str
 
     def __call__(self, turn: Turn) -> None: ...
-
-
-@dataclass
-class Part:
-    """A sub-question on its way through the turn; a message that is not compound is its only one.
-
-    Attributes:
-        text: as the message has it.
-        understanding: of this part alone; its rewrite is the part complete in itself.
-        history: the conversation, and the parts that it builds on with their answers.
-        compound: the message has other parts.
-        place: 0-based, among the parts of the message.
-        hits: its evidence, best first.
-        numbers: of its hits among those of the turn, from 1.
-        judgement: of its evidence.
-        narrower: the query that may find what the evidence lacks; "": there is none.
-    """
-
-    text: str
-    understanding: Understanding
-    history: tuple[Message, ...] = ()
-    compound: bool = False
-    place: int = 0
-    hits: list[Hit] = field(default_factory=list)
-    numbers: tuple[int, ...] = ()
-    judgement: Judgement = _NOT_JUDGED
-    narrower: str = ""
 
 
 @dataclass
@@ -139,7 +109,7 @@ class Turn:
     limit: int = 0
     hits: list[Hit] = field(default_factory=list)
     searches: list[Search] = field(default_factory=list)
-    judgement: Judgement = _NOT_JUDGED
+    judgement: Judgement = NOT_JUDGED
     draft: Draft = _NOTHING_WRITTEN
     checks: Checks | None = None
     sub_questions: tuple[SubQuestion, ...] = ()
@@ -207,7 +177,7 @@ class Turn:
                 if part.compound and part.judgement.decision == "clarify":
                     # A part is not asked back: what it speaks of stands in another part.
                     part.judgement = part.judgement.model_copy(update={"decision": "answer", "readings": ()})
-                if self.round > 1 and _rank(part.judgement) <= _rank(judgement):
+                if self.round > 1 and rank(part.judgement) <= rank(judgement):
                     part.hits, part.judgement = hits, judgement
             self.pending = [part for part in self.pending if part.narrower] if self.round < self.last_round else []
             self.round += 1
@@ -372,70 +342,6 @@ class Turn:
                 parts=tuple(part.judgement for part in self.parts) if len(self.parts) > 1 else (),
             ),
         )
-
-
-def parts_of(understood: Understanding, history: Sequence[Message], message: str) -> list[Part]:
-    """The parts of a message, each with an understanding of its own."""
-    if len(understood.sub_questions) == 1:
-        return [Part(message, understood, tuple(history))]
-    texts = understood.asked or understood.sub_questions
-    return [
-        Part(
-            text,
-            Understanding(rewrite=question, sub_questions=(question,), wants_procedure=wants_procedure(question)),
-            tuple(history),
-            compound=True,
-            place=place,
-        )
-        for place, (text, question) in enumerate(zip(texts, understood.sub_questions, strict=True))
-    ]
-
-
-def runs(needs: Sequence[Sequence[int]]) -> list[range]:
-    """Neighbouring parts that can be answered at once, in the order asked: none builds on another of its run.
-
-    >>> runs([(), (), (1,), ()])
-    [range(0, 2), range(2, 4)]
-    """
-    groups: list[range] = []
-    begin = 0
-    for place, needed in enumerate(needs):
-        if any(need >= begin for need in needed):
-            groups.append(range(begin, place))
-            begin = place
-    return [*groups, range(begin, len(needs))]
-
-
-def judged_together(parts: Sequence[Part], understood: Understanding) -> Judgement:
-    """What is decided for several parts: `partial` where some can be answered and others not.
-
-    A message that can be read in several ways is asked back, whatever was found for one of them; one that is about
-    nothing in the documents is not.
-    """
-    if len(parts) == 1 and len(understood.sub_questions) == 1:
-        judgement = parts[0].judgement
-    else:
-        unanswered = [part.understanding.rewrite for part in parts if part.judgement.decision not in GROUNDED]
-        grounded = [part.judgement for part in parts if part.judgement.decision in GROUNDED]
-        missing = (*unanswered, *(text for judged in grounded for text in judged.missing))
-        decision: Decision = "unknown" if not grounded else "partial" if missing else "answer"
-        judgement = Judgement(
-            decision=decision,
-            confidence=fmean(part.judgement.confidence for part in parts),
-            reason=f"{len(grounded)} of {len(parts)} parts are covered",
-            missing=missing if decision == "partial" else (),
-        )
-    if understood.readings and judgement.decision in GROUNDED:
-        reason = f"it can be read in {len(understood.readings)} ways"
-        return judgement.model_copy(
-            update={"decision": "clarify", "reason": reason, "readings": understood.readings, "missing": ()}
-        )
-    return judgement
-
-
-def _rank(judgement: Judgement) -> tuple[int, float]:
-    """Judgements of the evidence, the better the higher."""
-    return ("unknown", "clarify", "partial", "answer", "converse").index(judgement.decision), judgement.confidence
 
 
 def _distance(passage: Passage, best: Passage) -> int:

@@ -9,12 +9,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from turnmark.assistant.parts import Part
 from turnmark.assistant.steps.clarify import clarification
 from turnmark.assistant.steps.procedure import by_document, procedure_of
 from turnmark.assistant.steps.select import asked_type, picked, rated, trust, typed
 from turnmark.assistant.steps.understand import is_greeting
 from turnmark.assistant.steps.units import MIN_WORDS, Unit, units_of, with_lists
-from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
+from turnmark.assistant.turn import UNKNOWN_TEXT, Turn
 from turnmark.assistant.types import GROUNDED, Checks, Draft, Judgement, Step, SubQuestion, Understanding
 from turnmark.corpora.text import content_words, sentences, strip_citations, words
 from turnmark.retrieval.task_passages import Embed

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from turnmark.assistant.generators.base import traits_of
+from turnmark.assistant.parts import Part
 from turnmark.assistant.steps import reading
 from turnmark.assistant.steps.answer import extracted, not_found, nothing, without_answer
 from turnmark.assistant.steps.answer_type import holds
@@ -18,7 +19,7 @@ from turnmark.assistant.steps.answer_whole import Whole
 from turnmark.assistant.steps.reading import Excerpt, excerpts_of
 from turnmark.assistant.steps.select import asked_type
 from turnmark.assistant.steps.support import Sources, claims_of, coverage, fits, missing_numbers
-from turnmark.assistant.turn import Part, Turn
+from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import GROUNDED, Draft, Usage
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 
 from turnmark.assistant.budget import INSTRUCTIONS, fit
 from turnmark.assistant.generators.schema import at_most, bounded
+from turnmark.assistant.parts import Part
 from turnmark.assistant.prompts import fence_tag, load_prompt
 from turnmark.assistant.steps.answer_type import COUNTS_SOMETHING_ELSE, holds
 from turnmark.assistant.steps.clarify import unclear
@@ -25,7 +26,7 @@ from turnmark.assistant.steps.select import asked_type
 from turnmark.assistant.steps.support import coverage, missing_names, missing_numbers, stems
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
-from turnmark.assistant.turn import Part, Turn
+from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Judgement, Understanding
 from turnmark.corpora.text import content_words
 from turnmark.corpora.types import Message, Record

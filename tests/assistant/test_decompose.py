@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnmark.assistant.parts import runs
 from turnmark.assistant.steps.split import MOST_PARTS, parts_of, understand_parts
 from turnmark.assistant.steps.understand import understand
-from turnmark.assistant.turn import runs
 from turnmark.corpora.types import Message
 
 HISTORY = [
