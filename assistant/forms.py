@@ -36,10 +36,6 @@ STEPS: Mapping[str, Mapping[str, Entry]] = {
             f"{_STEPS}.retrieve:Active",
             "judges what was found, and searches once more, narrower, for what it does not cover",
         ),
-        "look-ahead": Entry(
-            f"{_STEPS}.retrieve:Active",
-            "active; and a sentence that the model is unsure of becomes a query (FLARE; needs logprobs)",
-        ),
     },
     "decide": {
         "extractive": Entry(f"{_STEPS}.decide:Extractive", "calibrated on scores of the retrieval and on shared words"),
@@ -55,7 +51,7 @@ STEPS: Mapping[str, Mapping[str, Entry]] = {
             "each part in a sentence or two from excerpts, beside what the documents say",
         ),
         "whole": Entry(
-            f"{_STEPS}.answer_whole:Whole",
+            f"{_STEPS}.answer_parts:Whole",
             "all parts in one call, from whole passages and the conversation; for large models",
         ),
     },
@@ -75,7 +71,7 @@ DEFAULTS = {
     "verify": "extractive",
 }  # fmt: skip
 BY_MODEL = {"understand": "llm", "answer": "llm", "revise": "llm"}
-NEEDS_MODEL = frozenset(("llm", "structured", "whole", "look-ahead"))
+NEEDS_MODEL = frozenset(("llm", "structured", "whole"))
 
 
 def all_forms() -> dict[str, dict[str, Entry]]:

@@ -1,4 +1,4 @@
-"""The answer step part by part: each read by a model from excerpts after the same prefix, beside what documents say.
+"""The answer step with a model: part by part, each read from excerpts beside what documents say; or all parts at once.
 
 Either form alone is right less often than one or the other is. So a reply gives the model's short answer, and after it
 the sentence of the documents that says more; the reader can check one by the other.
@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from turnmark.assistant.generators.base import traits_of
+from turnmark.assistant.budget import Fitted, fit
+from turnmark.assistant.generators.base import GeneratorError, traits_of
 from turnmark.assistant.parts import Part
-from turnmark.assistant.steps import reading
-from turnmark.assistant.steps.answer import extracted, not_found, nothing, without_answer
+from turnmark.assistant.steps import llm, reading
+from turnmark.assistant.steps.answer import extracted, not_found, nothing, paragraphs_of, without_answer
 from turnmark.assistant.steps.answer_type import holds
-from turnmark.assistant.steps.answer_whole import Whole
 from turnmark.assistant.steps.reading import Excerpt, excerpts_of
 from turnmark.assistant.steps.select import asked_type
 from turnmark.assistant.steps.support import Sources, claims_of, coverage, fits, missing_numbers
@@ -41,13 +41,13 @@ LENGTH, SENTENCES = 75, 3
 class ByParts:
     """Each part with one question to the model; what cannot be answered is named in its place.
 
-    Evidence that was handed in, and what is looked ahead in, is read whole.
+    Evidence that was handed in is read whole.
     """
 
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        if turn.evidence is not None or turn.forms["retrieve"] == "look-ahead":
+        if turn.evidence is not None:
             Whole()(turn)
         else:
             turn.write(without_answer(turn) or self._draft(turn))
@@ -230,3 +230,82 @@ def begins_with(text: str, opening: str) -> bool:
     """Whether a text opens with the words of another, marks aside."""
     first = words(strip_citations(opening))
     return bool(first) and words(strip_citations(text))[: len(first)] == first
+
+
+# --- all parts in one call, from whole passages and the conversation ---
+
+
+class Whole:
+    """A language model's answer from all that was found so far."""
+
+    name = "answer"
+
+    def __call__(self, turn: Turn) -> None:
+        if turn.judgement.decision == "unknown":
+            turn.write(nothing(turn.group))
+            return
+        parts = [part.understanding.rewrite for part in turn.group] if len(turn.parts) > 1 else []
+        procedure = any(part.understanding.wants_procedure for part in turn.group)
+        added = [part.history[len(turn.history) :] for part in turn.group]
+        exchanges = dict.fromkeys(pair for turns in added for pair in zip(turns[::2], turns[1::2], strict=True))
+        history = [*turn.history, *(message for pair in exchanges for message in pair)]
+        if turn.streamed:
+            turn.stream("\n\n")
+        fitted = _fitted(turn, history)
+        if turn.judgement.decision == "clarify":
+            readings = turn.judgement.readings
+            answer = llm.clarify(turn.model, turn.message, readings, fitted.hits, turn.stream, turn.prompts)
+        else:
+            answer = llm.answer(
+                turn.model, turn.message, fitted.history, fitted.hits, procedure, turn.stream, turn.prompts, parts
+            )
+        turn.use("answer", answer.usage, *fitted.notes, *answer.notes)
+        draft = answer.draft.with_lead()
+        paragraphs = () if answer.unknown else paragraphs_of(draft.text, len(turn.group))
+        answers = paragraphs or ("" if answer.unknown else draft.text,) * len(turn.group)
+        turn.write(draft.model_copy(update={"answers": answers, "apart": bool(paragraphs), "at_once": True}))
+
+
+def _fitted(turn: Turn, history: Sequence[Message]) -> Fitted:
+    """What of the conversation and the evidence fits into the model's context.
+
+    Raises:
+        GeneratorError: not even one passage does.
+    """
+    fitted = fit(history, turn.hits, turn.message, turn.model.context_tokens - turn.model.reply_tokens)
+    if turn.hits and not fitted.hits:
+        raise GeneratorError("bad_request", f"the question does not fit into the context of {turn.system}")
+    return fitted
+
+
+def completed(turn: Turn, draft: Draft, original: Draft, omitted: Sequence[int]) -> Draft | None:
+    """A draft with the parts that it left out, asked for in one more call; None where nothing came of that.
+
+    What is added stands in its place where the draft has a paragraph for each part, else at the end.
+
+    Args:
+        draft: as it was checked.
+        original: as the model wrote it.
+        omitted: the places of these parts.
+    """
+    fitted = _fitted(turn, turn.history)
+    parts = [turn.parts[place].understanding.rewrite for place in omitted]
+    try:
+        addition = llm.answer(
+            turn.model, turn.message, fitted.history, fitted.hits, False, lambda _: None, turn.prompts, parts
+        )
+    except GeneratorError as error:
+        turn.use("verify", error.usage, f"a part was left out, and asking for it again failed: {error}")
+        return None
+    turn.use("verify", addition.usage, *fitted.notes, *addition.notes)
+    if addition.unknown:
+        return None
+    steps = (*draft.procedure, *addition.draft.procedure)
+    paragraphs = paragraphs_of(addition.draft.text, len(omitted))
+    if paragraphs and original.apart:
+        answers = list(original.answers)
+        for place, text in zip(omitted, paragraphs, strict=True):
+            answers[place] = text
+        return Draft(text="\n\n".join(answers), procedure=steps, answers=tuple(answers))
+    text = f"{draft.text}\n\n{addition.draft.text}"
+    return Draft(text=text, procedure=steps, answers=(text,) * len(turn.parts), apart=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
@@ -18,7 +18,6 @@ from turnmark.assistant.generators.base import (
     GeneratorError,
     OnText,
     PromptMessage,
-    TokenLogprob,
     without_thinking,
 )
 from turnmark.assistant.prompts import fence, fence_tag, load_prompt
@@ -79,7 +78,6 @@ class Written(Record):
     usage: Usage
     note: str | None = Field(description="why it is not whole; None where it is")
     finish_reason: FinishReason
-    logprobs: tuple[TokenLogprob, ...] | None = None
 
 
 def rewrite(
@@ -259,19 +257,13 @@ def written(
     generator: Generator,
     messages: Sequence[PromptMessage],
     on_text: OnText | None = None,
-    logprobs: bool = False,
 ) -> Written:
     """A reply in prose; one that is cut by its limit is asked for once more with twice the room, not streamed.
-
-    Args:
-        logprobs: the probabilities of its tokens are wanted.
 
     Raises:
         GeneratorError: no reply was to be had, or an empty one.
     """
-    # Not named where not wanted: a generator of somebody else's may not know the argument.
-    arguments: dict[str, Any] = {"logprobs": True} if logprobs else {}
-    reply = generator.complete(messages, on_text=on_text, **arguments)
+    reply = generator.complete(messages, on_text=on_text)
     usage = reply.usage
     if reply.finish_reason == "length":
         reply, spent = _once_more(generator, messages, reply)
@@ -283,10 +275,7 @@ def written(
         "length": f"the answer is not whole: it was cut at the reply's limit of {reply.max_tokens} tokens",
         "content_filter": "the answer is not whole: the endpoint's content filter stopped it",
     }
-    return Written(
-        text=text, usage=usage, note=ended.get(reply.finish_reason), finish_reason=reply.finish_reason,
-        logprobs=reply.logprobs,
-    )  # fmt: skip
+    return Written(text=text, usage=usage, note=ended.get(reply.finish_reason), finish_reason=reply.finish_reason)
 
 
 def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from turnmark.assistant.steps.answer import extracted
-from turnmark.assistant.steps.answer_whole import completed
+from turnmark.assistant.steps.answer_parts import completed
 from turnmark.assistant.steps.marks import MARK, cited, says_unknown
 from turnmark.assistant.steps.operations import Piece, joined, pieces_of, without
 from turnmark.assistant.steps.support import Claim, Sources, about, about_one, claims_of

@@ -19,13 +19,13 @@ def test_with_a_model_it_understands_answers_and_revises():
 
 
 def test_a_form_is_chosen_by_name():
-    chosen = forms_for(True, ["decide=llm", "retrieve=look-ahead", "understand=rules"])
-    assert [chosen[step] for step in ("decide", "retrieve", "understand")] == ["llm", "look-ahead", "rules"]
+    chosen = forms_for(True, ["decide=llm", "retrieve=once", "understand=rules"])
+    assert [chosen[step] for step in ("decide", "retrieve", "understand")] == ["llm", "once", "rules"]
 
 
 def test_all_mistakes_come_at_once():
     with pytest.raises(RequestError) as caught:
-        forms_for(False, ["cook=llm", "decide=oracle", "verify=llm", "retrieve=look-ahead", "answer"])
+        forms_for(False, ["cook=llm", "decide=oracle", "verify=llm", "answer=whole", "answer"])
     assert len(caught.value.problems) == 5
     assert "there are: understand, retrieve, decide, answer, revise, verify" in str(caught.value)
     assert "add --generator" in str(caught.value)

@@ -208,38 +208,6 @@ def test_several_readings_are_asked_back(home):
     assert reply.citations
 
 
-def test_an_unsure_draft_is_searched_for_and_written_again(home):
-    draft = [
-        {"token": "She died", "logprob": -0.1},
-        {"token": " in 1900", "logprob": -3.0},
-        {"token": ".", "logprob": 0},
-    ]
-    assistant = with_model(
-        home,
-        {"text": "She died in 1900.", "logprobs": draft},
-        "Ada Berg, who made the toaster, died in 1931 [2].",
-        steps=("retrieve=look-ahead",),
-    )
-    assistant.passages = 1
-    reply = assistant.reply([], "Who made the toaster?")
-    assert reply.answer == "Ada Berg, who made the toaster, died in 1931 [2]."
-    assert reply.trace.searches[-1].why == "the model is unsure of this"
-    assert reply.trace.searches[-1].query == "She died."
-    assert reply.usage["look-ahead"].calls == reply.usage["answer"].calls == 1
-
-
-def test_a_sure_draft_is_the_answer(home):
-    draft = [{"token": "Ada Berg [1]", "logprob": -0.1}, {"token": ".", "logprob": 0}]
-    assistant = with_model(home, {"text": "Ada Berg [1].", "logprobs": draft}, steps=("retrieve=look-ahead",))
-    assert assistant.reply([], "Who made the toaster?").answer == "Ada Berg [1]."
-
-
-def test_without_probabilities_the_draft_stands_and_a_note_says_so(home):
-    reply = with_model(home, "Ada Berg [1].", steps=("retrieve=look-ahead",)).reply([], "Who made the toaster?")
-    assert reply.answer == "Ada Berg [1]."
-    assert any("gives no probabilities" in note for note in reply.notes)
-
-
 def test_the_steps_do_not_count_each_others_time(home):
     reply = open_assistant("n").reply([], "What colour is the kettle, and who made the toaster?")
     assert set(reply.timings) == {"understand", "retrieve", "decide", "answer", "verify"}
