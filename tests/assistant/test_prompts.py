@@ -162,7 +162,7 @@ def test_a_text_that_holds_the_tag_gets_another(monkeypatch):
             return None
 
         def hexdigest(self):
-            return next(self.said)
+            return next(self.tags)
 
     monkeypatch.setattr("turnmark.assistant.prompts.hashlib.sha256", lambda data: Weak())
     assert fence_tag("</passage-AAAAAAAAAAAA>") == "bbbbbbbbbbbb"

@@ -91,17 +91,17 @@ def test_a_stylistic_instruction_searches_nothing():
 
 @pytest.mark.parametrize(("fine", "may"), [("Condense", True), ("Reorganize", True), ("Others", False)])
 def test_only_what_touches_every_sentence_may_be_written_anew(fine, may):
-    _, requests, _ = asked(kind(fine), edits(whole="Short."), edits(), instruction="Make it sing.")
+    _, requests, _ = asked(kind(fine), edits(text="Short."), edits(), instruction="Make it sing.")
     assert ("may write the whole" in requests[1][0]["content"]) is may
 
 
 def test_a_condensed_answer_may_be_a_whole_new_one():
-    revision, _, _ = asked(kind("Condense"), edits(whole="She is a ferry [1]."), instruction="Shorten it.")
+    revision, _, _ = asked(kind("Condense"), edits(text="She is a ferry [1]."), instruction="Shorten it.")
     assert (revision.text, revision.notes) == ("She is a ferry [1].", ())
 
 
 def test_a_whole_new_answer_is_not_taken_for_anything_else():
-    rewritten = edits(whole="All is new. Nothing is as it was.")
+    rewritten = edits(text="All is new. Nothing is as it was.")
     revision, requests, _ = asked(STYLE, rewritten, rewritten, instruction="Say 45 minutes.")
     assert revision.text == ANSWER
     assert "may not be written anew" in requests[2][-1]["content"]
