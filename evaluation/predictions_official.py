@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails
 
 from turnmark.assistant.types import Decision, Usage
 from turnmark.corpora.console import inert
@@ -34,8 +35,6 @@ M = TypeVar("M", bound=BaseModel)
 
 MTRAG_FAMILY: tuple[str, ...] = get_args(Benchmark)
 
-_DEEPEST, _LONGEST = 40, 10_000
-_LARGEST = 1.7e308
 _IGNORED = frozenset(
     ("answerability", "Answerability", "Question Type", "Multi-Turn", "Standalone Type", "enrichments", "turn")
 )  # of the data, copied into official files; they are read from the data, so that nobody needs to be told
@@ -94,6 +93,12 @@ class _Official(_Wire):
     targets: list[_Utterance] = []
 
 
+class _Step(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    step: str
+
+
 class _Ours(Sample):
     """A sample as it may be written, with what its fields may hold."""
 
@@ -102,13 +107,14 @@ class _Ours(Sample):
     status: SampleStatus = "done"
     decision: Decision | None = None
     confidence: float | None = Field(default=None, ge=0, le=1)
+    procedure: tuple[_Step, ...] = ()  # type: ignore[assignment]
     turn: int | None = Field(default=None, ge=0)
     usage: Mapping[str, Usage] = Field(default_factory=dict)
 
     @field_validator("procedure")
     @classmethod
-    def _steps_have_a_text(cls, steps: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-        return steps  # they are checked one by one, each with its place
+    def _steps_have_a_text(cls, steps: tuple[Any, ...]) -> tuple[Any, ...]:
+        return steps  # which is so by their type, each mistake with its place
 
 
 def form_of(row: Row) -> Form | None:
@@ -190,17 +196,10 @@ def _read_ours(row: Row, line: Line, benchmark: str) -> None:
     status = row.get("status") or "done"
     if status == "done" and row.get("prediction") is None:
         line.faults.append(Fault("prediction", "missing: the answer is expected, or the status failed with a reason"))
-    reason = row.get("reason")
-    if status == "failed" and (reason is None or (isinstance(reason, str) and not reason.strip())):
-        line.faults.append(Fault("reason", "missing: what failed says why"))
-    procedure = row.get("procedure")
-    for at, step in enumerate(procedure[:_LONGEST] if isinstance(procedure, list) else ()):
-        if isinstance(step, dict) and not isinstance(step.get("step"), str):
-            line.faults.append(Fault(f"procedure[{at}].step", _not_a_text(step.get("step"))))
     ours = _validated(_Ours, row, line)
     if ours is not None and not line.faults:
         name = canonical_id(ours.id) if benchmark in MTRAG_FAMILY else ours.id
-        line.sample = Sample.model_validate({**dict(ours), "id": name, "usage": row.get("usage", {})})
+        line.sample = Sample.model_validate({**ours.model_dump(), "id": name, "usage": row.get("usage", {})})
 
 
 def _strangers(row: Row, fields: Container[str]) -> list[str]:
@@ -221,27 +220,29 @@ def _validated(model: type[M], row: Row, line: Line) -> M | None:
     """
     for name in [name for name, value in row.items() if value is None or name not in model.model_fields]:
         del row[name]
-    unfit = list(_unfit(row, ""))
-    line.faults += unfit
-    if any(fault.what.startswith("more than") for fault in unfit):
-        return None
     line.faults += _fill_contexts(row)
     paths = {fault.path for fault in line.faults}
-    for _ in range(2):
+    errors: list[ErrorDetails] = []
+    for _ in range(2):  # once more without the fields that the model lacks
         try:
-            return model.model_validate_json(json.dumps(row), strict=True)
+            return model.model_validate_json(json.dumps(row, allow_nan=False), strict=True)
         except ValidationError as error:
             errors = error.errors(include_url=False)
-        extra = [error_row["loc"] for error_row in errors if error_row["type"] == "extra_forbidden"]
+        except ValueError:
+            line.faults.append(Fault("", "a number that is none: NaN or infinity"))
+            return None
+        extra = [fault["loc"] for fault in errors if fault["type"] == "extra_forbidden"]
         for loc in extra:
             line.unused.append(_path(loc, generic=True))
             _remove(row, loc)
         if not extra:
             break
-    for error_row in errors:
-        path = _path(error_row["loc"])
-        if path not in paths and not (path == "" and "reason" in paths):
-            line.faults.append(_fault(path, dict(error_row)))
+    for fault in errors:
+        if (path := _path(fault["loc"])) not in paths:
+            value = fault["input"]
+            shown = isinstance(value, str | int | float) and not isinstance(value, bool)
+            message = fault["msg"].removeprefix("Value error, ").replace(r"match pattern '\S'", "not be blank")
+            line.faults.append(Fault(path, message, quoted(value) if shown else ""))
     return None
 
 
@@ -269,26 +270,6 @@ def _fill_contexts(row: Row) -> Iterator[Fault]:
         ids.add(name)
 
 
-def _unfit(value: Any, path: str, depth: int = 0) -> Iterator[Fault]:
-    """What JSON can write and a run cannot: numbers that are none, and lists and depths beyond all reason."""
-    if isinstance(value, int | float):
-        if not abs(value) <= _LARGEST:
-            yield Fault(path, "a finite number was expected")
-    elif isinstance(value, dict | list):
-        if depth >= _DEEPEST:
-            yield Fault(
-                path.partition(".")[0].partition("[")[0], f"more than {_DEEPEST} lists and objects in each other"
-            )
-        elif isinstance(value, list) and len(value) > _LONGEST:
-            yield Fault(path, f"more than {_LONGEST:,} entries")
-        elif isinstance(value, list):
-            for at, inner in enumerate(value):
-                yield from _unfit(inner, f"{path}[{at}]", depth + 1)
-        else:
-            for name, inner in value.items():
-                yield from _unfit(inner, _joined(path, name), depth + 1)
-
-
 def _remove(row: Row, loc: Sequence[int | str]) -> None:
     inner: Any = row
     for step in loc[:-1]:
@@ -297,57 +278,6 @@ def _remove(row: Row, loc: Sequence[int | str]) -> None:
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
-
-_EXPECTED = {
-    "string_type": "a text",
-    "string_pattern_mismatch": "a text that is not blank",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "an object",
-    "mapping_type": "an object",
-    "model_type": "an object",
-    "model_attributes_type": "an object",
-    "too_short": "a list that is not empty",
-}
-
-
-def _fault(path: str, error: Mapping[str, Any]) -> Fault:
-    """What pydantic found, in our words."""
-    kind, value, about = error["type"], error.get("input"), error.get("ctx", {})
-    if kind == "missing":
-        scores = path.startswith("contexts[") and path.endswith("].score")
-        return Fault(path, "missing, and other passages of the line have one" if scores else "missing")
-    if kind == "literal_error":
-        if not isinstance(value, str):
-            return Fault(path, _not_a_text(value))
-        return Fault(path, f"{about['expected'].replace(chr(39), '')} was expected", quoted(value))
-    if kind == "greater_than_equal":
-        return Fault(path, f"{about['ge']} or more was expected", quoted(value))
-    if kind == "less_than_equal":
-        return Fault(path, f"{about['le']} or less was expected", quoted(value))
-    if kind in ("string_pattern_mismatch", "too_short"):
-        return Fault(path, f"{_EXPECTED[kind]} was expected")
-    if kind in _EXPECTED:
-        return Fault(path, f"{_EXPECTED[kind]} was expected, not {_word(value)}")
-    return Fault(path, str(error["msg"]))
-
-
-def _not_a_text(value: object) -> str:
-    return "missing" if value is None else f"a text was expected, not {_word(value)}"
-
-
-def _word(value: object) -> str:
-    """What kind of JSON value it is."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true or false"
-    kinds = ((str, "a text"), ((int, float), "a number"), (dict, "an object"))
-    return next((word for kind, word in kinds if isinstance(value, kind)), "a list")
-
 
 def quoted(value: object, longest: int = 80) -> str:
     """A value from a file as it may stand in a message: one inert line, cut."""

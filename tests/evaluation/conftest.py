@@ -134,11 +134,11 @@ class Opener:
         return [query.text for retriever in self.opened for query in retriever.asked]
 
 
-def searched(plan: Plan, opener: Callable[..., Any], kept: Callable[..., Sequence[str]] = lambda *_: ()) -> Any:
+def searched(plan: Plan, opener: Callable[..., Any], kept_indexes: Callable[..., Sequence[str]] = lambda *_: ()) -> Any:
     """What `running.run` gives, with stand-ins for what opens a corpus and for the indexes that are there already."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passages, "open_corpus", opener)
-        patch.setattr(passages, "kept_indexes", kept)
+        patch.setattr(passages, "kept_indexes", kept_indexes)
         return running.run(plan)
 
 

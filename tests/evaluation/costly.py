@@ -9,16 +9,16 @@ from turnmark.assistant.types import Usage
 
 SPEC = "python:tests.evaluation.costly:judge"
 TOKENS = 1_100
-ASKED: list[str] = []
+PROMPTS: list[str] = []
 
 
 class Costly:
-    """Keeps what it was asked in `ASKED`."""
+    """Keeps what it was asked in `PROMPTS`."""
 
     name, context_tokens, reply_tokens = SPEC, 8192, 1024
 
     def complete(self, messages: Any, **_: Any) -> Completion:
-        ASKED.append(messages[-1].content)
+        PROMPTS.append(messages[-1].content)
         usage = Usage(calls=1, prompt_tokens=1_000, completion_tokens=100)
         return Completion(text="Rating: [[7]]", finish_reason="stop", usage=usage, model="costly", max_tokens=1024)
 

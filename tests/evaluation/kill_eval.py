@@ -36,12 +36,12 @@ def slow() -> Slow:
 
 
 def _die_at(count: int) -> None:
-    replace, seen = pathlib.Path.replace, 0
+    replace, calls = pathlib.Path.replace, 0
 
     def counting(self: pathlib.Path, target: Any) -> Any:
-        nonlocal seen
-        seen += 1
-        if seen == count:
+        nonlocal calls
+        calls += 1
+        if calls == count:
             os.kill(os.getpid(), signal.SIGKILL)
         return replace(self, target)
 

@@ -23,13 +23,13 @@ def turn(**changes: Any) -> dict[str, Any]:
 
 
 def session(*turns: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    said = {"original_question": "What of the lamp?", "model_name": "demo", "initial_answer": ANSWER}
-    return said | {"interaction": list(turns) or [turn()]} | changes
+    fields = {"original_question": "What of the lamp?", "model_name": "demo", "initial_answer": ANSWER}
+    return fields | {"interaction": list(turns) or [turn()]} | changes
 
 
 def written(root: Path, *rows: Any, papers: Sequence[str] = ()) -> Source:
     root.mkdir(parents=True, exist_ok=True)
-    lines = [one if isinstance(one, str) else json.dumps(one) for one in rows]
+    lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in rows]
     (root / "interaction_data_new.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if papers:
         companion = {"question": "What of the  LAMP?", "cited_papers": [], "cited_paragraphs": list(papers)}

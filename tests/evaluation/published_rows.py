@@ -22,8 +22,8 @@ CHARACTERS = "ROUGE-L F1 (rapidfuzz; characters, beta 1)"
 
 
 def figures(n: int, *names: str) -> dict[str, MetricSummary]:
-    one = MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=n, failed=0, not_applicable=0)
-    return dict.fromkeys(names or RETRIEVAL, one)
+    summary = MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=n, failed=0, not_applicable=0)
+    return dict.fromkeys(names or RETRIEVAL, summary)
 
 
 def ran(**changes: Any) -> Ran:
@@ -49,31 +49,31 @@ def answered(n: int = 426, names: Mapping[str, str] | None = None, **changes: An
     return Ran(**(fields | changes))
 
 
-def named(rows: tuple[PublishedRow, ...], source: str, **wanted: Any) -> list[PublishedRow]:
-    return [row for row in rows if source in row.source and all(getattr(row, k) == v for k, v in wanted.items())]
+def named(rows: tuple[PublishedRow, ...], source: str, **fields: Any) -> list[PublishedRow]:
+    return [row for row in rows if source in row.source and all(getattr(row, k) == v for k, v in fields.items())]
 
 
-def printed(source: str, system: str, **wanted: Any) -> list[float]:
+def printed(source: str, system: str, **fields: Any) -> list[float]:
     """The figures of the one row that is so described, in the order of the file."""
-    part = wanted.pop("part", {})
+    part = fields.pop("part", {})
     (fact,) = (
         fact for fact in facts()
         if source in fact.source and fact.system == system and dict(fact.part) == part
-        and all(getattr(fact, key) == value for key, value in wanted.items())
+        and all(getattr(fact, key) == value for key, value in fields.items())
     )  # fmt: skip
     return list(fact.metrics.values())
 
 
 def of_mtrag(source: str) -> dict[str, dict[str, list[float]]]:
     """System -> subset or domain -> the conditioned metrics, in one order."""
-    found: dict[str, dict[str, list[float]]] = {}
+    rows: dict[str, dict[str, list[float]]] = {}
     for fact in facts():
         if source in fact.source and fact.benchmark == "mtrag":
-            where = next(iter(fact.part.values()), fact.domains[0] if len(fact.domains) == 1 else "all")
-            found.setdefault(fact.system, {})[where] = [
+            column = next(iter(fact.part.values()), fact.domains[0] if len(fact.domains) == 1 else "all")
+            rows.setdefault(fact.system, {})[column] = [
                 fact.metrics[name] for name in CONDITIONED if name in fact.metrics
             ]
-    return found
+    return rows
 
 
 CONTRACT = re.compile(

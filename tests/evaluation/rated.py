@@ -12,8 +12,8 @@ MODELS = ("reference", "gpt-4o", "llama-3.1-405b-instruct")
 
 def ratings(median: int, lower: int) -> dict[str, dict[str, str]]:
     """Three ratings with this median; one of them a point lower, or higher, where the scale has it."""
-    other = max(1, median - 1) if lower else min(4, median + (median == 2))
-    return {f"r{at}": {"value": str(value)} for at, value in enumerate((other, median, median))}
+    next_to = max(1, median - 1) if lower else min(4, median + (median == 2))
+    return {f"r{number}": {"value": str(value)} for number, value in enumerate((next_to, median, median))}
 
 
 def evaluation() -> dict[str, Any]:
@@ -27,20 +27,22 @@ def evaluation() -> dict[str, Any]:
             "targets": [{"speaker": "agent", "text": f"the answer to question {number} is plain"}],
             "Answerability": [label], "Collection": "mt-rag-fiqa-x",
         })  # fmt: skip
-        for at, model in enumerate(MODELS):
+        for model_number, model in enumerate(MODELS):
             text = f"the answer to question {number} is plain" if model == "reference" else f"{model} says {number}"
-            quality = (3 * number * number + 7 * at + number * at) % 10
+            quality = (3 * number * number + 7 * model_number + number * model_number) % 10
             annotations: dict[str, Any] = {
-                name: ratings(1 + (quality + place + number * at % 3) % 10 // 3, (number + at + place) % 2)
+                name: ratings(
+                    1 + (quality + place + number * model_number % 3) % 10 // 3, (number + model_number + place) % 2
+                )
                 for place, name in enumerate(PROPERTIES)
             }
             annotations["win-rate"] = {
-                f"r{rater}": {"value": [0.0, 50.0, 100.0][(number * number + at + rater * (number % 3)) % 3]}
+                f"r{rater}": {"value": [0.0, 50.0, 100.0][(number * number + model_number + rater * (number % 3)) % 3]}
                 for rater in range(3)
             }
             annotations["rl_f"] = {"composite": {"value": quality / 9}}
             annotations["rb_llm"] = {"composite": {"value": (quality + number % 3) / 12}}
-            annotations["conditional_idk"] = {"composite": {"value": int(label != "UNANSWERABLE" or at == 0)}}
+            annotations["conditional_idk"] = {"composite": {"value": int(label != "UNANSWERABLE" or model_number == 0)}}
             evaluations.append({"task_id": name, "model_id": model, "model_response": text, "annotations": annotations})
     scale = [{"value": str(value), "numeric_value": value} for value in (1, 2, 3, 4)]
     metrics = [{"name": name, "author": "human", "type": "categorical", "values": scale} for name in PROPERTIES]

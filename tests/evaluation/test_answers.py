@@ -24,11 +24,11 @@ from turnmark.evaluation.request import EvalRequest
 Check = Callable[[Path], None]
 
 
-def official(path: Path, given: dict[str, Any]) -> Path:
+def official(path: Path, answers: dict[str, Any]) -> Path:
     """A file in the official form: an answer by task, or an answer and its passages' ids and texts."""
     rows = []
-    for name, said in given.items():
-        text, contexts = said if isinstance(said, tuple) else (said, None)
+    for name, answer in answers.items():
+        text, contexts = answer if isinstance(answer, tuple) else (answer, None)
         row: dict[str, Any] = {"task_id": name, "predictions": [{"text": text}]}
         if contexts is not None:
             row["contexts"] = [{"document_id": key, "text": text} for key, text in contexts.items()]
@@ -38,8 +38,8 @@ def official(path: Path, given: dict[str, Any]) -> Path:
 
 
 def planned(root: Path, out: Path, *files: Path, **fields: Any) -> planning.Plan:
-    asked: dict[str, Any] = {"benchmark": "mtrag", "predictions": files, "data": root, "out": out}
-    return planning.plan(EvalRequest(**(asked | fields)))
+    request: dict[str, Any] = {"benchmark": "mtrag", "predictions": files, "data": root, "out": out}
+    return planning.plan(EvalRequest(**(request | fields)))
 
 
 def scored(root: Path, out: Path, *files: Path, **fields: Any) -> Summary:
@@ -47,8 +47,8 @@ def scored(root: Path, out: Path, *files: Path, **fields: Any) -> Summary:
 
 
 def samples(out: Path) -> dict[str, Sample]:
-    found = map(Sample.model_validate_json, (out / "predictions.jsonl").read_text().splitlines())
-    return {one.id: one for one in found}
+    rows = map(Sample.model_validate_json, (out / "predictions.jsonl").read_text().splitlines())
+    return {sample.id: sample for sample in rows}
 
 
 def values(out: Path, metric: str) -> dict[str, float | None]:
@@ -58,9 +58,9 @@ def values(out: Path, metric: str) -> dict[str, float | None]:
 
 def ran(root: Path, out: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Summary:
     monkeypatch.setattr(passages, "open_corpus", Opener())
-    asked: dict[str, Any] = {"benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC,
+    request: dict[str, Any] = {"benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC,
                              "retriever": "bm25"}  # fmt: skip
-    return running.run(planning.plan(EvalRequest(**(asked | fields))))[0]
+    return running.run(planning.plan(EvalRequest(**(request | fields))))[0]
 
 
 # --- files of other systems ------------------------------------------------------------------------------------------
@@ -74,14 +74,14 @@ def test_an_official_file_by_hand(benchmark_root: Path, tmp_path: Path, check_ru
     summary = scored(benchmark_root, tmp_path / "r", file)
     check_run(tmp_path / "r")
     assert (summary.setting, summary.n, summary.failed) == ("reference", 5, 2), "the other domain is left out"
-    found = samples(tmp_path / "r")
-    assert {name: one.status for name, one in found.items()} == {
+    rows = samples(tmp_path / "r")
+    assert {name: sample.status for name, sample in rows.items()} == {
         "c1<::>1": "done", "c1<::>2": "done", "c1<::>3": "failed", "c2<::>1": "failed", "c2<::>2": "done",
     }  # fmt: skip
-    assert (found["c2<::>1"].kind, found["c2<::>1"].reason) == (
+    assert (rows["c2<::>1"].kind, rows["c2<::>1"].reason) == (
         "missing", "missing: the predictions have no answer to it",
     )  # fmt: skip
-    assert {one.domain for one in found.values()} == {"clapnq"}
+    assert {sample.domain for sample in rows.values()} == {"clapnq"}
     assert "1 ids of the predictions are none of mtrag reference (clapnq), and are left out" in summary.notes
     # "the bell was made in london" against "a founder in london made the bell"; the passages are the references.
     assert values(tmp_path / "r", "rouge_l.word")["c1<::>1"] == pytest.approx(2 * 2 / (6 + 7))
@@ -102,10 +102,10 @@ def test_passages_are_those_that_the_file_names(benchmark_root: Path, tmp_path: 
         "c2<::>2": ("no one", None),
     })  # fmt: skip
     scored(benchmark_root, tmp_path / "r", file, setting="rag")
-    found = values(tmp_path / "r", "k_precision")
-    assert found["c1<::>1"] == pytest.approx(2 / 3)
-    assert found["c1<::>2"] == 1.0
-    assert (found["c2<::>1"], found["c2<::>2"]) == (None, None)
+    precision = values(tmp_path / "r", "k_precision")
+    assert precision["c1<::>1"] == pytest.approx(2 / 3)
+    assert precision["c1<::>2"] == 1.0
+    assert (precision["c2<::>1"], precision["c2<::>2"]) == (None, None)
 
 
 def test_reference_and_rag_leaves_out_what_is_not_of_the_setting(benchmark_root: Path, tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_every_mistake_at_once(benchmark_root: Path, tmp_path: Path) -> None:
     with pytest.raises(RequestError) as caught:
         planned(benchmark_root, tmp_path / "x.jsonl", tmp_path / "x.jsonl", tmp_path / "none", setting="odd",
                 domains=("govt",), seed=-1)  # fmt: skip
-    said = "\n".join(caught.value.problems)
+    message = "\n".join(caught.value.problems)
     for words in ("--seed -1", "no setting 'odd'", "x.jsonl:1: predictions: a list that is not empty", "x.jsonl:2",
                   "none' cannot be read", "no domain 'govt'", "is a file; name a folder"):  # fmt: skip
-        assert words in said
+        assert words in message
 
 
 def test_the_same_command_resumes_and_another_file_is_another_run(benchmark_root: Path, tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def tokens(text: str) -> list[str]:
 @pytest.fixture
 def human(real_data: Path) -> dict[str, Any]:
     file = real_data / CLONE / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return content
 
 
 @pytest.mark.parametrize(("model", "rouge", "recall", "with_articles"), [
@@ -209,19 +209,19 @@ def test_the_answers_of_the_human_evaluation(
     mine = [row for row in human["evaluations"] if row["model_id"] == model]
     file = official(tmp_path / "x.jsonl", {row["task_id"]: row["model_response"] for row in mine})
     only = tmp_path / "r"
-    done = turnmark("score", "mtrag", "--data", real_data, "--predictions", file, "--out", only, "--json")
-    assert done.code == 0, done.err
-    summary = json.loads(done.out)
+    printed = turnmark("score", "mtrag", "--data", real_data, "--predictions", file, "--out", only, "--json")
+    assert printed.code == 0, printed.err
+    summary = json.loads(printed.out)
     assert (summary["n"], summary["n"] - summary["failed"]) == (423, 79), "the others are missing, and in no mean"
     answerable = summary["breakdowns"]["answerability"]["ANSWERABLE"]
     for name, expected in (("rouge_l.word", rouge), ("token_recall", recall)):
         assert answerable[name]["n"] == 64
         assert round(answerable[name]["mean"], 3) == expected
-    wanted = {task["task_id"]: task["targets"][0]["text"] for task in human["tasks"]}
-    asked = [row for row in mine if facts[row["task_id"]] == "ANSWERABLE"]
+    targets = {task["task_id"]: task["targets"][0]["text"] for task in human["tasks"]}
+    answerable_rows = [row for row in mine if facts[row["task_id"]] == "ANSWERABLE"]
     shares = [
         multiset_overlap(tokens(row["model_response"]), reference) / len(reference)
-        for row, reference in ((row, tokens(wanted[row["task_id"]])) for row in asked)
+        for row, reference in ((row, tokens(targets[row["task_id"]])) for row in answerable_rows)
     ]
     assert (len(shares), round(fmean(shares), 3)) == (64, with_articles)
     stored = {row["task_id"]: row["annotations"]["RougeL"]["system"]["value"] for row in mine}
@@ -231,16 +231,16 @@ def test_the_answers_of_the_human_evaluation(
 
 @pytest.mark.parametrize(
     "system",
-    ["llama-3.3-70b", *(pytest.param(one, marks=pytest.mark.slow) for one in ("claude-haiku-4.5", "qwen2.5-32b"))],
+    ["llama-3.3-70b", *(pytest.param(model, marks=pytest.mark.slow) for model in ("claude-haiku-4.5", "qwen2.5-32b"))],
 )
 def test_the_recorded_systems_of_mtrag_un(
     turnmark: Turnmark, real_data: Path, tmp_path: Path, check_run: Check, system: str
 ) -> None:
     file = real_data / f"mtragun-predictions/{system}.jsonl"
-    done = turnmark("score", "mtrag-un", "--data", real_data / CLONE, "--predictions", file,
+    printed = turnmark("score", "mtrag-un", "--data", real_data / CLONE, "--predictions", file,
                     "--out", tmp_path / "r", "--json")  # fmt: skip
-    assert (done.code, done.err.count("Traceback")) == (0, 0)
-    summary = json.loads(done.out)
+    assert (printed.code, printed.err.count("Traceback")) == (0, 0)
+    summary = json.loads(printed.out)
     assert (summary["n"], summary["failed"]) == (219, 0)
     assert summary["metrics"]["rouge_l.word"]["n"] == 219
     assert summary["metrics"]["clarify.f1"]["n"] == 0, "nobody recorded a decision"

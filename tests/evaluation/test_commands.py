@@ -72,7 +72,7 @@ NO_FOLDER = "'nowhere' is no folder; git clone https://github.com/IBM/mt-rag-ben
 NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi, all"
 
 
-@pytest.mark.parametrize(("words", "said"), [
+@pytest.mark.parametrize(("words", "messages"), [
     (["eval", "mtrag", "--task", "cooking"], ["--task: mtrag has no task 'cooking'; it has: generation, retrieval"]),
     (["eval", "kiwi", "--task", "judge", "--setting", "few-shot", "--chain"], [
         "--chain is for the task revise; judge looks at recorded answers",
@@ -125,11 +125,11 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     ]),
 ])  # fmt: skip
 def test_a_wrong_request_exits_with_2_and_says_all_that_is_wrong(
-    turnmark: Turnmark, words: list[str], said: list[str]
+    turnmark: Turnmark, words: list[str], messages: list[str]
 ) -> None:
     ran = turnmark(*words)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.splitlines() == [f"turnmark: {line}" for line in said]
+    assert ran.err.splitlines() == [f"turnmark: {line}" for line in messages]
     assert not Path("runs").exists()
 
 
@@ -138,8 +138,8 @@ def test_flags_are_checked_whatever_the_benchmark(turnmark: Turnmark, words: lis
     flags = ["--retriever", "nope", "--embedder", "nope2", "--limit", "0", "--seed", "-1", "--setting", "odd"]
     ran = turnmark(*words, *flags)
     assert ran.code == 2
-    for said in ("retriever is called 'nope'", "embedder is called 'nope2'", "--limit 0", "--seed -1"):
-        assert ran.err.count(said) == 1
+    for message in ("retriever is called 'nope'", "embedder is called 'nope2'", "--limit 0", "--seed -1"):
+        assert ran.err.count(message) == 1
     assert "--setting" in ran.err
 
 
@@ -211,18 +211,18 @@ def demo_rag(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """`turnmark eval mtrag --setting rag` with the embedded forms, once a session, 80 columns wide."""
     from turnmark.evaluation.cli import main
 
-    there, home = tmp_path_factory.mktemp("demo-rag"), tmp_path_factory.mktemp("demo-rag-home")
+    work, home = tmp_path_factory.mktemp("demo-rag"), tmp_path_factory.mktemp("demo-rag-home")
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.chdir(there)
+        patch.chdir(work)
         for name, value in (("TURNMARK_HOME", str(home)), ("COLUMNS", "80"), ("NO_COLOR", "1")):
             patch.setenv(name, value)
         for name in ("TURNMARK_DATA", "TURNMARK_GENERATOR"):
             patch.delenv(name, raising=False)
-        patch.setattr(sys, "argv", ["turnmark", "eval", "mtrag", "--setting", "rag"])
+        patch.setattr(sys, "argv", ["turnmark", "eval", "mtrag", "--setting", "rag", "--sample", "20"])
         with suppress(SystemExit):
             main()
-    folder = next((there / "runs").iterdir())
+    folder = next((work / "runs").iterdir())
     return Whole(out.getvalue(), err.getvalue(), folder, home, json.loads((folder / "summary.json").read_text()))
 
 
@@ -231,7 +231,7 @@ def test_the_demo_answered_from_what_is_found(demo_rag: Whole, check_run: Callab
     text = re.sub("mtrag-[0-9a-f]{12}", "mtrag-____________", text)
     golden("demo_rag.txt", "\n".join(line.rstrip() for line in text.split("\n")))
     check_run(demo_rag.folder)
-    assert (demo_rag.summary["n"], demo_rag.summary["failed"]) == (67, 0)
+    assert (demo_rag.summary["n"], demo_rag.summary["failed"]) == (20, 0)
     assert demo_rag.summary["metrics"]["unknown.auroc"]["mean"] > 0.5
 
 
@@ -252,7 +252,7 @@ def test_the_same_command_has_nothing_left_to_do(
     monkeypatch.chdir(demo_rag.folder.parents[1])
     monkeypatch.setenv("TURNMARK_HOME", str(demo_rag.home))
     before = (demo_rag.folder / "predictions.jsonl").read_bytes()
-    ran = turnmark("eval", "mtrag", "--setting", "rag", "--json")
+    ran = turnmark("eval", "mtrag", "--setting", "rag", "--sample", "20", "--json")
     summary = json.loads(ran.out)
     assert ran.code == 0
     assert Path(summary["run"]).name == demo_rag.folder.name
@@ -307,13 +307,13 @@ def test_a_dry_run_of_answers_writes_nothing_and_asks_nobody(turnmark: Turnmark,
     assert {role: used["calls"] for role, used in described["estimated"].items()} == {"answer": 14}
     searched = json.loads(turnmark(*words, "--setting", "rag", "--json").out)
     assert {role: used["calls"] for role, used in searched["estimated"].items()} == {"answer": 8, "rewrite": 4}
-    said = turnmark(*words).out
-    assert "would answer 9 samples of mtrag reference (clapnq, fiqa)" in said
-    assert re.search(r"answer: 7 calls, about [\d,]+ tokens in, 1,400 out", said)
+    screen = turnmark(*words).out
+    assert "would answer 9 samples of mtrag reference (clapnq, fiqa)" in screen
+    assert re.search(r"answer: 7 calls, about [\d,]+ tokens in, 1,400 out", screen)
     assert writer.WRITERS[0].prompts == []
     assert not Path("runs").exists()
     four = json.loads(turnmark("eval", "all", "--dry-run", "--json").out)
-    assert {name: one["n"] for name, one in four["benchmarks"].items()} == {
+    assert {name: part["n"] for name, part in four["benchmarks"].items()} == {
         "mtrag": 67, "inscoqa": 13, "compound-qa": 17, "kiwi": 23,
     }  # fmt: skip
     assert not Path("runs").exists()

@@ -32,7 +32,7 @@ def _an_index() -> None:
 
 @pytest.mark.usefixtures("_an_index")
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "completions"),
     [
         (("ask", "x", "--index", "d"), ["demo"]),
         (("index", "verify", "d"), ["demo"]),
@@ -46,8 +46,8 @@ def _an_index() -> None:
         (("doc",), ["doctor"]),
     ],
 )
-def test_names_are_completed(complete, words: tuple[str, ...], wanted: list[str]) -> None:
-    assert complete(*words) == wanted
+def test_names_are_completed(complete, words: tuple[str, ...], completions: list[str]) -> None:
+    assert complete(*words) == completions
 
 
 def test_run_folders_are_completed(complete, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +62,6 @@ def test_run_folders_are_completed(complete, tmp_path: Path, monkeypatch: pytest
 
 def test_the_script_for_a_shell_is_shown(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
-    shown = turnmark("--show-completion", "bash")
-    assert shown.code == 0
-    assert "_TURNMARK_COMPLETE=complete_bash" in shown.out
+    printed = turnmark("--show-completion", "bash")
+    assert printed.code == 0
+    assert "_TURNMARK_COMPLETE=complete_bash" in printed.out

@@ -48,7 +48,7 @@ def row(**changes: Any) -> dict[str, Any]:
 def written(root: Path, *rows: Any, capability: str = "Understanding", kind: str = "Factual_Statement") -> Source:
     path = root / "data" / capability / f"{capability}_{kind}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [one if isinstance(one, str) else json.dumps(one) for one in rows]
+    lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in rows]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return Source(root=root, demo=False)
 
@@ -84,12 +84,12 @@ def test_every_demo_question_is_answered_and_measured_without_a_model():
         sample = bench.answer(item, None)
         assert (sample.id, sample.status, sample.domain) == (item.id, "done", item.task.capability)
         assert len(sample.sub_answers) > 1
-        given = [part.answer for part in sample.sub_answers]
-        assert {"answer": all(given), "unknown": not any(given), "partial": any(given) and not all(given)}[
+        answers = [part.answer for part in sample.sub_answers]
+        assert {"answer": all(answers), "unknown": not any(answers), "partial": any(answers) and not all(answers)}[
             sample.decision or ""
         ]
-        found = values(bench, item, sample)
-        without = {name for name, value in found.items() if value is None}
+        scores = values(bench, item, sample)
+        without = {name for name, value in scores.items() if value is None}
         closed = {name for name in NAMES if "k_precision" in name or "lead]" in name}
         coded = {"omitted[code]", "merged[code]"}
         assert without == {"part_coverage"} | coded | (closed if item.task.closed_book else set())
@@ -104,14 +104,14 @@ def test_each_part_is_answered_from_the_context_in_the_order_asked(tmp_path):
     assert (first.question, second.question) == ("When was the lamp lit?", "What did the lamp burn?")
     assert first.answer.startswith("The lamp was lit in 1868.")
     assert "At first the lamp burned rape oil." in second.answer
-    said = sample.prediction or ""
-    assert said.startswith("The lamp was lit in 1868. [1]")
-    assert said.count("At first the lamp burned rape oil. [1]") == 1
+    text = sample.prediction or ""
+    assert text.startswith("The lamp was lit in 1868. [1]")
+    assert text.count("At first the lamp burned rape oil. [1]") == 1
     assert [context.document_id for context in sample.contexts] == [f"{item.id}-0-{len(CONTEXT)}"]
     assert (sample.query, sample.usage) == (QUESTION, {})
-    found = values(bench, item, sample)
-    assert found["part_coverage"] == 1.0
-    assert found["k_precision"] == 1.0
+    scores = values(bench, item, sample)
+    assert scores["part_coverage"] == 1.0
+    assert scores["k_precision"] == 1.0
 
 
 def test_a_sentence_that_answers_two_parts_is_said_once(tmp_path):
@@ -131,22 +131,22 @@ def test_a_context_about_something_else_answers_nothing(tmp_path):
     sample = bench.answer(item, None)
     assert sample.decision == "unknown"
     assert [part.answer for part in sample.sub_answers] == ["", ""]
-    found = values(bench, item, sample)
-    assert (found["idk_rate"], found["part_coverage"]) == (1.0, 0.0)
+    scores = values(bench, item, sample)
+    assert (scores["idk_rate"], scores["part_coverage"]) == (1.0, 0.0)
 
 
 def test_no_text_is_embedded_twice_for_one_answer(tmp_path):
-    asked: list[str] = []
+    embedded: list[str] = []
 
     def embed(texts: Sequence[str]) -> NDArray[np.float32]:
-        asked.extend(texts)
+        embedded.extend(texts)
         return minilm(texts)
 
     bench = CompoundQA(written(tmp_path, row()), Parts(embed=embed))
     [item] = items_of(bench)
     bench.answer(item, None)
-    assert len(asked) == len(set(asked))
-    assert "Goats graze on the hill." in asked
+    assert len(embedded) == len(set(embedded))
+    assert "Goats graze on the hill." in embedded
 
 
 def test_closed_book_without_a_model_is_unknown(tmp_path):
@@ -155,16 +155,16 @@ def test_closed_book_without_a_model_is_unknown(tmp_path):
     sample = bench.answer(item, None)
     assert (sample.decision, sample.confidence, sample.contexts) == ("unknown", 0.0, ())
     assert [part.answer for part in sample.sub_answers] == ["", ""]
-    found = values(bench, item, sample)
-    assert found["k_precision"] is None
-    assert (found["part_coverage"], found["idk_rate"]) == (0.0, 1.0)
+    scores = values(bench, item, sample)
+    assert scores["k_precision"] is None
+    assert (scores["part_coverage"], scores["idk_rate"]) == (0.0, 1.0)
 
 
 def test_a_long_context_becomes_several_passages(tmp_path):
     long = " ".join(f"In {year} the keeper of the tower counted {year - 1000} birds." for year in range(1850, 1890))
     bench = CompoundQA(written(tmp_path, row(context=long)), Parts())
     [item] = items_of(bench)
-    places = [tuple(map(int, one.document_id.rsplit("-", 2)[1:])) for one in bench.answer(item, None).contexts]
+    places = [tuple(map(int, ref.document_id.rsplit("-", 2)[1:])) for ref in bench.answer(item, None).contexts]
     assert len(places) > 2
     assert (min(start for start, _ in places), max(end for _, end in places)) == (0, len(long))
 
@@ -182,9 +182,9 @@ def test_a_model_answers_from_the_context_and_its_sentences_are_dealt_out(tmp_pa
     assert [part.answer for part in sample.sub_answers] == ["The lamp was lit in 1868.", "The lamp burned rape oil."]
     assert sample.prediction == "The lamp was lit in 1868 [1]. The lamp burned rape oil [1]."
     assert sample.usage["answer"].calls == 1
-    found = values(bench, item, sample)
-    assert found["answer_words"] == 11
-    assert found["part_coverage"] == 1.0
+    scores = values(bench, item, sample)
+    assert scores["answer_words"] == 11
+    assert scores["part_coverage"] == 1.0
 
 
 def test_a_part_that_the_model_leaves_out_is_empty(tmp_path):
@@ -206,9 +206,9 @@ def test_a_closed_book_question_is_put_to_the_model_by_its_own_prompt(tmp_path):
     assert sample.prediction == "The lamp was lit in 1868. The lamp burned oil."
     assert [part.answer for part in sample.sub_answers] == ["The lamp was lit in 1868.", "The lamp burned oil."]
     assert (sample.usage["answer"].calls, sample.usage["answer"].prompt_tokens) == (1, 11)
-    found = values(bench, item, sample)
-    assert found["k_precision"] is None
-    assert found["part_coverage"] == 1.0
+    scores = values(bench, item, sample)
+    assert scores["k_precision"] is None
+    assert scores["part_coverage"] == 1.0
 
 
 def test_a_prompt_of_ones_own_is_used(tmp_path):
@@ -228,8 +228,8 @@ def test_a_model_that_does_not_know_answers_no_part(tmp_path):
         sample, _ = answered(bench, item, Say("I don't know."))
         assert sample.decision == "unknown"
         assert [part.answer for part in sample.sub_answers] == ["", ""]
-        found = values(bench, item, sample)
-        assert (found["idk_rate"], found["part_coverage"]) == (1.0, 0.0)
+        scores = values(bench, item, sample)
+        assert (scores["idk_rate"], scores["part_coverage"]) == (1.0, 0.0)
 
 
 def test_a_reply_that_was_cut_says_so_and_an_empty_one_is_kept_as_empty(tmp_path):
@@ -255,8 +255,8 @@ def test_a_reply_that_was_cut_says_so_and_an_empty_one_is_kept_as_empty(tmp_path
 def test_values_by_hand(tmp_path):
     bench = CompoundQA(written(tmp_path, row(context="The lamp burned.")), Parts())
     [item] = items_of(bench)
-    found = values(bench, item, done(item, "In 1868, oil [1].", decision="answer"))
-    assert found == pytest.approx({
+    scores = values(bench, item, done(item, "In 1868, oil [1].", decision="answer"))
+    assert scores == pytest.approx({
         "part_coverage": None,
         "omitted[code]": None,
         "merged[code]": None,
@@ -292,8 +292,8 @@ def test_labels_tell_the_halves_apart_and_questions_about_one_context_are_one_cl
 def test_unreadable_rows_are_problems_and_domains_are_capabilities(tmp_path):
     written(tmp_path, row(), "[]", row(ID="x_2", com_question=" "), row(ID="x_1"), row(ID="x_3"))
     source = written(tmp_path, row(), capability="Reasoning")
-    found = list(CompoundQA(source, Parts(), ["Understanding"]).items())
-    assert [item.id[-3:] if isinstance(item, Item) else item.line for item in found] == ["x_1", 2, 3, 4, "x_3"]
+    entries = list(CompoundQA(source, Parts(), ["Understanding"]).items())
+    assert [item.id[-3:] if isinstance(item, Item) else item.line for item in entries] == ["x_1", 2, 3, 4, "x_3"]
     bench = CompoundQA(source, Parts(), ["Reasoning"])
     assert [item.domain for item in items_of(bench)] == ["Reasoning"]
     with pytest.raises(RequestError, match="no 'Cooking'"):
@@ -329,16 +329,16 @@ def test_types_are_named_and_a_sample_has_equally_many_of_each(turnmark, tmp_pat
     for size, kind in zip((30, 20, 10), kinds, strict=True):
         written(tmp_path, *(row(ID=f"x_{n}") for n in range(size)), kind=kind)
     words = ("eval", "compound-qa", "--data", tmp_path)
-    asked = turnmark(*words, "--types", "Cause-and-Effect,Comparison-and-Selection", "--dry-run", "--json")
-    assert json.loads(asked.out)["n"] == 30
-    assert json.loads(asked.out)["specs"]["types"] == "Cause-and-Effect, Comparison-and-Selection"
+    printed = turnmark(*words, "--types", "Cause-and-Effect,Comparison-and-Selection", "--dry-run", "--json")
+    assert json.loads(printed.out)["n"] == 30
+    assert json.loads(printed.out)["specs"]["types"] == "Cause-and-Effect, Comparison-and-Selection"
     ran = turnmark(*words, "--sample", "6", "--out", tmp_path / "run", "--json")
     assert ran.code == 0, ran.err
-    shares = {kind: one["answer_words"]["n"] for kind, one in json.loads(ran.out)["breakdowns"]["type"].items()}
+    shares = {kind: metrics["answer_words"]["n"] for kind, metrics in json.loads(ran.out)["breakdowns"]["type"].items()}
     assert shares == {"Factual-Statement": 3, "Cause-and-Effect": 2, "Comparison-and-Selection": 1}
     wrong = turnmark(*words, "--types", "Odd,Hypothetical-Analysis")
-    said = " ".join(wrong.err.split())
+    message = " ".join(wrong.err.split())
     assert wrong.code == 2
-    assert "no type 'Odd'" in said
-    assert "no type 'Hypothetical-Analysis' in the data" in said
+    assert "no type 'Odd'" in message
+    assert "no type 'Hypothetical-Analysis' in the data" in message
     assert turnmark("eval", "mtrag", "--types", "Factual-Statement").code == 2

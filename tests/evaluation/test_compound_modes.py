@@ -105,9 +105,9 @@ def test_a_dialogue_asks_the_parts_one_by_one_with_what_was_said_before(tmp_path
     assert [len(body["messages"]) for body in bodies] == [1, 3, 5]
     assert [body["temperature"] for body in bodies] == [0.3] * 3
     last = bodies[2]["messages"]
-    assert [one["role"] for one in last] == ["user", "assistant"] * 2 + ["user"]
+    assert [message["role"] for message in last] == ["user", "assistant"] * 2 + ["user"]
     assert "What did the lamp burn?" not in last[0]["content"]
-    assert [one["content"] for one in last[1:]] == [
+    assert [message["content"] for message in last[1:]] == [
         "It was lit in 1868.", "What did the lamp burn?", "I don't know.", "Until when did the horn sound?",
     ]  # fmt: skip
     assert sample.sub_answers == (
@@ -128,8 +128,8 @@ def test_a_dialogue_without_a_model_is_the_assistants_turns(tmp_path: Path) -> N
     assert "The lamp was lit in 1868." in first.answer
     assert "rape oil" in second.answer
     assert sample.decision == "answer"
-    found = values(bench, item, sample)
-    assert (found["part_coverage"], found["omitted[code]"]) == (1.0, 0.0)
+    scores = values(bench, item, sample)
+    assert (scores["part_coverage"], scores["omitted[code]"]) == (1.0, 0.0)
 
 
 def test_a_model_takes_the_question_apart_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -173,17 +173,17 @@ def test_four_orders_put_every_part_in_every_place(tmp_path: Path) -> None:
     assert len({bench.facts(item).cluster for item in items}) == 1
     placed = {(part, place) for order in modes.ORDERS for place, part in enumerate(order)}
     assert len(placed) == 9
-    other = CompoundQA(written(tmp_path, row(com_question=THREE), kind="Cause-and-Effect"), Parts(), (), "positions")
-    assert len(items_of(other)) == 4, "only Factual-Statement questions are asked in other orders"
+    another = CompoundQA(written(tmp_path, row(com_question=THREE), kind="Cause-and-Effect"), Parts(), (), "positions")
+    assert len(items_of(another)) == 4, "only Factual-Statement questions are asked in other orders"
 
 
 def test_what_is_covered_is_told_by_part_and_place(tmp_path: Path) -> None:
     bench = bench_of(tmp_path, "positions", row(com_question=THREE), embed=True)
     item = items_of(bench)[2]  # 2, 3, 1
-    found = values(bench, item, done(item, "The lamp burned rape oil. It was lit in 1868, the lamp."))
-    cells = {name: value for name, value in found.items() if name.startswith("part_coverage.") and value is not None}
+    scores = values(bench, item, done(item, "The lamp burned rape oil. It was lit in 1868, the lamp."))
+    cells = {name: value for name, value in scores.items() if name.startswith("part_coverage.") and value is not None}
     assert cells == {"part_coverage.q2@1": 1.0, "part_coverage.q3@2": 0.0, "part_coverage.q1@3": 1.0}
-    assert found["part_coverage"] == pytest.approx(2 / 3)
+    assert scores["part_coverage"] == pytest.approx(2 / 3)
 
 
 def test_references_follow_the_order(tmp_path: Path) -> None:
@@ -221,18 +221,18 @@ def test_a_setting_without_a_sample_is_named(turnmark: Turnmark, tmp_path: Path)
 
 
 @given(st.sampled_from(list(permutations(range(3)))), st.lists(st.floats(0, 1), min_size=3, max_size=3))
-def test_every_value_has_one_cell(order: tuple[int, ...], given_: list[float]) -> None:
-    found = modes.by_place("x", order, given_)
-    assert set(found) <= set(modes.places("x"))
-    assert [found[f"x.q{part + 1}@{place + 1}"] for place, part in enumerate(order)] == given_
-    assert modes.by_place("x", order, given_[:2]) == {}
+def test_every_value_has_one_cell(order: tuple[int, ...], covered: list[float]) -> None:
+    cells = modes.by_place("x", order, covered)
+    assert set(cells) <= set(modes.places("x"))
+    assert [cells[f"x.q{part + 1}@{place + 1}"] for place, part in enumerate(order)] == covered
+    assert modes.by_place("x", order, covered[:2]) == {}
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("said", "omitted", "merged"),
+    ("reply", "omitted", "merged"),
     [
         ("The lamp was lit in 1868. The lamp burned rape oil.", 0.0, 0.0),
         ("The lamp burned rape oil.", 1.0, 0.0),
@@ -241,15 +241,15 @@ def test_every_value_has_one_cell(order: tuple[int, ...], given_: list[float]) -
         ("I don't know.", None, None),
     ],
 )
-def test_errors_by_code(tmp_path: Path, said: str, omitted: float | None, merged: float | None) -> None:
+def test_errors_by_code(tmp_path: Path, reply: str, omitted: float | None, merged: float | None) -> None:
     bench = bench_of(tmp_path, None, row(), embed=True)
     [item] = items_of(bench)
-    found = values(bench, item, done(item, said))
-    assert (found["omitted[code]"], found["merged[code]"]) == (omitted, merged)
+    scores = values(bench, item, done(item, reply))
+    assert (scores["omitted[code]"], scores["merged[code]"]) == (omitted, merged)
 
 
 @pytest.mark.parametrize(
-    ("text", "than", "other"),
+    ("text", "than", "differs"),
     [
         ("压缩代表的是压力，它是由于作用在物体上的力导致的体积变化。", "What do compressions represent here?", True),
         ("The lamp was lit in the year 1868.", "When was the lamp lit for the first time?", False),
@@ -257,8 +257,8 @@ def test_errors_by_code(tmp_path: Path, said: str, omitted: float | None, merged
         ("Лампу зажгли в тысяча восемьсот шестьдесят восьмом году.", "When was the lamp lit?", True),
     ],
 )
-def test_another_writing_system_is_another_language(text: str, than: str, other: bool | None) -> None:
-    assert language.another_language(text, than) is other
+def test_another_writing_system_is_another_language(text: str, than: str, differs: bool | None) -> None:
+    assert language.another_language(text, than) is differs
 
 
 def test_kana_and_han_are_one_writing_system_and_hardly_any_letters_are_none() -> None:
@@ -279,9 +279,9 @@ def test_another_language_in_the_same_letters_takes_the_classifier() -> None:
 
 @settings(deadline=None)  # the first example loads the classifier
 @given(st.text(max_size=200), st.text(max_size=200))
-def test_no_text_breaks_the_languages(one: str, other: str) -> None:
-    assert language.another_language(one, other) in (True, False, None)
-    assert language.another_language(one, one) in (False, None)
+def test_no_text_breaks_the_languages(first: str, second: str) -> None:
+    assert language.another_language(first, second) in (True, False, None)
+    assert language.another_language(first, first) in (False, None)
 
 
 # --- from the command line -------------------------------------------------------------------------------------------
@@ -344,11 +344,11 @@ def test_the_cells_of_table_2_are_a_breakdown_where_there_are_several_capabiliti
     written(tmp_path, row())
     source = written(tmp_path, row(), capability="Knowledge")
     cells = [CompoundQA(source, Parts()).facts(item).labels for item in items_of(CompoundQA(source, Parts()))]
-    assert [one["capability+type"] for one in cells] == [
+    assert [labels["capability+type"] for labels in cells] == [
         ("Understanding, Factual-Statement",), ("Knowledge, Factual-Statement",),
     ]  # fmt: skip
-    one = CompoundQA(source, Parts(), ["Knowledge"])
-    assert "capability+type" not in one.facts(items_of(one)[0]).labels
+    labels = CompoundQA(source, Parts(), ["Knowledge"])
+    assert "capability+type" not in labels.facts(items_of(labels)[0]).labels
     from turnmark.evaluation.published import Ran, beside
     from turnmark.evaluation.records import MetricSummary
 

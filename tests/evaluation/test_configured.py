@@ -53,15 +53,15 @@ def problems(command: str = "eval") -> list[str]:
 
 def test_every_command_with_flags_may_have_a_table() -> None:
     commands = ROOT_COMMAND.commands  # type: ignore[attr-defined]
-    groups = {name for name, one in commands.items() if getattr(one, "commands", None)}
-    flagged = {name for name, one in commands.items() if options(one)}
+    groups = {name for name, command in commands.items() if getattr(command, "commands", None)}
+    flagged = {name for name, command in commands.items() if options(command)}
     assert set(COMMANDS) - {"serve", "synth"} <= flagged | groups
     assert not flagged - set(COMMANDS) - {"serve"}
 
 
 def test_each_key_of_the_defaults_is_a_flag_of_some_command() -> None:
     commands = ROOT_COMMAND.commands  # type: ignore[attr-defined]
-    flags = {name for one in commands.values() for name in options(one)}
+    flags = {name for command in commands.values() for name in options(command)}
     assert set(COMMON) <= flags
 
 
@@ -113,17 +113,17 @@ def test_every_mistake_has_its_file_and_line() -> None:
         '[defaults]\nconcurency = 3\n\n[eval]\nlimit = "x"\nchain = 1\nseed = 1.5\ntsak = "a"\n[index]\nbiuld = 3\n'
         '[endpoints]\nopenai = "http://me:pw@h/v1"\nother = "x"\n[what]\n'
     )
-    told = problems()
-    assert [one.removeprefix(f"{path}: ").partition(":")[0] for one in told] == [
+    messages = problems()
+    assert [message.removeprefix(f"{path}: ").partition(":")[0] for message in messages] == [
         "line 14", "line 2", "line 5", "line 6", "line 7", "line 8", "line 10", "line 12", "line 13",
     ]  # fmt: skip
-    assert "no table is called 'what'" in told[0]
-    assert "(did you mean 'concurrency'?)" in told[1]
-    assert "a number was expected, not a text" in told[2]
-    assert "true or false was expected, not a number" in told[3]
-    assert "(did you mean 'task'?)" in told[5]
-    assert "(did you mean 'build'?)" in told[6]
-    assert "me:pw" not in "".join(told)
+    assert "no table is called 'what'" in messages[0]
+    assert "(did you mean 'concurrency'?)" in messages[1]
+    assert "a number was expected, not a text" in messages[2]
+    assert "true or false was expected, not a number" in messages[3]
+    assert "(did you mean 'task'?)" in messages[5]
+    assert "(did you mean 'build'?)" in messages[6]
+    assert "me:pw" not in "".join(messages)
 
 
 @pytest.mark.parametrize(

@@ -152,10 +152,12 @@ def test_whatever_answering_raises_is_one_samples_failure(tmp_path: Path) -> Non
 
     outcome = made(tmp_path / "r", answer, jobs("first", *RAISED, "last"), concurrency=2)
     assert (outcome.done, outcome.failed) == (2, len(RAISED))
-    found = rows(tmp_path / "r")
-    assert {name: found[name]["reason"] for name in RAISED} == {name: reason for name, (_, reason) in RAISED.items()}
-    assert found["typed"]["kind"] == "bad_reply"
-    assert found["first"]["status"] == found["last"]["status"] == "done"
+    samples_of_run = rows(tmp_path / "r")
+    assert {name: samples_of_run[name]["reason"] for name in RAISED} == {
+        name: reason for name, (_, reason) in RAISED.items()
+    }
+    assert samples_of_run["typed"]["kind"] == "bad_reply"
+    assert samples_of_run["first"]["status"] == samples_of_run["last"]["status"] == "done"
 
 
 def test_a_sample_with_a_number_that_is_none_has_failed(tmp_path: Path) -> None:
@@ -347,7 +349,7 @@ def test_an_interrupt_keeps_what_has_ended(tmp_path: Path) -> None:
                 self.told = True
                 raise KeyboardInterrupt
 
-        told = False
+        interrupted = False
 
     with no_thread_left(), pytest.raises(KeyboardInterrupt), open_run(tmp_path / "r", manifest()) as run:
         generate(iter(jobs("a", "b", "c")), done, None, run, Limits(), Ledger(), Interrupted())
@@ -363,10 +365,10 @@ def test_a_disk_that_is_full_ends_the_run_with_what_was_written(tmp_path: Path) 
     names = [str(number) for number in range(20)]
     with no_thread_left(), room(20_000), pytest.raises(OSError, match=r"predictions\.jsonl"):
         made(tmp_path / "r", answer, jobs(*names), concurrency=3)
-    kept = statuses(tmp_path / "r")
-    assert 3 <= len(kept) < 20
-    assert set(kept.values()) == {"done"}
-    assert made(tmp_path / "r", answer, jobs(*names)).done == 20 - len(kept)
+    statuses_left = statuses(tmp_path / "r")
+    assert 3 <= len(statuses_left) < 20
+    assert set(statuses_left.values()) == {"done"}
+    assert made(tmp_path / "r", answer, jobs(*names)).done == 20 - len(statuses_left)
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------

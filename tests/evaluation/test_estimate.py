@@ -26,25 +26,25 @@ def answer(item: Item, generator: Any) -> Sample:
 
 
 def test_prompts_are_counted_and_replies_guessed() -> None:
-    found = estimate(ITEMS[:3], 3, answer, Counting("m"))
+    estimated = estimate(ITEMS[:3], 3, answer, Counting("m"))
     usage = {"calls": 3, "prompt_tokens": 60, "completion_tokens": 3 * ANSWER_TOKENS, "cached_tokens": 0}
-    assert found == {"answer": usage}
+    assert estimated == {"answer": usage}
     assert estimate([], 0, answer, Counting("m")) == {}
 
 
 def test_of_many_items_some_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = estimate(ITEMS, 100, answer, Counting("m"))["answer"]
+    all_items = estimate(ITEMS, 100, answer, Counting("m"))["answer"]
     monkeypatch.setattr(module, "MOST", 20)
-    seen: list[str] = []
+    ids: list[str] = []
 
     def seeing(item: Item, generator: Any) -> Sample:
-        seen.append(item.id)
+        ids.append(item.id)
         return answer(item, generator)
 
-    some = estimate(ITEMS, 100, seeing, Counting("m"))["answer"]
-    assert len(seen) == 20
-    assert some["calls"] == whole["calls"] == 100
-    assert some["prompt_tokens"] == pytest.approx(whole["prompt_tokens"], rel=0.1)
+    scaled = estimate(ITEMS, 100, seeing, Counting("m"))["answer"]
+    assert len(ids) == 20
+    assert scaled["calls"] == all_items["calls"] == 100
+    assert scaled["prompt_tokens"] == pytest.approx(all_items["prompt_tokens"], rel=0.1)
 
 
 def test_an_item_that_cannot_be_answered_costs_nothing() -> None:

@@ -117,10 +117,10 @@ def survives(
         ran = turnmark(*command, "--json", *more)
         assert ran.code == 0, ran.err
         first = json.loads(ran.out)
-        found = {row["id"]: row for row in samples(out)}
-        assert len(found) == len(samples(out)) == first["n"] == expected
-        failed = {name: row for name, row in found.items() if row["status"] == "failed"}
-        assert {row["status"] for row in found.values()} == {"done", "failed"}
+        rows = {row["id"]: row for row in samples(out)}
+        assert len(rows) == len(samples(out)) == first["n"] == expected
+        failed = {name: row for name, row in rows.items() if row["status"] == "failed"}
+        assert {row["status"] for row in rows.values()} == {"done", "failed"}
         assert first["failed"] == len(failed) == failing.failed
         assert 0.15 < failing.failed / failing.calls < 0.45
         assert {row["kind"] for row in failed.values()} <= KINDS
@@ -132,9 +132,9 @@ def survives(
         failing.heal()
         second = json.loads(turnmark(*command, "--json", *more).out)
     assert (second["n"], second["failed"], second["skipped"]) == (expected, 0, 0)
-    assert [row["id"] for row in samples(out)] == list(found), "in the order of the data, as before"
+    assert [row["id"] for row in samples(out)] == list(rows), "in the order of the data, as before"
     for row in samples(out):
-        before = found[row["id"]]
+        before = rows[row["id"]]
         if before["status"] == "done":
             assert row == before
         else:
@@ -168,26 +168,26 @@ def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(
     turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "SETTLE", 0.2)
-    lock, busy, told = threading.Lock(), [], []
+    lock, busy, turned_away = threading.Lock(), [], []
 
     def crowded(_: dict[str, Any]) -> Scripted:
         """Three requests may be under way at a time."""
-        now = time.monotonic()
+        moment = time.monotonic()
         with lock:
-            busy[:] = [since for since in busy if now - since < 0.1]
-            told.append(len(busy) >= 3)
-            if told[-1]:
+            busy[:] = [since for since in busy if moment - since < 0.1]
+            turned_away.append(len(busy) >= 3)
+            if turned_away[-1]:
                 return Status(429)
-            busy.append(now)
+            busy.append(moment)
         return Say(ANSWER, pause=0.1)
 
     with ScriptedServer(crowded) as server:
         command = ("eval", "mtrag", "--generator", spec(server, "retries=50&deadline=60"), "--out", "r")
         summary = json.loads(turnmark(*command, "--concurrency", "32", "--json").out)
     assert (summary["n"], summary["failed"]) == (DEMO_SAMPLES, 0)
-    third = len(told) // 3
-    assert sum(told[:third]) > third / 2, "the storm"
-    assert sum(told[-third:]) < 0.7 * sum(told[:third])
+    third = len(turned_away) // 3
+    assert sum(turned_away[:third]) > third / 2, "the storm"
+    assert sum(turned_away[-third:]) < 0.7 * sum(turned_away[:third])
 
 
 def test_an_endpoint_that_hangs_is_given_up(turnmark: Turnmark) -> None:
@@ -233,9 +233,9 @@ def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnmark: T
         assert ran.code == 1
         assert "samples failed; the same command tries them again, and what was skipped" in ran.err
         assert len(server.seen) <= 5
-        found = statuses(Path("r"))
-        assert found["skipped"] > 40
-        assert found.total() == DEMO_SAMPLES
+        counts = statuses(Path("r"))
+        assert counts["skipped"] > 40
+        assert counts.total() == DEMO_SAMPLES
         check_run(Path("r"))
         replies[0] = Say(ANSWER)
         assert turnmark(*command).code == 0
@@ -314,8 +314,8 @@ def test_a_dry_run_does_nothing_and_estimates_well(turnmark: Turnmark, arguments
         assert described["n"] < calls <= len(server.seen)
         return
     assert calls == len(server.seen)
-    said = sum(len(message["content"]) for body in server.bodies for message in body["messages"]) / 3.6
-    assert 1 / 1.5 < sum(used["prompt_tokens"] for used in estimated.values()) / said < 1.5
+    characters = sum(len(message["content"]) for body in server.bodies for message in body["messages"]) / 3.6
+    assert 1 / 1.5 < sum(used["prompt_tokens"] for used in estimated.values()) / characters < 1.5
 
 
 # --- which samples, how often, what is said --------------------------------------------------------------------------
@@ -357,8 +357,8 @@ def test_plain_lines_tell_rate_failures_and_tokens(turnmark: Turnmark, monkeypat
         ran = turnmark("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "1")
     lines = [line for line in ran.err.splitlines() if line.startswith("answering ")]
     assert lines[0] == f"answering mtrag reference: {DEMO_SAMPLES}"
-    told = rf"answering mtrag reference: 40/{DEMO_SAMPLES}, [0-9.]+/s, [0-9]+ s left, 1 failed, [0-9,]+ tokens"
-    assert any(re.fullmatch(told, line) for line in lines), lines[40]
+    pattern = rf"answering mtrag reference: 40/{DEMO_SAMPLES}, [0-9.]+/s, [0-9]+ s left, 1 failed, [0-9,]+ tokens"
+    assert any(re.fullmatch(pattern, line) for line in lines), lines[40]
 
 
 # --- kills -----------------------------------------------------------------------------------------------------------
@@ -396,9 +396,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def keeps_everything(run: Path, undisturbed: Path, known: dict[tuple[str, int], dict[str, Any]]) -> None:
+def keeps_everything(run: Path, undisturbed: Path, finished: dict[tuple[str, int], dict[str, Any]]) -> None:
     """What a run holds that was killed before and has now ended."""
-    assert finished_lines(run) | known == finished_lines(run)
+    assert finished_lines(run) | finished == finished_lines(run)
     assert without_cost(run) == without_cost(undisturbed)
     ours, theirs = (json.loads((path / "summary.json").read_text()) for path in (run, undisturbed))
     for field in ("n", "failed", "metrics", "breakdowns"):
@@ -409,7 +409,7 @@ def keeps_everything(run: Path, undisturbed: Path, known: dict[tuple[str, int], 
 
 def killed(run: Path, undisturbed: Path, dice: random.Random, times: int) -> None:
     """Kill by chance: while loading, at some sample, while scoring; always the same command."""
-    known: dict[tuple[str, int], dict[str, Any]] = {}
+    finished: dict[tuple[str, int], dict[str, Any]] = {}
     for number in range(times):
         process = start(run)
         waits: Callable[[], bool]
@@ -419,18 +419,18 @@ def killed(run: Path, undisturbed: Path, dice: random.Random, times: int) -> Non
         elif number % 5 == 4:
             waits = lambda: not (run / ".scores.jsonl.part").exists()  # noqa: E731
         else:
-            more = len(known) + dice.randint(1, max(2, 2 * DEMO_SAMPLES // times))
+            more = len(finished) + dice.randint(1, max(2, 2 * DEMO_SAMPLES // times))
             waits = lambda more=more: len(finished_lines(run)) < more  # noqa: E731
         while waits() and process.poll() is None:
             time.sleep(0.0005)
         time.sleep(dice.uniform(0, 0.02))
         process.send_signal(signal.SIGKILL)
         process.wait()
-        found = finished_lines(run)
-        assert found | known == found, "a finished sample was lost"
-        known = found
+        rows = finished_lines(run)
+        assert rows | finished == rows, "a finished sample was lost"
+        finished = rows
     assert start(run).wait() == 0
-    keeps_everything(run, undisturbed, known)
+    keeps_everything(run, undisturbed, finished)
 
 
 @pytest.mark.slow
@@ -453,8 +453,8 @@ def test_a_kill_just_before_any_file_is_put_in_its_place(tmp_path: Path, undistu
         if code == 0:
             break
         assert code == -signal.SIGKILL
-        known = finished_lines(run)
+        finished = finished_lines(run)
         assert start(run).wait() == 0
-        keeps_everything(run, undisturbed, known)
+        keeps_everything(run, undisturbed, finished)
         check_run(run)
     assert number > 4, "manifest, scores, samples, manifest, summary"

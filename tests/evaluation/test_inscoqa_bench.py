@@ -50,7 +50,7 @@ def row(**changes: Any) -> dict[str, Any]:
 
 def written(folder: Path, *rows: Any, split: str = "test") -> Source:
     folder.mkdir(exist_ok=True)
-    lines = [one if isinstance(one, str) else json.dumps(one) for one in rows]
+    lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in rows]
     (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return Source(root=folder, demo=False)
 
@@ -83,10 +83,10 @@ def test_every_demo_sample_is_answered_and_measured_without_a_model():
         sample = bench.answer(item, None)
         assert (sample.id, sample.status, sample.domain) == (item.id, "done", item.task.domain)
         assert (sample.query, sample.usage) == (item.task.question, {})
-        found = values(bench, item, sample)
-        assert all(value is not None for value in found.values())
-        known = {document.id for document in item.task.documents}
-        assert {context.document_id.rsplit("-", 2)[0] for context in sample.contexts} == known
+        scores = values(bench, item, sample)
+        assert all(value is not None for value in scores.values())
+        document_ids = {document.id for document in item.task.documents}
+        assert {context.document_id.rsplit("-", 2)[0] for context in sample.contexts} == document_ids
 
 
 def test_with_the_bundled_embedder_the_best_document_gives_the_procedure():
@@ -105,10 +105,10 @@ def test_with_the_bundled_embedder_the_best_document_gives_the_procedure():
     places = [text.index(f"{step} [1]") for step in steps]
     assert places == sorted(places)
     assert places[0] > 0
-    found = values(bench, item, sample)
-    assert found["k_precision"] == 1.0
-    assert found["idk_rate"] == 0.0
-    assert (found["rouge_l.word"] or 0) > (found["rouge_l.word[lead]"] or 0)
+    scores = values(bench, item, sample)
+    assert scores["k_precision"] == 1.0
+    assert scores["idk_rate"] == 0.0
+    assert (scores["rouge_l.word"] or 0) > (scores["rouge_l.word[lead]"] or 0)
 
 
 def test_a_model_gets_the_documents_and_the_conversation_and_gives_steps(tmp_path):
@@ -143,16 +143,18 @@ class Pool:
     name = "pool"
 
     def __init__(self, path: Path) -> None:
-        self.rows = [one for one in read_rows(path) if isinstance(one, Document)]
+        self.rows = [entry for entry in read_rows(path) if isinstance(entry, Document)]
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         return [self.one(set(query.text.lower().split()), k) for query in queries]
 
     def one(self, words: set[str], k: int) -> list[Hit]:
         hits = []
-        for made in self.rows:
-            shared = len(words & set(made.text.lower().split()))
-            passage = Passage(id=made.id, document=made.id, title=made.title, text=made.text, start=0, end=1)
+        for document in self.rows:
+            shared = len(words & set(document.text.lower().split()))
+            passage = Passage(
+                id=document.id, document=document.id, title=document.title, text=document.text, start=0, end=1
+            )
             hits += [Hit(passage=passage, score=shared)] if shared else []
         return sorted(hits, key=lambda hit: -hit.score)[:k]
 
@@ -161,34 +163,34 @@ def test_the_pool_holds_every_document_once(tmp_path):
     path = tmp_path / "pool.jsonl"
     count = write_pool(inscoqa.stream_tasks(DEMO.root), path)
     rows = list(read_rows(path))
-    assert not [one for one in rows if isinstance(one, Problem)]
-    assert len(rows) == count == len({one.id for one in rows if isinstance(one, Document)})
+    assert not [entry for entry in rows if isinstance(entry, Problem)]
+    assert len(rows) == count == len({entry.id for entry in rows if isinstance(entry, Document)})
     tasks = list(inscoqa.load_tasks(DEMO.root).data.values())
     for document in (document for task in tasks for document in task.documents):
-        mine = [one for one in rows if isinstance(one, Document) and one.id.rsplit("-", 2)[0] == document.id]
-        assert "".join("".join(one.text.split()) for one in mine) == "".join(document.text.split())
-        assert all(one.title.startswith(document.title) for one in mine)
+        mine = [entry for entry in rows if isinstance(entry, Document) and entry.id.rsplit("-", 2)[0] == document.id]
+        assert "".join("".join(entry.text.split()) for entry in mine) == "".join(document.text.split())
+        assert all(entry.title.startswith(document.title) for entry in mine)
     again = tmp_path / "again.jsonl"
     write_pool(inscoqa.stream_tasks(DEMO.root), again)
     assert again.read_bytes() == path.read_bytes()
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["again.jsonl", "pool.jsonl"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["again.jsonl", "pool.jsonl"]
 
 
 def test_one_id_with_two_texts_stays_two_documents_and_no_id_becomes_a_path(tmp_path):
     evil = {"id": "../../oven", "title": "", "text": "The oven is in the yard."}
-    other = evil | {"text": "The oven is in the kitchen."}
+    another = evil | {"text": "The oven is in the kitchen."}
     source = written(
-        tmp_path / "data", row(documents=[evil]), row(id="b", documents=[other]), row(id="c", documents=[evil])
+        tmp_path / "data", row(documents=[evil]), row(id="b", documents=[another]), row(id="c", documents=[evil])
     )
     tasks = list(inscoqa.stream_tasks(source.root))
     [first, second] = pool(tasks)
     assert first.id == "../../oven-0-24"
     assert second.id.startswith("../../oven~")
     assert second.id.endswith("-0-27")
-    assert [one.id for one in pool(tasks)] == [first.id, second.id]
+    assert [entry.id for entry in pool(tasks)] == [first.id, second.id]
     write_pool(tasks, tmp_path / "out" / "pool.jsonl")
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["data", "out"]
-    assert [one.name for one in (tmp_path / "out").iterdir()] == ["pool.jsonl"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["data", "out"]
+    assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["pool.jsonl"]
 
 
 def test_rag_answers_from_what_is_found_and_is_measured_against_it(tmp_path):
@@ -202,10 +204,10 @@ def test_rag_answers_from_what_is_found_and_is_measured_against_it(tmp_path):
     sample = bench.answer(item, None)
     assert [context.document_id for context in sample.contexts] == ["oven-0-58"]
     assert bench.context(item, sample).passages == [inscoqa.load_tasks(source.root).data["a"].documents[0].text]
-    found = values(
+    scores = values(
         bench, item, done(item, "Bread needs salt.", contexts=(ContextRef(document_id="x-0-17", score=1.0),))
     )
-    assert found["k_precision"] == 1.0
+    assert scores["k_precision"] == 1.0
     foreign = ContextRef(document_id="unheard of", score=1.0, text="Salt and pepper.")
     assert bench.context(item, done(item, "", contexts=(foreign,))).passages == ["Salt and pepper."]
     nothing = values(bench, item, done(item, "Bread.", contexts=(ContextRef(document_id="unheard of", score=1.0),)))
@@ -222,8 +224,8 @@ def test_values_by_hand(tmp_path):
     )
     bench = InsCoQA(source, "documents", Parts())
     item = only(bench)
-    found = values(bench, item, done(item, "Bake rolls. [1]", decision="answer"))
-    assert found == pytest.approx({
+    scores = values(bench, item, done(item, "Bake rolls. [1]", decision="answer"))
+    assert scores == pytest.approx({
         "rouge_l.word": 0.5,  # "bake" of two words on both sides
         "rouge_l.word[unicode]": 0.5,
         "token_recall": 0.5,
@@ -244,8 +246,8 @@ def test_steps_beside_a_whole_answer_count_once(tmp_path):
     bench = InsCoQA(written(tmp_path, row()), "documents", Parts())
     item = only(bench)
     steps = ({"step": "Light the oven.", "citations": []},)
-    whole = values(bench, item, done(item, item.task.answer, procedure=steps))
-    assert whole["rouge_l.word"] == whole["rouge_l.char"] == whole["token_recall"] == 1.0
+    beside = values(bench, item, done(item, item.task.answer, procedure=steps))
+    assert beside["rouge_l.word"] == beside["rouge_l.char"] == beside["token_recall"] == 1.0
 
 
 def test_unknown_by_the_decision_or_by_what_is_said(tmp_path):
@@ -258,11 +260,11 @@ def test_unknown_by_the_decision_or_by_what_is_said(tmp_path):
 
 
 def test_labels_and_clusters(tmp_path):
-    one, two = ({"id": "1", "title": "", "text": text} for text in ("First.", "Second."))
+    first_document, two = ({"id": "1", "title": "", "text": text} for text in ("First.", "Second."))
     source = written(
         tmp_path,
-        row(documents=[one, two | {"id": "2"}]),
-        row(id="b", documents=[two, one | {"id": "2"}], history=[["Hello?", "Yes."]]),
+        row(documents=[first_document, two | {"id": "2"}]),
+        row(id="b", documents=[two, first_document | {"id": "2"}], history=[["Hello?", "Yes."]]),
         row(id="c", documents=[{"id": "1", "title": "", "text": "Third."}], domain="Study"),
     )
     bench = InsCoQA(source, "documents", Parts())
@@ -286,22 +288,24 @@ def test_labels_and_clusters(tmp_path):
 def test_unreadable_rows_are_problems_in_their_place(tmp_path):
     source = written(tmp_path, row(), "{not json", row(id="b", question=""), row(id="c"))
     bench = InsCoQA(source, "documents", Parts())
-    found = list(bench.items())
-    assert [item.id if isinstance(item, Item) else item.line for item in found] == ["a", 2, 3, "c"]
-    assert list(bench.items()) == found
+    entries = list(bench.items())
+    assert [item.id if isinstance(item, Item) else item.line for item in entries] == ["a", 2, 3, "c"]
+    assert list(bench.items()) == entries
 
 
 def test_a_run_over_broken_data_counts_them_by_line(turnmark, tmp_path):
     latin = json.dumps(row(id="ü"), ensure_ascii=False).encode("latin-1")
-    lines = [json.dumps(one).encode() for one in (row(), row(id="b", documents=[]), row(id="c", procedure="x"), row())]
+    lines = [
+        json.dumps(entry).encode() for entry in (row(), row(id="b", documents=[]), row(id="c", procedure="x"), row())
+    ]
     (tmp_path / "test.jsonl").write_bytes(b"\n".join([*lines, latin, b"{cut", json.dumps(row(id="z")).encode()]))
     ran = turnmark("eval", "inscoqa", "--data", tmp_path, "--out", tmp_path / "r", "--json")
     assert ran.code == 0, ran.err
-    found = json.loads(ran.out)
-    assert (found["n"], found["failed"]) == (2, 0)
-    said = [note for note in found["notes"] if "test.jsonl:" in note]
-    assert [re.findall(r"test.jsonl:(\d)", note) for note in said] == [["2"], ["3"], ["4"], ["5"], ["6"]]
-    assert "the id 'a' stood in line 1 already" in said[2]
+    summary = json.loads(ran.out)
+    assert (summary["n"], summary["failed"]) == (2, 0)
+    skipped = [note for note in summary["notes"] if "test.jsonl:" in note]
+    assert [re.findall(r"test.jsonl:(\d)", note) for note in skipped] == [["2"], ["3"], ["4"], ["5"], ["6"]]
+    assert "the id 'a' stood in line 1 already" in skipped[2]
 
 
 def test_domains_choose_samples_and_unknown_ones_are_refused(tmp_path):
@@ -320,7 +324,7 @@ def test_counts_fall_into_parts_whose_names_sort_as_they_do():
     assert list(dict.fromkeys(parts["rounds"])) == ["1", "2", "3", "4", "over 4"]
     assert list(dict.fromkeys(parts["documents"])) == ["1", "2-3", "4-5", "over 5"]
     assert list(dict.fromkeys(parts["steps"])) == ["1-3", "4-6", "7-9", "over 9"]
-    assert all(found == sorted(found) for found in parts.values())
+    assert all(names == sorted(names) for names in parts.values())
     assert (parts["steps"][5], parts["steps"][6], parts["steps"][9]) == ("4-6", "7-9", "over 9")
 
 
@@ -337,10 +341,10 @@ def test_rouge_is_over_the_plain_text_alone(tmp_path):
     bench = InsCoQA(written(tmp_path, row(answer="Bake it.")), "documents", Parts())
     item = only(bench)
     steps = ({"step": "Light the oven.", "citations": []},)
-    found = [values(bench, item, done(item, "bake it.", procedure=given)) for given in ((), steps)]
-    assert found[0] == found[1]
+    scores = [values(bench, item, done(item, "bake it.", procedure=procedure)) for procedure in ((), steps)]
+    assert scores[0] == scores[1]
     # Characters: case counts, 7 of 8 on both sides; words: it does not.
-    assert (found[0]["rouge_l.char"], found[0]["rouge_l.word"]) == (7 / 8, 1.0)
+    assert (scores[0]["rouge_l.char"], scores[0]["rouge_l.word"]) == (7 / 8, 1.0)
 
 
 def test_a_reply_in_two_parts_is_taken_apart(tmp_path):

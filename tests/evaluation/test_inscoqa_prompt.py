@@ -39,10 +39,10 @@ def test_a_reply_in_two_parts(text: str) -> None:
 
 
 def test_an_answer_may_have_several_paragraphs_and_numbers() -> None:
-    found = read_reply(
+    reply = read_reply(
         "Answer: First.\n\n2. is not a step here.\nProcedural instructions:\n1. Wait 2. 5 hours, that is."
     )
-    assert found == ReadReply("First.\n\n2. is not a step here.", ("Wait", "5 hours, that is."))  # as the form has it
+    assert reply == ReadReply("First.\n\n2. is not a step here.", ("Wait", "5 hours, that is."))  # as the form has it
     assert read_reply("Answer: a\nProcedural instructions:\n1. Take 2.5 l of it.") == ReadReply(
         "a", ("Take 2.5 l of it.",)
     )
@@ -88,9 +88,9 @@ def test_what_is_in_no_such_form(text: str, problem: str) -> None:
     (f"{GOOD}\nProcedural instructions:\n1. Again.", STEPS),
 ])  # fmt: skip
 def test_what_can_be_read_is_read_and_the_form_is_counted(text: str, steps: tuple[str, ...]) -> None:
-    read = read_reply(text)
-    assert (read.answer, read.steps) == ("Light it, then bake.", steps)
-    assert read.problem
+    reply = read_reply(text)
+    assert (reply.answer, reply.steps) == ("Light it, then bake.", steps)
+    assert reply.problem
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_what_is_written_in_the_form_is_read_back(answer: str, steps: list[str])
 @given(st.text(max_size=80) | st.lists(st.sampled_from(["Answer:", "Procedural instructions:", "1. ", "2. ", "a", "\n",
                                                         " ", "-"]), max_size=20).map("".join))  # fmt: skip
 def test_any_text_can_be_read(text: str) -> None:
-    found = read_reply(text)
-    assert all(found.steps)
-    assert found.problem or (found.answer and found.steps)
+    reply = read_reply(text)
+    assert all(reply.steps)
+    assert reply.problem or (reply.answer and reply.steps)
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_a_reply_is_asked_for_once_and_kept_as_written(
     bench = InsCoQA(source, "prompt", Parts())
     context = bench.context(item, sample)
     assert (context.steps, context.answer) == (steps, "Light it, then bake." if steps else reply)
-    scores = {one.metric: one.value for one in measured(bench.metrics, sample, lambda: context)}
+    scores = {score.metric: score.value for score in measured(bench.metrics, sample, lambda: context)}
     assert scores["format_ok"] == format_ok
     assert scores["rouge_l.word"] is not None
 

@@ -32,9 +32,9 @@ STOPPED = (
 def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
-    costly.ASKED.clear()
+    costly.PROMPTS.clear()
     yield
-    costly.ASKED.clear()
+    costly.PROMPTS.clear()
 
 
 def prices(tmp_path: Path, spec: str, currency: str = "USD") -> None:
@@ -52,7 +52,7 @@ def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(
     words = score_words(benchmark_root, tmp_path, "--judge", JUDGE, "--judge", "embedded?metrics=idk[embedded]")
     summary = done(turnmark, *words, "--budget", "3500")
     check_run(tmp_path / "r")
-    assert len(costly.ASKED) == 3, "3 * 1,100 tokens; a fourth would go beyond 3,500"
+    assert len(costly.PROMPTS) == 3, "3 * 1,100 tokens; a fourth would go beyond 3,500"
     # Five answers, one of them to a conversational task, which is in no headline.
     panel = summary.judging["rl_mtb"]
     assert panel.failed == {costly.SPEC: 2}
@@ -64,8 +64,8 @@ def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(
     assert not any("judgements failed" in note for note in summary.notes)
     assert None not in values(tmp_path / "r", "idk[embedded]").values(), "what costs nothing is judged"
     again = done(turnmark, *words, "--budget", "5.5k")
-    assert len(costly.ASKED) == 5
-    assert len(set(costly.ASKED)) == 5, "nobody was asked twice"
+    assert len(costly.PROMPTS) == 5
+    assert len(set(costly.PROMPTS)) == 5, "nobody was asked twice"
     assert again.judging["rl_mtb"].failed == {costly.SPEC: 0}
     assert not any("budget" in note for note in again.notes)
     assert spent_on_judges(tmp_path / "r") == Usage(calls=5, prompt_tokens=5_000, completion_tokens=500)
@@ -81,7 +81,7 @@ def test_answers_and_judgements_draw_on_one_budget(benchmark_root: Path, turnmar
     # What failed before is tried again first, and takes its part of the budget.
     retried = sum(row["prompt_tokens"] + row["completion_tokens"] for role, row in summary["usage"].items()
                   if role != "judge") - answers  # fmt: skip
-    calls = len(costly.ASKED)
+    calls = len(costly.PROMPTS)
     assert calls == (5 * costly.TOKENS // 2 - retried) // costly.TOKENS
     spent = int(answers + retried) + calls * costly.TOKENS
     remaining = summary["judging"]["rl_mtb"]["failed"][costly.SPEC]
@@ -106,7 +106,7 @@ def test_a_budget_in_money_needs_a_price_for_every_judge(
     assert "is in EUR, not USD" in re.sub(r"\s+", " ", turnmark(*words).err)
     prices(tmp_path, costly.SPEC)
     summary = done(turnmark, *words)
-    assert len(costly.ASKED) == 3, "1.1 a call"
+    assert len(costly.PROMPTS) == 3, "1.1 a call"
     assert any("3,300 tokens, 3.3000 USD spent" in note for note in summary.notes)
 
 

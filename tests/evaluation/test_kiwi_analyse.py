@@ -69,12 +69,12 @@ def test_where_the_comment_says_nothing_code_looks_at_the_texts() -> None:
 def test_what_was_retrieved_is_held_against_the_users_own_edit() -> None:
     passages = ({"title": "", "text": "The crown paid for the lamp in gold."},)
     paid, built = "The crown paid for the lamp.", "Ellis built the tower of granite."
-    for edit, said in (
+    for edit, verdict in (
         (f"{ANSWER} {paid}", "all"),
         (f"{ANSWER} {paid} {built}", "some"),
         (f"{ANSWER} {built}", "none"),
     ):
-        assert retrieved_by_rules(made(edit=edit, passages=passages)) == said
+        assert retrieved_by_rules(made(edit=edit, passages=passages)) == verdict
     assert retrieved_by_rules(made(edit="The lamp was lit in 1868.", passages=passages)) is None  # nothing was put in
     assert retrieved_by_rules(made(passages=passages)) is None
     assert retrieved_by_rules(made(edit=f"{ANSWER} {paid}")) is None
@@ -85,16 +85,16 @@ def test_a_good_turn_has_no_error_and_a_stylistic_one_needs_nothing() -> None:
     assert labels_by_rules(made(rating="good", comment="ignored", passages=passages)) == Labels(
         instruction="More information"
     )
-    found = labels_by_rules(made(edit=f"{ANSWER} The crown paid.", passages=passages, coarse="stylistic"))
-    assert (found.error, found.retrieved) == ("Ignored", None)
+    labels = labels_by_rules(made(edit=f"{ANSWER} The crown paid.", passages=passages, coarse="stylistic"))
+    assert (labels.error, labels.retrieved) == ("Ignored", None)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=80), st.text(max_size=80), st.sampled_from(["good", "neutral", "bad"]), st.text(max_size=40))
 def test_any_turn_gets_labels_that_can_be_read_back(instruction: str, comment: str, rating: str, edit: str) -> None:
-    found = labels_by_rules(made(instruction=instruction or "x", comment=comment, rating=rating, edit=edit or None))
-    assert Labels.model_validate_json(found.model_dump_json()) == found
-    assert (found.error is None) == (rating == "good")
+    labels = labels_by_rules(made(instruction=instruction or "x", comment=comment, rating=rating, edit=edit or None))
+    assert Labels.model_validate_json(labels.model_dump_json()) == labels
+    assert (labels.error is None) == (rating == "good")
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -103,11 +103,11 @@ def test_any_turn_gets_labels_that_can_be_read_back(instruction: str, comment: s
 def test_table_6_counts_words_as_written_and_without_marks_beside_it(tmp_path: Path) -> None:
     before, after = "Lit in 1868 [0]. It burned oil [1].", "Lit in 1868."
     bench = KiwiAnalyse(written(tmp_path, session(turn(answer_1=after), initial_answer=before)), Parts())
-    found = means(bench)
-    assert (found["source_words"], found["target_words"]) == (8, 3)
-    assert (found["source_words[unmarked]"], found["target_words[unmarked]"]) == (6, 3)
-    assert (found["length_ratio"], found["length_ratio[unmarked]"]) == (3 / 8, 3 / 6)
-    assert (found["edit_distance"], found["edit_distance[unmarked]"]) == (6, 3)
+    figures = means(bench)
+    assert (figures["source_words"], figures["target_words"]) == (8, 3)
+    assert (figures["source_words[unmarked]"], figures["target_words[unmarked]"]) == (6, 3)
+    assert (figures["length_ratio"], figures["length_ratio[unmarked]"]) == (3 / 8, 3 / 6)
+    assert (figures["edit_distance"], figures["edit_distance[unmarked]"]) == (6, 3)
 
 
 def four_turns(tmp_path: Path) -> KiwiAnalyse:
@@ -129,34 +129,34 @@ def four_turns(tmp_path: Path) -> KiwiAnalyse:
 
 
 def test_the_figures_of_the_tables_by_hand(tmp_path: Path) -> None:
-    found = means(four_turns(tmp_path))
-    assert found["good"] == 2 / 4
-    assert found["turns_per_session"] == 4 / 2
-    assert found["edited"] == 1 / 4
-    assert found["information_seeking"] == 1 / 3  # one turn's user ticked nothing
-    assert [found[f"instruction[{name}]"] for name in ("Remove", "More information", "Condense")] == [0.25, 0.5, 0.25]
-    assert sum(found[f"instruction[{name}]"] for name in kiwi.FINE_TYPES) == 1
-    assert (found["good[Remove]"], found["good[More information]"], found["good[Condense]"]) == (1.0, 0.5, 0.0)
-    assert found["information_seeking[More information]"] == 1.0
-    assert found["instruction_accuracy"] == 1 / 2  # Reorganize is the label, Condense what the rules say
-    assert found["type_accuracy"] == 3 / 3
-    assert found["error_accuracy"] == 1.0
-    assert (found["error[Unrequested change]"], found["error[Constraint failure]"]) == (0.5, 0.5)
-    assert found["retrieved[all]"] == 1.0
+    figures = means(four_turns(tmp_path))
+    assert figures["good"] == 2 / 4
+    assert figures["turns_per_session"] == 4 / 2
+    assert figures["edited"] == 1 / 4
+    assert figures["information_seeking"] == 1 / 3  # one turn's user ticked nothing
+    assert [figures[f"instruction[{name}]"] for name in ("Remove", "More information", "Condense")] == [0.25, 0.5, 0.25]
+    assert sum(figures[f"instruction[{name}]"] for name in kiwi.FINE_TYPES) == 1
+    assert (figures["good[Remove]"], figures["good[More information]"], figures["good[Condense]"]) == (1.0, 0.5, 0.0)
+    assert figures["information_seeking[More information]"] == 1.0
+    assert figures["instruction_accuracy"] == 1 / 2  # Reorganize is the label, Condense what the rules say
+    assert figures["type_accuracy"] == 3 / 3
+    assert figures["error_accuracy"] == 1.0
+    assert (figures["error[Unrequested change]"], figures["error[Constraint failure]"]) == (0.5, 0.5)
+    assert figures["retrieved[all]"] == 1.0
     # Table 6, over the good turns and the edited one: 10 words become 6, 6 become 9, 10 become 13.
-    assert found["length_ratio"] == pytest.approx((6 / 10 + 9 / 6 + 13 / 10) / 3)
-    assert found["edit_distance"] == pytest.approx((4 + 3 + 3) / 3)
-    assert found["edit_ratio"] == pytest.approx((4 / 10 + 3 / 6 + 3 / 10) / 3)
-    assert found["source_words"] == pytest.approx(26 / 3)
-    assert found["target_words"] == pytest.approx(28 / 3)
-    assert found["instruction_words"] == pytest.approx((6 + 4 + 3) / 3)
+    assert figures["length_ratio"] == pytest.approx((6 / 10 + 9 / 6 + 13 / 10) / 3)
+    assert figures["edit_distance"] == pytest.approx((4 + 3 + 3) / 3)
+    assert figures["edit_ratio"] == pytest.approx((4 / 10 + 3 / 6 + 3 / 10) / 3)
+    assert figures["source_words"] == pytest.approx(26 / 3)
+    assert figures["target_words"] == pytest.approx(28 / 3)
+    assert figures["instruction_words"] == pytest.approx((6 + 4 + 3) / 3)
 
 
 def test_a_turn_nobody_accepted_is_in_no_figure_of_table_6(tmp_path: Path) -> None:
     bench = four_turns(tmp_path)
     item = items_of(bench)[2]
     sample = bench.answer(item, None)
-    scores = {one.metric: one for one in measured(bench.metrics, sample, lambda: bench.context(item, sample))}
+    scores = {score.metric: score for score in measured(bench.metrics, sample, lambda: bench.context(item, sample))}
     assert scores["edit_ratio"].status == "not_applicable"
     assert "no answer that the user accepted" in str(scores["edit_ratio"].reason)
     assert (scores["good[Condense]"].value, scores["good[Remove]"].status) == (0.0, "not_applicable")
@@ -168,7 +168,7 @@ def test_a_text_that_is_no_labels_is_a_failed_score(tmp_path: Path) -> None:
     for text in ("", "Remove", '{"instruction": "Dance"}'):
         odd = Sample(id=item.id, status="done", prediction=text)
         scores = measured(bench.metrics, odd, lambda odd=odd: bench.context(item, odd))  # type: ignore[misc]
-        assert {one.status for one in scores} == {"failed"}
+        assert {score.status for score in scores} == {"failed"}
 
 
 # --- by a model ------------------------------------------------------------------------------------------------------
@@ -187,23 +187,23 @@ def labeller(body: dict[str, Any]) -> Say:
 
 def test_a_model_is_asked_only_what_applies(tmp_path: Path) -> None:
     bench = four_turns(tmp_path)
-    found, calls = [], []
+    readings, calls = [], []
     with ScriptedServer(labeller) as server:
         generator = open_generator(f"openai:tiny@{server.url}?retries=0")
         for item in items_of(bench):
             sample = bench.answer(item, generator)
-            found.append(bench.context(item, sample).labels)
+            readings.append(bench.context(item, sample).labels)
             calls.append(sum(used.calls for used in sample.usage.values()))
     good = Labels(instruction="Expand coverage")
     assert calls == [1, 3, 2, 1]  # good; bad, with comment and passages; neutral, with comment; good
-    assert found == [
+    assert readings == [
         good, Labels(instruction="Expand coverage", error="Ignored", retrieved="some"),
         Labels(instruction="Expand coverage", error="Ignored"), good,
     ]  # fmt: skip
     assert {body["temperature"] for body in server.bodies} == {0}
-    asked = [body["messages"][-1]["content"] for body in server.bodies]
-    assert "It also removed the rest." in asked[2]
-    assert "The crown paid for it." in asked[3]
+    prompts = [body["messages"][-1]["content"] for body in server.bodies]
+    assert "It also removed the rest." in prompts[2]
+    assert "The crown paid for it." in prompts[3]
 
 
 def test_a_model_without_a_label_fails_the_sample(tmp_path: Path) -> None:
@@ -283,5 +283,5 @@ def test_the_published_rows_of_a_model_stand_beside_it_however_the_file_spells_i
     source = written(tmp_path / "data", session(model_name="gpt-4"), session(model_name="llama2"))
     ran = turnmark("eval", "kiwi", "--task", "analyse", "--data", source.root, "--json")
     assert ran.code == 0, ran.err
-    found = {row["slice"] for row in json.loads(ran.out)["published"] if row["metrics"].get("good") in (0.59, 0.27)}
-    assert found == {"model=GPT-4", "model=LLaMA-2-70b-chat"}
+    slices = {row["slice"] for row in json.loads(ran.out)["published"] if row["metrics"].get("good") in (0.59, 0.27)}
+    assert slices == {"model=GPT-4", "model=LLaMA-2-70b-chat"}

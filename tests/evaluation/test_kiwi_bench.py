@@ -53,9 +53,9 @@ def revised(bench: Kiwi, item: Item) -> Sample:
     assert (sample.query, sample.previous) == (recorded.instruction, recorded.previous)
     assert (sample.usage, sample.prediction != "") == ({}, True)
     assert 0 < len(sample.contexts) <= 5
-    found = values(bench, item, sample)
-    assert None not in found.values()
-    assert bool(sample.operations) == (found["edit_distance"] != 0)
+    scores = values(bench, item, sample)
+    assert None not in scores.values()
+    assert bool(sample.operations) == (scores["edit_distance"] != 0)
     return sample
 
 
@@ -96,8 +96,8 @@ def test_a_turn_starts_from_the_recorded_answer_before_it(tmp_path):
 
 
 def test_a_model_revises_with_the_passages_at_hand(tmp_path):
-    found = [{"title": "Oil", "text": "From 1885 it burned paraffin."}]
-    bench = Kiwi(written(tmp_path, session(turn(instruction="And later?", retrieved_passages=found))), Parts())
+    passages = [{"title": "Oil", "text": "From 1885 it burned paraffin."}]
+    bench = Kiwi(written(tmp_path, session(turn(instruction="And later?", retrieved_passages=passages))), Parts())
     [item] = items_of(bench)
     edit = {"op": "insert", "sentence": 0, "after": 2, "text": "From 1885 it burned paraffin [1]."}
     replies = (
@@ -108,10 +108,10 @@ def test_a_model_revises_with_the_passages_at_hand(tmp_path):
     with ScriptedServer(*replies) as server:
         sample = bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0"))
     prompts = [body["messages"][-1]["content"] for body in server.bodies]
-    for said in (ANSWER, "And later?", "From 1885 it burned paraffin."):
-        assert said in prompts[1]
-    for said in ("What of the lamp?", "S2| It burned rape oil.", "And later?"):
-        assert said in prompts[2]
+    for piece in (ANSWER, "And later?", "From 1885 it burned paraffin."):
+        assert piece in prompts[1]
+    for piece in ("What of the lamp?", "S2| It burned rape oil.", "And later?"):
+        assert piece in prompts[2]
     assert sample.prediction == f"{ANSWER} From 1885 it burned paraffin [1]."
     assert [operation["kind"] for operation in sample.operations] == ["insert"]
     assert [used.calls for used in sample.usage.values()] == [3]
@@ -234,12 +234,12 @@ def test_what_a_turn_does_not_say_is_no_value(tmp_path):
 
 def test_unreadable_rows_are_problems_and_ids_stay(tmp_path):
     source = written(tmp_path, session(), "{", session(turn(), turn(rating="superb"), turn(), model_name="other"))
-    found = list(Kiwi(source, Parts()).items())
-    assert [item.id for item in found if isinstance(item, Item)] == ["0/0", "2/0"]
-    problems = [item for item in found if isinstance(item, Problem)]
+    entries = list(Kiwi(source, Parts()).items())
+    assert [item.id for item in entries if isinstance(item, Item)] == ["0/0", "2/0"]
+    problems = [item for item in entries if isinstance(item, Problem)]
     assert [problem.line for problem in problems] == [2, 3]
     assert "2 turns left out" in problems[1].what
-    assert list(Kiwi(source, Parts()).items()) == found
+    assert list(Kiwi(source, Parts()).items()) == entries
 
 
 def test_a_folder_without_interactions(tmp_path):

@@ -39,13 +39,13 @@ def reviser(fail: str = "never") -> Callable[[dict[str, Any]], Say | Status]:
     """Writes first answers that name their question, and adds what is to be added; refuses what holds `fail`."""
 
     def reply(body: dict[str, Any]) -> Say | Status:
-        system, asked = body["messages"][0]["content"], body["messages"][-1]["content"]
+        system, prompt = body["messages"][0]["content"], body["messages"][-1]["content"]
         if "You answer a research question" in system:
-            return Say(f"First answer to {(re.search('Q[0-9][?]', asked) or ['it'])[0]}")
-        wanted = asked.rpartition("instruction:")[2].strip()
-        if fail in wanted:
+            return Say(f"First answer to {(re.search('Q[0-9][?]', prompt) or ['it'])[0]}")
+        instruction = prompt.rpartition("instruction:")[2].strip()
+        if fail in instruction:
             return Status(400)
-        edit = {"op": "insert", "sentence": 0, "after": asked.count("| "), "text": wanted.split('"')[1]}
+        edit = {"op": "insert", "sentence": 0, "after": prompt.count("| "), "text": instruction.split('"')[1]}
         return Say(json.dumps({"operations": [edit], "whole": ""}))
 
     return reply
@@ -55,9 +55,9 @@ def test_judges_see_a_revision_as_it_was_written(tmp_path: Path) -> None:
     bench = Kiwi(written(tmp_path, session(turn(), initial_answer="It was lit [0].")), Parts())
     [item] = items_of(bench)
     sample = Sample(id=item.id, status="done", prediction="It was lit [0]. By whom is not known [1].")
-    found = judged_task("kiwi", "revise", None, "minilm")
-    assert found is not None
-    case = found.case(item, sample, bench.context(item, sample))
+    task = judged_task("kiwi", "revise", None, "minilm")
+    assert task is not None
+    case = task.case(item, sample, bench.context(item, sample))
     assert (case.answer, dict(case.more)["previous"]) == (sample.prediction, "It was lit [0].")
 
 
@@ -87,12 +87,12 @@ def test_each_turn_goes_on_from_our_own_answer(
     check_run(Path("run"))
     summary = json.loads(ran.out)
     assert (summary["n"], summary["failed"], summary["specs"]["chain"]) == (18, 0, "our own answers")
-    said = {(row["id"], row["repeat"]): row for row in lines(Path("run"))}
+    row_of = {(row["id"], row["repeat"]): row for row in lines(Path("run"))}
     for n in range(3):
         for repeat in range(2):
             text = f"First answer to Q{n}?"
-            for at, number in enumerate(("One", "Two", "Three")):
-                row = said[(f"{n}/{at}", repeat)]
+            for place, number in enumerate(("One", "Two", "Three")):
+                row = row_of[(f"{n}/{place}", repeat)]
                 assert row["previous"] == text
                 text = f"{text} {number} was said here."
                 assert row["prediction"] == text
@@ -123,9 +123,9 @@ def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(
         again = turnmark(*words)
         assert json.loads(again.out)["failed"] == 0
         assert len(server.bodies) == before + 2  # what was done is not asked for again
-    done = {row["id"]: row for row in lines(Path("run"))}
-    assert done["0/2"]["previous"] == done["0/1"]["prediction"]
-    assert done["0/1"]["previous"] == done["0/0"]["prediction"]
+    rows = {row["id"]: row for row in lines(Path("run"))}
+    assert rows["0/2"]["previous"] == rows["0/1"]["prediction"]
+    assert rows["0/1"]["previous"] == rows["0/0"]["prediction"]
 
 
 def test_turns_of_one_session_never_run_at_once(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_turns_of_one_session_never_run_at_once(tmp_path: Path) -> None:
                            started="now")  # fmt: skip
     with open_run(tmp_path / "run", manifest) as run, shown_progress() as progress:
         ledger = open_ledger("extractive", None, run.samples, None)
-        made = generate(iter(map(Job, in_turns(items))), answer, None, run, Limits(8), ledger, progress)
-        assert (made.done, clashes) == (12, [])
+        outcome = generate(iter(map(Job, in_turns(items))), answer, None, run, Limits(8), ledger, progress)
+        assert (outcome.done, clashes) == (12, [])
         assert {run.samples.get((f"{n}/2", 0)).prediction for n in range(4)} == {f"{n}/0" for n in range(4)}  # type: ignore[union-attr]
 
 
@@ -202,10 +202,10 @@ def test_a_judge_rates_revisions_as_users_do(
     source = written(tmp_path / "data", *rows)
 
     def reply(body: dict[str, Any]) -> Say:
-        system, asked = body["messages"][0]["content"], body["messages"][-1]["content"]
+        system, prompt = body["messages"][0]["content"], body["messages"][-1]["content"]
         assert "You rate, in the user's place" in system
-        revised = asked.rpartition("<reply-")[2]
-        if "Dance" in asked:
+        revised = prompt.rpartition("<reply-")[2]
+        if "Dance" in prompt:
             return Say("Nobody danced. [[good]] would be wrong.\nVerdict: [[neutral]]")
         return Say(f"Done.\nVerdict: [[{'bad' if 'rape' in revised else 'good'}]]")
 
@@ -222,8 +222,8 @@ def test_a_judge_rates_revisions_as_users_do(
     labels = {row["id"]: row["label"] for row in lines(Path("run"), "judgements.jsonl") if row["measure"] == "good"}
     assert labels == {"0/0": "good", "0/1": "neutral", "1/0": "good"}
     for body in server.bodies:
-        asked = body["messages"][-1]["content"]
-        assert [name for name in ("previous", "instruction", "reply") if f"<{name}-" not in asked] == []
+        prompt = body["messages"][-1]["content"]
+        assert [name for name in ("previous", "instruction", "reply") if f"<{name}-" not in prompt] == []
     assert any(row["metrics"] == {"good": 0.3968} and "judge" in row["differs"] for row in summary["published"])
 
 
@@ -271,18 +271,19 @@ def test_rows_that_cannot_be_read_are_told_by_line_and_counted(
     assert ran.code == 0, ran.err
     summary = json.loads(ran.out)
     assert (summary["n"], summary["failed"]) == ({"judge": 1}.get(task, 6), 0)
-    told = [note for note in summary["notes"] if note.startswith("skipped: ")]
-    assert [int(note.split(":")[2]) for note in told] == [2, 3, 4, 5, 6, 7, 8, 10, 11, 12]
+    notes = [note for note in summary["notes"] if note.startswith("skipped: ")]
+    assert [int(note.split(":")[2]) for note in notes] == [2, 3, 4, 5, 6, 7, 8, 10, 11, 12]
     for words in (
         "not JSON", "'initial_answer' is missing", "line 1 already", "'interaction' is empty", "not a list", "not text",
         "not valid UTF-8", "bytes long", "not a JSON object", "good, neutral or bad",
     ):  # fmt: skip
-        assert sum(words in note for note in told) == 1, words
+        assert sum(words in note for note in notes) == 1, words
 
 
 def test_a_file_without_a_readable_row_is_refused(turnmark: Turnmark, tmp_path: Path) -> None:
     source = written(tmp_path, "{", "[]")
-    for task, said in (("revise", "nothing to answer in the data; the first mistake in it: "), ("judge", "has 0 turns"),
+    for task, message in (("revise", "nothing to answer in the data; the first mistake in it: "),
+                          ("judge", "has 0 turns"),
                        ("analyse", "nothing to answer")):  # fmt: skip
         ran = turnmark("eval", "kiwi", "--task", task, "--data", source.root)
-        assert (ran.code, said in ran.err) == (2, True), ran.err
+        assert (ran.code, message in ran.err) == (2, True), ran.err

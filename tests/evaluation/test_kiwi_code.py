@@ -14,7 +14,7 @@ FOUR = "The lamp was lit in 1868. It burned rape oil. The horn came later. Both 
 OIL = "Remove the sentence about rape oil."
 
 
-@pytest.mark.parametrize(("instruction", "revised", "rating", "said"), [
+@pytest.mark.parametrize(("instruction", "revised", "rating", "reason"), [
     # done, and nothing else
     (OIL, "The lamp was lit in 1868. The horn came later. Both were built by Ellis.", "good", "no broken constraint"),
     ("Shorten it to 12 words.", "The lamp was lit in 1868. The horn came later.", "good", "no broken"),
@@ -41,9 +41,9 @@ OIL = "Remove the sentence about rape oil."
     ("Who paid for it?", "The crown paid for all of the works on this rock.", "bad", "100% of the sentences"),
     ("Leave it exactly as it is.", f"Yes. {FOUR}", "neutral", "insert 'Yes.'"),
 ])  # fmt: skip
-def test_what_code_finds(instruction: str, revised: str, rating: str, said: str) -> None:
-    found = read_revision(instruction, FOUR, revised)
-    assert (found.rating, said in found.reason) == (rating, True), found
+def test_what_code_finds(instruction: str, revised: str, rating: str, reason: str) -> None:
+    revision = read_revision(instruction, FOUR, revised)
+    assert (revision.rating, reason in revision.reason) == (rating, True), revision
 
 
 def test_one_sentence_of_many_is_let_pass_unless_the_rest_shall_stay() -> None:
@@ -75,12 +75,12 @@ def test_what_asks_for_a_copy(instruction: str, copied: bool) -> None:
 
 def test_the_demo_split_is_read_as_its_users_did_where_code_can_tell() -> None:
     """What it misses there are faults of content: a figure that is wrong, a reason that is beside the point."""
-    sessions = [one for one in kiwi.stream_sessions(kiwi.DEMO_ROOT) if not isinstance(one, Problem)]
+    sessions = [entry for entry in kiwi.stream_sessions(kiwi.DEMO_ROOT) if not isinstance(entry, Problem)]
     wrong = {
-        one.id
+        entry.id
         for session in sessions
-        for one in session.turns
-        if (read_revision(one.instruction, one.previous, one.answer).rating == "good") != (one.rating == "good")
+        for entry in session.turns
+        if (read_revision(entry.instruction, entry.previous, entry.answer).rating == "good") != (entry.rating == "good")
     }
     assert wrong == {"3/1", "5/1", "5/2"}
 
@@ -89,17 +89,19 @@ SENTENCE = st.sampled_from([
     "The lamp was lit in 1868.", "It burned oil [1].", "- A horn.", "**Head**", "Nobody asked.", "二つの方法。", "",
 ])  # fmt: skip
 TEXT = st.lists(SENTENCE, max_size=6).map(" ".join)
-ASKED = st.one_of(st.text(max_size=60), st.sampled_from([OIL, "Shorten it.", "Who?", "Reorganize it.", 'Add "A b c."']))
+INSTRUCTIONS = st.one_of(
+    st.text(max_size=60), st.sampled_from([OIL, "Shorten it.", "Who?", "Reorganize it.", 'Add "A b c."'])
+)
 
 
 @settings(max_examples=150, deadline=None)
-@given(ASKED, TEXT, TEXT)
+@given(INSTRUCTIONS, TEXT, TEXT)
 def test_any_texts_can_be_read(instruction: str, before: str, after: str) -> None:
-    found = read_revision(instruction, before, after)
-    assert 0 <= found.unrequested <= 1
-    assert found.error in kiwi.ERROR_TYPES
-    assert (found.rating == "good") == (not found.unmet and not found.ignored and not found.changes)
-    assert found == read_revision(instruction, before, after)
+    revision = read_revision(instruction, before, after)
+    assert 0 <= revision.unrequested <= 1
+    assert revision.error in kiwi.ERROR_TYPES
+    assert (revision.rating == "good") == (not revision.unmet and not revision.ignored and not revision.changes)
+    assert revision == read_revision(instruction, before, after)
 
 
 @settings(max_examples=60, deadline=None)
@@ -114,9 +116,9 @@ def test_citation_marks_do_not_count(instruction: str, parts: list[str]) -> None
 
 def test_citation_marks_count_where_the_instruction_is_about_them() -> None:
     before = "The lamp was lit in 1868 [1]. It burned rape oil [2]."
-    asked = "Remove all citations from the answer."
-    assert read_revision(asked, before, before).ignored
-    assert read_revision(asked, before, "The lamp was lit in 1868. It burned rape oil.").rating == "good"
+    instruction = "Remove all citations from the answer."
+    assert read_revision(instruction, before, before).ignored
+    assert read_revision(instruction, before, "The lamp was lit in 1868. It burned rape oil.").rating == "good"
 
 
 def test_a_few_other_words_are_no_shorter_version() -> None:

@@ -21,8 +21,8 @@ SEEKING = turn(instruction="And later?", instruction_type="information-seeking",
 STYLE = turn(instruction="Shorten it.", instruction_type="stylistic", retrieved_passages=PASSAGES)
 
 
-def rewritten(root: Path, asked: dict[str, Any], *replies: Say) -> tuple[Sample, list[dict[str, Any]]]:
-    bench = Kiwi(written(root, session(asked)), Parts(), paper=True)
+def rewritten(root: Path, turn_fields: dict[str, Any], *replies: Say) -> tuple[Sample, list[dict[str, Any]]]:
+    bench = Kiwi(written(root, session(turn_fields)), Parts(), paper=True)
     [item] = items_of(bench)
     with ScriptedServer(*replies) as server:
         return bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0")), server.bodies
@@ -33,8 +33,8 @@ def prompt_of(body: dict[str, Any]) -> str:
 
 
 def test_an_instruction_that_seeks_information_takes_a_summary_and_then_the_whole_answer(tmp_path: Path) -> None:
-    whole = f"{ANSWER} From 1885 it burned paraffin [1]."
-    sample, bodies = rewritten(tmp_path, SEEKING, Say("Paraffin, from 1885 [1]."), Say(whole))
+    revision = f"{ANSWER} From 1885 it burned paraffin [1]."
+    sample, bodies = rewritten(tmp_path, SEEKING, Say("Paraffin, from 1885 [1]."), Say(revision))
     first, second = map(prompt_of, bodies)
     for text in ("Oil lamps", "From 1885 it burned paraffin.", ANSWER, "And later?"):
         assert text in first
@@ -42,7 +42,7 @@ def test_an_instruction_that_seeks_information_takes_a_summary_and_then_the_whol
         assert text in second
     assert "Oil lamps" not in second
     assert [body["temperature"] for body in bodies] == [0.7, 0.7]
-    assert sample.prediction == whole
+    assert sample.prediction == revision
     assert [operation["kind"] for operation in sample.operations] == ["insert"]
     assert [context.document_id for context in sample.contexts] == ["0/0#passage-1"]
     assert sample.usage["revise"].calls == 2
@@ -88,9 +88,9 @@ def test_the_command_chains_whole_answers_with_their_marks(
 
 def test_what_is_wrong_with_the_request_is_said_at_once(turnmark: Turnmark) -> None:
     ran = turnmark("eval", "kiwi", "--protocol", "paper", "--step", "understand=rules")
-    said = " ".join(ran.err.split())
+    message = " ".join(ran.err.split())
     assert ran.code == 2
-    assert "--protocol paper asks a language model by the paper's prompts" in said
-    assert "--step is for the steps of the turn" in said
+    assert "--protocol paper asks a language model by the paper's prompts" in message
+    assert "--step is for the steps of the turn" in message
     ran = turnmark("eval", "kiwi", "--task", "judge", "--protocol", "paper")
     assert (ran.code, "is for the task revise" in " ".join(ran.err.split())) == (2, True)

@@ -15,21 +15,23 @@ from turnmark.evaluation.report.paper import MARK
 from turnmark.evaluation.report.paper_tables import paper_tables
 from turnmark.evaluation.report.tables import Table, untagged
 
-BOTH = ("clapnq", "fiqa")
-ALL = ("clapnq", "cloud", "fiqa", "govt")
+TWO_DOMAINS = ("clapnq", "fiqa")
+FOUR_DOMAINS = ("clapnq", "cloud", "fiqa", "govt")
 JUDGED = ("answerability_accuracy", "rl_f.idk", "rb_llm.idk", "rb_alg.idk")
 OWN = "rl_f[embedded].idk[embedded]"
 
 
 def figures(mean: float, n: int, names: tuple[str, ...]) -> Metrics:
-    one = MetricSummary(mean=mean, ci95=(mean - 0.1, mean + 0.1), n=n, failed=0, not_applicable=0)
-    return dict.fromkeys(names, one)
+    figure = MetricSummary(mean=mean, ci95=(mean - 0.1, mean + 0.1), n=n, failed=0, not_applicable=0)
+    return dict.fromkeys(names, figure)
 
 
-def answers(setting: str, domains: tuple[str, ...] = BOTH, names: tuple[str, ...] = JUDGED, **more: Any) -> Summary:
+def answers(
+    setting: str, domains: tuple[str, ...] = TWO_DOMAINS, names: tuple[str, ...] = JUDGED, **more: Any
+) -> Summary:
     few = {"references": {"at most two": figures(0.25, 197, names)}} if setting != "reference+rag" else {}
     breakdowns = {
-        "domain": {name: figures(0.1 * at, 200 + at, names) for at, name in enumerate(domains, 1)},
+        "domain": {name: figures(0.1 * number, 200 + number, names) for number, name in enumerate(domains, 1)},
         "turn": {"first": figures(0.6, 55, names), "later": figures(0.5, 362, names)},
         "answerability": {
             "ANSWERABLE": figures(0.7, 355, names), "PARTIAL": figures(0.4, 33, names),
@@ -42,12 +44,12 @@ def answers(setting: str, domains: tuple[str, ...] = BOTH, names: tuple[str, ...
         benchmark="mtrag", task="generation", setting=setting, query=None, domains=domains,
         variants=dict.fromkeys(names, "something"), judges=("embedded",), metrics=metrics, breakdowns=breakdowns,
     )  # fmt: skip
-    made = Summary(
+    summary = Summary(
         benchmark="mtrag", task="generation", setting=setting,
         data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"), n=423, failed=0, metrics=metrics,
         breakdowns=breakdowns, published=beside(ran), seconds={}, notes=(), specs={"generator": "extractive"},
     )  # fmt: skip
-    return made.model_copy(update=more)
+    return summary.model_copy(update=more)
 
 
 def numbered(*runs: tuple[str, Summary]) -> dict[str, Table]:
@@ -78,7 +80,7 @@ def test_table_5_has_a_column_a_setting_over_the_same_tasks() -> None:
 
 
 def test_all_four_domains_differ_in_nothing_but_what_is_said() -> None:
-    (line,) = numbered(("a", answers("reference", ALL)), ("b", answers("rag", ALL)))["5"].lines
+    (line,) = numbered(("a", answers("reference", FOUR_DOMAINS)), ("b", answers("rag", FOUR_DOMAINS)))["5"].lines
     assert "domains" not in line
     assert "(n," in line
 
@@ -99,7 +101,7 @@ def test_an_embedded_form_has_a_row_of_its_own() -> None:
 
 def test_a_row_is_comparable_where_each_figure_beside_one_of_ours_is() -> None:
     """The other settings have no figure of ours beside them, so that they do not count."""
-    summary = answers("reference", ALL)
+    summary = answers("reference", FOUR_DOMAINS)
     fits = [
         row.model_copy(update={"comparable": True, "differs": (), "differs_by_metric": {}, "why": None})
         if row.setting == "reference" and row.system == "GPT-4o" and row.source.startswith("MTRAG Table 5")
@@ -134,21 +136,21 @@ def test_the_tasks_with_few_references_are_set_apart() -> None:
     tasks = mtrag.load_tasks(mtrag.DEMO_ROOT, "mtrag").data
     few = {name for name, task in tasks.items() if len(task.contexts) <= 2 and task.answerability != "CONVERSATIONAL"}
     assert 0 < len(few) < len(tasks)
-    for benchmark, setting, wanted in (
+    for benchmark, setting, ids in (
         ("mtrag", "reference", few),
         ("mtrag", "rag", few),
         ("mtrag", "reference+rag", set()),
         ("mtrag-un", "rag", set()),
     ):
-        made: Any = Mtrag(benchmark, setting, tasks.values(), None, None)  # type: ignore[arg-type]
-        found = {item.id for item in made.items() if "references" in made.facts(item).labels}
-        assert found == wanted
+        bench: Any = Mtrag(benchmark, setting, tasks.values(), None, None)  # type: ignore[arg-type]
+        labelled = {item.id for item in bench.items() if "references" in bench.facts(item).labels}
+        assert labelled == ids
 
 
 @pytest.mark.data
 def test_the_subset_of_table_5_at_hand_has_197_tasks(real_data: Path) -> None:
     tasks = mtrag.load_tasks(real_data / "mt-rag-benchmark", "mtrag").data
-    made: Any = Mtrag("mtrag", "reference", tasks.values(), None, None)  # type: ignore[arg-type]
-    assert sum("references" in made.facts(item).labels for item in made.items()) == 197
+    bench: Any = Mtrag("mtrag", "reference", tasks.values(), None, None)  # type: ignore[arg-type]
+    assert sum("references" in bench.facts(item).labels for item in bench.items()) == 197
     topped: Any = Mtrag("mtrag", "reference+rag", tasks.values(), None, None)  # type: ignore[arg-type]
     assert sum(topped.facts(item).headline for item in topped.items()) == 197

@@ -40,18 +40,24 @@ class Ran:
 
     @property
     def samples(self) -> dict[str, Sample]:
-        return {one.id: one for one in map(Sample.model_validate_json, self._lines("predictions.jsonl"))}
+        return {sample.id: sample for sample in map(Sample.model_validate_json, self._lines("predictions.jsonl"))}
 
     @property
     def scores(self) -> dict[tuple[str, str], Score]:
-        return {(one.id, one.metric): one for one in map(Score.model_validate_json, self._lines("scores.jsonl"))}
+        return {
+            (score.id, score.metric): score for score in map(Score.model_validate_json, self._lines("scores.jsonl"))
+        }
 
     def shown(self, name: str) -> list[str]:
         return [ref.document_id for ref in self.samples[name].contexts]
 
     def values(self, metric: str) -> dict[str, float | None]:
         """By task; None where it is not applicable."""
-        return {name: one.value for (name, of), one in self.scores.items() if of == metric and one.status != "failed"}
+        return {
+            name: score.value
+            for (name, name_of_metric), score in self.scores.items()
+            if name_of_metric == metric and score.status != "failed"
+        }
 
 
 def planned(root: Path | None, out: Path, **changes: Any) -> planning.Plan:
@@ -70,9 +76,9 @@ def prompts() -> list[str]:
 
 
 def prompt_of(question: str) -> str:
-    found = [prompt for prompt in prompts() if prompt.rstrip().endswith(question)]
-    assert len(found) == 1
-    return found[0]
+    matching = [prompt for prompt in prompts() if prompt.rstrip().endswith(question)]
+    assert len(matching) == 1
+    return matching[0]
 
 
 # --- reference -------------------------------------------------------------------------------------------------------
@@ -81,15 +87,15 @@ def prompt_of(question: str) -> str:
 def test_the_reference_setting_by_hand(
     benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check
 ) -> None:
-    made = ran(benchmark_root, tmp_path / "r")
-    check_run(made.folder)
+    run = ran(benchmark_root, tmp_path / "r")
+    check_run(run.folder)
     assert searching.opened == [], "nothing is searched"
-    assert (made.summary.n, made.summary.failed, made.summary.setting) == (9, 1, "reference")
-    assert {name: made.shown(name) for name in made.samples} == {
+    assert (run.summary.n, run.summary.failed, run.summary.setting) == (9, 1, "reference")
+    assert {name: run.shown(name) for name in run.samples} == {
         "c1<::>1": ["p1"], "c1<::>2": ["p2", "p3"], "c1<::>3": [], "c2<::>1": ["p4"], "c2<::>2": [],
         "c3<::>1": ["f1", "f2"], "c3<::>2": ["f2"], "c4<::>1": [], "c4<::>2": ["f4"],
     }  # fmt: skip
-    assert {name: one.decision for name, one in made.samples.items() if one.decision != "answer"} == {
+    assert {name: sample.decision for name, sample in run.samples.items() if sample.decision != "answer"} == {
         "c1<::>3": "converse", "c2<::>1": "unknown", "c2<::>2": "unknown", "c4<::>1": None,
     }  # fmt: skip
     assert len(prompts()) == 7, "no model is asked about nothing, or for a courtesy"
@@ -98,59 +104,59 @@ def test_the_reference_setting_by_hand(
     # passages ("I don't know: I found nothing about that in the documents.") has 12 tokens, of which the reference's
     # 5 ("I do not know.") share "i" and "know". Of "It is [1]." no passage says anything: the documents' "a bond
     # is safe if the company is." stands instead, which shares all but "it" with the reference.
-    assert made.samples["c3<::>2"].prediction == "a bond is safe if the company is. [1]"
+    assert run.samples["c3<::>2"].prediction == "a bond is safe if the company is. [1]"
     rouge = {
         "c1<::>1": 2 * 5 / (6 + 7), "c1<::>2": 2 * 4 / (7 + 6), "c2<::>1": 0.0, "c2<::>2": 2 * 2 / (12 + 4),
         "c3<::>1": 2 * 5 / (8 + 5), "c3<::>2": 2 * 6 / (8 + 7), "c4<::>2": 2 * 2 / (9 + 5),
     }  # fmt: skip
-    found = made.values("rouge_l.word")
-    talk = found.pop("c1<::>3")
-    assert found == pytest.approx(rouge)
-    assert made.metrics["rouge_l.word"].mean == pytest.approx(sum(rouge.values()) / 7)
-    assert (made.metrics["rouge_l.word"].n, made.metrics["rouge_l.word"].failed) == (7, 1)
-    assert made.summary.breakdowns["answerability"]["CONVERSATIONAL"]["rouge_l.word"].mean == talk
+    rouge_of = run.values("rouge_l.word")
+    talk = rouge_of.pop("c1<::>3")
+    assert rouge_of == pytest.approx(rouge)
+    assert run.metrics["rouge_l.word"].mean == pytest.approx(sum(rouge.values()) / 7)
+    assert (run.metrics["rouge_l.word"].n, run.metrics["rouge_l.word"].failed) == (7, 1)
+    assert run.summary.breakdowns["answerability"]["CONVERSATIONAL"]["rouge_l.word"].mean == talk
     recall = {
         "c1<::>1": 4 / 5, "c1<::>2": 4 / 5, "c2<::>1": 0.0, "c2<::>2": 2 / 4, "c3<::>1": 1.0, "c3<::>2": 5 / 6,
         "c4<::>2": 3 / 5,
     }  # fmt: skip
-    assert {k: v for k, v in made.values("token_recall").items() if k in recall} == pytest.approx(recall)
-    known = {
+    assert {k: v for k, v in run.values("token_recall").items() if k in recall} == pytest.approx(recall)
+    expected = {
         "c1<::>1": 4 / 5, "c1<::>2": 5 / 7, "c2<::>1": 0.0, "c2<::>2": None, "c3<::>1": 1.0, "c3<::>2": 1.0,
         "c4<::>2": 3 / 8,
     }  # fmt: skip
-    assert {k: v for k, v in made.values("k_precision").items() if k in known} == pytest.approx(known)
-    said = {"c1<::>1": 4 / 5, "c1<::>2": 6 / 7, "c2<::>2": None, "c3<::>2": 1.0}
-    assert {k: v for k, v in made.values("k_precision[+history]").items() if k in said} == pytest.approx(said)
-    assert made.values("answer_words")["c4<::>2"] == 9
-    assert made.metrics["idk_rate"].mean == pytest.approx(2 / 7)
+    assert {k: v for k, v in run.values("k_precision").items() if k in expected} == pytest.approx(expected)
+    recall_of = {"c1<::>1": 4 / 5, "c1<::>2": 6 / 7, "c2<::>2": None, "c3<::>2": 1.0}
+    assert {k: v for k, v in run.values("k_precision[+history]").items() if k in recall_of} == pytest.approx(recall_of)
+    assert run.values("answer_words")["c4<::>2"] == 9
+    assert run.metrics["idk_rate"].mean == pytest.approx(2 / 7)
     # "the bell was made by a": as many words as the answer has, of which the reference shares "the bell".
-    assert made.values("rouge_l.word[lead]")["c1<::>1"] == pytest.approx(2 * 2 / (6 + 7))
-    assert made.values("token_recall[lead]")["c1<::>1"] == pytest.approx(2 / 5)
-    assert not [name for name in made.metrics if name.startswith(("unknown.", "clarify.", "hidden."))]
+    assert run.values("rouge_l.word[lead]")["c1<::>1"] == pytest.approx(2 * 2 / (6 + 7))
+    assert run.values("token_recall[lead]")["c1<::>1"] == pytest.approx(2 / 5)
+    assert not [name for name in run.metrics if name.startswith(("unknown.", "clarify.", "hidden."))]
 
 
 def test_each_question_type_counts_and_conversational_has_a_breakdown_alone(
     benchmark_root: Path, tmp_path: Path
 ) -> None:
-    made = ran(benchmark_root, tmp_path / "r")
-    sizes = {d: {v: m["answer_words"].n for v, m in values.items()} for d, values in made.summary.breakdowns.items()}
+    run = ran(benchmark_root, tmp_path / "r")
+    sizes = {d: {v: m["answer_words"].n for v, m in values.items()} for d, values in run.summary.breakdowns.items()}
     assert sizes == {
         "domain": {"clapnq": 5, "fiqa": 3}, "turn": {"first": 3, "later": 5},
         "answerability": {"ANSWERABLE": 4, "CONVERSATIONAL": 1, "PARTIAL": 2, "UNANSWERABLE": 1},
         "question_type": {"Explanation": 2, "Factoid": 4, "Keyword": 1, "Non-Question": 1, "Opinion": 1},
         "multi_turn": {"Clarification": 1, "Follow-up": 4, "N/A": 3}, "references": {"at most two": 7},
     }  # fmt: skip
-    assert made.metrics["answer_words"].n == 7
+    assert run.metrics["answer_words"].n == 7
 
 
 def test_histories_are_the_recorded_ones(benchmark_root: Path, tmp_path: Path) -> None:
     ran(benchmark_root, tmp_path / "r")
-    asked = prompt_of("when was it cast")
-    assert "who made the bell" in asked
-    assert "answer 1" in asked
-    for other in ("A founder in London", "Founder", "cast in 1858."):
-        assert other not in asked, "neither what was answered here, nor a reference of an earlier turn"
-    assert "the bell was made by a founder" not in asked, "a passage of an earlier turn"
+    prompt = prompt_of("when was it cast")
+    assert "who made the bell" in prompt
+    assert "answer 1" in prompt
+    for text in ("A founder in London", "Founder", "cast in 1858."):
+        assert text not in prompt, "neither what was answered here, nor a reference of an earlier turn"
+    assert "the bell was made by a founder" not in prompt, "a passage of an earlier turn"
 
 
 def test_mtrag_un_shows_up_to_ten_references_and_measures_clarify(tmp_path: Path, check_run: Check) -> None:
@@ -161,25 +167,25 @@ def test_mtrag_un_shows_up_to_ten_references_and_measures_clarify(tmp_path: Path
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     rows[0]["contexts"] = [{"document_id": name, "text": f"bell {name}"} for name in many]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    made = ran(root, tmp_path / "r", benchmark="mtrag-un")
-    check_run(made.folder)
-    assert made.shown("c1<::>1") == many[:10]
+    run = ran(root, tmp_path / "r", benchmark="mtrag-un")
+    check_run(run.folder)
+    assert run.shown("c1<::>1") == many[:10]
     assert "bell m9" in prompt_of("who made the bell")
     assert "bell m10" not in prompt_of("who made the bell")
     # Nobody asked back: no precision; the one underspecified task was missed.
-    precision, recall, f1 = (made.metrics[f"clarify.{name}"] for name in ("precision", "recall", "f1"))
+    precision, recall, f1 = (run.metrics[f"clarify.{name}"] for name in ("precision", "recall", "f1"))
     assert (precision.mean, precision.n, precision.not_applicable) == (None, 0, 8)
     assert (recall.mean, recall.n) == (0.0, 1)
     assert (f1.mean, f1.n) == (0.0, 1)
 
 
 def test_without_a_generator_the_embedded_forms_answer(benchmark_root: Path, tmp_path: Path) -> None:
-    made = ran(benchmark_root, tmp_path / "r", generator="extractive", domains=("clapnq",))
-    assert (made.summary.n, made.summary.failed, made.summary.usage) == (5, 0, {})
-    assert made.samples["c1<::>1"].prediction == "the bell was made by a founder in London. [1]"
-    assert made.values("k_precision")["c1<::>1"] == 1.0
-    assert made.values("rouge_l.word")["c1<::>1"] == pytest.approx(2 * 4 / (9 + 7))  # a founder in london
-    assert made.samples["c2<::>2"].decision == "unknown"
+    run = ran(benchmark_root, tmp_path / "r", generator="extractive", domains=("clapnq",))
+    assert (run.summary.n, run.summary.failed, run.summary.usage) == (5, 0, {})
+    assert run.samples["c1<::>1"].prediction == "the bell was made by a founder in London. [1]"
+    assert run.values("k_precision")["c1<::>1"] == 1.0
+    assert run.values("rouge_l.word")["c1<::>1"] == pytest.approx(2 * 4 / (9 + 7))  # a founder in london
+    assert run.samples["c2<::>2"].decision == "unknown"
 
 
 def test_mtrag_s_has_no_labels_and_works(benchmark_root: Path, tmp_path: Path, searching: Opener) -> None:
@@ -190,10 +196,10 @@ def test_mtrag_s_has_no_labels_and_works(benchmark_root: Path, tmp_path: Path, s
         for context in row["contexts"]:
             context["document_id"] = f"hash of {context['document_id']}"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    made = ran(benchmark_root, tmp_path / "r", benchmark="mtrag-s", setting="rag")
-    assert (made.summary.n, made.summary.failed) == (9, 1)
-    assert made.shown("c1<::>1") == ["p1", "p6", "p2", "p4"]
-    assert not any(name.startswith("clarify") for name in made.metrics)
+    run = ran(benchmark_root, tmp_path / "r", benchmark="mtrag-s", setting="rag")
+    assert (run.summary.n, run.summary.failed) == (9, 1)
+    assert run.shown("c1<::>1") == ["p1", "p6", "p2", "p4"]
+    assert not any(name.startswith("clarify") for name in run.metrics)
     with pytest.raises(RequestError, match="no passage of the tasks is in the corpora under its id"):
         planned(benchmark_root, tmp_path / "x", benchmark="mtrag-s", setting="rag", counterfactual=True)
 
@@ -206,71 +212,71 @@ def test_references_are_topped_up_to_five_on_tasks_with_at_most_two(
 ) -> None:
     turns = [(*turn[:8], ["p1", "p2", "p3"]) if turn[:2] == ("c2", 1) else turn for turn in TURNS]
     root = write_benchmark(tmp_path / "data", turns)
-    made = ran(root, tmp_path / "r", setting="reference+rag")
-    check_run(made.folder)
-    assert "c2<::>1" not in made.samples, "it has three"
-    assert made.shown("c1<::>1") == ["p1", "p6", "p2", "p4"], "the reference first, and once"
-    assert made.shown("c1<::>2") == ["p2", "p3", "p1"]
-    assert made.shown("c3<::>1") == ["f1", "f2", "f3", "f4", "f5"]
-    assert made.shown("c2<::>2") == ["p6"], "what nobody referenced is searched for all the same"
-    assert made.shown("c1<::>3") == [], "a courtesy is not"
+    run = ran(root, tmp_path / "r", setting="reference+rag")
+    check_run(run.folder)
+    assert "c2<::>1" not in run.samples, "it has three"
+    assert run.shown("c1<::>1") == ["p1", "p6", "p2", "p4"], "the reference first, and once"
+    assert run.shown("c1<::>2") == ["p2", "p3", "p1"]
+    assert run.shown("c3<::>1") == ["f1", "f2", "f3", "f4", "f5"]
+    assert run.shown("c2<::>2") == ["p6"], "what nobody referenced is searched for all the same"
+    assert run.shown("c1<::>3") == [], "a courtesy is not"
     assert set(searching.asked) == {turn[3] for turn in turns if turn[:2] not in (("c2", 1), ("c1", 3))}
-    assert not any(name.startswith("unknown.") for name in made.metrics)
+    assert not any(name.startswith("unknown.") for name in run.metrics)
 
 
 # --- rag -------------------------------------------------------------------------------------------------------------
 
 
 def test_the_rag_setting_by_hand(benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check) -> None:
-    made = ran(benchmark_root, tmp_path / "r", setting="rag")
-    check_run(made.folder)
-    assert made.shown("c1<::>1") == ["p1", "p6", "p2", "p4"]
-    assert made.shown("c3<::>1") == ["f1", "f2", "f3", "f4", "f5"]
+    run = ran(benchmark_root, tmp_path / "r", setting="rag")
+    check_run(run.folder)
+    assert run.shown("c1<::>1") == ["p1", "p6", "p2", "p4"]
+    assert run.shown("c3<::>1") == ["f1", "f2", "f3", "f4", "f5"]
     assert len(set(searching.asked)) == 8, "each task, but the courtesy"
     assert searching.asked.count("who owns it now") == 2, "what is thin is searched for again"
     # The model's sentence, and beside it those of the documents that are nearest to the question (p6 and p2).
-    told = "A founder in London made it [1]. who made the clock. [2] the bell was cast in 1858. [3]"
-    assert made.samples["c1<::>1"].prediction == told
+    answer = "A founder in London made it [1]. who made the clock. [2] the bell was cast in 1858. [3]"
+    assert run.samples["c1<::>1"].prediction == answer
     # Shared with p1, p6, p2 and p4: all of thirteen but "it".
-    assert made.values("k_precision")["c1<::>1"] == pytest.approx(12 / 13)
+    assert run.values("k_precision")["c1<::>1"] == pytest.approx(12 / 13)
     # "it was cast in 1858 and twice", "bell was cast in 1858", "cast twice in fact": of sixteen words p2, p1 and p3
     # have was twice, cast twice, in three times, 1858, twice, bell and fact once each.
-    assert made.values("k_precision")["c1<::>2"] == pytest.approx(11 / 16)
+    assert run.values("k_precision")["c1<::>2"] == pytest.approx(11 / 16)
     # Said to be unknown: c2::1, which is partial, and c2::2. One of seven (c4::1 failed) is unanswerable.
     figures: dict[str, Any] = {
-        name: (one.mean, one.n) for name, one in made.metrics.items() if name.startswith("unknown.")
+        name: (summed.mean, summed.n) for name, summed in run.metrics.items() if name.startswith("unknown.")
     }
     assert figures == {
         "unknown.precision": (1 / 2, 2), "unknown.recall": (1.0, 1), "unknown.f1": (pytest.approx(2 / 3), 2),
         "unknown.precision[always-unknown]": (pytest.approx(1 / 7), 7), "unknown.recall[always-unknown]": (1.0, 1),
         "unknown.f1[always-unknown]": (pytest.approx(2 / 8), 7), "unknown.auroc": (1.0, 7),
     }  # fmt: skip
-    assert {name for name, metric in made.scores if metric == "unknown.f1"} == set(made.samples), "a line for each"
-    assert made.scores["c1<::>3", "unknown.f1"].status == "not_applicable"
-    assert made.scores["c4<::>1", "unknown.f1"].status == "failed"
+    assert {name for name, metric in run.scores if metric == "unknown.f1"} == set(run.samples), "a line for each"
+    assert run.scores["c1<::>3", "unknown.f1"].status == "not_applicable"
+    assert run.scores["c4<::>1", "unknown.f1"].status == "failed"
 
 
 def test_hidden_passages_are_never_shown(
     benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check
 ) -> None:
-    made = ran(benchmark_root, tmp_path / "r", setting="rag", counterfactual=True)
-    whole = ran(benchmark_root, tmp_path / "whole", setting="rag")
-    check_run(made.folder)
-    hidden = [name for name in made.samples if name.endswith("#hidden")]
+    run = ran(benchmark_root, tmp_path / "r", setting="rag", counterfactual=True)
+    unhidden = ran(benchmark_root, tmp_path / "whole", setting="rag")
+    check_run(run.folder)
+    hidden = [name for name in run.samples if name.endswith("#hidden")]
     assert hidden == [f"{name}#hidden" for name in (*SIX[:5], "c4<::>1", SIX[5])]
     relevant = {f"{turn[0]}<::>{turn[1]}#hidden": set(turn[8]) for turn in TURNS}
     for name in hidden:
-        assert not relevant[name] & set(made.shown(name)), name
-        assert made.samples[name].status == "failed" or made.shown(name), "others move up"
-    assert made.shown("c1<::>1#hidden") == ["p6", "p2", "p4"]
+        assert not relevant[name] & set(run.shown(name)), name
+        assert run.samples[name].status == "failed" or run.shown(name), "others move up"
+    assert run.shown("c1<::>1#hidden") == ["p6", "p2", "p4"]
     # The headline is that of the tasks as they are, and one figure more.
-    extra: Any = made.metrics.pop("hidden.auroc")
-    assert made.metrics == whole.metrics
-    assert {d: v for d, v in made.summary.breakdowns.items() if d != "counterfactual"} == whole.summary.breakdowns
+    extra: Any = run.metrics.pop("hidden.auroc")
+    assert run.metrics == unhidden.metrics
+    assert {d: v for d, v in run.summary.breakdowns.items() if d != "counterfactual"} == unhidden.summary.breakdowns
     # Six pairs (both halves of c4::1 failed); with its passages shown, each task is the surer.
     assert (extra.mean, extra.n) == (1.0, 12)
     # Without their passages they are unanswerable: said of five of six.
-    part: Any = made.summary.breakdowns["counterfactual"]["hidden"]
+    part: Any = run.summary.breakdowns["counterfactual"]["hidden"]
     assert (part["unknown.recall"].mean, part["unknown.recall"].n) == (pytest.approx(5 / 6), 6)
     assert part["rouge_l.word"].n == 0, "there is no reference answer to it"
     assert part["hidden.auroc"] == extra
@@ -280,23 +286,23 @@ def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(
     benchmark_root: Path, tmp_path: Path, searching: Opener
 ) -> None:
     only = ("c1<::>1", "c1<::>1#hidden", "c3<::>1#hidden", "c2<::>1")
-    made = ran(benchmark_root, tmp_path / "r", setting="rag", counterfactual=True, only=only)
-    assert made.summary.n == 4
-    assert (made.metrics["hidden.auroc"].n, made.metrics["hidden.auroc"].mean) == (2, 1.0)
+    run = ran(benchmark_root, tmp_path / "r", setting="rag", counterfactual=True, only=only)
+    assert run.summary.n == 4
+    assert (run.metrics["hidden.auroc"].n, run.metrics["hidden.auroc"].mean) == (2, 1.0)
 
     class Worst(WordCount):
         def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-            found = super().search(queries, len(self.passages))
-            return [list(reversed(hits))[:k] for hits in found]
+            lists = super().search(queries, len(self.passages))
+            return [list(reversed(hits))[:k] for hits in lists]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passages, "open_corpus", lambda corpus, *_: (Worst(corpus), "worst"))
-        made = ran(benchmark_root, tmp_path / "w", setting="rag", counterfactual=True, only=("c1<::>1", only[1]))
-    assert made.shown("c1<::>1").index("p1") == 3
-    assert "hidden.auroc" not in made.metrics
+        run = ran(benchmark_root, tmp_path / "w", setting="rag", counterfactual=True, only=("c1<::>1", only[1]))
+    assert run.shown("c1<::>1").index("p1") == 3
+    assert "hidden.auroc" not in run.metrics
 
 
-@pytest.mark.parametrize(("mode", "asked"), [
+@pytest.mark.parametrize(("mode", "queries"), [
     ("last-turn", ["when was it cast", "who owns it now"]),
     ("last-1", ["when was it cast", "who owns it now"]),
     ("rewrite", ["when was the bell cast"]),  # nothing is recorded for an unanswerable task
@@ -306,27 +312,27 @@ def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(
     ("last-9", ["who made the bell\nwhen was it cast", "how tall is the tower\nwho owns it now"]),
 ])  # fmt: skip
 def test_what_is_searched_for_in_each_mode(
-    benchmark_root: Path, tmp_path: Path, searching: Opener, mode: str, asked: list[str]
+    benchmark_root: Path, tmp_path: Path, searching: Opener, mode: str, queries: list[str]
 ) -> None:
-    made = ran(benchmark_root, tmp_path / "r", setting="rag", query=mode, only=("c1<::>2", "c2<::>2"))
-    assert searching.asked == asked
-    assert made.summary.specs["query"] == mode
-    told = [note for note in made.summary.notes if note.startswith("--query")]
-    assert bool(told) == (mode == "rewrite")
-    for note in told:
+    run = ran(benchmark_root, tmp_path / "r", setting="rag", query=mode, only=("c1<::>2", "c2<::>2"))
+    assert searching.asked == queries
+    assert run.summary.specs["query"] == mode
+    query_notes = [note for note in run.summary.notes if note.startswith("--query")]
+    assert bool(query_notes) == (mode == "rewrite")
+    for note in query_notes:
         assert "nothing is recorded for 2 of 9 tasks (CONVERSATIONAL 1, UNANSWERABLE 1); they fail" in note
     # Searched for by a query of another kind, unanswerable tasks alone would be told from the others.
-    assert made.samples["c2<::>2"].kind == ("missing" if mode == "rewrite" else None)
-    rewrite = made.samples["c1<::>2"].rewrite
-    assert rewrite == (None if asked[0] == "when was it cast" else asked[0])
+    assert run.samples["c2<::>2"].kind == ("missing" if mode == "rewrite" else None)
+    rewrite = run.samples["c1<::>2"].rewrite
+    assert rewrite == (None if queries[0] == "when was it cast" else queries[0])
 
 
 def test_own_queries(benchmark_root: Path, tmp_path: Path, searching: Opener) -> None:
     own = tmp_path / "own.jsonl"
     own.write_text('{"_id": "c1<::>2", "text": "bell 1858"}\n')
-    made = ran(benchmark_root, tmp_path / "r", setting="rag", queries=own, only=("c1<::>2",))
+    run = ran(benchmark_root, tmp_path / "r", setting="rag", queries=own, only=("c1<::>2",))
     assert searching.asked == ["bell 1858"]
-    assert made.samples["c1<::>2"].rewrite == "bell 1858"
+    assert run.samples["c1<::>2"].rewrite == "bell 1858"
     own.write_text('{"_id": "nobody", "text": "bell 1858"}\n')
     with pytest.raises(RequestError, match=r"--queries own.jsonl: none of its 1 ids is a task of the data"):
         planned(benchmark_root, tmp_path / "x", setting="rag", queries=own)
@@ -362,17 +368,17 @@ def test_recorded_passages_are_answered_from(
     recorded = write_trec(tmp_path / "x.trec", {
         "c1<::>1": "p6 gone p1 p2 p3 p4 p5", "c1<::>2": "p2", "c2<::>2": "p4 p5", "nobody": "p1",
     })  # fmt: skip
-    made = ran(benchmark_root, tmp_path / "r", setting="rag", passages=recorded, domains=("clapnq",))
-    check_run(made.folder)
+    run = ran(benchmark_root, tmp_path / "r", setting="rag", passages=recorded, domains=("clapnq",))
+    check_run(run.folder)
     assert searching.opened == [], "nothing is searched"
-    assert made.shown("c1<::>1") == ["p6", "p1", "p2", "p3", "p4"], "five whose text is known"
-    assert made.shown("c2<::>2") == ["p4", "p5"]
+    assert run.shown("c1<::>1") == ["p6", "p1", "p2", "p3", "p4"], "five whose text is known"
+    assert run.shown("c2<::>2") == ["p4", "p5"]
     # A task without a list is no test of anything: answered from nothing, it would be unknown for sure.
-    assert {name: one.kind for name, one in made.samples.items() if one.status == "failed"} == {
+    assert {name: sample.kind for name, sample in run.samples.items() if sample.status == "failed"} == {
         "c1<::>3": "missing", "c2<::>1": "missing",
     }  # fmt: skip
-    assert made.summary.specs["query"] == "recorded"
-    notes = "\n".join(made.summary.notes)
+    assert run.summary.specs["query"] == "recorded"
+    notes = "\n".join(run.summary.notes)
     assert "--passages has no list for 2 of 5 tasks (CONVERSATIONAL 1, PARTIAL 1); they fail" in notes
     assert "--passages: 1 of 8 passages are not in the corpora here" in notes
     topped = ran(benchmark_root, tmp_path / "t", setting="reference+rag", passages=recorded, domains=("clapnq",))
@@ -386,15 +392,15 @@ def test_a_run_can_be_answered_from_and_is_left_as_it_is(
     benchmark_root: Path, tmp_path: Path, searching: Opener
 ) -> None:
     first = ran(benchmark_root, tmp_path / "first", setting="rag")
-    shown = {name: first.shown(name) for name in SIX}
+    lists = {name: first.shown(name) for name in SIX}
     file = first.folder / "predictions.jsonl"
     file.write_text(file.read_text() + '{"id": "torn')  # as of a run that goes on
     before = file.read_bytes()
-    asked = len(searching.asked)
+    searches = len(searching.asked)
     again = ran(benchmark_root, tmp_path / "again", setting="rag", passages=first.folder)
     assert file.read_bytes() == before
-    assert len(searching.asked) == asked
-    assert {name: again.shown(name) for name in SIX} == shown
+    assert len(searching.asked) == searches
+    assert {name: again.shown(name) for name in SIX} == lists
     # Passages that are handed in are read whole, and no sentence of theirs stands beside the answer.
     assert again.samples["c1<::>2"].prediction == "It was cast in 1858 [1], and twice [2]."
 
@@ -407,7 +413,7 @@ def test_every_mistake_of_a_request_at_once(benchmark_root: Path, tmp_path: Path
         planned(benchmark_root, tmp_path / "x", domains=("govt",), query="rewrite", queries=Path("q.jsonl"),
                 passages=Path("none"), counterfactual=True, limit=0, repeat=0, concurrency=0, seed=-1, deadline=0.0,
                 max_failures="many", generator="magic", retriever="odd")  # fmt: skip
-    said = "\n".join(caught.value.problems)
+    messages = "\n".join(caught.value.problems)
     for words in (
         "no generator is called 'magic'", "no retriever is called 'odd'", "--limit 0", "--repeat 0", "--concurrency 0",
         "--seed -1", "--deadline 0", "--max-failures 'many'", "--query: the setting reference searches for nothing",
@@ -415,7 +421,7 @@ def test_every_mistake_of_a_request_at_once(benchmark_root: Path, tmp_path: Path
         "--passages answers from a recorded retrieval", "--query and --queries name two",
         "no domain 'govt' in the data; there are: clapnq, fiqa", "--passages 'none': no such run folder or TREC run",
     ):  # fmt: skip
-        assert said.count(words) == 1, words
+        assert messages.count(words) == 1, words
     assert not (tmp_path / "x").exists()
 
 
@@ -423,9 +429,9 @@ def test_queries_and_corpora_are_checked(benchmark_root: Path, tmp_path: Path) -
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
     with pytest.raises(RequestError) as caught:
         planned(benchmark_root, tmp_path / "x", setting="rag", query="yesterday")
-    said = "\n".join(caught.value.problems)
+    messages = "\n".join(caught.value.problems)
     for words in ("no mode is called 'yesterday'", "the passages of fiqa", "--domains names the ones to use"):
-        assert words in said
+        assert words in messages
     assert planned(benchmark_root, tmp_path / "x", setting="rag", domains=("clapnq",)).items == 5
     assert planned(benchmark_root, tmp_path / "x").items == 9, "the setting reference needs no corpus"
     with pytest.raises(RequestError, match="has no recorded queries"):
@@ -438,15 +444,15 @@ def test_queries_and_corpora_are_checked(benchmark_root: Path, tmp_path: Path) -
 
 def test_labels_that_hide_passages_are_part_of_the_identity(benchmark_root: Path, tmp_path: Path) -> None:
     def data() -> str:
-        made = planned(benchmark_root, tmp_path / "x", setting="rag", counterfactual=True)
-        return made.manifest.data.fingerprint
+        plan = planned(benchmark_root, tmp_path / "x", setting="rag", counterfactual=True)
+        return plan.manifest.data.fingerprint
 
     before = data()
     with open(benchmark_root / "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv", "a") as file:
         file.write("c1<::>1\tp6\t1\n")
     assert data() != before
-    made = planned(benchmark_root, tmp_path / "y", setting="rag")
-    assert made.manifest.counterfactual is False
+    plan = planned(benchmark_root, tmp_path / "y", setting="rag")
+    assert plan.manifest.counterfactual is False
 
 
 # --- the real data ---------------------------------------------------------------------------------------------------
@@ -459,10 +465,10 @@ def test_labels_that_hide_passages_are_part_of_the_identity(benchmark_root: Path
 def test_how_many_tasks_a_setting_has(
     real_data: Path, tmp_path: Path, benchmark: str, setting: str, items: int, headline: int
 ) -> None:
-    made = planned(real_data, tmp_path / "r", benchmark=benchmark, setting=setting)
-    assert made.items == items
+    plan = planned(real_data, tmp_path / "r", benchmark=benchmark, setting=setting)
+    assert plan.items == items
     from turnmark.evaluation.benchmarks.base import Item
     from turnmark.evaluation.benchmarks.turns import Parts
 
-    built = made.prepared.build(Parts(), {})
+    built = plan.prepared.build(Parts(), {})
     assert sum(built.facts(item).headline for item in built.items() if isinstance(item, Item)) == headline

@@ -30,9 +30,9 @@ def _writer() -> None:
 def official_row(name: str, domain: str, passages: list[str], **more: Any) -> dict[str, Any]:
     """A task as RAG.jsonl and responses-10.jsonl have it: `::` in the id, an integer turn, fields without a value."""
     contexts = [
-        {"document_id": one, "text": PASSAGES[domain][one], "title": f"title of {one}", "url": "", "score": 9.5 - at,
-         "feedback": {"relevant": {"a": {"value": "yes"}}}, "query": {"query": {}}}
-        for at, one in enumerate(passages)
+        {"document_id": passage, "text": PASSAGES[domain][passage], "title": f"title of {passage}", "url": "",
+         "score": 9.5 - rank, "feedback": {"relevant": {"a": {"value": "yes"}}}, "query": {"query": {}}}
+        for rank, passage in enumerate(passages)
     ]  # fmt: skip
     turn = int(name.rpartition(">")[2])
     return {
@@ -66,16 +66,16 @@ def clone(benchmark_root: Path) -> Path:
 
 
 def test_the_clones_own_passages_of_a_setting(clone: Path, tmp_path: Path, check_run: Callable[[Path], None]) -> None:
-    made = ran(clone, tmp_path / "r", setting="rag", passages=Path("official"))
-    check_run(made.folder)
-    assert made.summary.failed == 0
-    assert made.shown("c1<::>1") == ["p5", "p1"], "in the order of the file"
-    assert made.shown("c3<::>1") == ["f5", "f1", "f2", "f3", "f4"]
-    manifest = json.loads((made.folder / "manifest.json").read_text())
+    run = ran(clone, tmp_path / "r", setting="rag", passages=Path("official"))
+    check_run(run.folder)
+    assert run.summary.failed == 0
+    assert run.shown("c1<::>1") == ["p5", "p1"], "in the order of the file"
+    assert run.shown("c3<::>1") == ["f5", "f1", "f2", "f3", "f4"]
+    manifest = json.loads((run.folder / "manifest.json").read_text())
     assert manifest["specs"]["query"] == "rewrite"
     assert manifest["specs"]["passages"].startswith("official: Elser")
     (row, *_) = [
-        one for one in made.summary.published if one.source.startswith("MTRAG Table 5") and one.setting == "rag"
+        fact for fact in run.summary.published if fact.source.startswith("MTRAG Table 5") and fact.setting == "rag"
     ]
     assert not {"documents", "query", "setting"} & set(row.differs)
     topped = ran(clone, tmp_path / "t", setting="reference+rag", passages=Path("official"))
@@ -83,8 +83,8 @@ def test_the_clones_own_passages_of_a_setting(clone: Path, tmp_path: Path, check
 
 
 def test_the_papers_protocol_takes_them_by_itself(clone: Path, tmp_path: Path) -> None:
-    made = ran(clone, tmp_path / "r", setting="rag", protocol="paper", generator=SCRIBE)
-    assert made.shown("c1<::>1") == ["p5", "p1"]
+    run = ran(clone, tmp_path / "r", setting="rag", protocol="paper", generator=SCRIBE)
+    assert run.shown("c1<::>1") == ["p5", "p1"]
     by_path = ran(
         clone, tmp_path / "p", setting="rag", protocol="paper", generator=SCRIBE, passages=clone / TASKS / "RAG.jsonl"
     )
@@ -106,15 +106,15 @@ def test_broken_official_passages_are_told_by_line(clone: Path, tmp_path: Path) 
     file = write_rows(tmp_path / "x.jsonl", rows)
     with pytest.raises(RequestError) as error:
         planned(clone, tmp_path / "r", setting="rag", passages=file)
-    found = "\n".join(error.value.problems)
-    assert all(part in found for part in ("x.jsonl:1: ", "x.jsonl:3: 'task_id'"))
+    messages = "\n".join(error.value.problems)
+    assert all(part in messages for part in ("x.jsonl:1: ", "x.jsonl:3: 'task_id'"))
 
 
 def test_the_official_sample_predictions_score_as_they_are(
     turnmark: Turnmark, benchmark_root: Path, tmp_path: Path
 ) -> None:
-    said = {"predictions": [{"text": "A founder in London made the bell.", "class": "ANSWERABLE"}]}
-    file = write_rows(tmp_path / "responses-10.jsonl", [official_row("c1<::>1", "clapnq", ["p1"], **said)])
+    answer = {"predictions": [{"text": "A founder in London made the bell.", "class": "ANSWERABLE"}]}
+    file = write_rows(tmp_path / "responses-10.jsonl", [official_row("c1<::>1", "clapnq", ["p1"], **answer)])
     words = ("score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r")
     summary = done(turnmark, *words)
     assert summary.metrics["rouge_l.word"].mean == 1.0
@@ -135,5 +135,5 @@ def test_both_separators_are_one_id(written: str, expected: str) -> None:
 
 def test_trec_runs_and_single_tasks_by_either_separator(benchmark_root: Path, tmp_path: Path) -> None:
     assert list(parse_trec(b"c1::2 Q0 p1 1 0.5 tag\n", "x").lists) == ["c1<::>2"]
-    made = ran(benchmark_root, tmp_path / "r", setting="reference", only=("c1::2",))
-    assert list(made.samples) == ["c1<::>2"]
+    run = ran(benchmark_root, tmp_path / "r", setting="reference", only=("c1::2",))
+    assert list(run.samples) == ["c1<::>2"]

@@ -25,9 +25,9 @@ class Scribe:
         assert schema is None, "the paper asks once, in plain text"
         HEARD.append("\n".join(message.content for message in messages))
         nothing = "(none were found)" in HEARD[-1]
-        said = "I do not have specific information about that." if nothing else "Cast by a founder."
+        reply = "I do not have specific information about that." if nothing else "Cast by a founder."
         usage = Usage(calls=1, prompt_tokens=50, completion_tokens=5)
-        return Completion(text=said, finish_reason="stop", usage=usage, model="scribe", max_tokens=1024)
+        return Completion(text=reply, finish_reason="stop", usage=usage, model="scribe", max_tokens=1024)
 
 
 def scribe() -> Scribe:
@@ -52,18 +52,18 @@ def test_every_task_is_one_prompt_with_passages_conversation_and_question(
         "eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--generator", SPEC, "--out", "r", "--json"
     )
     assert ran.code == 0, ran.err
-    made = samples("r")
-    assert len(HEARD) == len(made) == 9
+    rows = samples("r")
+    assert len(HEARD) == len(rows) == 9
     assert json.loads(ran.out)["usage"]["answer"]["calls"] == 9
     assert json.loads(Path("r/manifest.json").read_text())["specs"]["protocol"] == "paper"
-    assert {one["decision"] for one in made.values()} == {"answer", "unknown"}
-    shown = next(text for text in HEARD if "when was it cast" in text)
-    assert shown.index("who made the bell") < shown.index("when was it cast"), "the conversation comes first"
-    assert "fewer than 150 words" in shown
-    assert "<passage-" in shown
-    for one in made.values():
-        assert (one["decision"] == "unknown") == (not one["contexts"]), one["id"]
-        assert one["rewrite"] is None
+    assert {row["decision"] for row in rows.values()} == {"answer", "unknown"}
+    prompt = next(text for text in HEARD if "when was it cast" in text)
+    assert prompt.index("who made the bell") < prompt.index("when was it cast"), "the conversation comes first"
+    assert "fewer than 150 words" in prompt
+    assert "<passage-" in prompt
+    for row in rows.values():
+        assert (row["decision"] == "unknown") == (not row["contexts"]), row["id"]
+        assert row["rewrite"] is None
 
 
 def test_found_passages_are_shown_in_the_order_found(benchmark_root: Path, turnmark: Turnmark) -> None:
@@ -73,12 +73,12 @@ def test_found_passages_are_shown_in_the_order_found(benchmark_root: Path, turnm
     ours = turnmark(*words, "--out", "turn")
     assert ours.code == 0, ours.err
     paper, turn = samples("r"), samples("turn")
-    both = [name for name in paper if paper[name]["contexts"] and turn[name]["contexts"]]
-    assert both
-    for name in both:
-        found = [ref["document_id"] for ref in paper[name]["contexts"]]
-        assert found[0] in [ref["document_id"] for ref in turn[name]["contexts"]]
-        assert len(found) <= 5
+    searched_by_both = [name for name in paper if paper[name]["contexts"] and turn[name]["contexts"]]
+    assert searched_by_both
+    for name in searched_by_both:
+        passage_ids = [ref["document_id"] for ref in paper[name]["contexts"]]
+        assert passage_ids[0] in [ref["document_id"] for ref in turn[name]["contexts"]]
+        assert len(passage_ids) <= 5
 
 
 def test_what_is_wrong_with_a_protocol(benchmark_root: Path, turnmark: Turnmark) -> None:
@@ -94,12 +94,12 @@ def test_mtrag_un_is_asked_with_its_sentence_on_underspecified_questions(
     benchmark_root: Path, turnmark: Turnmark
 ) -> None:
     words = ("--data", benchmark_root, "--protocol", "paper", "--generator", SPEC)
-    for benchmark, there in (("mtrag", False), ("mtrag-un", True)):
+    for benchmark, asks_back in (("mtrag", False), ("mtrag-un", True)):
         HEARD.clear()
         ran = turnmark("eval", benchmark, *words, "--out", benchmark)
         assert ran.code == 0, ran.err
         assert HEARD
-        assert all(("If the question is underspecified" in text) == there for text in HEARD)
+        assert all(("If the question is underspecified" in text) == asks_back for text in HEARD)
     manifest = json.loads(Path("mtrag-un/manifest.json").read_text())
     assert "prompt mtrag-un-answer" in manifest["inputs"]
-    assert {one["decision"] for one in samples("mtrag-un").values()} == {None}, "whether it asks back is for a judge"
+    assert {row["decision"] for row in samples("mtrag-un").values()} == {None}, "whether it asks back is for a judge"

@@ -71,10 +71,10 @@ def test_a_run_and_its_files(benchmark_root: Path, tmp_path: Path, opener: Opene
 def test_the_same_command_resumes_and_gives_the_same_figures(
     benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker
 ) -> None:
-    whole, _, _ = searched(planned(benchmark_root, tmp_path / "whole"), opener)
+    uninterrupted, _, _ = searched(planned(benchmark_root, tmp_path / "whole"), opener)
 
     class Dies(WordCount):
-        where = ""
+        corpus_path = ""
 
         def search(self, queries: Any, k: int) -> list[list[Hit]]:
             if "fiqa" in self.where:
@@ -82,9 +82,9 @@ def test_the_same_command_resumes_and_gives_the_same_figures(
             return super().search(queries, k)
 
     def dying(corpus: Path, retriever: str, embedder: str) -> tuple[Dies, str]:
-        made = Dies(corpus)
-        made.where = str(corpus)
-        return made, "x"
+        mortal = Dies(corpus)
+        mortal.where = str(corpus)
+        return mortal, "x"
 
     with pytest.raises(KeyboardInterrupt):
         searched(planned(benchmark_root, tmp_path / "r"), dying)
@@ -92,12 +92,12 @@ def test_the_same_command_resumes_and_gives_the_same_figures(
     resumed = Opener()
     summary, run, _ = searched(planned(benchmark_root, tmp_path / "r"), resumed)
     check_run(run)
-    assert [made.passages[0]["_id"] for made in resumed.opened] == ["f1"]
-    assert (summary.metrics, summary.breakdowns) == (whole.metrics, whole.breakdowns)
+    assert [mortal.passages[0]["_id"] for mortal in resumed.opened] == ["f1"]
+    assert (summary.metrics, summary.breakdowns) == (uninterrupted.metrics, uninterrupted.breakdowns)
     untouched = Opener()
     third, _, _ = searched(planned(benchmark_root, tmp_path / "r"), untouched)
     assert untouched.opened == []
-    assert third.metrics == whole.metrics
+    assert third.metrics == uninterrupted.metrics
     with pytest.raises(RequestError, match=r"specs\.query: 'last-turn' there, 'rewrite' here"):
         planned(benchmark_root, tmp_path / "r", query="rewrite")
 
@@ -134,8 +134,8 @@ def test_a_query_that_cannot_be_made_is_a_failure_and_no_number(
     benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker
 ) -> None:
     path = benchmark_root / "mtrag-human/retrieval_tasks/fiqa/fiqa_lastturn.jsonl"
-    kept = path.read_text().splitlines()
-    path.write_text("\n".join(["{broken", *kept[1:]]) + "\n")
+    queries = path.read_text().splitlines()
+    path.write_text("\n".join(["{broken", *queries[1:]]) + "\n")
     summary, run, _ = searched(planned(benchmark_root, tmp_path / "r"), opener)
     check_run(run)
     assert (summary.n, summary.failed) == (7, 1)
@@ -160,7 +160,7 @@ def test_own_queries_limit_and_only(benchmark_root: Path, tmp_path: Path, opener
     only = Opener()
     summary, run, _ = searched(planned(benchmark_root, tmp_path / "one", only=("c4<::>2",)), only)
     assert summary.n == 1
-    assert [made.passages[0]["_id"] for made in only.opened] == ["f1"]
+    assert [retriever.passages[0]["_id"] for retriever in only.opened] == ["f1"]
 
 
 def test_all_mistakes_of_a_request_at_once(benchmark_root: Path, tmp_path: Path) -> None:
@@ -168,10 +168,10 @@ def test_all_mistakes_of_a_request_at_once(benchmark_root: Path, tmp_path: Path)
     with pytest.raises(RequestError) as caught:
         planned(benchmark_root, None, retriever="magic", query="yesterday", queries=tmp_path / "q.jsonl", limit=0,
                 only=("nobody<::>1",))  # fmt: skip
-    said = "\n".join(caught.value.problems)
+    messages = "\n".join(caught.value.problems)
     for words in ("name two sources", "--limit 0", "'magic'", "'yesterday'", "last-turn (the recorded",
                   "q.jsonl:1: not JSON", "--only 'nobody<::>1'"):  # fmt: skip
-        assert words in said
+        assert words in messages
     with pytest.raises(RequestError, match="no domain 'govt' in the data; there are: clapnq, fiqa"):
         planned(benchmark_root, None, domains=("govt",))
     with pytest.raises(RequestError, match="MTRAG-S has no relevance labels"):
@@ -190,20 +190,20 @@ def test_the_rest_of_a_request_is_checked_where_domains_data_or_out_are_wrong(
     with pytest.raises(RequestError) as caught:
         planned(benchmark_root, tmp_path / "file", retriever="magic", query="rewrite", seed=-1,
                 domains=("govt", "clapnq"), only=("nobody", "c3<::>1"))  # fmt: skip
-    said = "\n".join(caught.value.problems)
+    messages = "\n".join(caught.value.problems)
     for words in ("no domain 'govt'", "--only 'nobody'", "'magic'", "--seed -1", "is a file", "clapnq_rewrite.jsonl"):
-        assert words in said
-    assert "c3<::>1" not in said, "it is in a domain of the data, and which one was meant is not known"
-    assert "fiqa" not in said.replace("there are: clapnq, fiqa", ""), "nobody asked for it"
+        assert words in messages
+    assert "c3<::>1" not in messages, "it is in a domain of the data, and which one was meant is not known"
+    assert "fiqa" not in messages.replace("there are: clapnq, fiqa", ""), "nobody asked for it"
     (tmp_path / "q.jsonl").write_text("{\n")
     with pytest.raises(RequestError) as caught:
         planned(tmp_path / "nowhere", None, query=None, queries=tmp_path / "q.jsonl")
     assert ["nowhere" in problem or "q.jsonl:1" in problem for problem in caught.value.problems] == [True, True]
     with pytest.raises(RequestError) as caught:
         scored(benchmark_root, tmp_path, "nobody Q0 p1 1 0.5 t\n", domains=("govt",), seed=-1, out=tmp_path / "file")
-    said = "\n".join(caught.value.problems)
+    messages = "\n".join(caught.value.problems)
     for words in ("no domain 'govt'", "none of the 1 queries", "--seed -1", "is a file"):
-        assert words in said
+        assert words in messages
 
 
 def test_retriever_and_embedder_are_both_named() -> None:
@@ -224,18 +224,18 @@ def test_a_dry_run_writes_nothing(benchmark_root: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "r").exists()
 
 
-@pytest.mark.parametrize("found", [
+@pytest.mark.parametrize("scored_ids", [
     [("p1", 1.0), ("p1", 0.5)], [("p1", float("nan"))], [("p1", float("inf"))],
 ])  # fmt: skip
 def test_nonsense_of_a_retriever_stops_the_run(
-    benchmark_root: Path, tmp_path: Path, found: list[tuple[str, float]]
+    benchmark_root: Path, tmp_path: Path, scored_ids: list[tuple[str, float]]
 ) -> None:
     class Nonsense(WordCount):
         def search(self, queries: Any, k: int) -> list[list[Hit]]:
             first = super().search([Query(text="the")], 1)[0][0]
             hits = [
                 first.model_copy(update={"passage": first.passage.model_copy(update={"id": name}), "score": score})
-                for name, score in found
+                for name, score in scored_ids
             ]
             return [hits for _ in queries]
 

@@ -27,7 +27,7 @@ from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Hit, Query
 
 Checker = Callable[[Path], None]
-ALL = ["minimal", *FOUR]
+NAMES = ["minimal", *FOUR]
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ def test_a_run_and_what_it_says_of_itself(
         summary, run, gave_up = searched(planned_run, opener)
         assert not gave_up
         check_run(run)
-        seen = Counter(map(wording_asked_for, server.bodies))
+        calls = Counter(map(wording_asked_for, server.bodies))
         manifest = json.loads((run / "manifest.json").read_text())
         assert manifest["specs"] == {
             "retriever": "bm25", "embedder": "", "query": "multi", "generator": f"openai:tiny@{server.url}?retries=0",
@@ -87,11 +87,11 @@ def test_a_run_and_what_it_says_of_itself(
     names = ["rewrite", *(prompt for prompt, _ in FOUR.values()), "json", "repair"]
     assert manifest["prompts"] == {name: prompt_hashes()[name] for name in names}
     # Four queries begin a conversation; of the others, none stands alone.
-    assert seen == Counter(dict.fromkeys(ALL, 3))
-    found = samples(run)
-    later, first = found["c1<::>2"], found["c1<::>1"]
+    assert calls == Counter(dict.fromkeys(NAMES, 3))
+    rows = samples(run)
+    later, first = rows["c1<::>2"], rows["c1<::>1"]
     assert (first.status, first.rewrite, first.variants, first.usage) == ("done", None, {}, {})
-    assert (later.query, list(later.variants)) == ("when was it cast", ALL)
+    assert (later.query, list(later.variants)) == ("when was it cast", NAMES)
     assert later.rewrite == "\n".join(later.variants.values())
     assert later.usage["rewrite"].calls == 5
     assert set(later.timings) == {"rewrite", "search", "total"}
@@ -99,7 +99,10 @@ def test_a_run_and_what_it_says_of_itself(
     assert "4 of 7 queries need no rewrite: they were searched as typed" in summary.notes
     task = load_data("mtrag", mtrag.locate(benchmark_root), ()).tasks["c1<::>2"]
     [query] = [
-        one for made in opener.opened for one in made.asked if one.fusion == "nested" and one.text == later.query
+        query_made
+        for retriever in opener.opened
+        for query_made in retriever.asked
+        if query_made.fusion == "nested" and query_made.text == later.query
     ]
     assert query == Query(
         text=task.question, history=task.history, variants=tuple(later.variants.values()), fusion="nested",
@@ -126,9 +129,9 @@ def test_minimal_is_searched_as_the_turn_does_it(benchmark_root: Path, tmp_path:
     assert [sample.rewrite for sample in samples(run).values()] == [
         None, "when was it cast of the bell", None, None, "is it safe of the bell", None, "and a dividend of the bell",
     ]  # fmt: skip
-    asked = [query for made in opener.opened for query in made.asked]
-    assert {query.fusion for query in asked} == {"flat"}
-    assert [len(query.history) > 0 for query in asked] == [bool(query.variants) for query in asked]
+    queries = [query for retriever in opener.opened for query in retriever.asked]
+    assert {query.fusion for query in queries} == {"flat"}
+    assert [len(query.history) > 0 for query in queries] == [bool(query.variants) for query in queries]
     assert list(json.loads((run / "manifest.json").read_text())["prompts"]) == ["rewrite", "json", "repair"]
 
 
@@ -158,14 +161,14 @@ def test_what_was_searched_can_be_searched_again_without_a_model(
         rows = [json.loads(line) for line in (run / "queries.jsonl").read_text().splitlines()]
         before = samples(run)
         assert [row["_id"] for row in rows] == list(before)
-        assert {tuple(row["variants"]) for row in rows} == {(), ("minimal",) if mode == "minimal" else tuple(ALL)}
+        assert {tuple(row["variants"]) for row in rows} == {(), ("minimal",) if mode == "minimal" else tuple(NAMES)}
         ran = turnmark(*words, "--queries", run / "queries.jsonl", "--out", again)
         assert ran.code == 0, ran.err
         second = json.loads(ran.out)
         assert (second["metrics"], second["breakdowns"]) == (first["metrics"], first["breakdowns"])
         assert second["usage"] == {}
         for name, sample in samples(again).items():
-            lists = [[ref.document_id for ref in one.contexts] for one in (sample, before[name])]
+            lists = [[ref.document_id for ref in sample_of_run.contexts] for sample_of_run in (sample, before[name])]
             assert lists[0] == lists[1]
 
 
@@ -221,8 +224,8 @@ def test_one_wording_that_does_not_come_is_counted(benchmark_root: Path, tmp_pat
         summary, run, _ = searched(planned(benchmark_root, tmp_path / "r", server.url), opener)
     assert "keyword-anchor was left out of 1 of 7 queries: invalid 1" in summary.notes
     rows = {row["_id"]: row for row in map(json.loads, (run / "queries.jsonl").read_text().splitlines())}
-    assert list(rows["c3<::>2"]["weights"]) == ["raw", *ALL[:-1]]
-    assert list(rows["c1<::>2"]["weights"]) == ["raw", *ALL]
+    assert list(rows["c3<::>2"]["weights"]) == ["raw", *NAMES[:-1]]
+    assert list(rows["c1<::>2"]["weights"]) == ["raw", *NAMES]
 
 
 def test_a_refused_key_gives_up_and_the_right_one_goes_on(
@@ -252,11 +255,11 @@ def test_a_run_that_was_killed_goes_on_and_asks_nothing_twice(benchmark_root: Pa
         planned_run = planned(benchmark_root, tmp_path / "r", server.url, query="minimal", concurrency=1)
         first, run, _ = searched(planned_run, lambda corpus, *_: (Dies(corpus), f"index of {corpus.stem}"))
         assert first.failed == 1  # whatever a worker throws is a failed sample
-        asked = len(server.seen)
+        calls_before = len(server.seen)
         summary, _, _ = searched(planned_run, Opener())
-        assert len(server.seen) == asked + 1
-        whole, _, _ = searched(planned(benchmark_root, tmp_path / "x", server.url, query="minimal"), Opener())
-    assert summary.metrics == whole.metrics
+        assert len(server.seen) == calls_before + 1
+        uninterrupted, _, _ = searched(planned(benchmark_root, tmp_path / "x", server.url, query="minimal"), Opener())
+    assert summary.metrics == uninterrupted.metrics
     assert samples(run)["c4<::>2"].attempts == 2
     with pytest.raises(RequestError, match=r"specs\.query: 'minimal' there, 'multi' here"):
         planned(benchmark_root, tmp_path / "r", server.url, query="multi")
@@ -289,7 +292,7 @@ def test_a_dry_run_asks_nobody(benchmark_root: Path, tmp_path: Path) -> None:
 MODEL_FLAGS = "is for the calls of a model: generation, or --query minimal or multi; leave it out"
 
 
-@pytest.mark.parametrize(("words", "said"), [
+@pytest.mark.parametrize(("words", "messages"), [
     (["--query", "multi"], [
         "--query multi asks a language model; name it with --generator, see `turnmark list`",
     ]),
@@ -309,12 +312,12 @@ MODEL_FLAGS = "is for the calls of a model: generation, or --query minimal or mu
         "--deadline 0: seconds above 0 were expected",
     ]),
 ])  # fmt: skip
-def test_a_wrong_request_says_all_that_is_wrong(turnmark: Turnmark, words: list[str], said: list[str]) -> None:
+def test_a_wrong_request_says_all_that_is_wrong(turnmark: Turnmark, words: list[str], messages: list[str]) -> None:
     ran = turnmark("eval", "mtrag", "--task", "retrieval", *words)
     assert (ran.code, ran.out) == (2, "")
     lines = ran.err.splitlines()
-    assert len(lines) == len(said)
-    for line, start in zip(lines, said, strict=True):
+    assert len(lines) == len(messages)
+    for line, start in zip(lines, messages, strict=True):
         assert line.startswith(f"turnmark: {start}")
     assert not Path("runs").exists()
 

@@ -82,12 +82,12 @@ def test_what_was_written_is_read_and_anything_else_is_a_mistake(
     assert read_standalone(path) == labels
     path.write_text(text + junk, encoding="utf-8")
     try:
-        found = read_standalone(path)
+        label_of = read_standalone(path)
     except RequestError as error:
         problems = error.problems
     else:
         problems = []
-        assert set(labels.items()) <= set(found.items())
+        assert set(labels.items()) <= set(label_of.items())
     assert all("labels.tsv, line " in problem for problem in problems)
 
 
@@ -108,13 +108,13 @@ def test_our_rule_agrees_with_most_labels(real_data: Path) -> None:
     from turnmark.assistant.steps.understand import stands_alone, understand
 
     tasks = mtrag.load_tasks(real_data / "mt-rag-benchmark", "mtrag").data
-    rule, whole = Counter[tuple[bool, bool]](), Counter[tuple[bool, bool]]()
+    rule, turns = Counter[tuple[bool, bool]](), Counter[tuple[bool, bool]]()
     for name, alone in standalone_labels().items():
         task = tasks[name]
         rule[alone, stands_alone(task.history, task.question)] += 1
-        whole[alone, understand(task.history, task.question).standalone] += 1
-    for name, found in (("stands_alone", rule), ("understand", whole)):
-        cells = [found[pair] for pair in ((False, False), (False, True), (True, False), (True, True))]
+        turns[alone, understand(task.history, task.question).standalone] += 1
+    for name, counts in (("stands_alone", rule), ("understand", turns)):
+        cells = [counts[pair] for pair in ((False, False), (False, True), (True, False), (True, True))]
         accuracy = (cells[0] + cells[3]) / sum(cells)
         print(f"{name}: accuracy {accuracy:.3f}; labelled N, S in rows, found N, S in columns: {cells}")
         assert sum(cells) == 200

@@ -21,15 +21,15 @@ from turnmark.evaluation.report.tables import Row, Table
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.running import run
 
-BOTH = ("clapnq", "fiqa")
+TWO_DOMAINS = ("clapnq", "fiqa")
 METRICS = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg") for k in (1, 3, 5, 10))
 QUERIES = {"last-turn": "lastturn", "rewrite": "rewrite"}
 FILES = {"BM25": "bm25", "BGE-base 1.5": "bge", "BGE-M3 dense": "bgem3_dense", "SPLADE": "splade", "ELSER": "elser"}
 
 
 def figures(mean: float, n: int) -> Metrics:
-    one = MetricSummary(mean=mean, ci95=(mean - 0.1, mean + 0.1), n=n, failed=0, not_applicable=0)
-    return dict.fromkeys(METRICS, one)
+    figure = MetricSummary(mean=mean, ci95=(mean - 0.1, mean + 0.1), n=n, failed=0, not_applicable=0)
+    return dict.fromkeys(METRICS, figure)
 
 
 def retrieval(extent: Any = "partial", query: str = "assistant", **changes: Any) -> Summary:
@@ -41,15 +41,16 @@ def retrieval(extent: Any = "partial", query: str = "assistant", **changes: Any)
         "standalone": {"standalone": figures(0.45, 114), "non-standalone": figures(0.25, 86)},
     }
     ran = Ran(
-        benchmark="mtrag", task="retrieval", query=query, domains=BOTH, corpora=dict.fromkeys(BOTH, extent),
+        benchmark="mtrag", task="retrieval", query=query, domains=TWO_DOMAINS,
+        corpora=dict.fromkeys(TWO_DOMAINS, extent),
         variants=dict.fromkeys(METRICS, "pytrec_eval"), metrics=metrics, breakdowns=breakdowns,
     )  # fmt: skip
-    made = Summary(
+    summary = Summary(
         benchmark="mtrag", task="retrieval", data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"),
         n=388, failed=0, metrics=metrics, breakdowns=breakdowns, published=beside(ran), seconds={}, notes=(),
         specs={"retriever": "conversational", "query": query},
     )  # fmt: skip
-    return made.model_copy(update=changes)
+    return summary.model_copy(update=changes)
 
 
 def drawn(summary: Summary) -> tuple[Table, ...]:
@@ -58,10 +59,10 @@ def drawn(summary: Summary) -> tuple[Table, ...]:
 
 def under(table: Table, group: str) -> list[Row]:
     """The rows after the one that names them, up to the next such row."""
-    at = next(i for i, row in enumerate(table.rows) if row.kind == "group" and row.cells[0] == group) + 1
-    rest = table.rows[at:]
-    end = next((i for i, row in enumerate(rest) if row.kind == "group"), len(rest))
-    return list(rest[:end])
+    place = next(i for i, row in enumerate(table.rows) if row.kind == "group" and row.cells[0] == group) + 1
+    rows_below = table.rows[place:]
+    end = next((i for i, row in enumerate(rows_below) if row.kind == "group"), len(rows_below))
+    return list(rows_below[:end])
 
 
 def systems(table: Table) -> list[tuple[str, str, Row]]:
@@ -136,7 +137,9 @@ def test_a_run_over_the_full_corpora_is_comparable_with_the_rerun_of_its_query()
 
 def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays() -> None:
     """One prompt in our own words takes nothing from what the other prompts of the paper gave."""
-    (fact,) = (one for one in facts() if one.system == "GPT-4o" and one.setting == "reference+rag")
+    (fact,) = (
+        candidate for candidate in facts() if candidate.system == "GPT-4o" and candidate.setting == "reference+rag"
+    )
     variants = {name: (tool.same or (tool.by,))[0] for name, tool in fact.instruments.items()}
     panel = tuple(f"openai:{name}" for name in fact.instruments["rb_llm.idk"].judges)
     summed = dict.fromkeys(variants, MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=426, failed=0, not_applicable=0))
@@ -152,7 +155,7 @@ def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays() -> 
         breakdowns=breakdowns, data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"),
         published=beside(ran), seconds={}, notes=(), specs={"query": "rewrite"},
     )  # fmt: skip
-    table = next(one for one in drawn(summary) if one.title.startswith("As MTRAG Table 5"))
+    table = next(candidate for candidate in drawn(summary) if candidate.title.startswith("As MTRAG Table 5"))
     row = next(row for row in table.rows if row.cells[0].startswith("GPT-4o") and "mini" not in row.cells[0])
     assert (row.kind, row.cells[0]) == ("plain", "GPT-4o")
     assert [cell for cell in row.cells if MARK in cell] == [f"0.69{MARK}"]
@@ -194,7 +197,7 @@ SOURCES = st.sampled_from((RERUN, "MTRAG Table 3, x", "MTRAG Table 4, section 5.
 ROWS = st.builds(
     PublishedRow, system=st.sampled_from(("ELSER", "x")), source=SOURCES, n=st.none() | st.integers(0, 9),
     metrics=st.dictionaries(st.sampled_from((*METRICS, "other")), st.floats(0, 1), max_size=3),
-    subset=st.sampled_from(("first turns", "x")), domains=st.sampled_from(((), ("fiqa",), BOTH)),
+    subset=st.sampled_from(("first turns", "x")), domains=st.sampled_from(((), ("fiqa",), TWO_DOMAINS)),
     query=st.sampled_from((None, "rewrite")), comparable=st.just(False), why=st.just("w"),
     differs=st.lists(st.sampled_from(("n", "query", "another")), unique=True).map(tuple),
 )  # fmt: skip
@@ -222,9 +225,9 @@ def test_retrieval_runs_stand_under_each_other() -> None:
 
 def test_a_report_of_several_runs_begins_with_all_of_them(turnmark: Turnmark, tmp_path: Path) -> None:
     first, second = (write_run(tmp_path / name, retrieval(query=name)) for name in ("last-turn", "rewrite"))
-    other = write_run(tmp_path / "answers")
+    answers_run = write_run(tmp_path / "answers")
     page, text = tmp_path / "r.html", tmp_path / "r.md"
-    ran = turnmark("report", first, second, other, "--html", page, "--markdown", text)
+    ran = turnmark("report", first, second, answers_run, "--html", page, "--markdown", text)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(DEMO[:60])
     for written in (ran.out, text.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")):
@@ -247,10 +250,10 @@ def packaged(system: str, query: str) -> Sequence[Fact]:
 def test_the_rerun_is_there_whole() -> None:
     for system in FILES:
         for query in QUERIES:
-            found = [(fact.domains, tuple(fact.part.values()), fact.n) for fact in packaged(system, query)]
-            whole = [(BOTH, (), 388), (("clapnq",), (), 208), (("fiqa",), (), 180)]
+            rows = [(fact.domains, tuple(fact.part.values()), fact.n) for fact in packaged(system, query)]
+            expected = [(TWO_DOMAINS, (), 388), (("clapnq",), (), 208), (("fiqa",), (), 180)]
             parts = {"first": 52, "later": 336, "standalone": 114, "non-standalone": 86} if system == "ELSER" else {}
-            assert found == [*whole, *((BOTH, (part,), n) for part, n in parts.items())]
+            assert rows == [*expected, *((TWO_DOMAINS, (part,), n) for part, n in parts.items())]
             assert all(tuple(fact.metrics) == METRICS for fact in packaged(system, query))
 
 
@@ -260,7 +263,7 @@ def test_the_rerun_is_there_whole() -> None:
 def test_scoring_the_recorded_runs_gives_the_packaged_figures(
     real_data: Path, tmp_path: Path, system: str, query: str
 ) -> None:
-    files = tuple(real_data / f"runs/{FILES[system]}_{domain}_{QUERIES[query]}.trec" for domain in BOTH)
+    files = tuple(real_data / f"runs/{FILES[system]}_{domain}_{QUERIES[query]}.trec" for domain in TWO_DOMAINS)
     if missing := [file.name for file in files if not file.is_file()]:
         pytest.skip(f"no recorded runs {', '.join(missing)} in {real_data / 'runs'}")
     summary, *_ = run(plan(EvalRequest(

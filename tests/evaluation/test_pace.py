@@ -20,9 +20,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(limits, "time", made)
-    return made
+    stand_in = Clock()
+    monkeypatch.setattr(limits, "time", stand_in)
+    return stand_in
 
 
 def test_a_burst_halves_once_and_the_next_one_again(clock: Clock) -> None:
@@ -60,11 +60,11 @@ def test_what_ends_well_within_the_burst_proves_nothing(clock: Clock) -> None:
 
 @given(st.integers(1, 500), st.lists(st.tuples(st.booleans(), st.floats(0, 5)), max_size=100))
 def test_the_limit_is_always_between_one_and_what_was_asked_for(most: int, steps: list[tuple[bool, float]]) -> None:
-    made = Clock()
+    stand_in = Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "time", made)
+        patch.setattr(limits, "time", stand_in)
         paced = AdaptiveConcurrency(most)
         for slower, seconds in steps:
-            made.now += seconds
+            stand_in.now += seconds
             (paced.slow_down if slower else paced.went_well)()
             assert 1 <= paced.limit <= most

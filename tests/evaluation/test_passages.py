@@ -48,13 +48,13 @@ def search(retriever: Any, text: str, k: int) -> list[str]:
 
 
 def test_hidden_passages_make_room_for_others(benchmark_root: Path) -> None:
-    whole = Neighbourly(benchmark_root / "corpora/passage_level/clapnq.jsonl")
-    hiding = Without(OneAtATime(whole), ["p1", "p2", "never"])
-    assert search(whole, "the bell", 3) == ["p1", "p2", "p4"]
+    full = Neighbourly(benchmark_root / "corpora/passage_level/clapnq.jsonl")
+    hiding = Without(OneAtATime(full), ["p1", "p2", "never"])
+    assert search(full, "the bell", 3) == ["p1", "p2", "p4"]
     assert search(hiding, "the bell", 3) == ["p4", "p6"]
-    assert hiding.name == whole.name
-    seen = whole.search([Query(text="bell")], 1)[0][0].passage
-    assert [one.id for one in hiding.neighbours(seen)] == ["p3", "p4", "p5", "p6"]
+    assert hiding.name == full.name
+    passage = full.search([Query(text="bell")], 1)[0][0].passage
+    assert [neighbour.id for neighbour in hiding.neighbours(passage)] == ["p3", "p4", "p5", "p6"]
 
     class Plain:
         name = "plain"
@@ -62,7 +62,7 @@ def test_hidden_passages_make_room_for_others(benchmark_root: Path) -> None:
         def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
             return [[] for _ in queries]
 
-    assert Without(Plain(), ["p1"]).neighbours(seen) == OneAtATime(Plain()).neighbours(seen) == []
+    assert Without(Plain(), ["p1"]).neighbours(passage) == OneAtATime(Plain()).neighbours(passage) == []
 
 
 def test_the_passages_of_an_estimate_are_near_enough_to_be_answered_from(benchmark_root: Path) -> None:
@@ -83,8 +83,8 @@ def test_a_recorded_trec_run(tmp_path: Path) -> None:
         recorded(path)
 
 
-def sample(name: str, *found: str, **fields: Any) -> str:
-    contexts = [{"document_id": one, "score": 1.0} for one in found]
+def sample(name: str, *document_ids: str, **fields: Any) -> str:
+    contexts = [{"document_id": passage_id, "score": 1.0} for passage_id in document_ids]
     return json.dumps({"id": name, "status": "done", "contexts": contexts, **fields}) + "\n"
 
 
@@ -93,27 +93,27 @@ def test_a_recorded_run(tmp_path: Path) -> None:
     lines = sample("q", "a"), sample("q", "b", repeat=1), sample("r", "c", status="failed", reason="x"), sample("e")
     file.write_text("".join(lines) + '{"id": "tor')
     before = file.read_bytes()
-    found = recorded(tmp_path)
-    assert {name: [ref.document_id for ref in refs] for name, refs in found.items()} == {"q": ["a"], "e": []}
+    lists = recorded(tmp_path)
+    assert {name: [ref.document_id for ref in refs] for name, refs in lists.items()} == {"q": ["a"], "e": []}
     assert file.read_bytes() == before, "a run that may be going on is not written to"
-    assert recorded(file) == found
+    assert recorded(file) == lists
 
 
-@pytest.mark.parametrize(("content", "said"), [
+@pytest.mark.parametrize(("content", "message"), [
     (None, "no such run folder"),
     ("", "no sample in it is done"),
     ('{"id": "tor', "no sample in it is done"),
     ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:1: not a sample of a run: id"),
     ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:2: not a JSON object"),
 ])  # fmt: skip
-def test_what_is_no_recorded_run(tmp_path: Path, content: str | None, said: str) -> None:
+def test_what_is_no_recorded_run(tmp_path: Path, content: str | None, message: str) -> None:
     folder = tmp_path / "run"
     if content is not None:
         folder.mkdir()
         (folder / "predictions.jsonl").write_text(content)
     with pytest.raises(RequestError) as caught:
         recorded(folder)
-    assert said in "\n".join(caught.value.problems)
+    assert message in "\n".join(caught.value.problems)
     (tmp_path / "empty").mkdir()
     with pytest.raises(RequestError, match=r"holds no predictions\.jsonl"):
         recorded(tmp_path / "empty")

@@ -75,11 +75,11 @@ def changed(row: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
 def test_the_recorded_systems_are_read_whole(real_data: Path, system: str) -> None:
     path = real_data / "mtragun-predictions" / f"{system}.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    found = check_predictions([path], "mtrag-un")
-    samples = list(found.samples())
-    assert (found.form, len(found.ids), found.task_types) == ("official", 219, ("rag",))
-    assert found.notes == ("predictions: fields that were not used: metrics (219 lines)",)
-    assert [sample.id for sample in samples] == [row["task_id"] for row in rows] == [key[0] for key in found.ids]
+    predictions = check_predictions([path], "mtrag-un")
+    samples = list(predictions.samples())
+    assert (predictions.form, len(predictions.ids), predictions.task_types) == ("official", 219, ("rag",))
+    assert predictions.notes == ("predictions: fields that were not used: metrics (219 lines)",)
+    assert [sample.id for sample in samples] == [row["task_id"] for row in rows] == [key[0] for key in predictions.ids]
     assert [sample.prediction for sample in samples] == [row["predictions"][0]["text"] for row in rows]
     for sample, row in zip(samples, rows, strict=True):
         assert (sample.status, sample.domain, sample.query) == ("done", row["Collection"], row["input"][-1]["text"])
@@ -89,8 +89,8 @@ def test_the_recorded_systems_are_read_whole(real_data: Path, system: str) -> No
 
 
 def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path: Path) -> None:
-    found = check_predictions([written(tmp_path / "x.jsonl", OFFICIAL)], "mtrag")
-    assert list(found.samples()) == [
+    predictions = check_predictions([written(tmp_path / "x.jsonl", OFFICIAL)], "mtrag")
+    assert list(predictions.samples()) == [
         Sample(
             id="c<::>2",
             status="done",
@@ -103,13 +103,13 @@ def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path
             prediction="An answer.",
         )
     ]
-    assert found.notes == ("predictions: fields that were not used: contexts[].source (1 line)",)
+    assert predictions.notes == ("predictions: fields that were not used: contexts[].source (1 line)",)
 
 
 def test_passages_without_scores_keep_their_order_and_get_those_of_their_ranks(tmp_path: Path) -> None:
     contexts = [{"document_id": name, "score": None} for name in ("a", "z", "m")]
-    found = check_predictions([written(tmp_path / "x.jsonl", changed(OFFICIAL, contexts=contexts))], "mtrag")
-    (sample,) = found.samples()
+    predictions = check_predictions([written(tmp_path / "x.jsonl", changed(OFFICIAL, contexts=contexts))], "mtrag")
+    (sample,) = predictions.samples()
     assert [(c.document_id, c.score) for c in sample.contexts] == [("a", 1.0), ("z", 0.5), ("m", 1 / 3)]
 
 
@@ -118,11 +118,11 @@ def test_only_the_id_and_the_answer_are_needed_and_what_is_decided_is_noted(tmp_
         {"task_id": "a", "predictions": [{"text": ""}]},
         {"task_id": "b", "predictions": [{"text": "x"}, {"text": "y"}], "contexts": None, "seed": 3},
     )
-    found = check_predictions([written(tmp_path / "x.jsonl", *rows)], "mtrag-s")
-    assert [(sample.id, sample.prediction, sample.contexts) for sample in found.samples()] == [
+    predictions = check_predictions([written(tmp_path / "x.jsonl", *rows)], "mtrag-s")
+    assert [(sample.id, sample.prediction, sample.contexts) for sample in predictions.samples()] == [
         ("a", "", ()), ("b", "x", ()),
     ]  # fmt: skip
-    assert found.notes == (
+    assert predictions.notes == (
         "predictions: fields that were not used: seed (1 line)",
         "predictions: more than one prediction in a line: the first is used, as by the official scripts (1 line)",
         "predictions: nothing is said of the passages that the answer rests on (2 lines)",
@@ -131,51 +131,33 @@ def test_only_the_id_and_the_answer_are_needed_and_what_is_decided_is_noted(tmp_
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
-        ({"task_id": ...}, "task_id: missing"),
-        ({"task_id": 7}, "task_id: a text was expected, not a number"),
-        ({"task_id": " "}, "task_id: a text that is not blank was expected"),
-        ({"predictions": None}, "predictions: missing"),
-        ({"predictions": "x"}, "predictions: a list was expected, not a text"),
-        ({"predictions": []}, "predictions: a list that is not empty was expected"),
-        ({"predictions": ["x"]}, "predictions[0]: an object was expected, not a text"),
-        ({"predictions": [{}]}, "predictions[0].text: missing"),
-        ({"predictions": [{"text": ["x"]}]}, "predictions[0].text: a text was expected, not a list"),
-        ({"predictions": [{"text": "x"}, {"text": None}]}, "predictions[1].text: a text was expected, not null"),
-        ({"contexts": {}}, "contexts: a list was expected, not an object"),
-        ({"contexts": [3]}, "contexts[0]: an object was expected, not a number"),
-        ({"contexts": [{"text": "x"}]}, "contexts[0].document_id: missing"),
-        ({"contexts": [{"document_id": 5}]}, "contexts[0].document_id: a text was expected, not a number"),
+        ({"task_id": ...}, "task_id: Field required"),
+        ({"task_id": 7}, "task_id: Input should be a valid string (7)"),
+        ({"task_id": " "}, "task_id: String should not be blank (' ')"),
+        ({"predictions": None}, "predictions: Field required"),
+        ({"predictions": "x"}, "predictions: Input should be a valid array ('x')"),
+        ({"predictions": []}, "predictions: List should have at least 1 item after validation, not 0"),
+        ({"predictions": ["x"]}, "predictions[0]: Input should be an object ('x')"),
+        ({"predictions": [{"text": "x"}, {"text": None}]}, "predictions[1].text: Input should be a valid string"),
+        ({"contexts": [{"text": "x"}]}, "contexts[0].document_id: Field required"),
         ({"contexts": [{"document_id": ""}]}, "contexts[0].document_id: a text that is not blank was expected"),
         ({"contexts": [{"document_id": "d"}, {"document_id": "d"}]},
          "contexts[1].document_id: the passage stands in the list already ('d')"),
-        ({"contexts": [{"document_id": "d", "text": 1}]}, "contexts[0].text: a text was expected, not a number"),
-        ({"contexts": [{"document_id": "d", "title": []}]}, "contexts[0].title: a text was expected, not a list"),
-        ({"contexts": [{"document_id": "d", "score": "1"}]}, "contexts[0].score: a number was expected, not a text"),
-        ({"contexts": [{"document_id": "d", "score": True}]},
-         "contexts[0].score: a number was expected, not true or false"),
-        ({"contexts": [{"document_id": "d", "score": float("nan")}]},
-         "contexts[0].score: a finite number was expected"),
-        ({"contexts": [{"document_id": "d", "score": 10**400}]}, "contexts[0].score: a finite number was expected"),
-        ({"contexts": [{"document_id": "d", "score": 1}, {"document_id": "e"}]},
-         "contexts[1].score: missing, and other passages of the line have one"),
-        ({"contexts": [{"document_id": "d"}] * 10_001}, "contexts: more than 10,000 entries"),
-        ({"task_type": 1}, "task_type: a text was expected, not a number"),
-        ({"conversation_id": {}}, "conversation_id: a text was expected, not an object"),
-        ({"dataset": []}, "dataset: a text was expected, not a list"),
-        ({"Collection": 1}, "Collection: a text was expected, not a number"),
+        ({"contexts": [{"document_id": "d", "title": []}]}, "contexts[0].title: Input should be a valid string"),
+        ({"contexts": [{"document_id": "d", "score": True}]}, "contexts[0].score: Input should be a valid number"),
+        ({"contexts": [{"document_id": "d", "score": float("nan")}]}, "a number that is none: NaN or infinity"),
+        ({"contexts": [{"document_id": "d", "score": 1}, {"document_id": "e"}]}, "contexts[1].score: Field required"),
         ({"Collection": "no domain!"}, "Collection: names no domain ('no domain!')"),
-        ({"input": "x"}, "input: a list was expected, not a text"),
-        ({"input": [{"speaker": "user"}]}, "input[0].text: missing"),
-        ({"input": [{"speaker": 1, "text": "x"}]}, "input[0].speaker: a text was expected, not a number"),
-        ({"targets": [{"speaker": "agent", "text": 1}]}, "targets[0].text: a text was expected, not a number"),
+        ({"input": [{"speaker": "user"}]}, "input[0].text: Field required"),
+        ({"targets": [{"speaker": "agent", "text": 1}]}, "targets[0].text: Input should be a valid string (1)"),
         ({"prediction": "x"}, "both `prediction` and `predictions`"),
     ],
 )  # fmt: skip
-def test_every_field_of_the_official_form_is_checked(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+def test_every_field_of_the_official_form_is_checked(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     path = written(tmp_path / "x.jsonl", changed(OFFICIAL, task_id="first"), changed(OFFICIAL, **fields))
-    assert problems(path) == (f"x.jsonl:2: {said}",)
+    assert problems(path) == (f"x.jsonl:2: {message}",)
 
 
 def test_the_official_form_is_for_the_mtrag_family(tmp_path: Path) -> None:
@@ -196,10 +178,10 @@ def test_a_minimal_line_of_any_system_becomes_a_sample(tmp_path: Path) -> None:
         {"id": "x", "prediction": "y", "model": "m", "contexts": [{"document_id": "d", "score": 1, "url": "u"}]},
         {"id": "z", "status": "failed", "reason": "no reply", "prediction": None, "model": "m"},
     )
-    found = check_predictions([written(tmp_path / "x.jsonl", *rows)], "compound-qa")
-    assert (found.form, found.task_types) == ("turnmark", ())
-    assert set(found.ids) == {("a/b/1", 1), ("x", 0), ("z", 0)}
-    assert list(found.samples()) == [
+    predictions = check_predictions([written(tmp_path / "x.jsonl", *rows)], "compound-qa")
+    assert (predictions.form, predictions.task_types) == ("turnmark", ())
+    assert set(predictions.ids) == {("a/b/1", 1), ("x", 0), ("z", 0)}
+    assert list(predictions.samples()) == [
         Sample(
             id="a/b/1",
             repeat=1,
@@ -217,56 +199,45 @@ def test_a_minimal_line_of_any_system_becomes_a_sample(tmp_path: Path) -> None:
         Sample(id="x", status="done", prediction="y", contexts=(ContextRef(document_id="d", score=1.0),)),
         Sample(id="z", status="failed", reason="no reply"),
     ]
-    assert found.notes == ("predictions: fields that were not used: model (2 lines), contexts[].url (1 line)",)
+    assert predictions.notes == ("predictions: fields that were not used: model (2 lines), contexts[].url (1 line)",)
 
 
 def test_a_task_id_is_the_id_in_the_mtrag_family_only(tmp_path: Path) -> None:
     path = written(tmp_path / "x.jsonl", {"task_id": "c<::>1", "prediction": "y"})
     assert [sample.id for sample in check_predictions([path], "mtrag-un").samples()] == ["c<::>1"]
-    assert problems(path, benchmark="inscoqa") == ("x.jsonl:1: id: missing",)
+    assert problems(path, benchmark="inscoqa") == ("x.jsonl:1: id: Field required",)
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
-        ({"id": ...}, "id: missing"),
-        ({"id": 3}, "id: a text was expected, not a number"),
-        ({"id": ""}, "id: a text that is not blank was expected"),
+        ({"id": ...}, "id: Field required"),
+        ({"id": ""}, "id: String should not be blank ('')"),
         ({"prediction": None}, "prediction: missing: the answer is expected, or the status failed with a reason"),
-        ({"prediction": 3}, "prediction: a text was expected, not a number"),
-        ({"status": "failed", "prediction": ...}, "reason: missing: what failed says why"),
-        ({"status": "failed", "reason": ""}, "reason: missing: what failed says why"),
-        ({"status": "failed", "reason": 1}, "reason: a text was expected, not a number"),
-        ({"status": "ok"}, "status: done, failed or skipped was expected ('ok')"),
-        ({"status": 1}, "status: a text was expected, not a number"),
-        ({"repeat": "1"}, "repeat: a whole number was expected, not a text"),
-        ({"repeat": True}, "repeat: a whole number was expected, not true or false"),
-        ({"repeat": 1.5}, "repeat: a whole number was expected, not a number"),
-        ({"repeat": -1}, "repeat: 0 or more was expected (-1)"),
-        ({"decision": "maybe"}, "decision: answer, partial, unknown, clarify or converse was expected ('maybe')"),
-        ({"confidence": 1.1}, "confidence: 1.0 or less was expected (1.1)"),
-        ({"confidence": float("inf")}, "confidence: a finite number was expected"),
-        ({"domain": 1}, "domain: a text was expected, not a number"),
-        ({"procedure": "Stir."}, "procedure: a list was expected, not a text"),
-        ({"procedure": ["Stir."]}, "procedure[0]: an object was expected, not a text"),
-        ({"procedure": [{"step": "a"}, {"citations": []}]}, "procedure[1].step: missing"),
-        ({"procedure": [{"step": 3}]}, "procedure[0].step: a text was expected, not a number"),
-        ({"procedure": [{"step": "a", "at": float("nan")}]}, "procedure[0].at: a finite number was expected"),
-        ({"sub_answers": [{"question": "q"}]}, "sub_answers[0].answer: missing"),
-        ({"sub_answers": ["q"]}, "sub_answers[0]: an object was expected, not a text"),
+        ({"prediction": 3}, "prediction: Input should be a valid string (3)"),
+        ({"status": "failed", "prediction": ...}, "a failed sample has a reason"),
+        ({"status": "failed", "reason": ""}, "a failed sample has a reason"),
+        ({"status": "ok"}, "status: Input should be 'done', 'failed' or 'skipped' ('ok')"),
+        ({"repeat": "1"}, "repeat: Input should be a valid integer ('1')"),
+        ({"repeat": True}, "repeat: Input should be a valid integer"),
+        ({"repeat": -1}, "repeat: Input should be greater than or equal to 0 (-1)"),
+        ({"decision": "maybe"},
+         "decision: Input should be 'answer', 'partial', 'unknown', 'clarify' or 'converse' ('maybe')"),
+        ({"confidence": 1.1}, "confidence: Input should be less than or equal to 1 (1.1)"),
+        ({"procedure": ["Stir."]}, "procedure[0]: Input should be an object ('Stir.')"),
+        ({"procedure": [{"step": "a"}, {"citations": []}]}, "procedure[1].step: Field required"),
+        ({"procedure": [{"step": "a", "at": float("nan")}]}, "a number that is none: NaN or infinity"),
+        ({"sub_answers": [{"question": "q"}]}, "sub_answers[0].answer: Field required"),
         ({"contexts": [{"document_id": "d"}, {"document_id": "d"}]},
          "contexts[1].document_id: the passage stands in the list already ('d')"),
-        ({"operations": [1]}, "operations[0]: an object was expected, not a number"),
-        ({"usage": {"answer": 3}}, "usage.answer: an object was expected, not a number"),
-        ({"usage": {"answer": {"calls": "3"}}}, "usage.answer.calls: a whole number was expected, not a text"),
-        ({"timings": {"a\nb": "3"}}, "timings.'a\\nb': a number was expected, not a text"),
-        ({"notes": "x"}, "notes: a list was expected, not a text"),
-        ({"turn": -1}, "turn: 0 or more was expected (-1)"),
+        ({"usage": {"answer": {"calls": "3"}}}, "usage.answer.calls: Input should be a valid integer ('3')"),
+        ({"timings": {"a\nb": "3"}}, "timings.'a\\nb': Input should be a valid number ('3')"),
+        ({"turn": -1}, "turn: Input should be greater than or equal to 0 (-1)"),
     ],
 )  # fmt: skip
-def test_every_field_of_our_form_is_checked(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+def test_every_field_of_our_form_is_checked(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     path = written(tmp_path / "x.jsonl", changed(OURS, id="first"), changed(OURS, **fields))
-    assert problems(path, benchmark="compound-qa") == (f"x.jsonl:2: {said}",)
+    assert problems(path, benchmark="compound-qa") == (f"x.jsonl:2: {message}",)
 
 
 def test_what_is_nested_without_end_is_refused(tmp_path: Path) -> None:
@@ -274,34 +245,34 @@ def test_what_is_nested_without_end_is_refused(tmp_path: Path) -> None:
     for _ in range(200):
         deep = [deep]
     path = written(tmp_path / "x.jsonl", changed(OURS, operations=[{"deep": deep}]))
-    assert problems(path) == ("x.jsonl:1: operations: more than 40 lists and objects in each other",)
+    (message,) = problems(path)
+    assert message.startswith("x.jsonl:1: Invalid JSON: recursion limit exceeded")
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
 def test_all_mistakes_of_all_files_are_told_at_once_like_ones_together(tmp_path: Path) -> None:
-    one = tmp_path / "one.jsonl"
-    one.write_bytes(
+    first = tmp_path / "one.jsonl"
+    first.write_bytes(
         b'{"id": "a", "prediction": "x"}\r\n{"id": "b", "prediction": 1}\n{"id": "c", "prediction": 2}\n\n'
         b'{"id": "d", "prediction": null, "contexts": [{"document_id": 1}, {"document_id": 2}]}\n'
         b'{"id": "e", "prediction": []}\nnot json\n[1]\n{"id": "\xff"}\n{"id": "f", "prediction": 1}\n{"x": 1}\n'
     )
     two = written(tmp_path / "two.jsonl", {"id": "a", "prediction": "y"}, {"id": "g", "prediction": 3}, OFFICIAL)
-    assert problems(one, two, tmp_path / "none.jsonl", tmp_path, one) == (
+    assert problems(first, two, tmp_path / "none.jsonl", tmp_path, first) == (
         f"--predictions {str(tmp_path / 'none.jsonl')!r} cannot be read: No such file or directory",
         f"--predictions {str(tmp_path)!r} is no run: there is no predictions.jsonl in it",
-        f"--predictions {str(one)!r} is given twice",
-        "one.jsonl, lines 2-3, 10: prediction: a text was expected, not a number",
+        f"--predictions {str(first)!r} is given twice",
+        "one.jsonl, lines 2-3, 6, 10: prediction: Input should be a valid string (1; 2; 1 and 1 more)",
         "one.jsonl:5: prediction: missing: the answer is expected, or the status failed with a reason",
-        "one.jsonl:5: contexts[].document_id: a text was expected, not a number",
-        "one.jsonl:6: prediction: a text was expected, not a list",
+        "one.jsonl:5: contexts[].document_id: Input should be a valid string (1; 2)",
         "one.jsonl:7: not JSON (Expecting value: line 1 column 1 (char 0))",
         "one.jsonl:8: not a JSON object",
         "one.jsonl:9: not valid UTF-8 text ('utf-8' codec can't decode byte 0xff in position 8: invalid start byte)",
         f"one.jsonl:11: in no form that is known: {FORMS}",
         "two.jsonl:1: id: answered already by an earlier line ('a' in one.jsonl:1)",
-        "two.jsonl:2: prediction: a text was expected, not a number",
+        "two.jsonl:2: prediction: Input should be a valid string (3)",
         "two.jsonl:3: in the official MTRAG form (`task_id`, `predictions`), and one.jsonl:1 is in the form of "
         "`predictions.jsonl` (`id`, `prediction`); one form was expected",
         "14 mistakes in 12 lines of 2 files; nothing is scored before they are put right",
@@ -321,9 +292,9 @@ def test_an_id_that_is_answered_twice_is_a_mistake_in_a_file_from_elsewhere(tmp_
 def test_the_list_of_mistakes_has_an_end_and_the_total_is_said(tmp_path: Path) -> None:
     rows = [{"id": f"{n}", "prediction": "x", "timings": {f"t{n}": "x"}} for n in range(100)]
     rows += [{"id": f"b{n}", "prediction": n % 2 or "x"} for n in range(100)]
-    found = problems(written(tmp_path / "x.jsonl", *rows))
-    assert len(found) == 42
-    assert found[-2:] == (
+    messages = problems(written(tmp_path / "x.jsonl", *rows))
+    assert len(messages) == 42
+    assert messages[-2:] == (
         "and mistakes of 61 more kinds",
         "150 mistakes in 150 lines; nothing is scored before they are put right",
     )
@@ -334,10 +305,10 @@ def test_untrusted_text_stays_one_inert_line(tmp_path: Path) -> None:
     path = written(
         tmp_path / "x.jsonl", changed(OURS, id=name), changed(OURS, id=name), changed(OURS, **{name: 1, "id": "x"})
     )
-    (said, *_) = problems(path)
-    assert "\x1b" not in said
-    assert "\n" not in said
-    assert len(said) < 300
+    (message, *_) = problems(path)
+    assert "\x1b" not in message
+    assert "\n" not in message
+    assert len(message) < 300
     (note,) = check_predictions([written(path, changed(OURS, **{name: 1}))], "kiwi").notes
     assert "\x1b" not in note
     assert len(note) < 200
@@ -359,25 +330,25 @@ def test_a_byte_order_mark_and_foreign_line_ends_are_read(tmp_path: Path) -> Non
 
 def test_a_line_beyond_all_reason_is_named_and_not_read(tmp_path: Path) -> None:
     path = written(tmp_path / "x.jsonl", OURS, changed(OURS, id="b", prediction="x" * (16 << 20)))
-    (said,) = problems(path)
-    assert said.startswith("x.jsonl:2: the line is 16,777,")
-    assert said.endswith("bytes long; at most 16,777,216 are read")
+    (message,) = problems(path)
+    assert message.startswith("x.jsonl:2: the line is 16,777,")
+    assert message.endswith("bytes long; at most 16,777,216 are read")
 
 
 def test_several_files_are_read_in_their_order(tmp_path: Path) -> None:
-    one, two = (written(tmp_path / name, {"id": name, "prediction": "x"}) for name in "ba")
-    found = check_predictions([one, two], "kiwi")
-    assert [sample.id for sample in found.samples()] == ["b", "a"]
-    assert dict(found.ids) == {("b", 0): (0, 1), ("a", 0): (1, 1)}
-    assert found.paths == (one, two)
+    first, two = (written(tmp_path / name, {"id": name, "prediction": "x"}) for name in "ba")
+    predictions = check_predictions([first, two], "kiwi")
+    assert [sample.id for sample in predictions.samples()] == ["b", "a"]
+    assert dict(predictions.ids) == {("b", 0): (0, 1), ("a", 0): (1, 1)}
+    assert predictions.paths == (first, two)
 
 
 def test_a_file_that_changes_between_the_passes_is_noticed(tmp_path: Path) -> None:
     path = written(tmp_path / "x.jsonl", OURS, changed(OURS, id="b"))
-    found = check_predictions([path], "kiwi")
+    predictions = check_predictions([path], "kiwi")
     written(path, OURS)
     with pytest.raises(TurnmarkError, match="changed while they were read"):
-        list(found.samples())
+        list(predictions.samples())
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
@@ -430,18 +401,18 @@ def test_a_sample_of_ours_comes_back_as_it_was(run: Callable[..., Path]) -> None
     skipped = Sample(id="0/3", status="skipped", reason="the budget")
     folder = run(FULL, failed, skipped)
     for path in (folder, folder / "predictions.jsonl"):
-        found = check_predictions([path], "kiwi")
-        assert list(found.samples()) == [FULL, failed, skipped]
-        assert found.notes == ()
+        predictions = check_predictions([path], "kiwi")
+        assert list(predictions.samples()) == [FULL, failed, skipped]
+        assert predictions.notes == ()
 
 
 def test_of_a_run_the_last_line_of_a_sample_holds_and_a_torn_one_is_left_out(run: Callable[..., Path]) -> None:
     failed = Sample(id="a", status="failed", reason="no time")
-    done = Sample(id="a", status="done", prediction="x", attempts=2)
-    other = Sample(id="b", status="done", prediction="y")
-    found = check_predictions([run(failed, other, done, tail='{"id": "c", "stat')], "kiwi")
-    assert list(found.samples()) == [other, done]
-    assert found.notes == (
+    finished = Sample(id="a", status="done", prediction="x", attempts=2)
+    second = Sample(id="b", status="done", prediction="y")
+    predictions = check_predictions([run(failed, second, finished, tail='{"id": "c", "stat')], "kiwi")
+    assert list(predictions.samples()) == [second, finished]
+    assert predictions.notes == (
         "predictions: superseded by a later line of the same sample in the run (1 line)",
         "predictions: torn at the end of a run's file: the sample was not finished (1 line)",
     )
@@ -479,13 +450,13 @@ def test_any_objects_are_samples_that_can_be_written_or_a_request_error(
 ) -> None:
     path = written(tmp_path / "any.jsonl", *rows)
     try:
-        found: Predictions = check_predictions([path], benchmark)
+        predictions: Predictions = check_predictions([path], benchmark)
     except RequestError as error:
         if not all(error.problems):
             raise AssertionError("a mistake without words") from error
         return
-    samples = list(found.samples())
-    assert {sample.key for sample in samples} == set(found.ids)
+    samples = list(predictions.samples())
+    assert {sample.key for sample in samples} == set(predictions.ids)
     for sample in samples:
         assert Sample.model_validate_json(json_line(sample)) == sample
 
@@ -507,8 +478,8 @@ def test_memory_is_flat(tmp_path: Path, lines: int) -> None:
     check_predictions([written(tmp_path / "warm.jsonl", OURS)], "kiwi")
     tracemalloc.start()
     try:
-        found = check_predictions([path], "kiwi")
-        assert sum(1 for _ in found.samples()) == lines
+        predictions = check_predictions([path], "kiwi")
+        assert sum(1 for _ in predictions.samples()) == lines
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -46,17 +46,17 @@ def test_the_first_task_is_the_default() -> None:
 
 @pytest.mark.parametrize("benchmark", list(BENCHMARKS))
 def test_demo_data_stand_in_where_none_are_named(benchmark: str) -> None:
-    made, problems = prepared(benchmark)
+    task_data, problems = prepared(benchmark)
     assert not problems
-    assert made is not None
-    assert made.data.demo
-    built = made.build(Parts(), {})
+    assert task_data is not None
+    assert task_data.data.demo
+    built = task_data.build(Parts(), {})
     items = [item for item in built.items() if isinstance(item, Item)]
     assert len(items) >= 9
     assert len(items) == len(list(built.items())), "every row of it can be read"
-    assert {item.domain for item in items} - {None} <= set(made.domains)
-    assert not made.searched
-    assert made.corpora == {}
+    assert {item.domain for item in items} - {None} <= set(task_data.domains)
+    assert not task_data.searched
+    assert task_data.corpora == {}
 
 
 @pytest.mark.parametrize("benchmark", ["inscoqa", "compound-qa", "kiwi"])
@@ -70,11 +70,11 @@ def test_flags_of_the_mtrag_family_are_refused_elsewhere(benchmark: str) -> None
 
 
 def test_a_setting_that_searches_has_corpora(benchmark_root: Path) -> None:
-    made, problems = prepared("mtrag", "rag", data=benchmark_root)
+    task_data, problems = prepared("mtrag", "rag", data=benchmark_root)
     assert not problems
-    assert made is not None
-    assert (made.searched, made.query, sorted(made.corpora)) == (True, "assistant", ["clapnq", "fiqa"])
-    assert made.corpora_used["clapnq"].passages == 6
+    assert task_data is not None
+    assert (task_data.searched, task_data.query, sorted(task_data.corpora)) == (True, "assistant", ["clapnq", "fiqa"])
+    assert task_data.corpora_used["clapnq"].passages == 6
     scoring, _ = prepared("mtrag", "rag", data=benchmark_root, predictions=(Path("answers.jsonl"),))
     assert scoring is not None
     assert (scoring.searched, scoring.query, sorted(scoring.corpora)) == (False, None, ["clapnq", "fiqa"])
@@ -82,17 +82,17 @@ def test_a_setting_that_searches_has_corpora(benchmark_root: Path) -> None:
 
 def test_scoring_does_without_corpora_and_says_so(benchmark_root: Path) -> None:
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
-    made, problems = prepared("mtrag", "rag", data=benchmark_root, predictions=(Path("answers.jsonl"),))
+    task_data, problems = prepared("mtrag", "rag", data=benchmark_root, predictions=(Path("answers.jsonl"),))
     assert not problems
-    assert made is not None
-    assert made.notes[0].startswith("fiqa: no corpus in the data;")
+    assert task_data is not None
+    assert task_data.notes[0].startswith("fiqa: no corpus in the data;")
     _, problems = prepared("mtrag", "rag", data=benchmark_root)
     assert any("the passages of fiqa" in problem for problem in problems)
 
 
 def test_where_there_is_no_data_the_flags_are_checked_all_the_same(tmp_path: Path) -> None:
-    made, problems = prepared("mtrag", "rag", data=tmp_path / "none", query="odd", passages=tmp_path / "no")
-    assert made is None
-    said = "\n".join(problems)
+    task_data, problems = prepared("mtrag", "rag", data=tmp_path / "none", query="odd", passages=tmp_path / "no")
+    assert task_data is None
+    messages = "\n".join(problems)
     for words in ("is no folder", "no mode is called 'odd'", "no such run folder", "answers from a recorded retrieval"):
-        assert words in said
+        assert words in messages

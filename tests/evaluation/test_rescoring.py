@@ -15,7 +15,7 @@ from tests.servers import ScriptedServer
 
 
 def write_file(path: Path, systems: dict[str, dict[str, str]]) -> Path:
-    tasks = list(dict.fromkeys(task for said in systems.values() for task in said))
+    tasks = list(dict.fromkeys(task for answers in systems.values() for task in answers))
     content: dict[str, Any] = {
         "name": "small", "models": [{"model_id": name, "name": name} for name in systems],
         "metrics": [{"name": "faithfulness", "author": "human", "type": "numerical"}],
@@ -23,7 +23,7 @@ def write_file(path: Path, systems: dict[str, dict[str, str]]) -> Path:
         "evaluations": [
             {"task_id": task, "model_id": name, "model_response": text,
              "annotations": {"faithfulness": {"a": {"value": len(text) % 4}}}}
-            for name, said in systems.items() for task, text in said.items()
+            for name, answers in systems.items() for task, text in answers.items()
         ],
     }  # fmt: skip
     path.write_text(json.dumps(content), encoding="utf-8")
@@ -46,12 +46,12 @@ def test_each_system_of_an_evaluation_is_a_run_judged_anew(
         words = ("score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", out, "--json")
         ran = turnmark(*words, "--judge", spec_of(server, options=FEW))
     assert ran.code == 0, ran.err
-    told = json.loads(ran.out)
-    assert {name for name in told if name not in ("run", "notes")} == {"gpt-4o", "llama-3"}, "an id is never a path"
+    printed = json.loads(ran.out)
+    assert {name for name in printed if name not in ("run", "notes")} == {"gpt-4o", "llama-3"}, "an id is never a path"
     for name in ("gpt-4o", "llama-3"):
         check_run(out / name)
-        assert told[name]["n"] == 2, "tasks that are not in the file are no failures"
-        assert told[name]["failed"] == 0
+        assert printed[name]["n"] == 2, "tasks that are not in the file are no failures"
+        assert printed[name]["failed"] == 0
         assert values(out / name, "rb_llm") == dict.fromkeys(SYSTEMS["gpt-4o"], 0.6)
     assert lines(out / "llama-3" / "predictions.jsonl")[0]["prediction"] == "Nobody did."
     agreed = turnmark("agreement", file, out / "gpt-4o", out / "llama-3", "--json")
@@ -65,9 +65,9 @@ def test_what_cannot_be_rescored_is_said(benchmark_root: Path, turnmark: Turnmar
     (tmp_path / "other.json").write_text("{}")
     ran = turnmark("score", "compound-qa", "--predictions", file, "--predictions", tmp_path / "other.json")
     assert ran.code == 2
-    said = " ".join(ran.err.split())
-    assert "holds several systems already" in said
-    assert "compound-qa has none" in said
+    message = " ".join(ran.err.split())
+    assert "holds several systems already" in message
+    assert "compound-qa has none" in message
     ran = turnmark("score", "mtrag", "--data", benchmark_root, "--predictions", tmp_path / "other.json")
     assert "is no evaluation in the format of InspectorRAGet" in " ".join(ran.err.split())
 
@@ -79,9 +79,9 @@ def test_the_published_rouge_of_the_human_evaluation_comes_out_again(
     file = root / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
     ran = turnmark("score", "mtrag", "--data", root, "--predictions", file, "--out", tmp_path / "r", "--json")
     assert ran.code == 0, ran.err
-    told = json.loads(ran.out)
+    printed = json.loads(ran.out)
     systems = ("reference", "llama-3.1-405b-instruct", "gpt-4o")
-    assert [told[name]["n"] for name in systems] == [79, 79, 79]
+    assert [printed[name]["n"] for name in systems] == [79, 79, 79]
     stored: dict[str, float] = {
         row["task_id"]: row["annotations"]["RougeL"]["system"]["value"]
         for row in json.loads(file.read_text())["evaluations"] if row["model_id"] == "gpt-4o"

@@ -55,11 +55,11 @@ def test_a_run_resumes_after_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> N
 
 
 def test_what_follows_from_finished_samples_stays_where_nothing_is_pending(tmp_path: Path) -> None:
-    for pending, there in ((0, True), (1, False)):
+    for pending, stays in ((0, True), (1, False)):
         with open_run(tmp_path / "r", manifest()) as run:
             (tmp_path / "r/summary.json").write_text("{}")
             run.reopen(pending)
-            assert (tmp_path / "r/summary.json").exists() is there
+            assert (tmp_path / "r/summary.json").exists() is stays
 
 
 def test_a_sample_is_on_file_as_soon_as_it_is_appended(tmp_path: Path) -> None:
@@ -144,8 +144,8 @@ def test_the_default_folder_changes_with_everything_that_can_change_a_result() -
     ]  # fmt: skip
     names = {str(default_folder(manifest(**change))) for change in changes}
     assert len(names) == len(changes)
-    told = manifest(started="x", command="y", ended="z", indexes={"a": "b"}, version="2", versions={"git": "c"})
-    assert default_folder(manifest()) == default_folder(told)
+    elsewhere = manifest(started="x", command="y", ended="z", indexes={"a": "b"}, version="2", versions={"git": "c"})
+    assert default_folder(manifest()) == default_folder(elsewhere)
     assert differences(manifest(), manifest(started="x")) == []
 
 
@@ -155,15 +155,15 @@ def test_samples_of_other_versions_are_said_however_often_a_run_is_resumed(tmp_p
         run.append(sample("a"))
         run.append(sample("b"))
         assert run.resumed == ()
-    said = "resumed: 2 samples were made with bm25s 1 (now 2), git aaa (now bbb); a new --out makes all of them anew"
+    message = "resumed: 2 samples were made with bm25s 1 (now 2), git aaa (now bbb); a new --out makes all of them anew"
     with open_run(tmp_path / "r", manifest(versions=second)) as run:
-        assert run.resumed == (said,)
+        assert run.resumed == (message,)
         run.append(sample("c"))
     with open_run(tmp_path / "r", manifest(versions=second)) as run:
-        assert run.resumed == (said,)
+        assert run.resumed == (message,)
     with open_run(tmp_path / "r", manifest(versions=first, version="2")) as run:
-        one, two = run.resumed
-        assert one.startswith("resumed: 2 samples were made with turnmark 1 (now 2);")
+        first_line, two = run.resumed
+        assert first_line.startswith("resumed: 2 samples were made with turnmark 1 (now 2);")
         assert two.startswith("resumed: 1 sample was made with turnmark 1 (now 2), bm25s 2 (now 1), git bbb (now aaa)")
     with open_run(tmp_path / "r", manifest(versions=second | {"python": "4"})) as run:
         assert len(run.resumed) == 1, "Python's own version is recorded, and no reason to doubt a sample"
@@ -195,10 +195,10 @@ def test_another_index_under_finished_samples_is_refused(tmp_path: Path) -> None
 
 @given(st.text(), st.text(min_size=1))
 def test_any_text_is_one_line_by_anyones_rules_and_reads_back(query: str, name: str) -> None:
-    made = sample(name, query=query)
-    line = json_line(made)
+    row = sample(name, query=query)
+    line = json_line(row)
     assert len(line.splitlines()) == 1
-    assert Sample.model_validate_json(line.encode("utf-8")) == made
+    assert Sample.model_validate_json(line.encode("utf-8")) == row
 
 
 @pytest.mark.parametrize("lone", ["\ud800", "a\udfffb"])

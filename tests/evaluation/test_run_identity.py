@@ -28,11 +28,11 @@ def planned(root: Path, out: Path | None, **changes: Any) -> Plan:
 
 def test_order_and_repetition_change_nothing(benchmark_root: Path, tmp_path: Path) -> None:
     only = ("c4<::>2", "c1<::>1")
-    one = planned(benchmark_root, None, only=only, domains=("clapnq", "fiqa"))
+    first = planned(benchmark_root, None, only=only, domains=("clapnq", "fiqa"))
     two = planned(benchmark_root, None, only=(*reversed(only), only[0]), domains=("fiqa", "clapnq"))
-    assert one.folder == two.folder
-    assert (list(one.domain_of_id), one.manifest.domains) == (list(two.domain_of_id), two.manifest.domains)
-    assert planned(benchmark_root, None, only=only).folder == one.folder
+    assert first.folder == two.folder
+    assert (list(first.domain_of_id), first.manifest.domains) == (list(two.domain_of_id), two.manifest.domains)
+    assert planned(benchmark_root, None, only=only).folder == first.folder
     assert (
         planned(benchmark_root, None, domains=("fiqa", "clapnq"), limit=4).domain_of_id
         == planned(benchmark_root, None, domains=("clapnq", "fiqa"), limit=4).domain_of_id
@@ -53,10 +53,10 @@ def test_two_runs_with_the_same_name_are_told_apart(benchmark_root: Path, tmp_pa
     before = folder(*files)
     assert folder(*reversed(files)) == before
     for file in files:
-        kept = file.read_text()
-        file.write_text(kept.replace("p1", "p2"))
+        content = file.read_text()
+        file.write_text(content.replace("p1", "p2"))
         assert folder(*files) != before
-        file.write_text(kept)
+        file.write_text(content)
     assert folder(*files) == before
 
 
@@ -70,12 +70,12 @@ def test_resuming_with_other_versions_says_so(
     made_of = request_plan.manifest.versions
     later = request_plan.manifest.model_copy(update={"versions": {**made_of, "bm25s": "99", "git": "new"}})
     summary, *_ = searched(replace(request_plan, manifest=later), opener)
-    said = "resumed: 7 samples were made with bm25s "
-    assert f"turnmark: {said}" in capsys.readouterr().err
-    assert [note.startswith(said) and "(now 99), git" in note for note in summary.notes].count(True) == 1
+    message = "resumed: 7 samples were made with bm25s "
+    assert f"turnmark: {message}" in capsys.readouterr().err
+    assert [note.startswith(message) and "(now 99), git" in note for note in summary.notes].count(True) == 1
     assert summary.metrics == first.metrics
     again, *_ = searched(replace(request_plan, manifest=later), opener)
-    assert any(note.startswith(said) for note in again.notes), "the second time as well"
+    assert any(note.startswith(message) for note in again.notes), "the second time as well"
 
 
 def test_resuming_over_another_index_is_refused(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
@@ -116,10 +116,10 @@ def test_the_fingerprint_of_a_kept_index_is_known_without_building(benchmark_roo
 def test_the_fingerprint_of_a_splade_index_is_that_of_its_model(benchmark_root: Path, tmp_path: Path) -> None:
     corpus = benchmark_root / "corpora/passage_level/fiqa.jsonl"
     content = file_sha256(corpus)
-    one, other = (f"splade:{splade(tmp_path / name)}" for name in ("one", "other"))
-    _, made = open_corpus(corpus, one, "minilm")
-    assert kept_indexes(content, one, "minilm") == (made,)
-    assert kept_indexes(content, other, "minilm") == ()
+    first, second = (f"splade:{splade(tmp_path / name)}" for name in ("one", "other"))
+    _, fingerprint = open_corpus(corpus, first, "minilm")
+    assert kept_indexes(content, first, "minilm") == (fingerprint,)
+    assert kept_indexes(content, second, "minilm") == ()
     assert kept_indexes(content, "dense", "minilm") == ()
     # To BM25 its terms do not count, as vectors do not.
     assert kept_indexes(content, "bm25", "minilm") == (open_corpus(corpus, "bm25", "minilm")[1],)
@@ -153,8 +153,8 @@ def test_a_default_that_a_fetched_model_joins_is_another_run(
     after = plan(EvalRequest(benchmark="mtrag", task="retrieval", data=benchmark_root)).manifest.specs
     assert after["retriever"] == "conversational?splade=splade-tiny"
     assert after["weights"].endswith("splade 0.5")
-    there: dict[str, Any] = {"benchmark": "mtrag", "task": "retrieval", "data": benchmark_root, "out": tmp_path / "r"}
+    fields: dict[str, Any] = {"benchmark": "mtrag", "task": "retrieval", "data": benchmark_root, "out": tmp_path / "r"}
     with pytest.raises(RequestError, match=r"specs\.retriever: 'conversational' there, 'conversational\?splade="):
-        plan(EvalRequest(**there))
-    same = plan(EvalRequest(**there, retriever="conversational"))
-    assert searched(same, Opener())[0].failed == 0
+        plan(EvalRequest(**fields))
+    as_before = plan(EvalRequest(**fields, retriever="conversational"))
+    assert searched(as_before, Opener())[0].failed == 0

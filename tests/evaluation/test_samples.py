@@ -29,8 +29,8 @@ def room(size: int) -> Iterator[None]:
 
 
 def rows(path: Path) -> list[tuple[str, str, int]]:
-    read = [json.loads(line) for line in path.read_text().splitlines()]
-    return [(row["id"], row["status"], row["attempts"]) for row in read]
+    rows_read = [json.loads(line) for line in path.read_text().splitlines()]
+    return [(row["id"], row["status"], row["attempts"]) for row in rows_read]
 
 
 def test_the_last_line_of_a_sample_holds(tmp_path: Path) -> None:
@@ -43,9 +43,9 @@ def test_the_last_line_of_a_sample_holds(tmp_path: Path) -> None:
     assert (file.unfinished, len(file)) == (0, 2)
     file.close()
     again = SampleJournal(path)
-    found = again.get(("a", 0))
-    assert found is not None
-    assert (found.status, found.attempts) == ("done", 2)
+    latest = again.get(("a", 0))
+    assert latest is not None
+    assert (latest.status, latest.attempts) == ("done", 2)
     assert again.get(("c", 0)) is None
     again.arrange([("b", 0), ("a", 0), ("never made", 0)])
     assert rows(path) == [("b", "done", 1), ("a", "done", 2)]
@@ -65,13 +65,13 @@ def test_a_file_cut_anywhere_keeps_every_whole_line(
     content = path.read_bytes()
     cut = data.draw(st.integers(0, len(content)))
     path.write_bytes(content[:cut])
-    whole = content[:cut].count(b"\n")
+    lines_left = content[:cut].count(b"\n")
     again = SampleJournal(path)
-    assert list(again.keys()) == [(f"s{number}", 0) for number in range(whole)]
+    assert list(again.keys()) == [(f"s{number}", 0) for number in range(lines_left)]
     assert again.problems == ()
     again.append(sample("new"))
     again.close()
-    assert [name for name, *_ in rows(path)] == [*(f"s{number}" for number in range(whole)), "new"]
+    assert [name for name, *_ in rows(path)] == [*(f"s{number}" for number in range(lines_left)), "new"]
 
 
 def test_on_a_full_disk_a_line_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

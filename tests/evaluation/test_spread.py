@@ -30,9 +30,9 @@ class Model:
 
     def complete(self, messages: Any, **_: Any) -> Completion:
         for _time in range(self.complaints):
-            told = ON_RATE_LIMIT.get()
-            assert told is not None
-            told()
+            complain = ON_RATE_LIMIT.get()
+            assert complain is not None
+            complain()
         usage = Usage(calls=1, prompt_tokens=8, completion_tokens=2)
         return Completion(text="yes", finish_reason="stop", usage=usage, model="m", max_tokens=9)
 
@@ -79,16 +79,16 @@ def test_what_calls_cost_and_met_comes_back_with_the_sample() -> None:
     assert (reply.sample.prediction, reply.usage.prompt_tokens, reply.complaints) == ("A", 8, 3)
     assert ON_RATE_LIMIT.get() is None
 
-    bounded, told = Bounded.until(model, 60.0), list[int]()
-    before = ON_RATE_LIMIT.set(lambda: told.append(1))
-    there = Elsewhere(reply)
-    sample = Remote(there, 300.0)(ITEM, bounded)  # type: ignore[arg-type]
+    bounded, complaints = Bounded.until(model, 60.0), list[int]()
+    before = ON_RATE_LIMIT.set(lambda: complaints.append(1))
+    workers = Elsewhere(reply)
+    sample = Remote(workers, 300.0)(ITEM, bounded)  # type: ignore[arg-type]
     ON_RATE_LIMIT.reset(before)
     assert sample == reply.sample
     assert bounded.usage == reply.usage
-    assert told == [1]  # a burst halves the pace once
-    [((what, item, repeat, seconds), patience)] = there.asked
-    assert (what, item, repeat) == ("answer", ITEM, 0)
+    assert complaints == [1]  # a burst halves the pace once
+    [((kind, item, repeat, seconds), patience)] = workers.asked
+    assert (kind, item, repeat) == ("answer", ITEM, 0)
     assert 59 < seconds <= 60 < patience
 
 
@@ -105,14 +105,14 @@ def test_a_worker_that_gives_nothing_is_a_typed_failure(error: BaseException, ki
 
 
 def test_a_request_is_sent_so_that_it_means_the_same_in_any_folder() -> None:
-    asked = EvalRequest(benchmark="kiwi", data=Path("x"), out=Path("y"), engine="ray", prompts=None)
-    sent = absolute(asked)
+    request = EvalRequest(benchmark="kiwi", data=Path("x"), out=Path("y"), engine="ray", prompts=None)
+    sent = absolute(request)
     assert (sent.data, sent.out, sent.prompts, sent.engine) == (Path.cwd() / "x", None, None, "local")
-    assert asked.data == Path("x")
+    assert request.data == Path("x")
 
 
 def test_marks_tell_other_data_and_versions_but_not_other_calls() -> None:
-    one = manifest()
-    assert mark(one) == mark(one.model_copy(update={"started": "later", "command": "again"}))
-    assert mark(one) != mark(one.model_copy(update={"versions": {"numpy": "0.1"}}))
-    assert mark(one) != mark(one.model_copy(update={"prompts": {"answer": "x"}}))
+    first = manifest()
+    assert mark(first) == mark(first.model_copy(update={"started": "later", "command": "again"}))
+    assert mark(first) != mark(first.model_copy(update={"versions": {"numpy": "0.1"}}))
+    assert mark(first) != mark(first.model_copy(update={"prompts": {"answer": "x"}}))

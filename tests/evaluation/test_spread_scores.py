@@ -34,11 +34,11 @@ class Elsewhere:
         return self
 
     def spread(self, tasks: Iterable[tuple[Any, tuple[Any, ...]]], tasks_each: int) -> Iterator[tuple[Any, Any]]:
-        made = []
+        results = []
         for name, task in tasks:
             self.asked.append(pickle.loads(pickle.dumps(task)))
-            made.append((name, pickle.loads(pickle.dumps(self.work(*self.asked[-1])))))
-        yield from reversed(made)
+            results.append((name, pickle.loads(pickle.dumps(self.work(*self.asked[-1])))))
+        yield from reversed(results)
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------
@@ -60,18 +60,21 @@ class Bench:
 def samples(count: int) -> Iterator[tuple[Item, Sample]]:
     for number in range(count):
         for repeat in range(2):
-            done = number != 3
+            answered = number != 3
             yield (
                 Item(str(number), None),
                 Sample(
-                    id=str(number), repeat=repeat, status="done" if done else "failed", reason=None if done else "x"
+                    id=str(number),
+                    repeat=repeat,
+                    status="done" if answered else "failed",
+                    reason=None if answered else "x",
                 ),
             )
 
 
 def work(bench: Any) -> Callable[..., Any]:
-    def measure(what: str, pairs: Any) -> Any:
-        assert what == "measure"
+    def measure(kind: str, pairs: Any) -> Any:
+        assert kind == "measure"
         return [scores for _, _, scores in measured_here(bench, iter(pairs))]
 
     return measure
@@ -80,10 +83,10 @@ def work(bench: Any) -> Callable[..., Any]:
 def test_metrics_are_those_of_this_process_in_the_order_of_the_samples() -> None:
     bench: Any = Bench(heavy=True)
     pool = Elsewhere(work(bench))
-    found = list(SpreadScores(pool).measured(bench, samples(41)))
-    assert found == list(measured_here(bench, samples(41)))
+    measured_rows = list(SpreadScores(pool).measured(bench, samples(41)))
+    assert measured_rows == list(measured_here(bench, samples(41)))
     assert [len(pairs) for _, pairs in pool.asked] == [BLOCK] * 5 + [2]
-    failed = [score.id for _, _, scores in found for score in scores if score.status == "failed"]
+    failed = [score.id for _, _, scores in measured_rows for score in scores if score.status == "failed"]
     assert failed == ["3"] * 4 + ["6", "7"], "a sample that failed, and 1 / 0"
 
 
@@ -107,10 +110,10 @@ def test_nothing_to_do_asks_for_no_workers() -> None:
 def request(folder: Path, name: str, *judges: str) -> EvalRequest:
     """Answers to all tasks but one of the demo: their references, the last word cut off."""
     file = folder / "answers.jsonl"
-    tasks = [one for one in mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data.values() if one.reference]
+    tasks = [task for task in mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data.values() if task.reference]
     rows = [
-        {"task_id": one.id, "predictions": [{"text": one.reference.rpartition(" ")[0]}]}
-        for one in tasks[: len(tasks) - 1]
+        {"task_id": task.id, "predictions": [{"text": task.reference.rpartition(" ")[0]}]}
+        for task in tasks[: len(tasks) - 1]
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows[:6]))
     return EvalRequest(benchmark="mtrag", predictions=(file,), judge=judges, out=folder / name)
@@ -118,43 +121,45 @@ def request(folder: Path, name: str, *judges: str) -> EvalRequest:
 
 def outcomes(folder: Path) -> list[Mapping[str, Any]]:
     lines = (folder / "judgements.jsonl").read_text(encoding="utf-8").splitlines()
-    return sorted(({**json.loads(line), "seconds": 0} for line in lines), key=lambda one: str(one["key"]))
+    return sorted(({**json.loads(line), "seconds": 0} for line in lines), key=lambda row: str(row["key"]))
 
 
 def test_a_judged_run_is_the_same_and_language_models_are_asked_from_here(tmp_path: Path) -> None:
-    asked = ("embedded?metrics=idk[embedded]", f"{costly.SPEC}?metrics=rb_llm&cache=0")
-    here = request(tmp_path, "here", *asked)
-    running.run(judged(planning.plan(here)))
-    calls = len(costly.ASKED)
+    judges = ("embedded?metrics=idk[embedded]", f"{costly.SPEC}?metrics=rb_llm&cache=0")
+    local = request(tmp_path, "here", *judges)
+    running.run(judged(planning.plan(local)))
+    calls = len(costly.PROMPTS)
     assert calls > 0
 
-    there = request(tmp_path, "there", *asked)
-    work, its_mark = open_there(absolute(there), False)
-    plan = judged(planning.plan(there))
+    spread_out = request(tmp_path, "there", *judges)
+    work, its_mark = open_there(absolute(spread_out), False)
+    plan = judged(planning.plan(spread_out))
     assert its_mark == mark(plan.manifest) + mark_of_judges(plan)
     pool = Elsewhere(work)
     running.run(replace(plan, scorers=SpreadScores(pool)))
     for name in ("scores.jsonl", "browse.jsonl", "facts.jsonl"):
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
     assert outcomes(tmp_path / "there") == outcomes(tmp_path / "here")
-    sent = [one for what, task in pool.asked if what == "judge" for one in task]
+    sent = [question for kind, task in pool.asked if kind == "judge" for question in task]
     assert {judge for _, judge, _ in sent} == {"embedded"}
-    assert {what for what, _ in pool.asked} == {"judge"}
-    assert len(costly.ASKED) == 2 * calls
+    assert {kind for kind, _ in pool.asked} == {"judge"}
+    assert len(costly.PROMPTS) == 2 * calls
 
     again = Elsewhere(work)
-    running.run(replace(judged(planning.plan(there)), scorers=SpreadScores(again)))
+    running.run(replace(judged(planning.plan(spread_out)), scorers=SpreadScores(again)))
     assert not again.there, "all is judged, and no metric needs a model"
 
 
 def test_what_one_case_is_asked_goes_to_one_worker() -> None:
     from turnmark.evaluation.judging.judgements import Case, Outcome
 
-    one, other = Case("q", "a"), Case("q", "b")
-    pool = Elsewhere(lambda what, asked: [(Outcome(status="scored", value=float(len(asked))), 0.5) for _ in asked])
-    asked = [(n, ("measure", "embedded", case)) for n, case in enumerate((one, one, other, one))]
-    found = dict(SpreadScores(pool).judged(iter(asked)))
-    assert {name: outcome.value for name, (outcome, _) in found.items()} == {0: 2.0, 1: 2.0, 2: 1.0, 3: 1.0}
+    first, second = Case("q", "a"), Case("q", "b")
+    pool = Elsewhere(
+        lambda kind, questions: [(Outcome(status="scored", value=float(len(questions))), 0.5) for _ in questions]
+    )
+    questions = [(n, ("measure", "embedded", case)) for n, case in enumerate((first, first, second, first))]
+    outcomes_by_name = dict(SpreadScores(pool).judged(iter(questions)))
+    assert {name: outcome.value for name, (outcome, _) in outcomes_by_name.items()} == {0: 2.0, 1: 2.0, 2: 1.0, 3: 1.0}
     assert [len(task) for _, task in pool.asked] == [2, 1, 1]
 
 
@@ -169,16 +174,16 @@ def test_only_judges_without_a_language_model_are_sent_along(tmp_path: Path) -> 
 
 def test_a_request_is_sent_without_the_keys_of_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = EvalRequest(benchmark="mtrag", predictions=(Path("a"),), judge=("embedded", costly.SPEC), engine="ray")
-    sent = absolute(asked)
+    original = EvalRequest(benchmark="mtrag", predictions=(Path("a"),), judge=("embedded", costly.SPEC), engine="ray")
+    sent = absolute(original)
     assert isinstance(sent, EvalRequest)
     assert (sent.predictions, sent.judge, sent.engine) == ((tmp_path / "a",), ("embedded",), "local")
 
 
 def test_workers_with_another_judge_are_told_by_their_mark(tmp_path: Path) -> None:
-    one = judged(planning.plan(request(tmp_path, "r", "embedded")))
-    other = judged(planning.plan(request(tmp_path, "r", "embedded?metrics=idk[embedded]")))
+    first = judged(planning.plan(request(tmp_path, "r", "embedded")))
+    second = judged(planning.plan(request(tmp_path, "r", "embedded?metrics=idk[embedded]")))
     model = judged(planning.plan(request(tmp_path, "r", costly.SPEC)))
-    assert mark_of_judges(one) != mark_of_judges(other)
-    assert mark_of_judges(other).count("\n") == 1
+    assert mark_of_judges(first) != mark_of_judges(second)
+    assert mark_of_judges(second).count("\n") == 1
     assert mark_of_judges(model) == ""

@@ -32,9 +32,9 @@ def test_a_full_suite_has_every_task_and_setting(turnmark: Turnmark) -> None:
 
 def test_the_smoke_suite_draws_a_few_samples_of_each_of_the_four(turnmark: Turnmark) -> None:
     planned = json.loads(turnmark("eval", "all", "--suite", "smoke", "--dry-run", "--json").out)["benchmarks"]
-    assert {name: one["n"] for name, one in planned.items()} == dict.fromkeys(PARTS[:4], 8)
-    asked = json.loads(turnmark("eval", "all", "--suite", "smoke", "--limit", "3", "--dry-run", "--json").out)
-    assert {one["n"] for one in asked["benchmarks"].values()} == {3}
+    assert {name: part["n"] for name, part in planned.items()} == dict.fromkeys(PARTS[:4], 8)
+    described = json.loads(turnmark("eval", "all", "--suite", "smoke", "--limit", "3", "--dry-run", "--json").out)
+    assert {part["n"] for part in described["benchmarks"].values()} == {3}
 
 
 def test_what_is_wrong_with_a_suite(turnmark: Turnmark) -> None:
@@ -77,11 +77,11 @@ def test_folders_of_eval_all_are_compared_as_pipelines(turnmark: Turnmark) -> No
     assert re.search(r"mtrag +rouge_l.word +0\.\d{4} +0\.\d{4} \(-0\.\d{4}\)", ran.out)
     assert "Pipelines side by side" in Path("both.html").read_text(encoding="utf-8")
     assert re.search(r"\| inscoqa +\| rouge", Path("both.md").read_text(encoding="utf-8"))
-    told = json.loads(turnmark("compare", "ours", "silent", "--json").out)
-    assert list(told["parts"]) == PARTS[:3], "no revision of KIWI's could be made of the silent model's replies"
+    comparison = json.loads(turnmark("compare", "ours", "silent", "--json").out)
+    assert list(comparison["parts"]) == PARTS[:3], "no revision of KIWI's could be made of the silent model's replies"
     alone = json.loads(turnmark("compare", "ours/mtrag", "silent/mtrag", "--json").out)
-    assert told["parts"]["mtrag"]["metrics"] == alone["metrics"]
-    assert told["pipelines"][1]["specs"] == {"generator": Silent.name}
+    assert comparison["parts"]["mtrag"]["metrics"] == alone["metrics"]
+    assert comparison["pipelines"][1]["specs"] == {"generator": Silent.name}
     report = turnmark("report", "ours", "silent", "--markdown", "report.md").out
     assert "The benchmarks by pipeline" in report
     assert re.search(r"inscoqa +rouge_l.word +0\.\d{4} \(.*\) +0\.\d{4} \(", report)
@@ -112,9 +112,9 @@ def test_one_budget_is_for_all_parts_together(turnmark: Turnmark) -> None:
 
     def spent(*more: str) -> tuple[dict[str, Any], float]:
         ran = turnmark(*words, *more)
-        parts = {name: one for name, one in json.loads(ran.out).items() if name != "run"}
-        used = [one for part in parts.values() for one in part["usage"].values()]
-        return parts, sum(one["prompt_tokens"] for one in used)
+        parts = {name: entry for name, entry in json.loads(ran.out).items() if name != "run"}
+        used = [entry for part in parts.values() for entry in part["usage"].values()]
+        return parts, sum(entry["prompt_tokens"] for entry in used)
 
     parts, tokens = spent("--budget", "60500")
     assert tokens == 60_000, "one call for each of the first three"
@@ -130,11 +130,11 @@ def test_a_part_that_one_pipeline_lacks_is_left_out_and_said(turnmark: Turnmark)
     named = {name: json.loads(Path(f"a/{name}/summary.json").read_text())["specs"].get("judge") for name in PARTS[:4]}
     assert named == dict.fromkeys(PARTS[:4], "embedded") | {"compound-qa": None}, "it has nothing to judge there"
     turnmark("eval", "all", "--limit", "2", "--out", "b", "--generator", Silent.name)
-    whole = json.loads(Path("b/summary.json").read_text())
-    Path("b/summary.json").write_text(json.dumps(whole | {"kiwi": {"skipped": "there is no data"}}))
-    told = json.loads(turnmark("compare", "a", "b", "--json").out)
-    assert list(told["parts"]) == PARTS[:3]
-    assert told["left_out"] == {"kiwi": "not in b"}
+    summary = json.loads(Path("b/summary.json").read_text())
+    Path("b/summary.json").write_text(json.dumps(summary | {"kiwi": {"skipped": "there is no data"}}))
+    comparison = json.loads(turnmark("compare", "a", "b", "--json").out)
+    assert list(comparison["parts"]) == PARTS[:3]
+    assert comparison["left_out"] == {"kiwi": "not in b"}
 
 
 def test_retrievers_and_generators_as_a_grid(turnmark: Turnmark) -> None:

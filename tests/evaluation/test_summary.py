@@ -17,7 +17,7 @@ from turnmark.evaluation.records import Metrics, MetricSummary, Score
 from turnmark.evaluation.summary import Facts, Tally, summarise
 
 Ranks = Mapping[str, tuple[bool, float]]
-Told = tuple[list[Score], Facts, Ranks]
+Entry = tuple[list[Score], Facts, Ranks]
 
 
 def scored(metric: str, value: float, weight: float = 1.0, identifier: str = "s") -> Score:
@@ -28,17 +28,17 @@ def unscored(metric: str, status: str) -> Score:
     return Score.model_validate({"id": "s", "metric": metric, "status": status, "reason": "none", "by": "x"})
 
 
-def tally(told: Sequence[Told], seed: int = 0) -> Tally:
-    made = Tally(seed)
-    for scores, facts, rankings in told:
-        made.add(scores, facts, rankings)
-    return made
+def tally(entries: Sequence[Entry], seed: int = 0) -> Tally:
+    result = Tally(seed)
+    for scores, facts, rankings in entries:
+        result.add(scores, facts, rankings)
+    return result
 
 
-def plain(told: Sequence[Told], seed: int) -> Metrics:
+def plain(entries: Sequence[Entry], seed: int) -> Metrics:
     """The same by lists of records."""
-    made: Metrics = {}
-    lines = [(score, facts.cluster) for scores, facts, _ in told for score in scores]
+    result: Metrics = {}
+    lines = [(score, facts.cluster) for scores, facts, _ in entries for score in scores]
     for name in dict.fromkeys(score.metric for score, _ in lines):
         mine = [(score, cluster) for score, cluster in lines if score.metric == name]
         good = [(score.value, score.weight, cluster) for score, cluster in mine if score.value is not None]
@@ -47,14 +47,14 @@ def plain(told: Sequence[Told], seed: int) -> Metrics:
             if good
             else (None,) * 3
         )
-        made[name] = MetricSummary(
+        result[name] = MetricSummary(
             mean=mean,
             ci95=None if low is None or high is None else (low, high),
             n=len(good),
             failed=sum(score.status == "failed" for score, _ in mine),
             not_applicable=sum(score.status == "not_applicable" for score, _ in mine),
         )
-    return made
+    return result
 
 
 LINE = st.one_of(
@@ -74,45 +74,47 @@ RANKINGS = st.fixed_dictionaries({}, optional={"m.auroc": st.tuples(st.booleans(
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.lists(LINE, max_size=5), FACTS, RANKINGS), max_size=12), st.integers(0, 2))
-def test_a_tally_equals_the_plain_reference(told: list[Told], seed: int) -> None:
-    made = tally(told, seed)
+def test_a_tally_equals_the_plain_reference(entries: list[Entry], seed: int) -> None:
+    totals = tally(entries, seed)
     parts = {
         dimension: {
-            value: [one for one in told if value in one[1].labels.get(dimension, ()) and (one[0] or one[2])]
-            for value in sorted({v for s, f, r in told if s or r for v in f.labels.get(dimension, ())})
+            value: [
+                entry for entry in entries if value in entry[1].labels.get(dimension, ()) and (entry[0] or entry[2])
+            ]
+            for value in sorted({v for s, f, r in entries if s or r for v in f.labels.get(dimension, ())})
         }
-        for dimension in dict.fromkeys(d for s, f, r in told if s or r for d, values in f.labels.items() if values)
+        for dimension in dict.fromkeys(d for s, f, r in entries if s or r for d, values in f.labels.items() if values)
     }
-    breakdowns = made.breakdowns()
+    breakdowns = totals.breakdowns()
     assert [(d, list(values)) for d, values in breakdowns.items()] == [(d, list(values)) for d, values in parts.items()]
     # Whoever is ranked is in the headline's area, whatever is said of the means.
-    cases = [(made.metrics(), [one for one in told if one[1].headline], told)]
+    cases = [(totals.metrics(), [entry for entry in entries if entry[1].headline], entries)]
     cases += [(breakdowns[d][value], part, part) for d, values in parts.items() for value, part in values.items()]
-    for found, part, those_ranked in cases:
-        assert list(found) == [*plain(part, seed), *["m.auroc"] * any(ranks for *_, ranks in those_ranked)]
-        area = found.pop("m.auroc", None)
-        assert found == plain(part, seed)  # to the last bit
+    for metrics, part, those_ranked in cases:
+        assert list(metrics) == [*plain(part, seed), *["m.auroc"] * any(ranks for *_, ranks in those_ranked)]
+        area = metrics.pop("m.auroc", None)
+        assert metrics == plain(part, seed)  # to the last bit
         if area:
             ranked = [ranks["m.auroc"] for *_, ranks in those_ranked if ranks]
             assert area.mean == auroc([p for p, _ in ranked], [score for _, score in ranked])
             assert (area.n, area.not_applicable) == ((0, len(ranked)) if area.mean is None else (len(ranked), 0))
-        for one in (*found.values(), *([area] if area else [])):
-            assert (one.mean is None) == (one.ci95 is None) == (one.n == 0)
-            assert one.ci95 is None or one.ci95[0] <= one.ci95[1]
-            assert "NaN" not in json.dumps(one.model_dump())
+        for entry in (*metrics.values(), *([area] if area else [])):
+            assert (entry.mean is None) == (entry.ci95 is None) == (entry.n == 0)
+            assert entry.ci95 is None or entry.ci95[0] <= entry.ci95[1]
+            assert "NaN" not in json.dumps(entry.model_dump())
 
 
 def test_a_small_summary_by_hand() -> None:
     first, later = {"turn": ("first",)}, {"turn": ("later",)}
     talk = Facts(cluster="c", labels={"turn": ("talk",)}, headline=False)
-    told: list[Told] = [
+    entries: list[Entry] = [
         ([scored("f1", 1.0, 2), scored("words", 10)], Facts(cluster="a", labels=later), {"auc": (True, 0.9)}),
         ([scored("f1", 0.0), unscored("words", "failed")], Facts(cluster="b", labels=first), {"auc": (False, 0.2)}),
         ([scored("f1", 0.0), scored("words", 30)], Facts(cluster="b", labels=later), {"auc": (True, 0.2)}),
         ([unscored("f1", "not_applicable"), scored("words", 5)], talk, {}),
     ]
-    made = tally(told)
-    headline = made.metrics()
+    result = tally(entries)
+    headline = result.metrics()
     assert list(headline) == ["f1", "words", "auc"]
     f1, words, area = headline.values()
     assert (f1.mean, f1.ci95, f1.n, f1.failed, f1.not_applicable) == (2 / 4, (0.0, 1.0), 3, 0, 0)
@@ -120,7 +122,7 @@ def test_a_small_summary_by_hand() -> None:
     # One pair is won, one tied: .75, as for a draw of a and b. b twice: all tied, .5. a twice: no negative, left out.
     assert (area.mean, area.n) == (0.75, 3)
     assert area.ci95 == (0.5, 0.75)
-    breakdowns = made.breakdowns()
+    breakdowns = result.breakdowns()
     assert list(breakdowns["turn"]) == ["first", "later", "talk"]
     assert breakdowns["turn"]["talk"]["f1"] == MetricSummary(mean=None, ci95=None, n=0, failed=0, not_applicable=1)
     assert breakdowns["turn"]["talk"]["words"].mean == 5
@@ -132,54 +134,54 @@ def test_a_small_summary_by_hand() -> None:
 
 def test_a_sample_outside_the_headline_may_rank_a_pair() -> None:
     hidden = Facts(cluster="a", labels={"kind": ("hidden",)}, headline=False)
-    made = Tally(0)
-    made.add([scored("words", 10)], Facts(cluster="a", labels={}))
-    made.add([scored("words", 30)], hidden, {"auc": [(False, 0.1), (True, 0.4)]})
-    made.add([scored("words", 30)], hidden, {"auc": [(False, 0.3), (True, 0.2)]})
-    headline = made.metrics()
+    result = Tally(0)
+    result.add([scored("words", 10)], Facts(cluster="a", labels={}))
+    result.add([scored("words", 30)], hidden, {"auc": [(False, 0.1), (True, 0.4)]})
+    result.add([scored("words", 30)], hidden, {"auc": [(False, 0.3), (True, 0.2)]})
+    headline = result.metrics()
     assert headline["words"].mean == 10
     assert (headline["auc"].mean, headline["auc"].n) == (0.75, 4)
-    assert made.breakdowns()["kind"]["hidden"]["auc"] == headline["auc"]
+    assert result.breakdowns()["kind"]["hidden"]["auc"] == headline["auc"]
     with pytest.raises(ValueError, match="auc: a sample is ranked by NaN"):
-        made.add([], hidden, {"auc": [(True, 1.0), (False, math.nan)]})
+        result.add([], hidden, {"auc": [(True, 1.0), (False, math.nan)]})
 
 
 def test_metrics_are_in_the_order_of_each_slice_and_areas_last() -> None:
-    told: list[Told] = [
+    entries: list[Entry] = [
         ([scored("a", 1)], Facts(cluster="1", labels={"z": ("p",)}), {"second": (True, 1)}),
         ([scored("b", 1), scored("a", 1)], Facts(cluster="2", labels={"y": ("q",), "z": ("o",)}), {"first": (True, 1)}),
         ([], Facts(cluster="3", labels={"z": ("o",)}), {"second": (True, 1)}),
         ([], Facts(cluster="4", labels={"never": ("o",)}), {}),
     ]
-    made = tally(told)
-    assert list(made.metrics()) == ["a", "b", "second", "first"]
-    breakdowns = made.breakdowns()
+    result = tally(entries)
+    assert list(result.metrics()) == ["a", "b", "second", "first"]
+    breakdowns = result.breakdowns()
     assert {name: list(values) for name, values in breakdowns.items()} == {"z": ["o", "p"], "y": ["q"]}
     assert list(breakdowns) == ["z", "y"]
     assert list(breakdowns["z"]["o"]) == ["b", "a", "first", "second"]
 
 
 def test_a_tally_goes_on_after_it_was_read() -> None:
-    one: Told = ([scored("a", 1)], Facts(cluster="1", labels={"k": ("p", "p")}), {"r": (True, 1)})
-    made = tally([one])
-    assert made.metrics()["a"].n == made.breakdowns()["k"]["p"]["a"].n == 1
-    made.add(*one)
-    assert made.metrics()["a"].n == made.breakdowns()["k"]["p"]["a"].n == 2
+    entry: Entry = ([scored("a", 1)], Facts(cluster="1", labels={"k": ("p", "p")}), {"r": (True, 1)})
+    result = tally([entry])
+    assert result.metrics()["a"].n == result.breakdowns()["k"]["p"]["a"].n == 1
+    result.add(*entry)
+    assert result.metrics()["a"].n == result.breakdowns()["k"]["p"]["a"].n == 2
     assert Tally(0).metrics() == Tally(0).breakdowns() == {}
 
 
 def test_what_cannot_be_ranked_is_refused_and_leaves_nothing_behind() -> None:
     facts = Facts(cluster="1", labels={})
-    made = tally([([scored("a", 1)], facts, {"r": (True, 1)})])
-    before = made.metrics()
+    result = tally([([scored("a", 1)], facts, {"r": (True, 1)})])
+    before = result.metrics()
     for scores, rankings, why in (
         ([scored("a", 1)], {"r": (True, math.nan)}, "r: a sample is ranked by NaN"),
         ([scored("r", 1)], {}, "r: a metric has either"),
         ([], {"a": (True, 1.0)}, "a: a metric has either"),
     ):
         with pytest.raises(ValueError, match=why):
-            made.add(scores, facts, rankings)
-    assert made.metrics() == before
+            result.add(scores, facts, rankings)
+    assert result.metrics() == before
 
 
 def test_scores_of_one_id_may_lie_apart() -> None:
@@ -222,14 +224,14 @@ LINES = [scored(f"m{j}", j / 7) for j in range(15)]
 def held(samples: int) -> int:
     """Bytes held by a tally of so many samples of 15 metrics, in half as many clusters, under 6 dimensions."""
     tracemalloc.start()
-    made = Tally(0)
+    result = Tally(0)
     for i in range(samples):
         labels = {f"d{j}": (f"v{i % 10}",) for j in range(6)}
         about = Facts.model_construct(cluster=f"c{i // 2}", labels=labels, headline=True)
-        made.add([LINES[0].model_copy(), *LINES[1:]], about, {"r": (i % 3 == 0, 0.5)})  # a record that could be kept
-    now, _ = tracemalloc.get_traced_memory()
+        result.add([LINES[0].model_copy(), *LINES[1:]], about, {"r": (i % 3 == 0, 0.5)})  # a record that could be kept
+    size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return now
+    return size
 
 
 def test_a_sample_takes_few_bytes() -> None:
@@ -239,12 +241,12 @@ def test_a_sample_takes_few_bytes() -> None:
 
 def test_summing_up_takes_little_beside_what_is_held() -> None:
     """Draws for 15 metrics of 5,000 clusters would be 80 MB in one piece."""
-    made = Tally(0)
+    result = Tally(0)
     for i in range(5_000):
         lines = LINES if i % 3 else [scored(line.metric, 3.0) for line in LINES]
-        made.add(lines, Facts.model_construct(cluster=f"c{i}", labels={}, headline=True))
+        result.add(lines, Facts.model_construct(cluster=f"c{i}", labels={}, headline=True))
     tracemalloc.start()
-    assert all(one.ci95 is not None and one.ci95[0] < one.ci95[1] for one in made.metrics().values())
+    assert all(metric.ci95 is not None and metric.ci95[0] < metric.ci95[1] for metric in result.metrics().values())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 60_000_000

@@ -30,10 +30,10 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ran(turnmark: Turnmark, *words: str | Path) -> dict[str, Any]:
-    done = turnmark(*words, "--json")
-    assert done.code == 0, done.err
-    found: dict[str, Any] = json.loads(done.out)
-    return found
+    printed = turnmark(*words, "--json")
+    assert printed.code == 0, printed.err
+    summary: dict[str, Any] = json.loads(printed.out)
+    return summary
 
 
 @pytest.mark.usefixtures("installed")
@@ -65,16 +65,16 @@ def test_the_turn_answers_by_default(turnmark: Turnmark, tmp_path: Path, monkeyp
 
 
 def test_what_is_wrong_is_said_at_once(turnmark: Turnmark, tmp_path: Path) -> None:
-    done = turnmark("eval", SPEC, "--data", tmp_path / "none.json", "--setting", "odd", "--query", "rewrite")
-    assert done.code == 2
-    assert "no setting 'odd'; it has: turn, parrot" in done.err
-    assert "--query" in done.err
-    assert "none.json" in done.err
+    printed = turnmark("eval", SPEC, "--data", tmp_path / "none.json", "--setting", "odd", "--query", "rewrite")
+    assert printed.code == 2
+    assert "no setting 'odd'; it has: turn, parrot" in printed.err
+    assert "--query" in printed.err
+    assert "none.json" in printed.err
 
 
 @pytest.mark.parametrize("spec", ["python:tests.evaluation.toy:nothing", "python:nowhere:benchmark", "nobody"])
 def test_a_benchmark_that_is_not_there(turnmark: Turnmark, spec: str) -> None:
-    done = turnmark("eval", spec, "--limit", "0")
-    assert done.code == 2
-    assert "--limit 0" in done.err
-    assert spec.rpartition(":")[0].removeprefix("python:") in done.err
+    printed = turnmark("eval", spec, "--limit", "0")
+    assert printed.code == 2
+    assert "--limit 0" in printed.err
+    assert spec.rpartition(":")[0].removeprefix("python:") in printed.err

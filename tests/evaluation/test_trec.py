@@ -23,8 +23,8 @@ def test_order_is_by_score_then_by_document_descending_and_the_rank_is_not_read(
 
 
 def test_scores_that_are_equal_in_single_precision_are_a_tie_as_in_trec_eval() -> None:
-    found = ranked([ContextRef(document_id="a", score=1.00000001), ContextRef(document_id="b", score=1.0)])
-    assert [c.document_id for c in found] == ["b", "a"]
+    order = ranked([ContextRef(document_id="a", score=1.00000001), ContextRef(document_id="b", score=1.0)])
+    assert [c.document_id for c in order] == ["b", "a"]
 
 
 def test_every_wrong_line_is_named_at_once() -> None:
@@ -58,7 +58,7 @@ def test_several_files_report_together_and_may_not_answer_the_same_query(tmp_pat
 @given(st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=5), min_size=1, max_size=5))
 def test_what_is_written_reads_back(lists: dict[str, dict[str, float]]) -> None:
     written = {
-        query: ranked(ContextRef(document_id=d, score=s) for d, s in found.items()) for query, found in lists.items()
+        query: ranked(ContextRef(document_id=d, score=s) for d, s in order.items()) for query, order in lists.items()
     }
     assert parse_trec(format_trec(written, "tag").encode(), "x").lists == written
 

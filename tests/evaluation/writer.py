@@ -46,16 +46,16 @@ class Writer:
     def complete(self, messages: Any, schema: Any = None, **_: Any) -> Completion:
         prompt = messages[-1].content
         usage = Usage(calls=1, prompt_tokens=100, completion_tokens=10)
-        asked = asked_in(prompt)
+        question = asked_in(prompt)
         if schema is not None:
             text = json.dumps({"class": "standalone", "reworded_version": ""})
-        elif asked.startswith(REWRITE):
-            text = asked.removeprefix(REWRITE)
+        elif question.startswith(REWRITE):
+            text = question.removeprefix(REWRITE)
         else:
             self.prompts.append(prompt)
-            if asked not in ANSWERS:
-                raise GeneratorError("bad_reply", f"nothing to say to {asked!r}", usage)
-            text = ANSWERS[asked]
+            if question not in ANSWERS:
+                raise GeneratorError("bad_reply", f"nothing to say to {question!r}", usage)
+            text = ANSWERS[question]
         return Completion(text=text, finish_reason="stop", usage=usage, model="writer", max_tokens=1024)
 
 

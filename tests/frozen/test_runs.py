@@ -26,37 +26,38 @@ from tests.conftest import Ran, Turnmark
 from tests.evaluation.rated import write_evaluation
 from tests.run_checker import problems_of_run
 
-HERE = Path(__file__).parent
-FROZEN = HERE / "runs"
-SAID = "replay:replies.jsonl"
+FOLDER = Path(__file__).parent
+FROZEN = FOLDER / "runs"
+SCRIPTED = "replay:replies.jsonl"
 """A scripted model: any prompt gets the same plain reply."""
 RATED = "replay:ratings.jsonl"
 """A scripted judge whose replies every rubric can read something from."""
 
 EVAL: dict[str, str] = {
     "mtrag-reference": "mtrag --sample 5 --judge embedded",
-    "mtrag-reference-model": f"mtrag --sample 3 --generator {SAID}",
+    "mtrag-reference-model": f"mtrag --sample 3 --generator {SCRIPTED}",
     "mtrag-reference-judge": f"mtrag --limit 2 --judge {RATED}?metrics=rb_llm,idk,rl_mtb",
     "mtrag-reference-rag": "mtrag --setting reference+rag --retriever bm25 --limit 3",
     "mtrag-rag": "mtrag --setting rag --retriever bm25 --sample 5 --counterfactual",
     "mtrag-rag-query": "mtrag --setting rag --retriever bm25 --limit 3 --query last-turn --repeat 2",
-    "mtrag-paper": f"mtrag --protocol paper --limit 2 --generator {SAID}",
+    "mtrag-paper": f"mtrag --protocol paper --limit 2 --generator {SCRIPTED}",
     "mtrag-targets": "mtrag --limit 3 --generator reference",
     "mtrag-retrieval": "mtrag --task retrieval --retriever bm25 --query rewrite --limit 6",
     "mtrag-retrieval-assistant": "mtrag --task retrieval --retriever bm25 --sample 6 --seed 3",
-    "mtrag-retrieval-minimal": f"mtrag --task retrieval --retriever bm25 --query minimal --limit 3 --generator {SAID}",
+    "mtrag-retrieval-minimal": "mtrag --task retrieval --retriever bm25 --query minimal --limit 3 --generator "
+    f"{SCRIPTED}",
     "mtrag-un": "mtrag-un --sample 5",
     "mtrag-un-rag": "mtrag-un --setting rag --retriever bm25 --limit 3",
     "mtrag-un-retrieval": "mtrag-un --task retrieval --retriever bm25 --query last-2 --limit 4",
     "mtrag-s": "mtrag-s --limit 4",
     "inscoqa-documents": "inscoqa --limit 3 --judge embedded",
-    "inscoqa-prompt": f"inscoqa --setting prompt --limit 2 --generator {SAID}",
+    "inscoqa-prompt": f"inscoqa --setting prompt --limit 2 --generator {SCRIPTED}",
     "inscoqa-rag": "inscoqa --setting rag --retriever bm25 --limit 2",
     "compound-decompose": "compound-qa --sample 4",
     "compound-judge": f"compound-qa --limit 2 --judge {RATED}",
-    "compound-vanilla": f"compound-qa --setting vanilla --limit 2 --generator {SAID}",
-    "compound-cot": f"compound-qa --setting cot --limit 2 --generator {SAID}",
-    "compound-few-shot": f"compound-qa --setting few-shot --limit 2 --generator {SAID}",
+    "compound-vanilla": f"compound-qa --setting vanilla --limit 2 --generator {SCRIPTED}",
+    "compound-cot": f"compound-qa --setting cot --limit 2 --generator {SCRIPTED}",
+    "compound-few-shot": f"compound-qa --setting few-shot --limit 2 --generator {SCRIPTED}",
     "compound-dialogue": "compound-qa --setting dialogue --limit 2",
     "compound-positions": "compound-qa --setting positions --limit 4",
     "kiwi-revise": "kiwi --limit 4 --judge embedded",
@@ -99,7 +100,7 @@ def lines_of(run: Path) -> Iterator[str]:
         yield json.dumps([name, *rounded(metric).values()])
     for dimension, values in summary["breakdowns"].items():
         for value, metrics in values.items():
-            yield json.dumps([dimension, value, {name: rounded(one)["mean"] for name, one in metrics.items()}])
+            yield json.dumps([dimension, value, {name: rounded(summed)["mean"] for name, summed in metrics.items()}])
     yield json.dumps([summary["n"], summary["failed"], summary["skipped"], list(summary["seconds"])])
     yield json.dumps([
         [row["system"], row["comparable"], row["differs"]] for row in summary["published"]
@@ -141,7 +142,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with the scripts and files that the commands name."""
     for name in SCRIPTS:
-        shutil.copy(HERE / name, tmp_path / name)
+        shutil.copy(FOLDER / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TURNMARK_HOME", str(home))
     return tmp_path
@@ -149,20 +150,20 @@ def folder(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", [*EVAL, *SCORE])
 def test_the_run_is_what_it_was(name: str, folder: Path, turnmark: Turnmark) -> None:
-    made = make(name, turnmark)
-    assert made == (FROZEN / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = make(name, turnmark)
+    assert lines == (FROZEN / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
 
 
 def reports(turnmark: Callable[..., Any]) -> dict[str, Any]:
     """A comparison of two runs, and an agreement of metrics with people's ratings."""
-    made = []
+    runs = []
     for retriever in ("bm25", "bm25?b=0.1"):
         ran = turnmark(
             "eval", "mtrag", "--task", "retrieval", "--retriever", retriever, "--out", retriever[-3:], "--json"
         )
         assert ran.code == 0, ran.err
-        made.append(retriever[-3:])
-    compared = turnmark("compare", *made, "--json")
+        runs.append(retriever[-3:])
+    compared = turnmark("compare", *runs, "--json")
     agreed = turnmark("agreement", write_evaluation(Path("human.json")), "--json")
     assert (compared.code, agreed.code) == (0, 0), compared.err + agreed.err
     return {"compare": json.loads(compared.out), "agreement": json.loads(agreed.out)}
@@ -173,12 +174,12 @@ def frozen_report(report: Any) -> Any:
     if isinstance(report, dict):
         left_out = ("path", "started", "ended", "command", "version", "seconds")
         return {key: frozen_report(value) for key, value in report.items() if key not in left_out}
-    return [frozen_report(one) for one in report] if isinstance(report, list) else rounded(report)
+    return [frozen_report(part) for part in report] if isinstance(report, list) else rounded(report)
 
 
 def test_comparison_and_agreement_are_what_they_were(folder: Path, turnmark: Turnmark) -> None:
-    made = reports(turnmark)
-    for name, report in made.items():
+    records = reports(turnmark)
+    for name, report in records.items():
         assert frozen_report(report) == json.loads((FROZEN / f"{name}.json").read_text(encoding="utf-8"))
 
 
@@ -188,7 +189,7 @@ def freeze(names: Sequence[str]) -> None:
         os.environ["TURNMARK_HOME"] = str(Path(folder, "home"))
         for name in names:
             work = Path(folder, name or "reports")
-            shutil.copytree(HERE, work, ignore=shutil.ignore_patterns("runs", "*.py*"))
+            shutil.copytree(FOLDER, work, ignore=shutil.ignore_patterns("runs", "*.py*"))
             os.chdir(work)
             if name:
                 (FROZEN / f"{name}.jsonl").write_text("\n".join(make(name, in_process)) + "\n", encoding="utf-8")
