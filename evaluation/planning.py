@@ -30,7 +30,6 @@ from turnmark.evaluation.request import Checked, EvalRequest, check_flags, failu
 from turnmark.evaluation.rundir import check_folder, default_folder, read_folder, version_of, versions
 from turnmark.evaluation.scorers import Scorers
 from turnmark.evaluation.scoring import now
-from turnmark.evaluation.targets import check_targets
 
 if TYPE_CHECKING:
     from turnmark.assistant.generators.base import Generator
@@ -139,7 +138,6 @@ def plan(request: EvalRequest) -> Plan:
     errors = ErrorCollector()
     setting = setting_of(request.benchmark, _setting_name(request, errors), errors, request.task)
     flags = check_flags(request, errors)
-    check_targets(request, errors)
     answers = _answers(request, errors) if request.scoring else None
     prepared = _prepared(request, setting, request.domains, answers, errors)
     if prepared is None and request.domains:  # the rest of the request is checked against all domains

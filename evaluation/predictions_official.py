@@ -279,6 +279,7 @@ def _remove(row: Row, loc: Sequence[int | str]) -> None:
 
 # --- words -----------------------------------------------------------------------------------------------------------
 
+
 def quoted(value: object, longest: int = 80) -> str:
     """A value from a file as it may stand in a message: one inert line, cut."""
     text = inert(repr(value))

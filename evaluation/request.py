@@ -172,7 +172,25 @@ def check_flags(request: EvalRequest, errors: ErrorCollector) -> Checked:
         errors.add(f"--repeat {request.repeat}: a number from 1 was expected")
     check_calls(request, errors)
     failures(request, 1, errors)
+    _check_targets(request, errors)
     return Checked(generator, prompts, retriever, embedder)
+
+
+def _check_targets(request: EvalRequest, errors: ErrorCollector) -> None:
+    """Take down what cannot be answered with the references of the data (`--generator reference`)."""
+    if request.generator.partition("?")[0] != "reference":
+        return
+    if request.benchmark == "kiwi" and request.task in ("judge", "analyse"):
+        errors.add(f"--generator reference: the task {request.task} has ratings and labels, and no reference answers")
+    for flag, value in {
+        "--chain": request.chain,
+        "--protocol": request.protocol == "paper",
+        "--step": request.steps,
+    }.items():
+        if value:
+            errors.add(f"{flag} is for what answers; --generator reference gives the targets of the data; leave it out")
+    if request.engine != "local":
+        errors.add(f"--engine {request.engine}: --generator reference asks nobody; leave it out")
 
 
 def selection_of(request: EvalRequest) -> Selection:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from turnmark.assistant.generators.base import make_ready
+from turnmark.assistant.generators.base import Generator, make_ready
 from turnmark.assistant.generators.replay import ReferenceGenerator
 from turnmark.corpora.console import NoProgress, inert, shown_progress
 from turnmark.evaluation import passages
@@ -19,14 +19,13 @@ from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.budget import open_ledger, spent_on_judges
-from turnmark.evaluation.engine import Job, Outcome, generate
+from turnmark.evaluation.engine import Answer, Job, Outcome, generate
 from turnmark.evaluation.planning import Plan
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.request import selected
 from turnmark.evaluation.rundir import RunFolder, open_run, say_resumed
 from turnmark.evaluation.scoring import missing, score_run
-from turnmark.evaluation.targets import answering_with_targets
 from turnmark.retrieval.types import Retriever
 
 
@@ -185,12 +184,38 @@ def _generate(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending:
         spent += plan.elsewhere
     ledger = open_ledger(plan.request.generator, budget, folder.samples, guess, spent)
     targets = isinstance(plan.generator, ReferenceGenerator)
-    in_process = nullcontext(answering_with_targets(benchmark, plan.prepared.searched) if targets else benchmark.answer)
+    in_process = nullcontext(
+        _answering_with_targets(benchmark, plan.prepared.searched) if targets else benchmark.answer
+    )
     with plan.answering(benchmark) if plan.answering else in_process as answer, shown_progress() as progress:
         name = inert(" ".join(filter(None, (plan.manifest.benchmark, plan.manifest.setting))))
         verb = "rewording and searching" if plan.prepared.retrieves else "answering"
         progress.start(f"{verb} {name}", pending)
         return generate(_jobs(plan, folder, benchmark), answer, plan.generator, folder, plan.limits, ledger, progress)
+
+
+NO_TARGET = "the data has no reference answer"
+
+
+def _answering_with_targets(benchmark: Benchmark[Any], searched: bool) -> Answer:
+    """What gives the reference of each item, as the Reference rows of the papers' tables do; one without is skipped.
+
+    Args:
+        searched: the setting searches, so that a sample has the passages that were found.
+    """
+
+    def answer(item: Item, generator: Generator | None) -> Sample:  # noqa: ARG001
+        began = time.perf_counter()
+        fields = benchmark.target(item)
+        if fields is None:
+            return Sample(id=item.id, status="skipped", reason=NO_TARGET, domain=item.domain)
+        contexts = benchmark.answer(item, None).contexts if searched else ()
+        return Sample(
+            id=item.id, status="done", domain=item.domain, contexts=contexts,
+            timings={"answer": round(time.perf_counter() - began, 4)}, **fields,
+        )  # fmt: skip
+
+    return answer
 
 
 def _jobs(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> Iterator[Job]:

@@ -167,7 +167,7 @@ REFERENCE = "reference"
 
 class ReferenceGenerator:
     """Stands for the targets; `turnmark eval` takes them from the data and asks nothing
-    (`turnmark.evaluation.targets`).
+    (`turnmark.evaluation.running`).
     """
 
     name, context_tokens, reply_tokens = REFERENCE, CONTEXT_TOKENS, MAX_TOKENS

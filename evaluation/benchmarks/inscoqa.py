@@ -253,9 +253,9 @@ class InsCoQA(Benchmark[Instructed]):
         """
         task: Row = item.task
         text, steps = sample.prediction or "", [str(step["step"]) for step in sample.procedure]
-        read, format_ok = read_reply(text), None
-        if has_two_parts(text) or (self.setting == "prompt" and tuple(steps) in ((), read.steps)):
-            text, steps, format_ok = read.answer, steps or list(read.steps), not read.problem
+        reply, format_ok = read_reply(text), None
+        if has_two_parts(text) or (self.setting == "prompt" and tuple(steps) in ((), reply.steps)):
+            text, steps, format_ok = reply.answer, steps or list(reply.steps), not reply.problem
         documents = [document.text for document in task.documents]
         return Instructed(
             raw=text,

@@ -152,7 +152,7 @@ def _steps(text: str) -> tuple[str, ...]:
         return ()
     outermost = len(heads[0]["indent"].expandtabs())
     steps: list[list[str]] = []
-    last = max(at for at, (line, item) in enumerate(zip(lines, items, strict=True)) if item or line[0].isspace())
+    last = max(place for place, (line, item) in enumerate(zip(lines, items, strict=True)) if item or line[0].isspace())
     for line, item in zip(lines[: last + 1], items, strict=False):
         begins = item is not None and bool(item["number"] or not numbered)
         if item is not None and begins and len(item["indent"].expandtabs()) <= outermost:
@@ -187,17 +187,17 @@ def prompted_sample(item: Item, generator: Generator, prompts: Path | None = Non
     if prompt is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
     reply = written(generator, joined(prompt.messages))
-    read = read_reply(reply.text)
+    parts = read_reply(reply.text)
     notes = [*prompt.notes, *([reply.note] if reply.note else [])]
-    if read.problem:
-        notes.append(f"the reply is not in the form that was asked for: {read.problem}")
+    if parts.problem:
+        notes.append(f"the reply is not in the form that was asked for: {parts.problem}")
     return Sample(
         id=item.id,
         status="done",
         domain=item.domain,
         query=task.question,
         prediction=reply.text,
-        procedure=tuple({"step": step, "citations": []} for step in read.steps),
+        procedure=tuple({"step": step, "citations": []} for step in parts.steps),
         notes=tuple(notes),
         usage={ROLE: reply.usage},
         timings={"answer": round(time.perf_counter() - began, 4)},

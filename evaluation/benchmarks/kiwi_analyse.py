@@ -145,17 +145,18 @@ class KiwiAnalyse(Benchmark[Analysed]):
     raters = ("human",)
     """Whose ratings the figures are of, for whoever sets them beside published ones."""
     metrics: Sequence[Metric[Analysed]] = (
-        Metric(("good",), GOOD, lambda one: {"good": float(is_good(one.turn.rating))}),
+        Metric(("good",), GOOD, lambda analysed: {"good": float(is_good(analysed.turn.rating))}),
         Metric(("turns_per_session",), "turns / sessions", _session),
         Metric(("edited",), "share of turns whose answer the user edited",
-               lambda one: {"edited": float(one.turn.edit is not None)}),
+               lambda analysed: {"edited": float(analysed.turn.edit is not None)}),
         Metric(("information_seeking",), TICKED, _asked, "the data do not say what the user ticked"),
         Metric(("length_ratio", "edit_distance", "edit_ratio", "instruction_words", "source_words", "target_words"),
                EDITS_AS_WRITTEN, _edits, NOT_ACCEPTED),
         Metric(tuple(name + UNMARKED for name in
                      ("length_ratio", "edit_distance", "edit_ratio", "source_words", "target_words")),
                EDITS, _edits_unmarked, NOT_ACCEPTED),
-        Metric(tuple(name for one in ("instruction", "good", "information_seeking") for name in _each(one, FINE_TYPES)),
+        Metric(tuple(name for metric in ("instruction", "good", "information_seeking")
+                     for name in _each(metric, FINE_TYPES)),
                LABELLED, _types, "the turn is of another type"),
         Metric(_each("error", ERROR_TYPES), LABELLED, _errors, "the turn was rated good, or there is nothing to go by"),
         Metric(_each("retrieved", get_args(Retrieved)), LABELLED, _retrieved,

@@ -131,18 +131,18 @@ class Verdict:
     """What the metrics look at: whether a turn was rated good, and who says so; by mark, "" being the judge's."""
 
     good: bool
-    said: Mapping[str, bool]
+    verdicts: Mapping[str, bool]
 
 
 def _measured(context: Verdict) -> Mapping[str, Value]:
-    found: dict[str, Value] = {}
-    for mark, predicted in context.said.items():
-        found[f"accuracy{mark}"] = float(predicted == context.good)
+    values_of: dict[str, Value] = {}
+    for mark, predicted in context.verdicts.items():
+        values_of[f"accuracy{mark}"] = float(predicted == context.good)
         for name, values in sample_values(context.good, predicted).items():
             if values:
-                found[f"{name}{mark}"] = (values[0], float(len(values)))
-        found[f"predicted_good{mark}"] = float(predicted)
-    return found
+                values_of[f"{name}{mark}"] = (values[0], float(len(values)))
+        values_of[f"predicted_good{mark}"] = float(predicted)
+    return values_of
 
 
 def _metric(mark: str, instrument: str) -> Metric[Verdict]:
@@ -167,7 +167,11 @@ class KiwiJudge(Benchmark[Verdict]):
     """No embedder has to be loaded."""
     metrics: Sequence[Metric[Verdict]] = (
         *(_metric(mark, by) for mark, by in _BASELINES.items()),
-        Metric(("rated_good",), "share of turns that the user rated good", lambda one: {"rated_good": float(one.good)}),
+        Metric(
+            ("rated_good",),
+            "share of turns that the user rated good",
+            lambda verdict: {"rated_good": float(verdict.good)},
+        ),
     )
 
     def __init__(self, source: Source, setting: str, parts: Parts, seed: int) -> None:
@@ -199,8 +203,8 @@ class KiwiJudge(Benchmark[Verdict]):
         began = time.perf_counter()
         turn: Turn = item.task.turn
         if generator is None:
-            read = read_revision(turn.instruction, turn.previous, turn.answer)
-            rating, notes, used = ("good" if read.rating == "good" else "bad"), [read.reason], Usage()
+            revision = read_revision(turn.instruction, turn.previous, turn.answer)
+            rating, notes, used = ("good" if revision.rating == "good" else "bad"), [revision.reason], Usage()
         else:
             rating, notes, used = self._asked(item.task, generator)
         return Sample(

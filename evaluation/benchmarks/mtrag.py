@@ -35,11 +35,12 @@ from turnmark.evaluation.benchmarks.mtrag_evidence import (
     Relevant,
     Shown,
     Turn,
-    by_label,
     check_hidden,
     is_setting_file,
     recorded_file,
     relevant_passages,
+    unasked,
+    unread,
     unrecorded,
 )
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, QuerySource, check_mode, open_queries, read_query_file
@@ -117,9 +118,9 @@ def open_generation(request: EvalRequest, setting: str | None) -> Prepared:
     setting_tasks = {key: task for key, task in tasks.items() if takes_part(task, setting)}
     notes = [
         *bench.problem_notes((*relevant.problems, *(queries.problems if queries else ()))),
-        *_unasked(queries, mode, setting_tasks),
+        *unasked(queries, mode, setting_tasks),
         *unrecorded(lists, setting_tasks, texts, request.counterfactual, errors),
-        *(_unread(domains, corpora) if request.scoring and searching else ()),
+        *(unread(domains, corpora) if request.scoring and searching else ()),
     ]
     prompts = _prompts(request, errors)
     errors.raise_all()
@@ -182,29 +183,6 @@ def _queries(request: EvalRequest, mode: str, data: bench.RetrievalData, errors:
             errors.add(f"--queries {request.queries.name}: none of its {n} ids is a task of the data")
         return source
     return errors.collect(open_queries, mode, data)
-
-
-def _unasked(queries: QuerySource | None, mode: str, tasks: Mapping[str, mtrag.Task]) -> list[str]:
-    """Tasks for which a mode that is recorded has no query: the recorded queries are those of judged tasks alone."""
-    if queries is None or queries.recorded is None:
-        return []
-    lacking = [task for key, task in tasks.items() if key not in queries.recorded]
-    if not lacking or mode in ("last-turn", "questions"):  # these are made from the conversation where they lack
-        return []
-    flag = "--queries" if mode == "file" else f"--query {mode}"
-    return [
-        f"{flag}: nothing is recorded for {len(lacking)} of {len(tasks)} tasks ({by_label(lacking)}); they fail, "
-        "since a query of another kind would tell an unanswerable task from the others"
-    ]
-
-
-def _unread(domains: Sequence[str], corpora: Mapping[str, Path]) -> list[str]:
-    return [
-        f"{domain}: no corpus in the data; where the predictions do not hold the texts of their passages, "
-        "k_precision is not applicable"
-        for domain in domains
-        if domain not in corpora
-    ]
 
 
 def _inputs(request: EvalRequest, passages: Path | None) -> dict[str, str]:

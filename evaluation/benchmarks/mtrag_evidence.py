@@ -277,6 +277,30 @@ def unrecorded(
     return notes
 
 
+def unasked(queries: QuerySource | None, mode: str, tasks: Mapping[str, mtrag.Task]) -> list[str]:
+    """Tasks for which a mode that is recorded has no query: the recorded queries are those of judged tasks alone."""
+    if queries is None or queries.recorded is None:
+        return []
+    lacking = [task for key, task in tasks.items() if key not in queries.recorded]
+    if not lacking or mode in ("last-turn", "questions"):  # these are made from the conversation where they lack
+        return []
+    flag = "--queries" if mode == "file" else f"--query {mode}"
+    return [
+        f"{flag}: nothing is recorded for {len(lacking)} of {len(tasks)} tasks ({by_label(lacking)}); they fail, "
+        "since a query of another kind would tell an unanswerable task from the others"
+    ]
+
+
+def unread(domains: Sequence[str], corpora: Mapping[str, Path]) -> list[str]:
+    """Domains whose passages cannot be looked up, of answers that are written already."""
+    return [
+        f"{domain}: no corpus in the data; where the predictions do not hold the texts of their passages, "
+        "k_precision is not applicable"
+        for domain in domains
+        if domain not in corpora
+    ]
+
+
 def by_label(tasks: Iterable[mtrag.Task]) -> str:
     counts = Counter(task.answerability or "no label" for task in tasks)
     return ", ".join(f"{label} {count}" for label, count in sorted(counts.items()))
