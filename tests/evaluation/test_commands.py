@@ -219,7 +219,7 @@ def demo_rag(tmp_path_factory: pytest.TempPathFactory) -> Whole:
             patch.setenv(name, value)
         for name in ("TURNMARK_DATA", "TURNMARK_GENERATOR"):
             patch.delenv(name, raising=False)
-        patch.setattr(sys, "argv", ["turnmark", "eval", "mtrag", "--setting", "rag", "--sample", "20"])
+        patch.setattr(sys, "argv", ["turnmark", "eval", "mtrag", "--setting", "rag", "--domains", "almanac"])
         with suppress(SystemExit):
             main()
     folder = next((work / "runs").iterdir())
@@ -231,7 +231,7 @@ def test_the_demo_answered_from_what_is_found(demo_rag: Whole, check_run: Callab
     text = re.sub("mtrag-[0-9a-f]{12}", "mtrag-____________", text)
     golden("demo_rag.txt", "\n".join(line.rstrip() for line in text.split("\n")))
     check_run(demo_rag.folder)
-    assert (demo_rag.summary["n"], demo_rag.summary["failed"]) == (20, 0)
+    assert (demo_rag.summary["n"], demo_rag.summary["failed"]) == (29, 0)
     assert demo_rag.summary["metrics"]["unknown.auroc"]["mean"] > 0.5
 
 
@@ -252,7 +252,7 @@ def test_the_same_command_has_nothing_left_to_do(
     monkeypatch.chdir(demo_rag.folder.parents[1])
     monkeypatch.setenv("TURNMARK_HOME", str(demo_rag.home))
     before = (demo_rag.folder / "predictions.jsonl").read_bytes()
-    ran = turnmark("eval", "mtrag", "--setting", "rag", "--sample", "20", "--json")
+    ran = turnmark("eval", "mtrag", "--setting", "rag", "--domains", "almanac", "--json")
     summary = json.loads(ran.out)
     assert ran.code == 0
     assert Path(summary["run"]).name == demo_rag.folder.name
