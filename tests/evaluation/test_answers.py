@@ -125,8 +125,8 @@ def test_every_mistake_at_once(benchmark_root: Path, tmp_path: Path) -> None:
         planned(benchmark_root, tmp_path / "x.jsonl", tmp_path / "x.jsonl", tmp_path / "none", setting="odd",
                 domains=("govt",), seed=-1)  # fmt: skip
     message = "\n".join(caught.value.problems)
-    for words in ("--seed -1", "no setting 'odd'", "x.jsonl:1: predictions: List should have at least 1 item", "x.jsonl:2",
-                  "none' cannot be read", "no domain 'govt'", "is a file; name a folder"):  # fmt: skip
+    for words in ("--seed -1", "no setting 'odd'", "x.jsonl:1: predictions: List should have at least 1 item",
+                  "x.jsonl:2", "none' cannot be read", "no domain 'govt'", "is a file; name a folder"):  # fmt: skip
         assert words in message
 
 
