@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.docs import own
 from tests.docs.scene import Scene
-from tests.evaluation.test_run_folder import manifest
+from tests.evaluation.run_records import manifest
 from turnmark.assistant.forms import STEPS
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.corpora.console import NoProgress

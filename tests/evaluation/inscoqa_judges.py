@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.evaluation.test_inscoqa_bench import row, written
+from tests.evaluation.instructions import row, written
 from tests.servers import Say
 
 REFERENCE_STEPS = ("Light the oven.", "Wait an hour.", "Bake the bread.", "Let it cool.")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.evaluation.benched import items_of
 from turnmark.corpora.rows import Source
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
-from turnmark.evaluation.records import Sample
+from turnmark.evaluation.benchmarks.base import Benchmark, measured
 
 ANSWER = "The lamp was lit in 1868. It burned rape oil."
 
@@ -35,16 +35,6 @@ def written(root: Path, *rows: Any, papers: Sequence[str] = ()) -> Source:
         companion = {"question": "What of the  LAMP?", "cited_papers": [], "cited_paragraphs": list(papers)}
         (root / "longform_sciqa.jsonl").write_text(json.dumps(companion) + "\n", encoding="utf-8")
     return Source(root=root, demo=False)
-
-
-def items_of(bench: Benchmark[Any]) -> list[Item]:
-    return [item for item in bench.items() if isinstance(item, Item)]
-
-
-def values(bench: Benchmark[Any], item: Item, sample: Sample) -> dict[str, float | None]:
-    scores = measured(bench.metrics, sample, lambda: bench.context(item, sample))
-    assert not [score for score in scores if score.status == "failed"]
-    return {score.metric: score.value for score in scores}
 
 
 def means(bench: Benchmark[Any]) -> dict[str, float]:

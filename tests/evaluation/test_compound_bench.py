@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.evaluation.benched import done, items_of, minilm, values
+from tests.evaluation.compounds import CONTEXT, QUESTION, row, written
 from tests.servers import Raw, Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.corpora import compound_qa
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Item, measured
+from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import Sample
-from turnmark.retrieval.embed import open_embedder
 
 DEMO = compound_qa.locate(None)
 NAMES = [
@@ -30,47 +31,11 @@ NAMES = [
     "rouge_l.word[lead]", "rouge_l.word[-lead]", "token_recall[lead]", "token_recall[-lead]", "answer_words",
     "idk_rate",
 ]  # fmt: skip
-CONTEXT = (
-    "The lamp was lit in 1868. At first the lamp burned rape oil. The horn sounded until 2005. Goats graze on the hill."
-)
-QUESTION = "When was the lamp lit? What did the lamp burn?"
-
-
-def minilm(texts: Sequence[str]) -> NDArray[np.float32]:
-    return open_embedder("minilm").encode(texts, "passage")
-
-
-def row(**changes: Any) -> dict[str, Any]:
-    sample = {"ID": "x_1", "context": CONTEXT, "com_question": QUESTION, "com_reference": "In 1868. Rape oil."}
-    return {key: value for key, value in (sample | changes).items() if value is not None}
-
-
-def written(root: Path, *rows: Any, capability: str = "Understanding", kind: str = "Factual_Statement") -> Source:
-    path = root / "data" / capability / f"{capability}_{kind}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in rows]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return Source(root=root, demo=False)
-
-
-def items_of(bench: CompoundQA) -> list[Item]:
-    return [item for item in bench.items() if isinstance(item, Item)]
-
-
-def values(bench: CompoundQA, item: Item, sample: Sample) -> dict[str, float | None]:
-    scores = measured(bench.metrics, sample, lambda: bench.context(item, sample))
-    assert [score.metric for score in scores] == NAMES
-    assert not [score for score in scores if score.status == "failed"]
-    return {score.metric: score.value for score in scores}
 
 
 def answered(bench: CompoundQA, item: Item, *replies: Any) -> tuple[Sample, list[dict[str, Any]]]:
     with ScriptedServer(*replies) as server:
         return bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0&max_tokens=50")), server.bodies
-
-
-def done(item: Item, prediction: str, **more: Any) -> Sample:
-    return Sample(id=item.id, status="done", prediction=prediction, **more)
 
 
 # --- without a model -------------------------------------------------------------------------------------------------
@@ -89,6 +54,7 @@ def test_every_demo_question_is_answered_and_measured_without_a_model():
             sample.decision or ""
         ]
         scores = values(bench, item, sample)
+        assert list(scores) == NAMES
         without = {name for name, value in scores.items() if value is None}
         closed = {name for name in NAMES if "k_precision" in name or "lead]" in name}
         coded = {"omitted[code]", "merged[code]"}

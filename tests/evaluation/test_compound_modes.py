@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
-from tests.evaluation.test_compound_bench import CONTEXT, QUESTION, done, items_of, minilm, row, written
+from tests.evaluation.benched import done, items_of, minilm, values
+from tests.evaluation.compounds import CONTEXT, QUESTION, row, written
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.evaluation.benchmarks import compound_modes as modes
-from turnmark.evaluation.benchmarks.base import Item, measured
+from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.metrics import language
@@ -32,12 +33,6 @@ def bench_of(root: Path, setting: str | None, *rows: Any, embed: bool = False, *
 def asked(bench: CompoundQA, item: Item, *replies: Any, options: str = "") -> tuple[Sample, list[dict[str, Any]]]:
     with ScriptedServer(*replies) as server:
         return bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0{options}")), server.bodies
-
-
-def values(bench: CompoundQA, item: Item, sample: Sample) -> dict[str, float | None]:
-    scores = measured(bench.metrics, sample, lambda: bench.context(item, sample))
-    assert not [score for score in scores if score.status == "failed"]
-    return {score.metric: score.value for score in scores}
 
 
 # --- the paper's modes -----------------------------------------------------------------------------------------------

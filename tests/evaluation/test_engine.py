@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation.test_run_folder import manifest
+from tests.evaluation.run_records import manifest
 from turnmark.assistant.generators.base import Completion, GeneratorBase, GeneratorError
 from turnmark.assistant.settings import Budget
 from turnmark.assistant.types import Usage
@@ -357,7 +357,7 @@ def test_an_interrupt_keeps_what_has_ended(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full_ends_the_run_with_what_was_written(tmp_path: Path) -> None:
-    from tests.evaluation.test_samples import room
+    from tests.evaluation.disks import room
 
     def answer(item: Item, _: Any) -> Sample:
         return done(item).model_copy(update={"prediction": "x" * 3000})

@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from tests.evaluation.benched import done, minilm, only, values
+from tests.evaluation.instructions import row, written
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.corpora import inscoqa
@@ -19,12 +18,11 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import read_rows
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Document, Passage, Problem
-from turnmark.evaluation.benchmarks.base import Item, measured
+from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.inscoqa import BINS, InsCoQA, open_inscoqa, part_of, pool, split_of, write_pool
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.request import EvalRequest
-from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.types import Hit, Query
 
 DEMO = inscoqa.locate(None)
@@ -33,42 +31,6 @@ NAMES = [
     "rouge_l.word[lead]", "rouge_l.word[-lead]", "token_recall[lead]", "token_recall[-lead]", "answer_words",
     "idk_rate",
 ]  # fmt: skip
-
-
-def minilm(texts: Sequence[str]) -> NDArray[np.float32]:
-    return open_embedder("minilm").encode(texts, "passage")
-
-
-def row(**changes: Any) -> dict[str, Any]:
-    oven = {"id": "oven", "title": "The oven", "text": "Steps:\n\n1. Light the oven.\n2. Wait an hour.\n3. Bake bread."}
-    sample = {
-        "id": "a", "domain": "Gourmet", "documents": [oven], "history": [], "question": "How do I bake bread?",
-        "answer": "Light the oven, wait an hour and bake bread.", "procedure": ["Light the oven.", "Bake bread."],
-    }  # fmt: skip
-    return sample | changes
-
-
-def written(folder: Path, *rows: Any, split: str = "test") -> Source:
-    folder.mkdir(exist_ok=True)
-    lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in rows]
-    (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return Source(root=folder, demo=False)
-
-
-def only(bench: InsCoQA) -> Item:
-    [item] = [item for item in bench.items() if isinstance(item, Item)]
-    return item
-
-
-def values(bench: InsCoQA, item: Item, sample: Sample) -> dict[str, float | None]:
-    scores = measured(bench.metrics, sample, lambda: bench.context(item, sample))
-    assert [score.metric for score in scores] == NAMES
-    assert not [score for score in scores if score.status == "failed"]
-    return {score.metric: score.value for score in scores}
-
-
-def done(item: Item, prediction: str, **more: Any) -> Sample:
-    return Sample(id=item.id, status="done", prediction=prediction, **more)
 
 
 # --- answering -------------------------------------------------------------------------------------------------------
@@ -84,6 +46,7 @@ def test_every_demo_sample_is_answered_and_measured_without_a_model():
         assert (sample.id, sample.status, sample.domain) == (item.id, "done", item.task.domain)
         assert (sample.query, sample.usage) == (item.task.question, {})
         scores = values(bench, item, sample)
+        assert list(scores) == NAMES
         assert all(value is not None for value in scores.values())
         document_ids = {document.id for document in item.task.documents}
         assert {context.document_id.rsplit("-", 2)[0] for context in sample.contexts} == document_ids

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
-from tests.evaluation.test_inscoqa_bench import only, row, written
+from tests.evaluation.benched import only
+from tests.evaluation.instructions import row, written
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.evaluation.benchmarks.base import Item, measured

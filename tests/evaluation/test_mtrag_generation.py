@@ -11,10 +11,9 @@ import pytest
 
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, Opener, WordCount, write_benchmark
+from tests.evaluation.mtrag_runs import planned, ran
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation import passages, planning, running
-from turnmark.evaluation.records import Sample, Score, Summary
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation import passages
 from turnmark.retrieval.types import Hit, Query
 
 Check = Callable[[Path], None]
@@ -27,48 +26,6 @@ def searching(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> Opener:
     """Retrievers that count shared words, and what they were asked."""
     monkeypatch.setattr(passages, "open_corpus", opener)
     return opener
-
-
-class Ran:
-    """A finished run."""
-
-    def __init__(self, summary: Summary, folder: Path) -> None:
-        self.summary, self.folder, self.metrics = summary, folder, summary.metrics
-
-    def _lines(self, name: str) -> list[str]:
-        return [line for line in (self.folder / name).read_text(encoding="utf-8").split("\n") if line]
-
-    @property
-    def samples(self) -> dict[str, Sample]:
-        return {sample.id: sample for sample in map(Sample.model_validate_json, self._lines("predictions.jsonl"))}
-
-    @property
-    def scores(self) -> dict[tuple[str, str], Score]:
-        return {
-            (score.id, score.metric): score for score in map(Score.model_validate_json, self._lines("scores.jsonl"))
-        }
-
-    def shown(self, name: str) -> list[str]:
-        return [ref.document_id for ref in self.samples[name].contexts]
-
-    def values(self, metric: str) -> dict[str, float | None]:
-        """By task; None where it is not applicable."""
-        return {
-            name: score.value
-            for (name, name_of_metric), score in self.scores.items()
-            if name_of_metric == metric and score.status != "failed"
-        }
-
-
-def planned(root: Path | None, out: Path, **changes: Any) -> planning.Plan:
-    fields: dict[str, Any] = {
-        "benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC, "retriever": "bm25", "concurrency": 1,
-    }  # fmt: skip
-    return planning.plan(EvalRequest(**(fields | changes)))
-
-
-def ran(root: Path | None, out: Path, **changes: Any) -> Ran:
-    return Ran(*running.run(planned(root, out, **changes))[:2])
 
 
 def prompts() -> list[str]:

@@ -13,12 +13,12 @@ from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import PASSAGES, TURNS
 from tests.evaluation.judged_runs import done, lines
-from tests.evaluation.test_mtrag_generation import planned, ran
-from tests.evaluation.test_mtrag_protocol import SPEC as SCRIBE
+from tests.evaluation.mtrag_runs import planned, ran
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation.trec import parse_trec
 
+SCRIBE = "python:tests.evaluation.test_mtrag_protocol:scribe"
 TASKS = "mtrag-human/generation_tasks"
 
 

@@ -10,23 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.evaluation.run_records import DATA, manifest, sample
 from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.evaluation.records import DataUsed, RunManifest, Sample
+from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import default_folder, differences, json_line, open_run
-
-DATA = DataUsed(name="d", demo=False, fingerprint="f")
-
-
-def manifest(**changes: Any) -> RunManifest:
-    fields: dict[str, Any] = {
-        "benchmark": "mtrag", "task": "retrieval", "specs": {"retriever": "bm25"}, "data": DATA, "domains": ("a",),
-        "seed": 0, "version": "1", "started": "then",
-    }  # fmt: skip
-    return RunManifest(**(fields | changes))
-
-
-def sample(name: str, **changes: Any) -> Sample:
-    return Sample.model_validate({"id": name, "status": "done", "query": "what?"} | changes)
 
 
 def ids(run: Path) -> list[str]:

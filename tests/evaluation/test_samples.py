@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.evaluation.test_run_folder import sample
+from tests.evaluation.disks import room
+from tests.evaluation.run_records import sample
 from turnmark.evaluation.journal import SampleJournal
 from turnmark.evaluation.records import Sample
-
-
-@contextmanager
-def room(size: int) -> Iterator[None]:
-    """Files may have so many bytes: writing beyond them fails as on a full disk, after what still fits."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def rows(path: Path) -> list[tuple[str, str, int]]:

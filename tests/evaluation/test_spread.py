@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation.test_run_folder import manifest
+from tests.evaluation.run_records import manifest
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Completion, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import TurnmarkError

@@ -1,0 +1,28 @@
+"""A folder of compound questions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from turnmark.corpora.rows import Source
+
+CONTEXT = (
+    "The lamp was lit in 1868. At first the lamp burned rape oil. The horn sounded until 2005. Goats graze on the hill."
+)
+
+QUESTION = "When was the lamp lit? What did the lamp burn?"
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    sample = {"ID": "x_1", "context": CONTEXT, "com_question": QUESTION, "com_reference": "In 1868. Rape oil."}
+    return {key: value for key, value in (sample | changes).items() if value is not None}
+
+
+def written(root: Path, *rows: Any, capability: str = "Understanding", kind: str = "Factual_Statement") -> Source:
+    path = root / "data" / capability / f"{capability}_{kind}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return Source(root=root, demo=False)

@@ -1,0 +1,53 @@
+"""Runs of the benchmark of seven queries, answered by the scripted writer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.evaluation import writer
+from turnmark.evaluation import planning, running
+from turnmark.evaluation.records import Sample, Score, Summary
+from turnmark.evaluation.request import EvalRequest
+
+
+class Ran:
+    """A finished run."""
+
+    def __init__(self, summary: Summary, folder: Path) -> None:
+        self.summary, self.folder, self.metrics = summary, folder, summary.metrics
+
+    def _lines(self, name: str) -> list[str]:
+        return [line for line in (self.folder / name).read_text(encoding="utf-8").split("\n") if line]
+
+    @property
+    def samples(self) -> dict[str, Sample]:
+        return {sample.id: sample for sample in map(Sample.model_validate_json, self._lines("predictions.jsonl"))}
+
+    @property
+    def scores(self) -> dict[tuple[str, str], Score]:
+        return {
+            (score.id, score.metric): score for score in map(Score.model_validate_json, self._lines("scores.jsonl"))
+        }
+
+    def shown(self, name: str) -> list[str]:
+        return [ref.document_id for ref in self.samples[name].contexts]
+
+    def values(self, metric: str) -> dict[str, float | None]:
+        """By task; None where it is not applicable."""
+        return {
+            name: score.value
+            for (name, name_of_metric), score in self.scores.items()
+            if name_of_metric == metric and score.status != "failed"
+        }
+
+
+def planned(root: Path | None, out: Path, **changes: Any) -> planning.Plan:
+    fields: dict[str, Any] = {
+        "benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC, "retriever": "bm25", "concurrency": 1,
+    }  # fmt: skip
+    return planning.plan(EvalRequest(**(fields | changes)))
+
+
+def ran(root: Path | None, out: Path, **changes: Any) -> Ran:
+    return Ran(*running.run(planned(root, out, **changes))[:2])
