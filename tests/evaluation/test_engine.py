@@ -345,8 +345,8 @@ def test_an_interrupt_keeps_what_has_ended(tmp_path: Path) -> None:
     class Interrupted(NoProgress):
         def advance(self, n: int = 1) -> None:
             time.sleep(0.2)  # the others end meanwhile
-            if not self.told:
-                self.told = True
+            if not self.interrupted:
+                self.interrupted = True
                 raise KeyboardInterrupt
 
         interrupted = False

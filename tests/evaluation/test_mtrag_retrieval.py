@@ -77,13 +77,13 @@ def test_the_same_command_resumes_and_gives_the_same_figures(
         corpus_path = ""
 
         def search(self, queries: Any, k: int) -> list[list[Hit]]:
-            if "fiqa" in self.where:
+            if "fiqa" in self.corpus_path:
                 raise KeyboardInterrupt
             return super().search(queries, k)
 
     def dying(corpus: Path, retriever: str, embedder: str) -> tuple[Dies, str]:
         mortal = Dies(corpus)
-        mortal.where = str(corpus)
+        mortal.corpus_path = str(corpus)
         return mortal, "x"
 
     with pytest.raises(KeyboardInterrupt):
