@@ -46,11 +46,6 @@ def refused(reply: str, message: str) -> tuple[str, bool]:
     return change.reason, change.elsewhere
 
 
-def test_there_are_enough_labels_of_both_kinds():
-    assert sum(row["instruction"] for row in LABELS) >= 50
-    assert sum(not row["instruction"] for row in LABELS) >= 50
-
-
 @pytest.mark.parametrize("row", LABELS, ids=lambda row: row["message"])
 def test_the_labelled_messages_of_a_chat(row):
     assert is_instruction(BEFORE, row["message"]) is row["instruction"]

@@ -135,20 +135,19 @@ def test_without_the_minimal_rewrite_the_others_are_asked_for_unless_in_vain(mod
 
 
 def test_one_that_hangs_is_left_out_when_the_time_is_over():
-    began = time.monotonic()
-    rewrites, _, _ = asked("multi", answering(step_by_step=Hang(30), minimal=None), seconds=1.5)
-    assert time.monotonic() - began < 15
+    rewrites, _, _ = asked("multi", answering(step_by_step=Hang(30), minimal=None), seconds=0.8)
     assert dict(rewrites.left_out) == {"step-by-step": "timeout"}
     assert len(rewrites.variants) == 4
 
 
 def test_all_wordings_share_the_time():
-    rewrites, names, _ = asked("multi", answering(minimal=Hang(30)), seconds=0.7)
+    rewrites, names, _ = asked("multi", answering(minimal=Hang(30)), seconds=0.3)
     assert dict(rewrites.left_out) == dict.fromkeys(TEXTS, "timeout")
     assert set(names) == {"minimal"}
 
 
-def test_a_generator_that_heeds_no_deadline_is_not_waited_for():
+def test_a_generator_that_heeds_no_deadline_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("turnmark.assistant.steps.rewrites.GRACE", 0.1)
     released = threading.Event()
 
     class Deaf:

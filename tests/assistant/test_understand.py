@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.assistant.steps.retrieve import conversation_query
-from turnmark.assistant.steps.understand import carry_over, is_conversational, topic_terms, understand
+from turnmark.assistant.steps.understand import carry_over, is_conversational, is_greeting, topic_terms, understand
 from turnmark.corpora.types import Message
 
 
@@ -19,13 +22,26 @@ def said(*turns: str) -> list[Message]:
 RECIPE = said("How do I make Älplermagronen?", "Fry bacon, add potatoes, milk and macaroni.")
 
 
-@pytest.mark.parametrize(
-    "message",
-    ["Hi", "Thanks!", "thank you so much, that's all", "Ok great", "Good morning!", "That's interesting", "..."],
-)
+LABELS = json.loads((Path(__file__).parent / "courtesy_labels.json").read_text(encoding="utf-8"))
+
+
+MORE = ("Hi", "Thanks!", "thank you so much, that's all", "Ok great", "Good morning!", "That's interesting", "...")
+
+
+@pytest.mark.parametrize("message", [*LABELS["courtesy"], *MORE])
 def test_courtesies_are_conversational(message):
     assert is_conversational(message)
     assert understand(RECIPE, message).kind == "conversational"
+
+
+@pytest.mark.parametrize("message", LABELS["other"])
+def test_questions_and_objections_are_no_courtesies(message):
+    assert not is_conversational(message)
+
+
+@pytest.mark.parametrize(("message", "greets"), [("hi there", True), ("Good morning!", True), ("thanks", False)])
+def test_greetings(message, greets):
+    assert is_greeting(message) is greets
 
 
 @pytest.mark.parametrize(
