@@ -50,10 +50,10 @@ class Prompt:
             raise TurnmarkError(f"prompt {self.name!r}: {_difference(self.placeholders, values.keys())}")
         safe = {name: inert(value) if isinstance(value, str) else value for name, value in values.items()}
         try:
-            made = [(role, _template(text).render(**safe).strip()) for role, text in self.sections]
+            rendered = [(role, _template(text).render(**safe).strip()) for role, text in self.sections]
         except Exception as error:  # a template of somebody's own may do anything that raises
             raise TurnmarkError(f"prompt {self.name!r}: {error}") from error
-        return tuple(PromptMessage(role=role, content=text) for role, text in made if text)
+        return tuple(PromptMessage(role=role, content=text) for role, text in rendered if text)
 
 
 def load_prompt(name: str, directory: Path | None = None) -> Prompt:
@@ -68,9 +68,9 @@ def load_prompt(name: str, directory: Path | None = None) -> Prompt:
     own = directory / f"{name}.txt" if directory else None
     if own is None or not own.is_file():
         return read_prompt(name, built_in)
-    prompt, wanted = read_prompt(name, own), read_prompt(name, built_in).placeholders
-    if prompt.placeholders != wanted:
-        raise RequestError(f"prompt {own}: {_difference(wanted, prompt.placeholders)}")
+    prompt, expected = read_prompt(name, own), read_prompt(name, built_in).placeholders
+    if prompt.placeholders != expected:
+        raise RequestError(f"prompt {own}: {_difference(expected, prompt.placeholders)}")
     return prompt
 
 
@@ -142,10 +142,10 @@ def _parsed(name: str, path: Path, text: str) -> Prompt:
     from jinja2 import TemplateSyntaxError, meta
 
     body = _COMMENT.sub("", text)
-    first, *rest = _SECTION.split(body)
-    if rest and first.strip():
+    first, *bodies = _SECTION.split(body)
+    if bodies and first.strip():
         raise RequestError(f"prompt {path}: there is text above its first '=== … ===' line")
-    sections: tuple[Section, ...] = tuple(zip(rest[::2], rest[1::2], strict=True)) if rest else (("user", body),)  # type: ignore[arg-type]
+    sections: tuple[Section, ...] = tuple(zip(bodies[::2], bodies[1::2], strict=True)) if bodies else (("user", body),)  # type: ignore[arg-type]
     used: set[str] = set()
     for _, section in sections:
         try:
@@ -160,8 +160,8 @@ def _parsed(name: str, path: Path, text: str) -> Prompt:
     return Prompt(name, sections, frozenset(used), hashlib.sha256(text.encode("utf-8")).hexdigest())
 
 
-def _difference(wanted: Iterable[str], found: Iterable[str]) -> str:
-    missing, strange = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
+def _difference(expected: Iterable[str], placeholders: Iterable[str]) -> str:
+    missing, strange = sorted(set(expected) - set(placeholders)), sorted(set(placeholders) - set(expected))
     parts = [f"missing: {', '.join(missing)}"] if missing else []
     return "; ".join(parts + ([f"unknown: {', '.join(strange)}"] if strange else []))
 
@@ -176,8 +176,8 @@ def fence_tag(*contents: str) -> str:
     holds it in letters that look alike, or with characters without width inside, holds it too.
     """
     tag = ""
-    held = [content.lower() for content in contents] + [_folded(content) for content in contents]
-    while not tag or any(tag in content for content in held):
+    forms = [content.lower() for content in contents] + [_folded(content) for content in contents]
+    while not tag or any(tag in content for content in forms):
         digest = hashlib.sha256(tag.encode())
         for content in contents:
             part = content.encode("utf-8", "surrogatepass")
@@ -238,4 +238,4 @@ def inert(text: str) -> str:
     The words stay readable, also to a model that is asked about them. NUL becomes U+FFFD, since some servers read a
     text only up to it, and the rest of the prompt would be lost.
     """
-    return _CONTROL.sub(lambda found: f"{found.group()} ", text.replace("\0", "\ufffd"))
+    return _CONTROL.sub(lambda mark: f"{mark.group()} ", text.replace("\0", "\ufffd"))

@@ -30,7 +30,7 @@ LEAST_STATED = 0.55
 PASSAGES = 3
 """Passages that a question is read from; all parts of a message together have one more."""
 _AFTER_MARK = re.compile(r"(?<=\])\s+(?!\[)")
-SAID = 0.7
+ALREADY_SAID = 0.7
 """A sentence of which so many content words stand in the model's answer says nothing new."""
 LEAST_FIT, TYPE_WEIGHT = 0.2, 0.2
 """The cosine with the question from which a sentence is added, and what holding the kind of answer counts beside it."""
@@ -219,7 +219,7 @@ def contradicted(question: str, answer: str, extract: str, embed: Embed | None) 
 
 def says(answer: str, sentence: str) -> bool:
     """Whether an answer says what a sentence does: its words and all its numbers."""
-    return coverage(sentence, [answer]) >= SAID and not missing_numbers(sentence, [answer])
+    return coverage(sentence, [answer]) >= ALREADY_SAID and not missing_numbers(sentence, [answer])
 
 
 _YES = re.compile(r"\W*yes\b", re.IGNORECASE)

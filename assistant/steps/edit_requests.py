@@ -304,7 +304,7 @@ _TEXT_EDITS = re.compile(
     r"|lengthen|turn|make|convert|translate|keep|leave|copy)\b",
     re.IGNORECASE,
 )
-_KEPT = re.compile(
+_LEAVES_THE_REST = re.compile(
     r"\b(?:(?:leave|keep|copy) (?:the |every|all )(?:rest|other|text|answer|thing)[^.?!]{0,40}\bas (?:it|they|is)\b"
     r"|do(?: not|n't) (?:change|touch) (?:any|the rest|every)\w*)",
     re.IGNORECASE,
@@ -334,4 +334,4 @@ def is_instruction(history: Sequence[Message], message: str) -> bool:
     if request:
         return False
     exchanged = CHANGE.match(body) and len(QUOTED.findall(body)) >= 2
-    return bool(exchanged or _EDITS.match(body) or UNQUOTED_CHANGE.match(body) or _KEPT.search(text))
+    return bool(exchanged or _EDITS.match(body) or UNQUOTED_CHANGE.match(body) or _LEAVES_THE_REST.search(text))

@@ -113,7 +113,7 @@ class InstructionType(Record):
 _FINE = {"edit": "Specific edit", "remove": "Remove", "condense": "Condense", "reorganize": "Reorganize"}
 INFORMATION = frozenset(FINE_TYPES[:3])
 """The fine types that ask for something that the answer does not hold."""
-WHOLE = frozenset(("Condense", "Reorganize"))
+REWRITABLE = frozenset(("Condense", "Reorganize"))
 """The fine types that touch every sentence, so that the answer may be written anew."""
 _CLARIFIES = re.compile(
     rf"{START}(?:clarify|define|specify|be (?:more )?(?:specific|precise|clear))\b"

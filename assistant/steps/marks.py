@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from turnmark.corpora.text import sentences, strip_citations
 
-_ONE = r"\d{1,3}(?:\s*[–-]\s*\d{1,3})?"
-MARK = re.compile(rf"\[({_ONE}(?:\s*,\s*{_ONE})*)\]")
+_NUMBER_OR_RANGE = r"\d{1,3}(?:\s*[–-]\s*\d{1,3})?"
+MARK = re.compile(rf"\[({_NUMBER_OR_RANGE}(?:\s*,\s*{_NUMBER_OR_RANGE})*)\]")
 
 
 def cited(text: str) -> list[int]:
@@ -38,7 +38,7 @@ _TELL = (
     "(?:(?:actually|explicitly|directly|specifically) )?(?:say|state|mention|contain|include|provide|hold|give|specify|"
     f"cover|address|answer|discuss|describe|explain|tell|indicate|(?:have|offer) {_FACTS})s?"
 )
-_FOUND = "(?:mentioned|stated|specified|provided|given|covered|found|answered|determined|available)"
+_IS_GIVEN = "(?:mentioned|stated|specified|provided|given|covered|found|answered|determined|available)"
 _OPENING = (
     "(?:(?:i'm|i am) (?:sorry|afraid),?(?: but| that)? |(?:sorry|unfortunately|apologies),?(?: but)? |"
     "(?:based on|according to|from|in) [^,.]{1,60}, )*"
@@ -53,8 +53,8 @@ _CLAIMS = (
     rf"none of {_THE_SOURCES} {_TELL}",
     r"(?:there is|there's) (?:no|not enough|insufficient) (?:specific )?(?:information|mention|answer)"
     r"(?= (?:in|about|on|regarding|of|for|to|that|as to|available|provided|given)\b|[.,;]|$)",
-    rf"no (?:specific )?(?:information|answer|mention) (?:\w+ ){{0,6}}?(?:is|was|can be|could be) {_FOUND}",
-    rf"(?:this|that|it|the answer) (?:is not|isn't|cannot be|can't be) {_FOUND}"
+    rf"no (?:specific )?(?:information|answer|mention) (?:\w+ ){{0,6}}?(?:is|was|can be|could be) {_IS_GIVEN}",
+    rf"(?:this|that|it|the answer) (?:is not|isn't|cannot be|can't be) {_IS_GIVEN}"
     rf"(?= (?:in|by|from) {_THE_SOURCES}|[.]?$)",
 )
 _UNKNOWN = re.compile(rf"{_OPENING}(?:{'|'.join(_CLAIMS)})(?!\w)")

@@ -50,7 +50,7 @@ _VERBS = frozenset(
     trim turn type unplug unscrew update upload use verify visit wait walk warm wash water whisk wipe work wrap
     write""".split()
 )
-_TOLD = re.compile(
+_TELLS_WHAT_TO_DO = re.compile(
     r"\byou(?:'ll| will)? (?:also )?(?:should|must|can|could|may|need to|have to|ought to|want to|then)\b"
     r"|\b(?:should|must|needs? to|ha(?:s|ve) to) (?:first |then |also |be )?(?!not\b)\w+",
     re.IGNORECASE,
@@ -155,7 +155,7 @@ def _adjoins(units: Sequence[Unit], order: Sequence[int], place: int, window: Se
 
 def _tells(unit: Unit) -> bool:
     """Whether a sentence says that somebody does, should do or can do something."""
-    return _instructs(unit) or bool(_TOLD.search(unit.text)) or "`" in unit.text
+    return _instructs(unit) or bool(_TELLS_WHAT_TO_DO.search(unit.text)) or "`" in unit.text
 
 
 def _completed(best: Procedure, runs: Sequence[Procedure]) -> Procedure:

@@ -20,12 +20,12 @@ from turnmark.assistant.generators.schema import bounded
 from turnmark.assistant.prompts import fence, fence_tag, load_prompt
 from turnmark.assistant.steps.constraints import constraints_of, unmet
 from turnmark.assistant.steps.edit_requests import EditRequest
-from turnmark.assistant.steps.instructions import WHOLE, InstructionType, typed
+from turnmark.assistant.steps.instructions import REWRITABLE, InstructionType, typed
 from turnmark.assistant.steps.llm import passage_texts, written
 from turnmark.assistant.steps.marks import cited, says_unknown
 from turnmark.assistant.steps.operations import EditsReply, applied, joined, operations, pieces_of, problems, shown
 from turnmark.assistant.steps.outline import length, outline_of, same_words
-from turnmark.assistant.steps.revise_rules import Found, Material, Revision, Search, by_rules, mended
+from turnmark.assistant.steps.revise_rules import Material, Passages, Revision, Search, by_rules, mended
 from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.types import Usage
@@ -95,11 +95,11 @@ class _Revising:
     material: Material
     usage: Usage = field(default_factory=Usage)
     notes: list[str] = field(default_factory=list)
-    evidence: Found = field(default_factory=Found)
+    evidence: Passages = field(default_factory=Passages)
 
     def revision(self) -> Revision:
         material = self.material
-        self.evidence = Found(all=material.known_hits)
+        self.evidence = Passages(numbered=material.known_hits)
         room = self.generator.context_tokens - self.generator.reply_tokens - INSTRUCTIONS
         if count_tokens(f"{material.question}\n{material.previous}\n{material.instruction}") > room:
             problem = f"the answer to revise does not fit into the context of {self.generator.name}"
@@ -125,10 +125,10 @@ class _Revising:
     def _integrate(self) -> tuple[PromptMessage, ...] | None:
         """The request for edits that put in what the passages say; None, with a note, where they say nothing."""
         material = self.material
-        passages = material.found(material.instruction)
+        passages = material.passages_for(material.instruction)
         always = f"{material.question}\n{material.previous}\n{material.instruction}"
         fitted = fit((), passages.hits, always, self.generator.context_tokens - self.generator.reply_tokens)
-        self.evidence = Found(fitted.hits, passages.numbers[: len(fitted.hits)], passages.all)
+        self.evidence = Passages(fitted.hits, passages.numbers[: len(fitted.hits)], passages.numbered)
         self.notes += fitted.notes
         if not fitted.hits:
             self.notes.append("the answer was left as it is: no passage was found for the instruction")
@@ -150,7 +150,7 @@ class _Revising:
         return self._asking("revise-integrate", summary=completion.text)
 
     def _stylistic(self, sort: InstructionType) -> tuple[PromptMessage, ...]:
-        return self._asking("revise-stylistic", rewritable=sort.fine in WHOLE)
+        return self._asking("revise-stylistic", rewritable=sort.fine in REWRITABLE)
 
     def _asking(
         self, name: str, summary: str | None = None, rewritable: bool | None = None
@@ -199,7 +199,7 @@ class _Revising:
         previous = self.material.previous
         pieces = pieces_of(previous)
         faults: list[str] = []
-        if reply.whole.strip() and sort.fine in WHOLE:
+        if reply.whole.strip() and sort.fine in REWRITABLE:
             text = reply.whole.strip()
         else:
             faults, valid = problems(reply.operations, len(pieces))
@@ -223,7 +223,7 @@ class _Revising:
         raw = without_thinking(failure.raw).strip()
         if not raw:
             raise GeneratorError("bad_reply", f"{self.generator.name} gave an empty reply")
-        if sort.fine in WHOLE and failure.kind == "invalid" and "{" not in raw:
+        if sort.fine in REWRITABLE and failure.kind == "invalid" and "{" not in raw:
             self.notes.append("the model wrote the answer anew, as a text and not as edits")
             return self._done(raw, sort)
         reason = f"the model's edits could not be used ({failure.reason})"
@@ -250,11 +250,11 @@ class _Revising:
             self.notes.append(f"it cites {marks}, which is none of the passages")
         return Revision(
             text=text, operations=operations(material.previous, text), usage=self.usage, notes=tuple(self.notes),
-            kind=sort.fine, coarse=sort.coarse, unmet=missed, hits=self.evidence.all,
+            kind=sort.fine, coarse=sort.coarse, unmet=missed, hits=self.evidence.numbered,
         )  # fmt: skip
 
 
-def _passages(passages: Found, tag: str) -> str:
+def _passages(passages: Passages, tag: str) -> str:
     """Passages as a prompt shows them: each fenced, the number it is cited by before it."""
     texts = passage_texts(passages.hits)
     lines = (f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in zip(passages.numbers, texts, strict=True))
@@ -332,7 +332,7 @@ def changed_answer(generator: Generator, material: Material, request: EditReques
     Raises:
         GeneratorError: the model gave no reply.
     """
-    passages_found = material.found(material.instruction) if adds else None
+    passages_found = material.passages_for(material.instruction) if adds else None
     always = f"{material.question}\n{material.previous}\n{material.instruction}"
     room = generator.context_tokens - generator.reply_tokens
     hits: Sequence[Hit] = fit((), passages_found.hits[:3], always, room).hits if passages_found else ()
@@ -353,7 +353,7 @@ def changed_answer(generator: Generator, material: Material, request: EditReques
         text="" if problem else text,
         problem=problem,
         usage=reply.usage,
-        hits=passages_found.all if passages_found else material.known_hits,
+        hits=passages_found.numbered if passages_found else material.known_hits,
     )
 
 

@@ -76,12 +76,12 @@ class Revision(Record):
 
 
 @dataclass(frozen=True)
-class Found:
-    """Passages for an instruction; `numbers`: they are cited by these; `all`: what the marks of the revision count."""
+class Passages:
+    """Passages for an instruction; `numbers`: they are cited by these; `numbered`: what the revision's marks count."""
 
     hits: tuple[Hit, ...] = ()
     numbers: tuple[int, ...] = ()
-    all: tuple[Hit, ...] = ()
+    numbered: tuple[Hit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Material:
     sort: InstructionType | None = None
     removed: tuple[str, ...] = ()
 
-    def found(self, query: str) -> Found:
+    def passages_for(self, query: str) -> Passages:
         """The first five passages for a query, numbered behind those known; one of these keeps its number."""
         hits = tuple(self.search(query))[:PASSAGES]
         numbered = list(self.known_hits)
@@ -109,7 +109,7 @@ class Material:
                 numbered.append(hit)
                 places[hit.passage.id] = len(numbered)
             numbers.append(places[hit.passage.id])
-        return Found(hits, tuple(numbers), tuple(numbered))
+        return Passages(hits, tuple(numbers), tuple(numbered))
 
 
 def by_rules(material: Material, notes: Sequence[str] = ()) -> Revision:
@@ -121,7 +121,9 @@ def by_rules(material: Material, notes: Sequence[str] = ()) -> Revision:
     previous, instruction = material.previous, material.instruction
     kind, sort = classify(instruction), typed(instruction)
     present = bool(pieces_of(previous))
-    passages = material.found(instruction) if kind == "add" and present else Found(all=material.known_hits)
+    passages = (
+        material.passages_for(instruction) if kind == "add" and present else Passages(numbered=material.known_hits)
+    )
     changed, note = _followed(material, kind, passages) if present else (None, "there is no answer yet to revise")
     demands = constraints_of(instruction)
     messages = list(notes)
@@ -136,7 +138,7 @@ def by_rules(material: Material, notes: Sequence[str] = ()) -> Revision:
         messages.append(f"not all that was asked for is met: {'; '.join(missed)}")
     return Revision(
         text=text, operations=operations(previous, text), notes=tuple(messages), kind=sort.fine,
-        coarse=sort.coarse, unmet=missed, hits=passages.all,
+        coarse=sort.coarse, unmet=missed, hits=passages.numbered,
     )  # fmt: skip
 
 
@@ -144,7 +146,7 @@ Followed = tuple[str | None, str]
 """The new text, or None; and why nothing was done, or what the person should know."""
 
 
-def _followed(material: Material, kind: Kind, passages: Found) -> Followed:
+def _followed(material: Material, kind: Kind, passages: Passages) -> Followed:
     request = wanted(material.instruction)
     if kind == "edit":
         return _quoted(request, material.previous)
@@ -259,7 +261,7 @@ def _place(request: str, pieces: Sequence[Piece], otherwise: int | None = None) 
     return len(pieces) if otherwise is None else otherwise
 
 
-def _added(request: str, material: Material, passages: Found) -> Followed:
+def _added(request: str, material: Material, passages: Passages) -> Followed:
     """The answer with the sentences of the passages that say most to an instruction, each with its citation."""
     pieces = pieces_of(material.previous)
     present = [strip_citations(piece.text) for piece in pieces]
@@ -293,11 +295,11 @@ def _mended(question: str, previous: str, text: str, constraint: Constraint, emb
     pieces = pieces_of(text)
     if constraint.kind == "verbatim" or (constraint.kind == "place" and constraint.text):
         quoted = squeezed(constraint.text)
-        others = without(pieces, [i for i, piece in enumerate(pieces) if squeezed(piece.text) == quoted])
-        return joined(put(others, [Piece(" ", constraint.text)], _slot(constraint, previous, others)))
+        remaining = without(pieces, [i for i, piece in enumerate(pieces) if squeezed(piece.text) == quoted])
+        return joined(put(remaining, [Piece(" ", constraint.text)], _slot(constraint, previous, remaining)))
     if constraint.kind == "absent":
-        remaining = re.sub(rf"[ \t]*(?<!\w){re.escape(constraint.text)}(?!\w)", "", text)
-        return remaining if any(map(str.isalnum, remaining)) else text
+        cut = re.sub(rf"[ \t]*(?<!\w){re.escape(constraint.text)}(?!\w)", "", text)
+        return cut if any(map(str.isalnum, cut)) else text
     if (
         constraint.kind == "length"
         and constraint.added
@@ -338,5 +340,5 @@ def _shortened(question: str, previous: str, text: str, constraint: Constraint, 
         if constraint.maximum is None and constraint.share is None:
             return text
         weights = importance(question, [strip_citations(piece.text) for piece in pieces], embed)
-        pieces = without(pieces, [min(range(len(pieces)), key=lambda i, by=weights: (by[i], -i))])  # type: ignore[misc]
+        pieces = without(pieces, [min(range(len(pieces)), key=lambda i, scores=weights: (scores[i], -i))])  # type: ignore[misc]
     return text if unmet([constraint], previous, joined(pieces)) else joined(pieces)

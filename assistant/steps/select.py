@@ -42,7 +42,7 @@ MOST_UNITS = 96
 LEAST, LEAST_TYPED = 0.5, 0.3
 """A sentence joins an answer if it is this near to the question, as a share of the nearest one; the second where no
 nearer one holds the kind of answer that is asked for."""
-SAME = 0.9
+REPEATED = 0.9
 """Cosine from which two sentences say the same."""
 
 
@@ -204,7 +204,7 @@ def picked(
     for place in np.argsort(-scores, kind="stable").tolist():
         if place in selected or measured.near[place] < bound or (measured.near[place] <= 0 and selected):
             continue
-        if any(measured.similarities[place, earlier] > SAME for earlier in selected):
+        if any(measured.similarities[place, earlier] > REPEATED for earlier in selected):
             continue
         additions = [place]
         if place - 1 not in selected and _follows(measured.units, place) and leans(measured.units[place].text):

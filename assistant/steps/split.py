@@ -358,13 +358,13 @@ def parts_of(message: str, history: Sequence[Message], understood: Understanding
     return Parts(typed=typed, complete=tuple(complete), needs=tuple(needs))
 
 
-_OTHER = re.compile(r"\b(?:any other|others?|another)\b", re.IGNORECASE)
+_OF_OTHERS = re.compile(r"\b(?:any other|others?|another)\b", re.IGNORECASE)
 
 
 def _leans(part: str, later: bool) -> bool:
     """Whether a part leans. A short one beside others is a question of its own, unless it refers back ("any other")."""
     if later:
-        return refers_back(part) or (says_little(part) and bool(_OTHER.search(part)))
+        return refers_back(part) or (says_little(part) and bool(_OF_OTHERS.search(part)))
     return leans(part)
 
 
