@@ -49,7 +49,10 @@ def edited(reply: str, request: EditRequest, question: str = "", embed: Embed | 
         question: what the reply answers; what says most to it is kept.
         embed: embeds sentences (unit vectors); without it shared words decide.
     """
-    return _Edit(outline_of(reply), request, question, embed).made()
+    try:
+        return Edited(outline=_Edit(outline_of(reply), request, question, embed).outline_after())
+    except _NotPossible as error:
+        return Edited(reason=str(error), elsewhere=error.elsewhere)
 
 
 def units_named(reply: str, request: EditRequest, embed: Embed | None = None) -> list[str]:
@@ -60,22 +63,30 @@ def units_named(reply: str, request: EditRequest, embed: Embed | None = None) ->
         return [texts[at] for texts in groups for at in about(request.topic, texts, embed)]
     edit = _Edit(outline, request, "", embed)
     units, kind = edit.units()
-    places = edit.places(len(units), kind)
-    return [] if isinstance(places, str) else [units[at] for at in places]
+    try:
+        return [units[at] for at in edit.places(len(units), kind)]
+    except _NotPossible:
+        return []
+
+
+class _NotPossible(Exception):
+    def __init__(self, reason: str, elsewhere: bool = False) -> None:
+        super().__init__(reason)
+        self.elsewhere = elsewhere
 
 
 class _Edit:
     def __init__(self, outline: Outline, request: EditRequest, question: str, embed: Embed | None) -> None:
         self.outline, self.request, self.question, self.embed = outline, request, question, embed
 
-    def made(self) -> Edited:
+    def outline_after(self) -> Outline:
         steps = {
             "list": self.listed, "text": self.as_text, "shorter": self.shorter, "sentences": self.in_sentences,
             "words": self.in_words, "only": self.only, "without": self.without, "remove": self.remove,
             "keep": self.keep, "reverse": self.reverse, "move": self.move,
         }  # fmt: skip
         if self.request.kind not in steps:
-            return Edited(reason="other words take a language model")
+            raise _NotPossible("other words take a language model")
         return steps[self.request.kind]()
 
     # -- what is counted
@@ -106,117 +117,112 @@ class _Edit:
             update={"before": tuple(filter(None, leading)), "after": tuple(filter(None, trailing))}
         )
 
-    def places(self, count: int, kind: str) -> list[int] | str:
-        """The places that a request names, or in words why it cannot."""
+    def places(self, count: int, kind: str) -> list[int]:
+        """The places that a request names."""
         if self.request.topic:
             return about(self.request.topic, self.units()[0], self.embed)
         places = [at if at >= 0 else count + at for at in self.request.places]
         present = [at for at in places if 0 <= at < count]
         if not present or (len(places) == 1 and places != present):
-            return f"the last reply has {_number(count, kind)}"
+            raise _NotPossible(f"the last reply has {_number(count, kind)}")
         return present
 
     # -- choosing
 
-    def only(self) -> Edited:
+    def only(self) -> Outline:
         units, kind = self.units()
         places = self.places(len(units), kind)
-        if isinstance(places, str) or len(places) == len(units):
-            return Edited(
-                reason=places if isinstance(places, str) else f"the last reply has {_number(len(units), kind)}"
-            )
+        if len(places) == len(units):
+            raise _NotPossible(f"the last reply has {_number(len(units), kind)}")
         selected = [units[at] for at in places]
         if kind == "item":
-            return Edited(outline=self.outline.model_copy(update={"before": (), "after": (), "items": tuple(selected)}))
+            return self.outline.model_copy(update={"before": (), "after": (), "items": tuple(selected)})
         changed = self.of_units(selected, kind)
-        return Edited(outline=changed.model_copy(update={"items": ()}) if changed.sentences else changed)
+        return changed.model_copy(update={"items": ()}) if changed.sentences else changed
 
-    def without(self) -> Edited:
+    def without(self) -> Outline:
         units, kind = self.units()
         places = self.places(len(units), kind)
-        if isinstance(places, str):
-            return Edited(reason=places)
         remaining = [unit for at, unit in enumerate(units) if at not in places]
-        return (
-            Edited(outline=self.of_units(remaining, kind))
-            if remaining
-            else Edited(reason="nothing would be left of the reply")
-        )
+        if not remaining:
+            raise _NotPossible("nothing would be left of the reply")
+        return self.of_units(remaining, kind)
 
-    def remove(self) -> Edited:
+    def remove(self) -> Outline:
         outline = self.outline
         matching = [set(about(self.request.topic, texts, self.embed)) for texts in (outline.sentences, outline.items)]
         if not any(matching):
-            return Edited(reason=f"the last reply says nothing about {self.request.topic}", elsewhere=True)
+            raise _NotPossible(f"the last reply says nothing about {self.request.topic}", elsewhere=True)
         sentences = [text for at, text in enumerate(outline.sentences) if at not in matching[0]]
         items = tuple(text for at, text in enumerate(outline.items) if at not in matching[1])
         if not sentences and not items:
-            return Edited(reason="nothing would be left of the reply")
+            raise _NotPossible("nothing would be left of the reply")
         changed = self.of_units(sentences, "sentence") if outline.sentences else outline
-        return Edited(outline=changed.model_copy(update={"items": items}))
+        return changed.model_copy(update={"items": items})
 
-    def keep(self) -> Edited:
+    def keep(self) -> Outline:
         outline, topic = self.outline, self.request.topic
         items = [outline.items[at] for at in about(topic, outline.items, self.embed)]
         sentences = [outline.sentences[at] for at in about(topic, outline.sentences, self.embed)]
         if not items and not sentences:
-            return Edited(reason=f"the last reply says nothing about {topic}", elsewhere=True)
+            raise _NotPossible(f"the last reply says nothing about {topic}", elsewhere=True)
         items, sentences = _with_words(topic, items), _with_words(topic, sentences)
         if items:
-            return Edited(outline=outline.model_copy(update={"before": (), "after": (), "items": tuple(items)}))
-        return Edited(outline=Outline(before=(tuple(_clauses(topic, sentence) for sentence in sentences),)))
+            return outline.model_copy(update={"before": (), "after": (), "items": tuple(items)})
+        return Outline(before=(tuple(_clauses(topic, sentence) for sentence in sentences),))
 
     # -- order and layout
 
-    def reverse(self) -> Edited:
+    def reverse(self) -> Outline:
         outline = self.outline
         if len(outline.items) > 1:
-            return Edited(outline=outline.model_copy(update={"items": outline.items[::-1]}))
+            return outline.model_copy(update={"items": outline.items[::-1]})
         if len(outline.paragraphs) > 1:
-            return Edited(outline=outline.model_copy(update={"before": outline.paragraphs[::-1], "after": ()}))
+            return outline.model_copy(update={"before": outline.paragraphs[::-1], "after": ()})
         if len(outline.sentences) > 1:
-            return Edited(outline=outline.model_copy(update={"before": (outline.sentences[::-1],), "after": ()}))
-        return Edited(reason="the last reply has nothing to put in another order")
+            return outline.model_copy(update={"before": (outline.sentences[::-1],), "after": ()})
+        raise _NotPossible("the last reply has nothing to put in another order")
 
-    def move(self) -> Edited:
+    def move(self) -> Outline:
         units, kind = self.units()
         places = self.places(len(units), kind)
-        if isinstance(places, str):
-            return Edited(reason=places)
         moved = [units[at] for at in places]
         unmoved = [unit for at, unit in enumerate(units) if at not in places]
         if not moved or not unmoved:
-            return Edited(reason=f"the last reply says nothing about {self.request.topic} that could be moved")
+            raise _NotPossible("no sentence was found that is to be moved, or no place for it")
         to_end = self.request.to_end
-        if kind != "sentence":
-            return Edited(outline=self.of_units([*unmoved, *moved] if to_end else [*moved, *unmoved], kind))
-        paragraphs = [list(paragraph) for paragraph in self.of_units(unmoved, kind).paragraphs]
-        paragraphs[-1 if to_end else 0][len(paragraphs[-1]) if to_end else 0 : 0] = moved
-        return Edited(outline=self.outline.model_copy(update={"before": tuple(map(tuple, paragraphs)), "after": ()}))
+        if kind != "sentence" or not self.outline.sentences:
+            return self.of_units([*unmoved, *moved] if to_end else [*moved, *unmoved], kind)
+        changed = self.of_units(unmoved, kind)
+        before, after = ([list(paragraph) for paragraph in part] for part in (changed.before, changed.after))
+        paragraphs = before + after
+        paragraphs[-1 if to_end else 0] = [*paragraphs[-1], *moved] if to_end else [*moved, *paragraphs[0]]
+        before, after = paragraphs[: len(before)], paragraphs[len(before) :]
+        return changed.model_copy(update={"before": tuple(map(tuple, before)), "after": tuple(map(tuple, after))})
 
-    def listed(self) -> Edited:
+    def listed(self) -> Outline:
         outline = self.outline
         if outline.items:
             numbered = outline.numbered or self.request.numbered
             lead = "\n".join(f"- {s}" for s in outline.sentences if not _ANNOUNCES.search(strip_citations(s)))
-            return Edited(outline=Outline(before=((lead,),) if lead else (), items=outline.items, numbered=numbered))
+            return Outline(before=((lead,),) if lead else (), items=outline.items, numbered=numbered)
         sentences = outline.sentences
         if len(sentences) == 1 and len(parts := strip_citations(sentences[0]).split("; ")) > 1:
             marks = sentences[0][len(strip_citations(sentences[0])) :].strip()
             sentences = tuple(f"{part.rstrip('.')}. {marks}".strip() for part in parts)
-        return Edited(outline=Outline(items=sentences, numbered=self.request.numbered))
+        return Outline(items=sentences, numbered=self.request.numbered)
 
-    def as_text(self) -> Edited:
+    def as_text(self) -> Outline:
         outline = self.outline
         texts = [s for p in outline.before for s in p] + [_ended(item) for item in outline.items]
         texts += [s for p in outline.after for s in p]
         size = -(-len(texts) // max(1, self.request.count))
         paragraphs = (tuple(texts[at : at + size]) for at in range(0, len(texts), max(1, size)))
-        return Edited(outline=Outline(before=tuple(paragraphs)))
+        return Outline(before=tuple(paragraphs))
 
     # -- shortening
 
-    def shorter(self) -> Edited:
+    def shorter(self) -> Outline:
         outline = self.outline
         if outline.items:
             return self.shorter_list()
@@ -228,10 +234,10 @@ class _Edit:
         if length(changed.text) >= total and len(selection) > 1:
             changed = Outline(before=((self.ranked()[0],),))
         if length(changed.text) >= total:
-            return Edited(reason="the last reply is one short sentence; shorter than that takes a language model")
-        return Edited(outline=changed)
+            raise _NotPossible("the last reply is one short sentence; shorter than that takes a language model")
+        return changed
 
-    def shorter_list(self) -> Edited:
+    def shorter_list(self) -> Outline:
         """A list is shortened by what stands around it and by the ends of its items: no step is lost."""
         outline = self.outline
         total = length(outline.text)
@@ -242,22 +248,20 @@ class _Edit:
         led = bare.model_copy(update={"before": (tuple(lead),)}) if lead else bare
         changed = led if length(led.text) <= _SHORT_ENOUGH * total else bare
         if length(changed.text) < total:
-            return Edited(outline=changed)
-        return Edited(reason="the last reply is a list of short items; ask for the first few, or for one sentence")
+            return changed
+        raise _NotPossible("the last reply is a list of short items; ask for the first few, or for one sentence")
 
-    def in_sentences(self) -> Edited:
+    def in_sentences(self) -> Outline:
         outline, count = self.outline, self.request.count
         if count == 1:
-            return Edited(outline=Outline(before=((self.one_sentence(),),)))
+            return Outline(before=((self.one_sentence(),),))
         if outline.items:
             steps = [_ended(item) for item in outline.items]
             size = -(-len(steps) // count)
-            return Edited(
-                outline=Outline(before=(tuple(joined(steps[at : at + size]) for at in range(0, len(steps), size)),))
-            )
+            return Outline(before=(tuple(joined(steps[at : at + size]) for at in range(0, len(steps), size)),))
         if len(outline.sentences) <= count:
-            return Edited(reason=f"it has {_number(len(outline.sentences), 'sentence')} already")
-        return Edited(outline=self.of_units(self.best(count), "sentence"))
+            raise _NotPossible(f"it has {_number(len(outline.sentences), 'sentence')} already")
+        return self.of_units(self.best(count), "sentence")
 
     def one_sentence(self) -> str:
         """The reply in one sentence: as many of its sentences or steps as go into one, those that say most."""
@@ -275,7 +279,7 @@ class _Edit:
         sentence = joined(selection)
         return clipped(sentence) if len(selection) == 1 and length(sentence) > ONE_SENTENCE else sentence
 
-    def in_words(self) -> Edited:
+    def in_words(self) -> Outline:
         if self.outline.items:
             listed = [_ended(item) for item in self.outline.items]
             before, after = self.outline.before, self.outline.after
@@ -283,8 +287,8 @@ class _Edit:
         selection = self.within(self.request.count, len(self.outline.sentences))
         texts = selection if length(" ".join(selection)) <= self.request.count else [clipped(self.ranked()[0])]
         if length(" ".join(texts)) > self.request.count:
-            return Edited(reason="each sentence of the last reply is longer than that")
-        return Edited(outline=self.of_units(texts, "sentence"))
+            raise _NotPossible("each sentence of the last reply is longer than that")
+        return self.of_units(texts, "sentence")
 
     def within(self, most_words: float, limit: int) -> list[str]:
         """The sentences that say most, within so many words, in their order; the best of each paragraph comes first.

@@ -96,6 +96,13 @@ def test_a_procedure(message, text):
     assert changed(PROCEDURE, message) == text
 
 
+def test_what_is_moved_leaves_the_list_where_it_stands():
+    reply = "One. Two.\n\n- Item\n\nThree."
+    assert changed(reply, "put the first sentence last") == "Two.\n\n- Item\n\nThree. One."
+    assert changed(reply, "put the last sentence first") == "Three. One. Two.\n\n- Item"
+    assert changed("- One.\n- Two.", "put the last sentence first") == "- Two.\n- One."
+
+
 def test_what_is_left_of_a_procedure_is_one():
     request = edit_request("just the first two steps")
     assert request is not None
