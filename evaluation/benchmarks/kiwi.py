@@ -18,7 +18,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
@@ -90,9 +89,8 @@ def open_revise(request: EvalRequest, _: str | None) -> Prepared:
         errors.add(NEEDS_MODEL)
     if paper and request.steps:
         errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
-    notes = []
-    if request.chain:
-        notes.append(f"each turn starts from our own revision before it{'' if paper else ', its marks stripped'}")
+    stripped = "" if paper else ", its marks stripped"
+    notes = [f"each turn starts from our own revision before it{stripped}"] if request.chain else []
     if request.chain and not model:
         notes.append("rules write no first answer: sessions begin with the recorded one")
     inputs = {"temperature": f"{TEMPERATURE:g}, unless the spec names one"} if model else {}
@@ -106,20 +104,20 @@ def open_judge(request: EvalRequest, setting: str | None) -> Prepared:
     from turnmark.evaluation.benchmarks.kiwi_judge import PROMPT, KiwiJudge
 
     errors = _checked(request)
-    if (setting or "").startswith("few-shot") and not (request.asks_model or request.scoring):
+    setting = setting or JUDGE_SETTINGS[0]
+    if setting.startswith("few-shot") and not (request.asks_model or request.scoring):
         errors.add(
             f"--setting {setting}: examples are shown to a language model; name one with --judge (the embedded judge "
             "learns nothing from them)"
         )
 
     def build(source: Source, parts: Parts) -> KiwiJudge:
-        return KiwiJudge(source, setting or "", parts, request.seed)
+        return KiwiJudge(source, setting, parts, request.seed)
 
     source = errors.collect(kiwi.locate, request.data)
     benchmark = errors.collect(build, source, Parts()) if source else None
     errors.raise_all()
-    notes = [benchmark.split_note()] if benchmark is not None else []
-    return _opened(request, errors, build, (PROMPT,), notes)
+    return _opened(request, errors, build, (PROMPT,), [benchmark.split_note()] if benchmark else [])
 
 
 def open_analyse(request: EvalRequest, _: str | None) -> Prepared:
@@ -162,7 +160,7 @@ def _opened(
     build: Callable[[Source, Parts], Benchmark[Any]],
     prompts: Sequence[str],
     notes: Sequence[str],
-    inputs: Mapping[str, str] = MappingProxyType({}),
+    inputs: Mapping[str, str] | None = None,
 ) -> Prepared:
     source = errors.collect(kiwi.locate, request.data)
     hashes = errors.collect(prompt_inputs, prompts if request.asks_model else (), request.prompts) or {}
@@ -174,7 +172,7 @@ def _opened(
         data=used(source, kiwi.files(source.root)),
         domains=(),
         build=lambda parts, _: build(source, parts),
-        inputs={**hashes, **inputs},
+        inputs={**hashes, **(inputs or {})},
         notes=tuple(notes),
     )
 
@@ -205,10 +203,6 @@ def _edits(context: Revised) -> Mapping[str, Value]:
     }
 
 
-def _words(context: Revised) -> Mapping[str, Value]:
-    return {"answer_words": answer_words(context.answer)}
-
-
 class Kiwi(Benchmark[Revised]):
     """KIWI's turns, each a revision to make.
 
@@ -225,7 +219,7 @@ class Kiwi(Benchmark[Revised]):
             _edits,
             "the previous answer has no word",
         ),
-        Metric(("answer_words",), WORDS, _words),
+        Metric(("answer_words",), WORDS, lambda context: {"answer_words": answer_words(context.answer)}),
     )
 
     def __init__(self, source: Source, parts: Parts, chain: bool = False, paper: bool = False) -> None:
