@@ -24,7 +24,7 @@ from turnmark.assistant.prompts import fence, fence_tag, load_prompt
 from turnmark.assistant.steps.marks import cited, says_unknown, unmarked
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.types import Draft, Step, Usage
-from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.text import sentences, strip_citations, words
 from turnmark.corpora.types import Message, Record
 from turnmark.retrieval.types import Hit
 
@@ -207,8 +207,15 @@ def read_answer(completion: Written, wants_procedure: bool) -> AnswerResult:
     if says_unknown(completion.text):
         return AnswerResult(draft=Draft(text=strip_citations(completion.text)), unknown=True, usage=completion.usage)
     body, steps, problem = parse_steps(completion.text)
-    notes = (f"the steps are shown as they were written: {problem}",) if problem and wants_procedure else ()
-    return AnswerResult(draft=Draft(text=body, procedure=steps), unknown=False, usage=completion.usage, notes=notes)
+    if wants_procedure and not steps and not problem:
+        body, steps = steps_in(completion.text)
+    notes = (
+        [f"the steps are shown as they were written: {problem}"] if problem and wants_procedure and not steps else []
+    )
+    if completion.finish_reason == "length":
+        notes.append("the model went on repeating itself: what it had said is left out")
+    draft = Draft(text=body, procedure=steps)
+    return AnswerResult(draft=draft, unknown=False, usage=completion.usage, notes=tuple(notes))
 
 
 def answer_prompt(
@@ -265,10 +272,14 @@ def written(
     """
     reply = generator.complete(messages, on_text=on_text)
     usage = reply.usage
+    text = without_thinking(reply.text).strip()
+    new = before_repeats(text) if reply.finish_reason == "length" else ""
+    if new:  # more room would only be filled with more of the same
+        return Written(text=new, usage=usage, note=None, finish_reason="length")
     if reply.finish_reason == "length":
         reply, spent = _once_more(generator, messages, reply)
         usage += spent
-    text = without_thinking(reply.text).strip()
+        text = without_thinking(reply.text).strip()
     if not text:
         raise _nothing_said(reply, usage)
     ended = {
@@ -276,6 +287,20 @@ def written(
         "content_filter": "the answer is not whole: the endpoint's content filter stopped it",
     }
     return Written(text=text, usage=usage, note=ended.get(reply.finish_reason), finish_reason=reply.finish_reason)
+
+
+LEAST_PIECES, REPEATED = 8, 0.4
+"""Sentences of a text that can be told to run on, and the share of them that were said before."""
+
+
+def before_repeats(text: str) -> str:
+    """What a text says before it begins to repeat itself; "" where it does not run on."""
+    spans = sentences(text)
+    pieces = [" ".join(words(text[start:end])) for start, end in spans]
+    again = [at for at, piece in enumerate(pieces) if piece in pieces[:at] and len(piece.split()) > 2]
+    if len(pieces) < LEAST_PIECES or len(again) < REPEATED * len(pieces):
+        return ""
+    return _HEAD.sub("", text[: spans[again[0]][0]].rstrip()).rstrip()
 
 
 def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:
@@ -333,3 +358,29 @@ def parse_steps(text: str) -> tuple[str, tuple[Step, ...], str]:
     if not steps:
         return text, (), "there is nothing under 'Steps:'"
     return text[: heads[-1].start()].rstrip(), tuple(steps), ""
+
+
+_ITEM = re.compile(r"(?:^|(?<=\s))(?:\*\*)?(?:step\s+)?(\d{1,2})[.):](?:\*\*)?\s+(?=\S)", re.IGNORECASE)
+_HEAD = re.compile(r"(?:^|(?<=[.!?:\]\n]))[\s*_#-]*\b(?:the |these are the )?steps?(?: are)?\b\W*$", re.IGNORECASE)
+
+
+def steps_in(text: str) -> tuple[str, tuple[Step, ...]]:
+    """What stands before a numbered list, and its items, however they are laid out; no items where there are not two.
+
+    >>> steps_in("Do this. Steps: 1. Open it [1]. 2. Close it.")[1][1].step
+    'Close it.'
+    """
+    places: list[re.Match[str]] = []
+    for match in _ITEM.finditer(text):
+        if int(match[1]) == len(places) + 1:
+            places.append(match)
+    if len(places) < 2:
+        return text, ()
+    ends = [match.start() for match in places[1:]] + [len(text)]
+    steps_by_text: dict[str, Step] = {}
+    for match, end in zip(places, ends, strict=True):
+        item = text[match.end() : end].strip()
+        step = " ".join(strip_citations(item).split()).strip(" -*")
+        if step:
+            steps_by_text.setdefault(step.lower(), Step(step=step, citations=tuple(dict.fromkeys(cited(item)))))
+    return _HEAD.sub("", text[: places[0].start()].strip()).strip(), tuple(steps_by_text.values())

@@ -21,11 +21,12 @@ from turnmark.assistant.generators.base import (
 )
 from turnmark.assistant.generators.choosing import choose
 from turnmark.assistant.prompts import load_prompt, quoted
-from turnmark.assistant.steps.marks import cited, says_unknown, unmarked
+from turnmark.assistant.steps.llm import steps_in
+from turnmark.assistant.steps.marks import says_unknown, unmarked
 from turnmark.assistant.steps.select import rated
 from turnmark.assistant.steps.understand_llm import quoted_turns
 from turnmark.assistant.steps.units import Unit, units_of
-from turnmark.assistant.types import Draft, Step, Usage
+from turnmark.assistant.types import Draft, Usage
 from turnmark.corpora.text import sentences, strip_citations, words
 from turnmark.corpora.types import Message, Record
 from turnmark.retrieval.task_passages import Embed
@@ -265,9 +266,7 @@ def whole_part(text: str) -> str:
     return text[:end].rstrip() if end > 0 else text
 
 
-_ITEM = re.compile(r"(?:^|(?<=\s))(?:\*\*)?(?:step\s+)?(\d{1,2})[.):](?:\*\*)?\s+(?=\S)", re.IGNORECASE)
 _LISTED = re.compile(r"^\s*1[.)]\s.*\n+\s*2[.)]\s", re.MULTILINE)
-_HEAD = re.compile(r"[\s*_#-]*\b(?:the |these are the )?steps?(?: are)?\b\W*$", re.IGNORECASE)
 
 
 _LIST_BEGINS = re.compile(r"(?:^|\n)\s*(?:\W*steps?\b\W*(?:\n|$)|1[.)]\s)", re.IGNORECASE)
@@ -298,28 +297,6 @@ class BeforeList:
         if end > self._sent:
             self._on_text(self._text[self._sent : end])
             self._sent = end
-
-
-def steps_in(text: str) -> tuple[str, tuple[Step, ...]]:
-    """What stands before a numbered list, and its items, however they are laid out; no items where there are not two.
-
-    >>> steps_in("Do this. Steps: 1. Open it [1]. 2. Close it.")[1][1].step
-    'Close it.'
-    """
-    places: list[re.Match[str]] = []
-    for match in _ITEM.finditer(text):
-        if int(match[1]) == len(places) + 1:
-            places.append(match)
-    if len(places) < 2:
-        return text, ()
-    ends = [match.start() for match in places[1:]] + [len(text)]
-    steps_by_text: dict[str, Step] = {}
-    for match, end in zip(places, ends, strict=True):
-        item = text[match.end() : end].strip()
-        step = " ".join(strip_citations(item).split()).strip(" -*")
-        if step:
-            steps_by_text.setdefault(step.lower(), Step(step=step, citations=tuple(dict.fromkeys(cited(item)))))
-    return _HEAD.sub("", text[: places[0].start()].strip()).strip(), tuple(steps_by_text.values())
 
 
 def _once(text: str) -> str:

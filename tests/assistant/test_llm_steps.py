@@ -8,8 +8,16 @@ import pytest
 
 from tests.servers import Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, open_generator
-from turnmark.assistant.steps.llm import answer, parse_steps, rewrite, says_unknown
-from turnmark.assistant.types import Step
+from turnmark.assistant.steps.llm import (
+    Written,
+    answer,
+    before_repeats,
+    parse_steps,
+    read_answer,
+    rewrite,
+    says_unknown,
+)
+from turnmark.assistant.types import Step, Usage
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.types import Hit
 
@@ -297,3 +305,39 @@ def test_a_reply_that_does_not_know(text):
 @pytest.mark.parametrize("text", FACTS)
 def test_a_reply_that_knows(text):
     assert not says_unknown(text)
+
+
+@pytest.mark.parametrize(
+    "written_steps",
+    [
+        "Do this. Steps: 1. Open the lid [1]. 2. Pour it out [2]. 3. Close the lid.",
+        "To do so, follow these steps:\n1. Open the lid [1]\n2. Pour it out [2]\n3. Close the lid",
+        "**Steps:**\n\n1. Open the lid [1]\n\n2. Pour it out [2]\n\n3. Close the lid",
+    ],
+)
+def test_steps_are_read_however_a_model_lays_them_out(written_steps):
+    written = Written(text=written_steps, usage=Usage(), note=None, finish_reason="stop")
+    draft = read_answer(written, wants_procedure=True).draft
+    assert [step.step.rstrip(".") for step in draft.procedure] == ["Open the lid", "Pour it out", "Close the lid"]
+    assert [step.citations for step in draft.procedure] == [(1,), (2,), ()]
+    assert draft.text in ("Do this.", "To do so, follow these steps:", "")
+
+
+def test_a_reply_that_runs_on_is_cut_where_it_begins_again_and_not_given_more_room(tmp_path):
+    steps = "1. Open the lid of it [1].\n2. Pour it out now [1].\n3. Close the lid of it [1].\n"
+    script = tmp_path / "script.jsonl"
+    rows = [
+        {"text": f"Do this first.\n{steps}Steps:\n" + steps * 5, "finish_reason": "length"},
+        {"text": "never asked"},
+    ]
+    script.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    reply = answer(open_generator(f"replay:{script}"), "How?", [], [], True, lambda _: None)
+    assert [step.step for step in reply.draft.procedure] == [
+        "Open the lid of it.", "Pour it out now.", "Close the lid of it.",
+    ]  # fmt: skip
+    assert reply.usage.calls == 1
+    assert "repeating itself" in reply.notes[0]
+
+
+def test_a_long_reply_that_says_new_things_does_not_run_on():
+    assert before_repeats(" ".join(f"The {n}th otter swims in the bay." for n in range(40))) == ""

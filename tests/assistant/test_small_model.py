@@ -14,8 +14,9 @@ from turnmark.assistant.generators.base import GeneratorBase
 from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.answer_parts import beside
+from turnmark.assistant.steps.llm import steps_in
 from turnmark.assistant.steps.outline import same_words
-from turnmark.assistant.steps.reading import BeforeList, excerpts_of, steps_in, whole_part
+from turnmark.assistant.steps.reading import BeforeList, excerpts_of, whole_part
 from turnmark.assistant.steps.understand_llm import fault_of, with_question
 from turnmark.assistant.types import Event, Understanding, Usage
 from turnmark.corpora.types import Message, Passage
