@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import Turnmark
-from tests.evaluation.kiwis import ANSWER, items_of, session, turn, values, written
+from tests.evaluation.benched import values
+from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.base import Item

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
-from tests.evaluation.kiwis import instructions, items_of, session, turn, values, written
+from tests.evaluation.benched import values
+from tests.evaluation.kiwis import instructions, items_of, session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, open_generator
@@ -134,10 +135,10 @@ def many(tmp_path: Path, ratings: str = "gggbbn" * 7) -> KiwiJudge:
 def test_majority_and_random_come_from_the_training_turns(tmp_path: Path) -> None:
     bench = many(tmp_path, "gb" + "g" * 40)
     contexts = [bench.context(item, Sample(id=item.id, status="done", prediction="bad")) for item in items_of(bench)]
-    assert all(context.said["[majority]"] for context in contexts)
+    assert all(context.verdicts["[majority]"] for context in contexts)
     bad = many(tmp_path / "bad", "n" * 40 + "gb")
     contexts = [bad.context(item, Sample(id=item.id, status="done", prediction="bad")) for item in items_of(bad)]
-    assert not any(context.said["[majority]"] for context in contexts)
+    assert not any(context.verdicts["[majority]"] for context in contexts)
     again = many(tmp_path / "bad", "n" * 40 + "gb")
     assert [
         again.context(item, Sample(id=item.id, status="done", prediction="bad")) for item in items_of(again)
