@@ -83,7 +83,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _vectors() -> Iterator[None]:
+def _vectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        VECTORS.folder = tmp_path_factory.getbasetemp().parent / "vectors"
+        VECTORS.folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         remember(VECTORS, patch)
         yield

@@ -8,10 +8,13 @@ tests `retrieval` itself computes everything anew.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,10 +29,12 @@ class Vectors:
 
     Attributes:
         on: whether anything is remembered and told.
+        folder: what the workers of one run share; None: each remembers for itself.
     """
 
     def __init__(self, room: int = ROOM) -> None:
         self.on = True
+        self.folder: Path | None = None
         self._room, self._size, self._lock = room, 0, threading.Lock()
         self._known: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
@@ -39,7 +44,14 @@ class Vectors:
             if key in self._known:
                 self._known.move_to_end(key)
                 return _copy(self._known[key])
-        result = compute()
+        shared = self.folder / hashlib.sha256(repr(key).encode()).hexdigest() if self.folder else None
+        if shared is not None and shared.exists():
+            with np.load(shared) as stored:
+                result = _nested([stored[name] for name in stored.files])
+        else:
+            result = compute()
+            if shared is not None:
+                _write(shared, _flat(result))
         with self._lock:
             if key not in self._known:
                 self._known[key] = _copy(result)
@@ -47,6 +59,23 @@ class Vectors:
             while self._size > self._room:
                 self._size -= _bytes(self._known.popitem(last=False)[1])
         return result
+
+
+def _flat(result: Any) -> list[Any]:
+    """The arrays of a result: itself, or the vectors, then the tokens of all texts, then their ids."""
+    return [result] if isinstance(result, np.ndarray) else [result[0], *result[1], *result[2]]
+
+
+def _nested(arrays: list[Any]) -> Any:
+    half = len(arrays) // 2
+    return arrays[0] if len(arrays) == 1 else (arrays[0], arrays[1 : 1 + half], arrays[1 + half :])
+
+
+def _write(path: Path, arrays: list[Any]) -> None:
+    """A file that appears whole."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        np.savez(file, *arrays)
+    Path(file.name).replace(path)
 
 
 def _copy(result: Any) -> Any:

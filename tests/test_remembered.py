@@ -29,6 +29,21 @@ def test_a_second_call_gives_the_same_and_computes_nothing() -> None:
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize("texts", [1, 3])
+def test_another_process_of_the_run_gets_what_one_computed(tmp_path: Path, texts: int) -> None:
+    def computed() -> object:
+        arrays = [np.full((2, 3), place, dtype=np.float32) for place in range(texts)]
+        return np.ones((texts, 4), dtype=np.float32), arrays, [array[0].astype(np.int32) for array in arrays]
+
+    writer, reader = Vectors(), Vectors()
+    writer.folder = reader.folder = tmp_path
+    first = writer.of(("both", "a"), computed)
+    again = reader.of(("both", "a"), lambda: pytest.fail("computed twice"))
+    for ours, theirs in zip(_parts(first), _parts(again), strict=True):
+        assert ours.dtype == theirs.dtype
+        assert (ours == theirs).all()
+
+
 def test_what_was_not_asked_for_longest_is_forgotten() -> None:
     memory = Vectors(room=2 * 4)
 

@@ -83,11 +83,11 @@ def test_a_vector_does_not_depend_on_its_neighbours_by_a_single_bit(precision, m
         pytest.skip("this processor does not multiply bf16")
     model = "minilm" if precision == "int8" else f"sentence-transformers:{models}"
     embedder = open_embedder(f"{model}?backend=openvino&precision={precision}")
-    texts = [f"word {'long ' * (i % 23)}{i}" for i in range(46)]
+    texts = [f"word {'long ' * (i % 23)}{i}" for i in range(23)]
     for role in ("query",) if precision == "int8" else ("query", "passage"):
         alone = np.concatenate([embedder.encode([text], role) for text in texts])
         assert (embedder.encode(texts, role) == alone).all()
-        few = [embedder.encode_both(texts[start : start + 5], role) for start in range(0, 46, 5)]
+        few = [embedder.encode_both(texts[start : start + 5], role) for start in range(0, 23, 5)]
         assert (np.concatenate([vectors for vectors, _, _ in few]) == alone).all()
         with monkeypatch.context() as patch:
             patch.setattr(openvino_run, "QUICK_TOKENS", 0)
