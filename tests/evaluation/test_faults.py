@@ -220,7 +220,9 @@ def test_a_generator_that_sleeps_for_ever_does_not_hold_up_the_run(turnmark: Tur
     summary = json.loads(turnmark(*command, "--deadline", "0.3").out)
     failed = [row for row in samples(Path("r")) if row["status"] == "failed"]
     assert summary["n"] == 12
-    assert {row["reason"] for row in failed} == {"timeout: no answer within the sample's 0.3 s; given up"}
+    # A call that begins late, on a loaded machine, is not made at all.
+    endings = ("no answer within the sample's 0.3 s; given up", "the sample's deadline of 0.3 s has passed")
+    assert {row["reason"] for row in failed} <= {f"timeout: {ending}" for ending in endings}
     assert 0 < len(failed) == summary["failed"]
     check_run(Path("r"))
 
