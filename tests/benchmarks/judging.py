@@ -169,7 +169,7 @@ def idk() -> dict[str, Any]:
             print(f"  {name}: {mean:.3f} [{low:.3f}, {high:.3f}]")
         agreement = classified([str(row.idk) for row in tested], verdicts)
         assert agreement is not None
-        print("  " + ", ".join(f"{k} F1 {v.f1 or 0:.2f} of {v.support}" for k, v in agreement.labels.items()), end="")
+        print("  " + ", ".join(f"{k} F1 {v.f1 or 0:.2f} of {v.positives}" for k, v in agreement.labels.items()), end="")
         print(f", kappa {agreement.kappa:.2f}" if agreement.kappa is not None else "")
     for path in (SYNTHETIC, RATED):
         rows_of_file = evaluated(DATA / path)

@@ -11,6 +11,7 @@ import pytest
 
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError
+from turnmark.corpora.rows import Loaded
 from turnmark.corpora.types import Message
 
 TASKS = "mtrag-human/generation_tasks/reference.jsonl"
@@ -42,7 +43,7 @@ def write(root: Path, relative: str, content: bytes | str) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def load_one(root: Path, fields: dict[str, Any]) -> mtrag.Loaded[dict[str, mtrag.Task]]:
+def load_one(root: Path, fields: dict[str, Any]) -> Loaded[dict[str, mtrag.Task]]:
     write(root, TASKS, json.dumps(fields) + "\n")
     return mtrag.load_tasks(root, "mtrag")
 

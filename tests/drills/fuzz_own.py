@@ -65,7 +65,7 @@ def _kept(folder: Path) -> dict[str, Target]:
     """What a command wrote and another one reads again."""
     from turnmark.assistant.session_files import read_session, sessions_folder
     from turnmark.evaluation.journal import read_records
-    from turnmark.evaluation.report.browse import read_browsed
+    from turnmark.evaluation.report.browse import Browsed
     from turnmark.evaluation.report.stored import read_run
     from turnmark.evaluation.rundir import read_folder
     from turnmark.evaluation.synth.folder import SynthItem
@@ -85,7 +85,10 @@ def _kept(folder: Path) -> dict[str, Target]:
         "sessions": ([session.read_bytes()], _file(session, lambda path: read_session(path.stem))),
         "run manifests": ([manifest.read_bytes()], _file(manifest, lambda path: read_folder(path.parent))),
         "run folders": ([summary.read_bytes()], _file(summary, lambda path: read_run(path.parent))),
-        "browsed samples": ((run / "browse.jsonl").read_bytes().splitlines(), read_browsed),
+        "browsed samples": (
+            (run / "browse.jsonl").read_bytes().splitlines(),
+            _file(folder / "browse.jsonl", lambda path: list(read_records(path, Browsed))),
+        ),
         "synthetic items": ([item], _file(folder / "items.jsonl", lambda path: list(read_records(path, SynthItem)))),
         "reviews": ([review], _file(folder / "reviews.jsonl", lambda path: read_reviews(path.parent))),
     }
