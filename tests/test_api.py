@@ -11,7 +11,7 @@ import pytest
 
 import turnmark as tm
 from tests.conftest import ROOT
-from tests.test_house import HEAVY
+from tests.heavy import HEAVY
 from turnmark.assistant.generators.base import Completion, PromptMessage
 from turnmark.retrieval.types import Hit, Query
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -11,14 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.heavy import HEAVY
 
 ROOMS = ("corpora", "retrieval", "assistant", "evaluation", "turnmark")
 """Each imports those before it; the last is what `import turnmark` gives."""
-HEAVY = (
-    "torch", "transformers", "sentence_transformers", "chromadb", "llama_index", "vllm", "ray", "matplotlib", "openai",
-    "numpy", "scipy", "sklearn", "pandas", "bm25s", "pytrec_eval", "bs4", "lxml", "tokenizers", "rapidfuzz",
-    "elasticsearch", "openvino", "openvino_genai", "fastapi", "uvicorn", "starlette", "opentelemetry",
-)  # fmt: skip
 HELPS = [
     [], ["index"], ["index", "build"], ["index", "list"], ["index", "info"], ["index", "remove"], ["index", "verify"],
     ["search"], ["ask"], ["chat"], ["sessions"], ["eval"], ["score"], ["report"], ["compare"], ["agreement"], ["list"],
@@ -139,3 +136,14 @@ def test_nothing_committed_names_a_registry_host_or_a_path_of_a_machine():
             text = (ROOT / name).read_text(encoding="utf-8", errors="replace")
             wrong += [f"{name}: {word}" for word in words if word in text]
     assert not wrong
+
+
+def test_no_test_file_imports_another() -> None:
+    importing = re.compile(r"^\s*from tests[\w.]*(?:\.test_\w+ import| import test_)", re.MULTILINE)
+    files = (ROOT / "tests").rglob("*.py")
+    assert [path.name for path in files if importing.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_no_file_has_more_than_400_lines() -> None:
+    files = [path for folder in (*ROOMS, "tests") for path in (ROOT / folder).rglob("*.py")]
+    assert [path.name for path in files if len(path.read_text(encoding="utf-8").splitlines()) > 400] == []

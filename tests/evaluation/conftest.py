@@ -182,3 +182,10 @@ def three_runs(tmp_path: Path) -> list[Path]:
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of BERTScore with two layers."""
     return write_tiny(tmp_path_factory.mktemp("models") / "tiny-bert")
+
+
+@pytest.fixture
+def searching(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> Opener:
+    """Retrievers that count shared words, and what they were asked."""
+    monkeypatch.setattr(passages, "open_corpus", opener)
+    return opener

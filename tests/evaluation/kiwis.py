@@ -10,6 +10,8 @@ from typing import Any
 from tests.evaluation.benched import items_of
 from turnmark.corpora.rows import Source
 from turnmark.evaluation.benchmarks.base import Benchmark, measured
+from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
+from turnmark.evaluation.benchmarks.turns import Parts
 
 ANSWER = "The lamp was lit in 1868. It burned rape oil."
 
@@ -35,6 +37,24 @@ def written(root: Path, *rows: Any, papers: Sequence[str] = ()) -> Source:
         companion = {"question": "What of the  LAMP?", "cited_papers": [], "cited_paragraphs": list(papers)}
         (root / "longform_sciqa.jsonl").write_text(json.dumps(companion) + "\n", encoding="utf-8")
     return Source(root=root, demo=False)
+
+
+def four_turns(tmp_path: Path) -> KiwiAnalyse:
+    """Two sessions of three turns and one: two good, one bad and edited, one neutral and not edited."""
+    rows = [
+        session(
+            turn(answer_1="The lamp was lit in 1868.", instruction_type="stylistic", fine_type="Remove"),
+            turn(instruction="Who paid for it?", answer_1="Nobody knows.",
+                 answer_2="The lamp was lit in 1868. The crown paid.", rating="bad",
+                 comment="It also removed the rest.", instruction_type="information-seeking",
+                 retrieved_passages=[{"title": "", "text": "The crown paid for it."}], error_type="unrequested change"),
+            turn(instruction="Shorten it.", answer_1="Lit.", rating="neutral", instruction_type="stylistic",
+                 fine_type="Reorganize", comment="Too short, two words would do."),
+            model_name="GPT-4",
+        ),
+        session(turn(instruction="Who built it?", answer_1=f"{ANSWER} Ellis built it."), model_name="tiny"),
+    ]  # fmt: skip
+    return KiwiAnalyse(written(tmp_path, *rows), Parts())
 
 
 def means(bench: Benchmark[Any]) -> dict[str, float]:

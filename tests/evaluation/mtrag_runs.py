@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,10 @@ from tests.evaluation import writer
 from turnmark.evaluation import planning, running
 from turnmark.evaluation.records import Sample, Score, Summary
 from turnmark.evaluation.request import EvalRequest
+
+Check = Callable[[Path], None]
+SIX = ("c1<::>1", "c1<::>2", "c2<::>1", "c3<::>1", "c3<::>2", "c4<::>2")
+"""Answerable and partial tasks that the writer answers."""
 
 
 class Ran:

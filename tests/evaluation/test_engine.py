@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
-import tracemalloc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,15 +17,12 @@ from turnmark.assistant.generators.base import Completion, GeneratorBase, Genera
 from turnmark.assistant.settings import Budget
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import NoProgress
-from turnmark.corpora.types import Problem
 from turnmark.evaluation import engine
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
+from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.budget import Ledger
 from turnmark.evaluation.engine import Answer, Job, Limits, Outcome, generate
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import RunFolder, open_run
-from turnmark.evaluation.scoring import score_run
-from turnmark.evaluation.summary import Facts
 
 
 class Model:
@@ -369,75 +364,3 @@ def test_a_disk_that_is_full_ends_the_run_with_what_was_written(tmp_path: Path) 
     assert 3 <= len(statuses_left) < 20
     assert set(statuses_left.values()) == {"done"}
     assert made(tmp_path / "r", answer, jobs(*names)).done == 20 - len(statuses_left)
-
-
-# --- memory ----------------------------------------------------------------------------------------------------------
-
-
-class Trivial(Benchmark[str]):
-    """A benchmark of so many samples, none of which is kept."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.metrics = [Metric(("length", "even"), "len", self._measure)]
-
-    def items(self) -> Iterator[Item | Problem]:
-        return (Item(f"item {number}", number) for number in range(self.size))
-
-    def answer(self, item: Item, _: Any) -> Sample:
-        return Sample(id=item.id, status="done", query=f"question {item.task}?", prediction="word " * 60)
-
-    def context(self, item: Item, sample: Sample) -> str:
-        return sample.prediction or ""
-
-    def _measure(self, text: str) -> Mapping[str, float]:
-        return {"length": float(len(text)), "even": 1.0}
-
-    def facts(self, item: Item) -> Facts:
-        return Facts(cluster=f"c{item.task // 7}", labels={"part": (str(item.task % 3),)})
-
-
-def trivial_run(path: Path, size: int) -> tuple[float, float]:
-    """Bytes a sample at the most: while answering, while scoring."""
-    benchmark = Trivial(size)
-
-    def items() -> Iterator[Item]:
-        return (item for item in benchmark.items() if isinstance(item, Item))
-
-    def peak(work: Callable[[], Any]) -> float:
-        tracemalloc.reset_peak()
-        before, _ = tracemalloc.get_traced_memory()
-        work()
-        return (tracemalloc.get_traced_memory()[1] - before) / size
-
-    with open_run(path, manifest(limit=size)) as run:
-        todo = (Job(item) for item in items())
-        tracemalloc.start()
-        try:
-            limits, ledger = Limits(concurrency=16), Ledger()
-            answering = peak(lambda: generate(todo, benchmark.answer, None, run, limits, ledger, NoProgress()))
-            scoring = peak(lambda: score_run(run, benchmark, items(), progress=NoProgress()))
-        finally:
-            tracemalloc.stop()
-    summary = json.loads((path / "summary.json").read_text())
-    assert summary["n"] == summary["metrics"]["even"]["n"] == size
-    with open(path / "predictions.jsonl", encoding="utf-8") as file:
-        for number, line in enumerate(file):
-            assert json.loads(line)["id"] == f"item {number}"
-    assert number == size - 1
-    return answering, scoring
-
-
-@pytest.mark.slow
-def test_memory_grows_by_little_more_than_the_place_of_each_sample(tmp_path: Path) -> None:
-    answering, scoring = trivial_run(tmp_path / "r", 5_000)
-    assert answering < 500
-    assert scoring < 2_500, "some megabytes are for the intervals, whatever the size"
-
-
-@pytest.mark.slow
-def test_memory_stays_flat_over_100_000_samples(tmp_path: Path) -> None:
-    answering, scoring = trivial_run(tmp_path / "r", 100_000)
-    sys.stderr.write(f"bytes a sample: answering {answering:.0f}, scoring {scoring:.0f}\n")
-    assert answering < 400
-    assert scoring < 500

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
-from tests.evaluation.kiwis import ANSWER, items_of, means, session, turn, written
+from tests.evaluation.kiwis import ANSWER, four_turns, items_of, means, session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, open_generator
@@ -108,24 +108,6 @@ def test_table_6_counts_words_as_written_and_without_marks_beside_it(tmp_path: P
     assert (figures["source_words[unmarked]"], figures["target_words[unmarked]"]) == (6, 3)
     assert (figures["length_ratio"], figures["length_ratio[unmarked]"]) == (3 / 8, 3 / 6)
     assert (figures["edit_distance"], figures["edit_distance[unmarked]"]) == (6, 3)
-
-
-def four_turns(tmp_path: Path) -> KiwiAnalyse:
-    """Two sessions of three turns and one: two good, one bad and edited, one neutral and not edited."""
-    rows = [
-        session(
-            turn(answer_1="The lamp was lit in 1868.", instruction_type="stylistic", fine_type="Remove"),
-            turn(instruction="Who paid for it?", answer_1="Nobody knows.",
-                 answer_2="The lamp was lit in 1868. The crown paid.", rating="bad",
-                 comment="It also removed the rest.", instruction_type="information-seeking",
-                 retrieved_passages=[{"title": "", "text": "The crown paid for it."}], error_type="unrequested change"),
-            turn(instruction="Shorten it.", answer_1="Lit.", rating="neutral", instruction_type="stylistic",
-                 fine_type="Reorganize", comment="Too short, two words would do."),
-            model_name="GPT-4",
-        ),
-        session(turn(instruction="Who built it?", answer_1=f"{ANSWER} Ellis built it."), model_name="tiny"),
-    ]  # fmt: skip
-    return KiwiAnalyse(written(tmp_path, *rows), Parts())
 
 
 def test_the_figures_of_the_tables_by_hand(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +11,10 @@ import pytest
 
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, Opener, WordCount, write_benchmark
-from tests.evaluation.mtrag_runs import planned, ran
+from tests.evaluation.mtrag_runs import SIX, Check, planned, ran
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation import passages
 from turnmark.retrieval.types import Hit, Query
-
-Check = Callable[[Path], None]
-SIX = ("c1<::>1", "c1<::>2", "c2<::>1", "c3<::>1", "c3<::>2", "c4<::>2")
-"""Answerable and partial tasks that the writer answers."""
-
-
-@pytest.fixture
-def searching(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> Opener:
-    """Retrievers that count shared words, and what they were asked."""
-    monkeypatch.setattr(passages, "open_corpus", opener)
-    return opener
 
 
 def prompts() -> list[str]:
@@ -304,128 +293,3 @@ def test_own_wordings_are_searched_in_their_conversation(
     [query] = [query for retriever in searching.opened for query in retriever.asked]
     assert (query.text, query.variants) == ("when was it cast", ("bell 1858",))
     assert [message.content for message in query.history] == ["who made the bell", "answer 1"]
-
-
-# --- recorded passages -----------------------------------------------------------------------------------------------
-
-
-def write_trec(path: Path, lists: dict[str, str]) -> Path:
-    lines = [
-        f"{task} Q0 {name} 0 {10 - rank} x\n"
-        for task, names in lists.items()
-        for rank, name in enumerate(names.split())
-    ]
-    path.write_text("".join(lines))
-    return path
-
-
-def test_recorded_passages_are_answered_from(
-    benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check
-) -> None:
-    recorded = write_trec(tmp_path / "x.trec", {
-        "c1<::>1": "p6 gone p1 p2 p3 p4 p5", "c1<::>2": "p2", "c2<::>2": "p4 p5", "nobody": "p1",
-    })  # fmt: skip
-    run = ran(benchmark_root, tmp_path / "r", setting="rag", passages=recorded, domains=("clapnq",))
-    check_run(run.folder)
-    assert searching.opened == [], "nothing is searched"
-    assert run.shown("c1<::>1") == ["p6", "p1", "p2", "p3", "p4"], "five whose text is known"
-    assert run.shown("c2<::>2") == ["p4", "p5"]
-    # A task without a list is no test of anything: answered from nothing, it would be unknown for sure.
-    assert {name: sample.kind for name, sample in run.samples.items() if sample.status == "failed"} == {
-        "c1<::>3": "missing", "c2<::>1": "missing",
-    }  # fmt: skip
-    assert run.summary.specs["query"] == "recorded"
-    notes = "\n".join(run.summary.notes)
-    assert "--passages has no list for 2 of 5 tasks (CONVERSATIONAL 1, PARTIAL 1); they fail" in notes
-    assert "--passages: 1 of 8 passages are not in the corpora here" in notes
-    topped = ran(benchmark_root, tmp_path / "t", setting="reference+rag", passages=recorded, domains=("clapnq",))
-    assert topped.shown("c1<::>1") == ["p1", "p6", "p2", "p3", "p4"]
-    hiding = ran(benchmark_root, tmp_path / "h", setting="rag", passages=recorded, domains=("clapnq",),
-                 counterfactual=True)  # fmt: skip
-    assert hiding.shown("c1<::>1#hidden") == ["p6", "p2", "p3", "p4", "p5"]
-
-
-def test_a_run_can_be_answered_from_and_is_left_as_it_is(
-    benchmark_root: Path, tmp_path: Path, searching: Opener
-) -> None:
-    first = ran(benchmark_root, tmp_path / "first", setting="rag")
-    lists = {name: first.shown(name) for name in SIX}
-    file = first.folder / "predictions.jsonl"
-    file.write_text(file.read_text() + '{"id": "torn')  # as of a run that goes on
-    before = file.read_bytes()
-    searches = len(searching.asked)
-    again = ran(benchmark_root, tmp_path / "again", setting="rag", passages=first.folder)
-    assert file.read_bytes() == before
-    assert len(searching.asked) == searches
-    assert {name: again.shown(name) for name in SIX} == lists
-    # Passages that are handed in are read whole, and no sentence of theirs stands beside the answer.
-    assert again.samples["c1<::>2"].prediction == "It was cast in 1858 [1], and twice [2]."
-
-
-# --- wrong requests --------------------------------------------------------------------------------------------------
-
-
-def test_every_mistake_of_a_request_at_once(benchmark_root: Path, tmp_path: Path) -> None:
-    with pytest.raises(RequestError) as caught:
-        planned(benchmark_root, tmp_path / "x", domains=("govt",), query="rewrite", queries=Path("q.jsonl"),
-                passages=Path("none"), counterfactual=True, limit=0, repeat=0, concurrency=0, seed=-1, deadline=0.0,
-                max_failures="many", generator="magic", retriever="odd")  # fmt: skip
-    messages = "\n".join(caught.value.problems)
-    for words in (
-        "no generator is called 'magic'", "no retriever is called 'odd'", "--limit 0", "--repeat 0", "--concurrency 0",
-        "--seed -1", "--deadline 0", "--max-failures 'many'", "--query: the setting reference searches for nothing",
-        "--queries: the setting reference", "--passages: the setting reference", "--counterfactual hides passages",
-        "--passages answers from a recorded retrieval", "--query and --queries name two",
-        "no domain 'govt' in the data; there are: clapnq, fiqa", "--passages 'none': no such run folder or TREC run",
-    ):  # fmt: skip
-        assert messages.count(words) == 1, words
-    assert not (tmp_path / "x").exists()
-
-
-def test_queries_and_corpora_are_checked(benchmark_root: Path, tmp_path: Path) -> None:
-    (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
-    with pytest.raises(RequestError) as caught:
-        planned(benchmark_root, tmp_path / "x", setting="rag", query="yesterday")
-    messages = "\n".join(caught.value.problems)
-    for words in ("no mode is called 'yesterday'", "the passages of fiqa", "--domains names the ones to use"):
-        assert words in messages
-    assert planned(benchmark_root, tmp_path / "x", setting="rag", domains=("clapnq",)).items == 5
-    assert planned(benchmark_root, tmp_path / "x").items == 9, "the setting reference needs no corpus"
-    with pytest.raises(RequestError, match="has no recorded queries"):
-        planned(benchmark_root, tmp_path / "x", benchmark="mtrag-un", setting="rag", query="rewrite",
-                domains=("clapnq",))  # fmt: skip
-    wrong = write_trec(tmp_path / "x.trec", {"nobody": "p1"})
-    with pytest.raises(RequestError, match="--passages: none of its 1 queries is a task of the data"):
-        planned(benchmark_root, tmp_path / "x", setting="rag", passages=wrong, domains=("clapnq",))
-
-
-def test_labels_that_hide_passages_are_part_of_the_identity(benchmark_root: Path, tmp_path: Path) -> None:
-    def data() -> str:
-        plan = planned(benchmark_root, tmp_path / "x", setting="rag", counterfactual=True)
-        return plan.manifest.data.fingerprint
-
-    before = data()
-    with open(benchmark_root / "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv", "a") as file:
-        file.write("c1<::>1\tp6\t1\n")
-    assert data() != before
-    plan = planned(benchmark_root, tmp_path / "y", setting="rag")
-    assert plan.manifest.counterfactual is False
-
-
-# --- the real data ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("benchmark", "setting", "items", "headline"), [
-    ("mtrag", "reference", 423, 417), ("mtrag", "reference+rag", 203, 197), ("mtrag-un", "reference", 219, 219),
-    ("mtrag-s", "reference", 607, 607),
-])  # fmt: skip
-def test_how_many_tasks_a_setting_has(
-    real_data: Path, tmp_path: Path, benchmark: str, setting: str, items: int, headline: int
-) -> None:
-    plan = planned(real_data, tmp_path / "r", benchmark=benchmark, setting=setting)
-    assert plan.items == items
-    from turnmark.evaluation.benchmarks.base import Item
-    from turnmark.evaluation.benchmarks.turns import Parts
-
-    built = plan.prepared.build(Parts(), {})
-    assert sum(built.facts(item).headline for item in built.items() if isinstance(item, Item)) == headline

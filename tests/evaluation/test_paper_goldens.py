@@ -15,8 +15,7 @@ from lxml import html  # type: ignore[import-untyped]
 from tests.conftest import Turnmark
 from tests.evaluation import inscoqa_judges as inscoqa
 from tests.evaluation import judged_runs as mtrag
-from tests.evaluation import test_kiwi_analyse as kiwi
-from tests.evaluation.kiwis import session, turn, written
+from tests.evaluation.kiwis import four_turns, session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import ScriptedServer
 from turnmark.corpora import compound_qa
@@ -130,7 +129,7 @@ def test_kiwi(turnmark: Turnmark, tmp_path: Path) -> None:
     ran = turnmark("eval", "kiwi", "--task", "judge", "--data", tmp_path / "rated", "--out", tmp_path / "rated-run")
     assert ran.code == 0, ran.err
     check(turnmark, "kiwi_judge", tmp_path / "rated-run")
-    root = kiwi.four_turns(tmp_path / "data").source.root
+    root = four_turns(tmp_path / "data").source.root
     for task in ("analyse", "revise"):
         ran = turnmark("eval", "kiwi", "--task", task, "--data", root, "--out", tmp_path / task)
         assert ran.code == 0, ran.err

@@ -1,0 +1,9 @@
+"""The libraries that nothing loads before it needs them."""
+
+from __future__ import annotations
+
+HEAVY = (
+    "torch", "transformers", "sentence_transformers", "chromadb", "llama_index", "vllm", "ray", "matplotlib", "openai",
+    "numpy", "scipy", "sklearn", "pandas", "bm25s", "pytrec_eval", "bs4", "lxml", "tokenizers", "rapidfuzz",
+    "elasticsearch", "openvino", "openvino_genai", "fastapi", "uvicorn", "starlette", "opentelemetry",
+)  # fmt: skip
