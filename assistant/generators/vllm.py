@@ -207,8 +207,9 @@ class VllmGenerator(ConfiguredGenerator):
         try:
             return generator.complete(messages, **options)
         except GeneratorError as error:
-            server_lives = self._server is None or self._server.alive(self._plan)
-            if error.kind != "unavailable" or options.get("on_text") or server_lives:
+            if error.kind != "unavailable" or options.get("on_text"):
+                raise
+            if self._server is None or not self._server.broke(self._plan):
                 raise
             self._server = None
             reply = self._served().complete(messages, **options)

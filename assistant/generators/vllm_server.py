@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
@@ -90,6 +91,10 @@ class Plan:
         return home() / "cache" / "vllm" / f"{digest.hexdigest()[:16]}.log"
 
 
+NOTICED_SECONDS = 1.0
+"""In which whoever watches a server notices that it has ended."""
+
+
 @dataclass(frozen=True)
 class Server:
     """A server that answers. `watcher`: the process that watches it; None where somebody else started it."""
@@ -101,6 +106,13 @@ class Server:
     def ended(self) -> bool:
         """Whether its process has ended; of somebody else's that is not known."""
         return self.watcher is not None and self.watcher.poll() is not None
+
+    def broke(self, plan: Plan) -> bool:
+        """Whether it has ended, asked after a call that did not reach it: its end is known a moment after it."""
+        if self.watcher is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self.watcher.wait(NOTICED_SECONDS)
+        return not self.alive(plan)
 
     def alive(self, plan: Plan) -> bool:
         """Whether it still serves what the plan wants, as far as that can be known."""
