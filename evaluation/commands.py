@@ -18,6 +18,7 @@ from turnmark.evaluation.benchmarks.registry import RETRIEVAL, measures_judges, 
 from turnmark.evaluation.options import (
     AsJson,
     BenchmarkName,
+    Budget,
     Data,
     Domains,
     Judges,
@@ -157,9 +158,7 @@ class EvalFlags:
         str | None,
         typer.Option(metavar="N|P%", help="Give up beyond so many; of 'all', each part.", show_default="never"),
     ] = None
-    budget: Annotated[
-        str | None, typer.Option(metavar="N", help="Tokens (200k) or money ($5), all calls.", show_default="no limit")
-    ] = None
+    budget: Budget = None
     engine: Annotated[
         str, typer.Option(metavar="local|ray[://HOST]", help="Who answers and scores: this process, or a Ray cluster.")
     ] = "local"

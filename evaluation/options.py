@@ -82,6 +82,9 @@ Types = Annotated[
     str | None,
     typer.Option(metavar="A,B", help="compound-qa: question types, separated by commas.", show_default="all five"),
 ]
+Budget = Annotated[
+    str | None, typer.Option(metavar="N", help="Tokens (200k) or money ($5), all calls.", show_default="no limit")
+]
 Seed = Annotated[int, typer.Option(help="Of the bootstrap intervals, and of --sample.")]
 Out = Annotated[
     Path | None,

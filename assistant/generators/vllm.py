@@ -203,11 +203,21 @@ class VllmGenerator(ConfiguredGenerator):
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """One reply; see `Generator.complete`. A server that ended is started anew, before the call or once in it."""
+        streamed, on_text = False, options.get("on_text")
+
+        def on_piece(piece: str) -> None:
+            nonlocal streamed
+            streamed = True
+            if on_text is not None:
+                on_text(piece)
+
+        if on_text is not None:
+            options["on_text"] = on_piece
         generator = self._served()
         try:
             return generator.complete(messages, **options)
         except GeneratorError as error:
-            if error.kind != "unavailable" or options.get("on_text"):
+            if error.kind != "unavailable" or streamed:
                 raise
             if self._server is None or not self._server.broke(self._plan):
                 raise

@@ -214,7 +214,7 @@ def wants_fact(questions: Sequence[str]) -> bool:
 
 def choose(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, sentence_limit: int) -> list[Unit]:
     """Up to `sentence_limit` units that fit the questions best and differ; in the order of their passages."""
-    usable = [unit for unit in pool if unit.complete and _reads(unit, questions)] or list(pool)
+    usable = _usable(pool, questions)
     if not usable:
         return []
     measured = rated(questions, usable, embed)
@@ -232,7 +232,7 @@ def _chosen(
     hits: Sequence[Hit],
 ) -> list[Unit]:
     """The units of an answer: the most direct one first, with what it leans on, the others in reading order."""
-    usable = [unit for unit in pool if unit.complete and _reads(unit, questions)] or list(pool)
+    usable = _usable(pool, questions)
     if not usable:
         return []
     titles = [" ".join(filter(None, (hit.passage.title, hit.passage.section))) for hit in hits]
@@ -256,15 +256,22 @@ def _chosen(
     return [measured.units[place] for place in [*leading, *(place for place in places if place not in leading)]]
 
 
-def _reads(unit: Unit, questions: Sequence[str]) -> bool:
-    """Whether a unit may be said: "30 g of salt" can where its list, or a fact that it names, is asked for."""
-    if not unit.item or (len(words(unit.text)) >= MIN_WORDS and not unit.text[:1].islower()):
-        return True
+def _usable(pool: Sequence[Unit], questions: Sequence[str]) -> list[Unit]:
+    """The units that may be said; all of them where none may.
+
+    "30 g of salt" may where its list, or a fact that it names, is asked for.
+    """
     question_words = {word for question in questions for word in words(question)} - _PLAIN
-    named = {word for question in questions for word in content_words(question)}
     expected = asked_type(questions)
-    says = (expected.quantity or expected.kind == "yes_no") and bool(named & set(words(unit.text)))
-    return says or bool(question_words & set(words(unit.heading)))
+    factual = expected.quantity or expected.kind == "yes_no"
+    named = {word for question in questions for word in content_words(question)} if factual else set()
+
+    def may_be_said(unit: Unit) -> bool:
+        if not unit.item or (len(words(unit.text)) >= MIN_WORDS and not unit.text[:1].islower()):
+            return True
+        return bool(named & set(words(unit.text)) or question_words & set(words(unit.heading)))
+
+    return [unit for unit in pool if unit.complete and may_be_said(unit)] or list(pool)
 
 
 def leans(text: str) -> bool:

@@ -192,12 +192,12 @@ def beside(questions: Sequence[str], answer: str, extract: str, embed: Embed | N
         max(near) + TYPE_WEIGHT * holds(expected, bare)
         for near, (_, bare) in zip(zip(*rows, strict=True), additions, strict=True)
     ]
-    direct = [0] if additions[0] == pieces[0] and scores[0] >= LEAST_FIT / 2 else []
+    direct = 0 if additions[0] == pieces[0] and scores[0] >= LEAST_FIT / 2 else None
     places: list[int] = []
     length = 0
-    for at in [*direct, *(at for at in sorted(range(len(additions)), key=lambda at: -scores[at]) if at not in direct)]:
+    for at in sorted(range(len(additions)), key=lambda at: (at != direct, -scores[at])):
         size = len(words(additions[at][1]))
-        if (scores[at] < LEAST_FIT and at not in direct) or len(places) >= SENTENCES:
+        if (at != direct and scores[at] < LEAST_FIT) or len(places) >= SENTENCES:
             break
         if not places or length + size <= LENGTH:
             places.append(at)

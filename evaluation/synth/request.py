@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from turnmark.evaluation.options import AsJson
+from turnmark.evaluation.options import AsJson, Budget
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,7 @@ class SynthRequest:
     max_failures: Annotated[
         str | None, typer.Option(metavar="N|P%", help="Give up beyond so many failed attempts.", show_default="never")
     ] = None
-    budget: Annotated[
-        str | None, typer.Option(metavar="N", help="Tokens (200k) or money ($5), all calls.", show_default="no limit")
-    ] = None
+    budget: Budget = None
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder; the same command resumes it.", show_default="synth/KIND-HASH"),

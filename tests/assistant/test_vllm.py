@@ -221,6 +221,16 @@ def test_a_server_that_ended_is_started_anew():
     assert description(generator)["pid"] != pid
 
 
+def test_a_server_that_ended_before_it_said_anything_is_started_anew_for_who_streams():
+    generator = opened("?retries=0")
+    pid = description(generator)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    pieces = []
+    reply = generator.complete(ASK, on_text=pieces.append)
+    assert "".join(pieces) == reply.text
+    assert json.loads(reply.text)["pid"] != pid
+
+
 def test_a_server_whose_starter_left_is_started_anew_by_who_still_needs_it():
     first = user("wait")
     pid = int(first.stdout.readline())
