@@ -71,16 +71,11 @@ def with_temperature(generator: Generator, temperature: float) -> Generator:
 class _WithTemperature(GeneratorWrapper):
     def __init__(self, generator: Generator, temperature: float) -> None:
         super().__init__(generator)
-        self._temperature = temperature
-
-    @property
-    def temperature(self) -> float:
-        """Of a call that names none."""
-        return self._temperature
+        self.temperature = temperature
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         if options.get("temperature") is None:
-            options["temperature"] = self._temperature
+            options["temperature"] = self.temperature
         return self.generator.complete(messages, **options)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from math import ceil, isfinite
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 from pydantic import BaseModel, Field
 
@@ -94,6 +96,28 @@ class SchemaRefused(GeneratorError):
         super().__init__("bad_request", message, usage)
 
 
+class CallOptions(TypedDict, total=False):
+    """What a call of `Generator.complete` may say.
+
+    Args:
+        max_tokens: limit of the reply. None: `reply_tokens`.
+        temperature: None: the generator's own (option `temperature`, else 0).
+        schema: the reply shall be one JSON object of this form.
+        deadline: seconds for the whole call, retries and stalls included. None: the generator's own (option
+            `deadline`, else 60).
+        on_text: told of each piece of text as it comes, in the caller's thread. What was told is never retracted: a
+            stream that breaks after its first piece is not retried.
+        logprobs: the probabilities of the reply's tokens are wanted. An endpoint that gives none is no error.
+    """
+
+    max_tokens: int | None
+    temperature: float | None
+    schema: type[BaseModel] | None
+    deadline: float | None
+    on_text: OnText | None
+    logprobs: bool
+
+
 class Generator(Protocol):
     """A language model. Synchronous, and safe to call from many threads."""
 
@@ -112,45 +136,14 @@ class Generator(Protocol):
         """Tokens that a reply may have unless a call says otherwise: the room to leave beside the prompt."""
         ...
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        schema: type[BaseModel] | None = None,
-        deadline: float | None = None,
-        on_text: OnText | None = None,
-        logprobs: bool = False,
-    ) -> Completion:
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """One reply.
-
-        Args:
-            max_tokens: limit of the reply. None: `reply_tokens`.
-            temperature: None: the generator's own (option `temperature`, else 0).
-            schema: the reply shall be one JSON object of this form.
-            deadline: seconds for the whole call, retries and stalls included. None: the generator's own (option
-                `deadline`, else 60).
-            on_text: told of each piece of text as it comes, in the caller's thread. What was told is never retracted:
-                a stream that breaks after its first piece is not retried.
-            logprobs: the probabilities of the reply's tokens are wanted. An endpoint that gives none is no error.
 
         Raises:
             SchemaRefused: a schema was given and is not supported.
             GeneratorError: no reply was to be had.
         """
         ...
-
-
-class CallOptions(TypedDict, total=False):
-    """What a call of `Generator.complete` may say; whoever stands in front of a generator passes them on."""
-
-    max_tokens: int | None
-    temperature: float | None
-    schema: type[BaseModel] | None
-    deadline: float | None
-    on_text: OnText | None
-    logprobs: bool
 
 
 class Settings(Record):
@@ -224,31 +217,19 @@ class GeneratorBase:
     """What a generator tells beside `Generator`. One of your own may derive from it, and override what differs."""
 
     name: str
-
-    @property
-    def deadline(self) -> float:
-        """Seconds that a call may take unless it says otherwise."""
-        return DEADLINE
-
-    @property
-    def temperature(self) -> float | None:
-        """The temperature of a call that names none; None: not known."""
-        return None
+    deadline: float = DEADLINE
+    """Seconds that a call may take unless it says otherwise."""
+    temperature: float | None = None
+    """Of a call that names none; None: not known."""
+    caches_prefixes: bool = False
+    """Whether a further question after the same text costs little more than itself."""
+    at_once: int | None = None
+    """Calls that it answers at once, the others waiting their turn; None: as many as there are."""
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """What decides its replies beside what a call says, for the response cache; without secrets."""
         return {"name": self.name}
-
-    @property
-    def caches_prefixes(self) -> bool:
-        """Whether a further question after the same text costs little more than itself."""
-        return False
-
-    @property
-    def at_once(self) -> int | None:
-        """Calls that it answers at once, the others waiting their turn; None: as many as there are."""
-        return None
 
     def make_ready(self) -> None:
         """Start now what calls need, so that no call waits for it. Never needed: a first call starts it too.
@@ -258,14 +239,13 @@ class GeneratorBase:
         """
 
 
-class _Foreign(GeneratorBase):
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
 def traits_of(generator: Generator) -> GeneratorBase:
     """What a generator tells beside the protocol; the defaults for one that does not derive from `GeneratorBase`."""
-    return generator if isinstance(generator, GeneratorBase) else _Foreign(generator.name)
+    if isinstance(generator, GeneratorBase):
+        return generator
+    traits = GeneratorBase()
+    traits.name = generator.name
+    return traits
 
 
 def make_ready(generator: Generator) -> None:
@@ -273,29 +253,70 @@ def make_ready(generator: Generator) -> None:
     traits_of(generator).make_ready()
 
 
+@dataclass
+class Call:
+    """A call of `Generator.complete`, with the generator's own settings for what it leaves open.
+
+    Attributes:
+        limit: tokens of the reply.
+        allowed: seconds from its beginning to its end; `ends`: when that is, by `time.monotonic()`.
+        top: how many of the likeliest first tokens are wanted.
+        sent: requests so far.
+        began: whether a piece of the reply was told.
+    """
+
+    messages: Sequence[PromptMessage]
+    limit: int
+    temperature: float
+    allowed: float
+    ends: float
+    schema: type[BaseModel] | None = None
+    on_text: OnText | None = None
+    logprobs: bool = False
+    top: int = 0
+    sent: int = 0
+    began: bool = False
+
+    def tell(self, piece: str) -> None:
+        """Pass a piece of the reply on."""
+        self.began = True
+        if self.on_text is not None:
+            self.on_text(piece)
+
+
 class ConfiguredGenerator(GeneratorBase):
-    """A generator whose limits and defaults are the options of its spec."""
+    """A generator whose limits and defaults are the options of its spec.
+
+    Loading a model or starting a server comes on top of its `deadline`.
+    """
+
+    temperature: float
 
     def __init__(self, name: str, settings: Settings) -> None:
         self.name, self._settings = name, settings
+        self.reply_tokens, self.deadline, self.temperature = (
+            settings.max_tokens,
+            settings.deadline,
+            settings.temperature,
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    @property
-    def reply_tokens(self) -> int:
-        """See `Generator.reply_tokens`: the option `max_tokens`."""
-        return self._settings.max_tokens
-
-    @property
-    def deadline(self) -> float:
-        """The option `deadline`; loading a model or starting a server comes on top."""
-        return self._settings.deadline
-
-    @property
-    def temperature(self) -> float:
-        """The option `temperature`."""
-        return self._settings.temperature
+    def _call(self, messages: Sequence[PromptMessage], options: CallOptions) -> Call:
+        limit, temperature = options.get("max_tokens"), options.get("temperature")
+        deadline = options.get("deadline")
+        allowed = self.deadline if deadline is None else deadline
+        return Call(
+            messages,
+            self.reply_tokens if limit is None else limit,
+            self.temperature if temperature is None else temperature,
+            allowed,
+            time.monotonic() + allowed,
+            options.get("schema"),
+            options.get("on_text"),
+            options.get("logprobs", False),
+        )
 
 
 def estimate(messages: Sequence[PromptMessage], text: str, calls: int) -> Usage:
@@ -318,31 +339,15 @@ class GeneratorWrapper(GeneratorBase):
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """See `Generator.name`."""
-        return self.generator.name
+        self.name, self.reply_tokens = generator.name, generator.reply_tokens
+        traits = traits_of(generator)
+        self.deadline, self.temperature = traits.deadline, traits.temperature
+        self.caches_prefixes, self.at_once = traits.caches_prefixes, traits.at_once
 
     @property
     def context_tokens(self) -> int:
         """See `Generator.context_tokens`."""
         return self.generator.context_tokens
-
-    @property
-    def reply_tokens(self) -> int:
-        """See `Generator.reply_tokens`."""
-        return self.generator.reply_tokens
-
-    @property
-    def deadline(self) -> float:
-        """See `GeneratorBase.deadline`."""
-        return traits_of(self.generator).deadline
-
-    @property
-    def temperature(self) -> float | None:
-        """See `GeneratorBase.temperature`."""
-        return traits_of(self.generator).temperature
 
     @property
     def choose(self) -> Any:
@@ -357,16 +362,6 @@ class GeneratorWrapper(GeneratorBase):
     def identity(self) -> Mapping[str, Any]:
         """See `GeneratorBase.identity`."""
         return traits_of(self.generator).identity
-
-    @property
-    def caches_prefixes(self) -> bool:
-        """See `GeneratorBase.caches_prefixes`."""
-        return traits_of(self.generator).caches_prefixes
-
-    @property
-    def at_once(self) -> int | None:
-        """See `GeneratorBase.at_once`."""
-        return traits_of(self.generator).at_once
 
     def make_ready(self) -> None:
         """See `GeneratorBase.make_ready`."""

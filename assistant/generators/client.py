@@ -53,11 +53,6 @@ def check_text(characters: int) -> None:
 
 
 async def limited(response: httpx.Response) -> None:
-    """`limited_here` for a client that does not block."""
-    limited_here(response)
-
-
-def limited_here(response: httpx.Response) -> None:
     """Have a reply counted while it is read; for httpx's hook `response`.
 
     Raises:
@@ -77,7 +72,7 @@ def _too_large() -> TooLarge:
     return TooLarge(f"a reply of more than {REPLY_BYTES / 1e6:g} MB")
 
 
-class _Counted(httpx.AsyncByteStream, httpx.SyncByteStream):
+class _Counted(httpx.AsyncByteStream):
     """A reply's bytes as far as they may go.
 
     Args:
@@ -96,17 +91,8 @@ class _Counted(httpx.AsyncByteStream, httpx.SyncByteStream):
             if self._cut and self._read > ERROR_BYTES:
                 return
 
-    def __iter__(self) -> Iterator[bytes]:
-        for piece in self._stream:
-            yield self._counted(piece)
-            if self._cut and self._read > ERROR_BYTES:
-                return
-
     async def aclose(self) -> None:
         await self._stream.aclose()
-
-    def close(self) -> None:
-        self._stream.close()
 
     def _counted(self, piece: bytes) -> bytes:
         self._read += len(piece)

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from turnmark.assistant.generators.base import CACHE, CONTEXT_TOKENS, SETTINGS, Completion, Settings
-from turnmark.assistant.generators.openai import JITTER, LONGEST_WAIT, Call, OpenAIGenerator, shown_url
+from turnmark.assistant.generators.base import CACHE, CONTEXT_TOKENS, SETTINGS, Call, Completion, Settings
+from turnmark.assistant.generators.openai import JITTER, LONGEST_WAIT, OpenAIGenerator, shown_url
 from turnmark.assistant.generators.replies import Fault
 from turnmark.assistant.generators.stopping import current
 from turnmark.corpora.console import notify
-from turnmark.corpora.errors import RequestError
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.specs import Spec, check_options
 
 OFFICIAL_URL = "https://api.openai.com/v1"
@@ -98,9 +98,9 @@ def read_endpoint(
     Raises:
         RequestError: every mistake in it.
     """
-    label = f"generator {spec.name!r}"
-    problems = [] if spec.argument else [f"{label} needs a model: {spec.name}:MODEL"]
-    options: dict[str, Any] = {}
+    label, errors = f"generator {spec.name!r}", ErrorCollector()
+    if not spec.argument:
+        errors.add(f"{label} needs a model: {spec.name}:MODEL")
     from_env = os.environ.get(url_env, "").strip() if url_env and not spec.url else ""
     url = spec.url or from_env or preset_url
     urls = url.split(BETWEEN)
@@ -111,25 +111,21 @@ def read_endpoint(
         **(extra_options or {}),
         **(SEVERAL if len(urls) > 1 else {}),
     }
-    try:
-        options = check_options(spec, converters, "generator")
-    except RequestError as error:
-        problems += error.problems
-    key_option = options.pop("api_key_env", spec.options.get("api_key_env", ""))
-    key_env = key_option or key_env
+    options = errors.collect(check_options, spec, converters, "generator") or {}
+    options.pop("api_key_env", None)
+    key_env = spec.options.get("api_key_env") or key_env
     key = os.environ.get(key_env, "").strip()
     if problem := next(filter(None, map(_url_problem, urls)), ""):
-        problems.append(f"{url_env if from_env else label + ': what follows @'} {problem}")
+        errors.add(f"{url_env if from_env else label + ': what follows @'} {problem}")
     elif spec.url and any("@" in urlsplit(part).netloc for part in urls):
-        problems.append(f"{label}: no user or password in the URL; put the key into {key_env}")
+        errors.add(f"{label}: no user or password in the URL; put the key into {key_env}")
     elif len(set(urls)) < len(urls):
-        problems.append(f"{label}: an endpoint is named twice")
+        errors.add(f"{label}: an endpoint is named twice")
     elif len(hosts := {urlsplit(part).hostname for part in urls}) > 1 and urlsplit(OFFICIAL_URL).hostname in hosts:
-        problems.append(f"{label}: OpenAI's key goes to OpenAI alone; no other URL can stand beside it")
-    if not key and (key_option or OFFICIAL_URL in urls):
-        problems.append(f"{label}: the environment variable {key_env} is not set; it holds the key")
-    if problems:
-        raise RequestError(problems)
+        errors.add(f"{label}: OpenAI's key goes to OpenAI alone; no other URL can stand beside it")
+    if not key and (spec.options.get("api_key_env") or OFFICIAL_URL in urls):
+        errors.add(f"{label}: the environment variable {key_env} is not set; it holds the key")
+    errors.raise_all()
     public_url = BETWEEN.join(map(shown_url, (spec.url or from_env).split(BETWEEN)))
     extra = {name: options.pop(name) for name in list(options) if name not in SETTINGS}
     settings = Settings(**{"context": CONTEXT_TOKENS if url == OFFICIAL_URL else context, **options})

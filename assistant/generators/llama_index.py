@@ -6,9 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-from pydantic import BaseModel
+from typing import Any, Unpack
 
 from turnmark.assistant.generators.base import (
     CACHE,
@@ -16,6 +14,7 @@ from turnmark.assistant.generators.base import (
     DEADLINE,
     MAX_TOKENS,
     SETTINGS,
+    CallOptions,
     Completion,
     ErrorKind,
     GeneratorBase,
@@ -25,7 +24,14 @@ from turnmark.assistant.generators.base import (
     SchemaRefused,
     estimate,
 )
-from turnmark.assistant.generators.replies import finish_reason, first_choice, logprob_rows, shortened, token_logprobs
+from turnmark.assistant.generators.replies import (
+    field_of,
+    finish_reason,
+    first_choice,
+    logprob_rows,
+    shortened,
+    token_logprobs,
+)
 from turnmark.assistant.generators.stopping import current
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
@@ -56,12 +62,7 @@ class LlamaIndexGenerator(GeneratorBase):
     """
 
     def __init__(self, name: str, llm: Any, context_tokens: int | None = None, deadline: float = DEADLINE) -> None:
-        self.name, self._llm, self._context, self._deadline = name, llm, context_tokens, deadline
-
-    @property
-    def deadline(self) -> float:
-        """The option `deadline`."""
-        return self._deadline
+        self.name, self._llm, self._context, self.deadline = name, llm, context_tokens, deadline
 
     @property
     def reply_tokens(self) -> int:
@@ -74,24 +75,18 @@ class LlamaIndexGenerator(GeneratorBase):
         window = getattr(self._llm.metadata, "context_window", None)
         return self._context or (window if isinstance(window, int) and window > 0 else CONTEXT_TOKENS)
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,  # noqa: ARG002
-        schema: type[BaseModel] | None = None,
-        deadline: float | None = None,
-        on_text: OnText | None = None,
-        logprobs: bool = False,
-    ) -> Completion:
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """One reply; see `Generator.complete`. No retries of our own: the LLM has its `max_retries`."""
-        if schema is not None:
+        if options.get("schema") is not None:
             raise SchemaRefused(f"{self.name} takes no schema")
-        limit = max_tokens or self.reply_tokens
+        limit, deadline = options.get("max_tokens"), options.get("deadline")
         has_limit = "max_tokens" in getattr(type(self._llm), "model_fields", {})
-        options = {"max_tokens": limit} if has_limit and max_tokens else {}
-        last, rows, finish = self._run(messages, options, self._deadline if deadline is None else deadline, on_text)
+        last, rows, finish = self._run(
+            messages,
+            {"max_tokens": limit} if has_limit and limit else {},
+            self.deadline if deadline is None else deadline,
+            options.get("on_text"),
+        )
         text = str(last.message.content or "")
         self._check_size(len(text))
         usage = _usage(last)
@@ -100,9 +95,9 @@ class LlamaIndexGenerator(GeneratorBase):
             finish_reason=finish_reason(finish or "stop"),
             usage=usage or estimate(messages, text, 1),
             model=str(self._llm.metadata.model_name),
-            max_tokens=limit,
+            max_tokens=limit or self.reply_tokens,
             estimated=usage is None,
-            logprobs=token_logprobs(rows) if logprobs else None,
+            logprobs=token_logprobs(rows) if options.get("logprobs") else None,
         )
 
     def _check_size(self, size: int) -> None:
@@ -184,20 +179,9 @@ def _kind(error: Exception) -> ErrorKind:
     return "timeout" if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__ else "unavailable"
 
 
-def _raw(response: Any, *path: str | int) -> Any:
-    """A value inside the provider's own response, which is an object or a dict; None where it is not there."""
-    value = response.raw
-    for key in path:
-        if isinstance(key, int):
-            value = value[key] if isinstance(value, list) and len(value) > key else None
-        else:
-            value = value.get(key) if isinstance(value, dict) else getattr(value, key, None)
-    return value
-
-
 def _finish(response: Any) -> str:
     """Why it stopped, where the provider says so in the OpenAI or the Anthropic form; else ""."""
-    return str(_raw(response, "choices", 0, "finish_reason") or _raw(response, "stop_reason") or "")
+    return str(field_of(first_choice(response.raw), "finish_reason") or field_of(response.raw, "stop_reason") or "")
 
 
 def _logprob_rows(response: Any) -> list[Any]:
@@ -206,8 +190,9 @@ def _logprob_rows(response: Any) -> list[Any]:
 
 
 def _usage(response: Any) -> Usage | None:
-    for prompt, completion in (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens")):
-        counts = _raw(response, "usage", prompt), _raw(response, "usage", completion)
+    usage = field_of(response.raw, "usage")
+    for names in (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens")):
+        counts = [field_of(usage, name) for name in names]
         if all(isinstance(count, int) for count in counts):
             return Usage(calls=1, prompt_tokens=counts[0], completion_tokens=counts[1])
     return None

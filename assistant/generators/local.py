@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel
+from typing import Any, Unpack
 
 from turnmark.assistant.generators.base import (
     CACHE,
     CONTEXT_TOKENS,
     LEAST_LOGPROB,
     SETTINGS,
+    CallOptions,
     Completion,
     ConfiguredGenerator,
     GeneratorError,
@@ -54,26 +53,18 @@ class LocalGenerator(ConfiguredGenerator):
         settings: limits and defaults.
     """
 
+    caches_prefixes = True
+    at_once = 1
+
     def __init__(self, name: str, model: LocalModel, context: int, settings: Settings) -> None:
         super().__init__(name, settings)
         self._model, self.context_tokens = model, context
         self._refused: set[str] = set()
 
     @property
-    def caches_prefixes(self) -> bool:
-        """See `GeneratorBase.caches_prefixes`."""
-        return True
-
-    @property
-    def at_once(self) -> int | None:
-        """See `GeneratorBase.at_once`."""
-        return 1
-
-    @property
     def identity(self) -> dict[str, Any]:
         """What decides its replies beside what a call says, for the response cache."""
-        path = self._model.path
-        state = path.stat()
+        path, state = self._model.path, self._model.path.stat()
         return {"local": path.name, "size": state.st_size, "changed": state.st_mtime_ns, "seed": self._settings.seed}
 
     def make_ready(self) -> None:
@@ -90,46 +81,35 @@ class LocalGenerator(ConfiguredGenerator):
         with self._turn(current()):
             return len(self._model.prompt(_chat(messages)))
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        schema: type[BaseModel] | None = None,
-        deadline: float | None = None,
-        on_text: OnText | None = None,
-        logprobs: bool = False,
-    ) -> Completion:
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """One reply; see `Generator.complete`."""
-        form = json.dumps(strict_schema(schema)) if schema is not None else ""
+        call, stop = self._call(messages, options), current()
+        form = json.dumps(strict_schema(call.schema)) if call.schema is not None else ""
         if form in self._refused:
             raise SchemaRefused(f"{self.name} takes no such schema")
-        stop, limit = current(), self.reply_tokens if max_tokens is None else max_tokens
         with self._turn(stop):
             prompt = self._prompt(messages)
-            stream = _Stream(self._model, on_text)
+            stream = _Stream(self._model, call.on_text)
             try:
                 generated = self._model.generate(
                     prompt,
-                    min(limit, self.context_tokens - len(prompt)),
-                    temperature=self.temperature if temperature is None else temperature,
+                    min(call.limit, self.context_tokens - len(prompt)),
+                    temperature=call.temperature,
                     seed=random.getrandbits(31) if self._settings.seed is None else self._settings.seed,
                     schema=form,
-                    check=self._limits(stop, deadline),
+                    check=self._limits(stop, call.allowed),
                     on_tokens=stream.tell,
                 )
             except UnsupportedGrammar as error:
                 self._refused.add(form)
                 raise SchemaRefused(f"{self.name} cannot decode by this schema: {error}", Usage(calls=1)) from None
-            text = stream.finish(generated.tokens)
             return Completion(
-                text=text,
+                text=stream.finish(generated.tokens),
                 finish_reason=generated.finish,
                 usage=_usage(generated),
                 model=self._model.path.stem,
-                max_tokens=limit,
-                logprobs=self._token_logprobs(generated) if logprobs else None,
+                max_tokens=call.limit,
+                logprobs=self._token_logprobs(generated) if call.logprobs else None,
             )
 
     def choose(
@@ -139,7 +119,7 @@ class LocalGenerator(ConfiguredGenerator):
         check_words(options)
         stop, usage, tokens, values = current(), Usage(), [], []
         with self._turn(stop):
-            prompt, check = self._prompt(messages), self._limits(stop, deadline)
+            prompt, check = self._prompt(messages), self._limits(stop, self.deadline if deadline is None else deadline)
             for option in options:
                 # The grammar picks the token, and its probability is still the one among all tokens.
                 generated = self._model.generate(prompt, 1, pattern=option, check=check)
@@ -158,9 +138,8 @@ class LocalGenerator(ConfiguredGenerator):
             )
         return prompt
 
-    def _limits(self, stop: Stop, deadline: float | None) -> Callable[[], None]:
+    def _limits(self, stop: Stop, allowed: float) -> Callable[[], None]:
         """What is checked before every step: whether the turn was ended, and whether time is left."""
-        allowed = self.deadline if deadline is None else deadline
         ends = time.monotonic() + stop.left(allowed)
 
         def check() -> None:

@@ -9,21 +9,20 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Unpack
 from urllib.parse import urlsplit, urlunsplit
-
-from pydantic import BaseModel
 
 from turnmark.assistant.generators.base import (
     CONTEXT_TOKENS,
     ON_RATE_LIMIT,
+    Call,
+    CallOptions,
     Completion,
     ConfiguredGenerator,
     GeneratorError,
-    OnText,
     PromptMessage,
     SchemaRefused,
     Settings,
@@ -32,7 +31,6 @@ from turnmark.assistant.generators.base import (
 from turnmark.assistant.generators.choosing import Choice, check_words, choice_of
 from turnmark.assistant.generators.client import ClientPool, Tell, check_text, drive
 from turnmark.assistant.generators.replies import (
-    Answered,
     Dialect,
     Fault,
     faults,
@@ -113,37 +111,21 @@ class OpenAIGenerator(ConfiguredGenerator):
         """Load the client library now: its modules import each other, and threads that do so at once may see half."""
         self._clients.first()
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        schema: type[BaseModel] | None = None,
-        deadline: float | None = None,
-        on_text: OnText | None = None,
-        logprobs: bool = False,
-    ) -> Completion:
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """One reply; see `Generator.complete`. Retries 408, 409, 429, 5xx and lost connections within the deadline."""
-        if schema is not None and not self._dialect.schema:
+        if options.get("schema") is not None and not self._dialect.schema:
             raise SchemaRefused(f"{self._where} takes no schema")
-        allowed = self._settings.deadline if deadline is None else deadline
-        limit = self.reply_tokens if max_tokens is None else max_tokens
-        heat = self._settings.temperature if temperature is None else temperature
         self._clients.first()  # loads the client library, whose seconds are not the endpoint's
-        return self._answered(
-            Call(messages, limit, heat, schema, on_text, logprobs, allowed, time.monotonic() + allowed)
-        )
+        return self._answered(self._call(messages, options))
 
     def choose(
         self, messages: Sequence[PromptMessage], options: Sequence[str], *, deadline: float | None = None
     ) -> Choice:
         """See `ChoiceGenerator.choose`: the likeliest tokens of one request for one token."""
         check_words(options)
-        allowed = self._settings.deadline if deadline is None else deadline
         self._clients.first()
-        call = Call(messages, 1, 0.0, None, None, True, allowed, time.monotonic() + allowed, top=TOP_LOGPROBS)
-        reply = self._answered(call)
+        call = self._call(messages, {"max_tokens": 1, "temperature": 0.0, "deadline": deadline, "logprobs": True})
+        reply = self._answered(replace(call, top=TOP_LOGPROBS))
         if not reply.first_tokens:
             raise GeneratorError("bad_reply", f"{self._where} tells no probabilities of tokens", reply.usage)
         return choice_of(options, reply.first_tokens, reply.usage)
@@ -197,8 +179,8 @@ class OpenAIGenerator(ConfiguredGenerator):
             try:
                 with self._slot(call):
                     call.sent += 1
-                    work = partial(self._streamed if call.on_text else self._whole, body)
-                    answer = drive(work, call.ends - time.monotonic(), call.tell)
+                    work = partial(self._streamed if call.on_text else self._whole, call, body)
+                    return drive(work, call.ends - time.monotonic(), call.tell)
             except TimeoutError:
                 raise Fault("timeout", f"{self._where} did not finish before the deadline{self._room(call)}") from None
             except Fault as fault:
@@ -209,17 +191,6 @@ class OpenAIGenerator(ConfiguredGenerator):
                         raise
                     continue
                 raise
-            usage = Usage(calls=call.sent, **answer.usage) if answer.usage else None
-            return Completion(
-                text=valid_text(answer.text),
-                finish_reason=answer.finish,
-                usage=usage or estimate(call.messages, answer.text, call.sent),
-                model=answer.model or self._model,
-                max_tokens=call.limit,
-                estimated=not usage,
-                logprobs=answer.logprobs if call.logprobs else None,
-                first_tokens=answer.first_tokens if call.top else (),
-            )
 
     @contextmanager
     def _slot(self, call: Call) -> Iterator[None]:
@@ -236,7 +207,7 @@ class OpenAIGenerator(ConfiguredGenerator):
 
     def _room(self, call: Call) -> str:
         """How to give a call more time, where the time was this generator's own."""
-        limit = self._settings.deadline
+        limit = self.deadline
         return f" of {limit:g} s; ?deadline=SECONDS in its spec gives it longer" if call.allowed >= limit else ""
 
     def _body(self, call: Call) -> dict[str, Any]:
@@ -264,7 +235,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             body["response_format"] = {"type": "json_schema", "json_schema": form}
         return body
 
-    async def _whole(self, body: dict[str, Any], _tell: Tell) -> Answered:
+    async def _whole(self, call: Call, body: dict[str, Any], _tell: Tell) -> Completion:
         with faults(self._where, self._key_env, self._key):
             import httpx
 
@@ -280,11 +251,10 @@ class OpenAIGenerator(ConfiguredGenerator):
             raise Fault("refused", f"{self._where} declined: {shortened(str(refusal))}")
         if message is None or not isinstance(text, str | None):
             raise Fault("bad_reply", f"{self._where} answered with something that is no chat completion")
-        finish = finish_reason(getattr(choice, "finish_reason", None))
-        rows = logprob_rows(choice)
-        return Answered(text or "", finish, usage_of(reply), model_of(reply), token_logprobs(rows), first_tokens(rows))
+        finish = getattr(choice, "finish_reason", None)
+        return self._completion(call, text or "", finish, usage_of(reply), model_of(reply), logprob_rows(choice))
 
-    async def _streamed(self, body: dict[str, Any], tell: Tell) -> Answered:
+    async def _streamed(self, call: Call, body: dict[str, Any], tell: Tell) -> Completion:
         text, refusal, finish, usage, model, received_any = "", "", None, None, "", False
         rows: list[Any] = []
         with faults(self._where, self._key_env, self._key), self._clients.borrow() as client:
@@ -312,7 +282,21 @@ class OpenAIGenerator(ConfiguredGenerator):
         if finish is None:
             # A connection that is closed in the middle looks like an end; only the finish reason tells them apart.
             raise Fault("unavailable", f"{self._where} broke off in the middle of its reply", retry=True)
-        return Answered(text, finish_reason(finish), usage, model, token_logprobs(rows))
+        return self._completion(call, text, finish, usage, model, rows)
+
+    def _completion(
+        self, call: Call, text: str, finish: object, usage: dict[str, int] | None, model: str, rows: list[Any]
+    ) -> Completion:
+        return Completion(
+            text=valid_text(text),
+            finish_reason=finish_reason(finish),
+            usage=Usage(calls=call.sent, **usage) if usage else estimate(call.messages, text, call.sent),
+            model=model or self._model,
+            max_tokens=call.limit,
+            estimated=not usage,
+            logprobs=token_logprobs(rows) if call.logprobs else None,
+            first_tokens=first_tokens(rows) if call.top else (),
+        )
 
     async def _ask_context(self) -> int:
         with faults(self._where, self._key_env, self._key):
@@ -324,25 +308,3 @@ class OpenAIGenerator(ConfiguredGenerator):
             if isinstance(length, int) and length > 0 and (len(models) == 1 or row.id == self._model):
                 return length
         return CONTEXT_TOKENS
-
-
-@dataclass
-class Call:
-    """One call of `complete`, over all its requests."""
-
-    messages: Sequence[PromptMessage]
-    limit: int
-    temperature: float
-    schema: type[BaseModel] | None
-    on_text: OnText | None
-    logprobs: bool
-    allowed: float
-    ends: float
-    sent: int = 0
-    began: bool = False
-    top: int = 0
-
-    def tell(self, piece: str) -> None:
-        self.began = True
-        if self.on_text is not None:
-            self.on_text(piece)

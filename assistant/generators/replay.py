@@ -16,9 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from turnmark.assistant.generators.base import (
     CACHE,
@@ -26,17 +26,17 @@ from turnmark.assistant.generators.base import (
     DEADLINE,
     MAX_TOKENS,
     SETTINGS,
+    CallOptions,
     Completion,
     FinishReason,
     GeneratorError,
-    OnText,
     PromptMessage,
     TokenLogprob,
     estimate,
     seconds,
 )
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.specs import Spec, check_options, load_python
 from turnmark.corpora.types import Record
 
@@ -75,23 +75,14 @@ class ReplayGenerator:
         self._delay = delay
         self._lock = threading.Lock()
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,  # noqa: ARG002
-        schema: type[BaseModel] | None = None,  # noqa: ARG002
-        deadline: float | None = None,
-        on_text: OnText | None = None,
-        logprobs: bool = False,
-    ) -> Completion:
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """The next line that fits. The script decides: limits, temperature and schema change nothing.
 
         Raises:
             GeneratorError: `bad_reply`: no line is left for the message; `timeout`: `delay` outlasts the deadline.
         """
         line = self._take(messages[-1].content if messages else "")
+        deadline, on_text = options.get("deadline"), options.get("on_text")
         ends = time.monotonic() + (DEADLINE if deadline is None else deadline)
         if on_text is not None:
             for word in re.findall(r"\s*\S+\s*?(?=\s|$)|\s+", line.text):
@@ -104,9 +95,9 @@ class ReplayGenerator:
             finish_reason=line.finish_reason,
             usage=estimate(messages, line.text, 1),
             model="replay",
-            max_tokens=max_tokens or self.reply_tokens,
+            max_tokens=options.get("max_tokens") or self.reply_tokens,
             estimated=True,
-            logprobs=line.logprobs if logprobs else None,
+            logprobs=line.logprobs if options.get("logprobs") else None,
         )
 
     def _take(self, message: str) -> ScriptLine:
@@ -148,16 +139,11 @@ def read_script(path: Path) -> list[ScriptLine]:
 
 def open_replay(spec: Spec) -> ReplayGenerator:
     """`replay:FILE[?delay=…&context=…]`."""
-    problems: list[str] = []
-    options: dict[str, Any] = {}
-    try:
-        options = check_options(spec, _OPTIONS, "generator")
-    except RequestError as error:
-        problems += error.problems
+    errors = ErrorCollector()
+    options = errors.collect(check_options, spec, _OPTIONS, "generator") or {}
     if not spec.argument or spec.url:
-        problems.append("generator 'replay' needs a file and no URL: replay:FILE")
-    if problems:
-        raise RequestError(problems)
+        errors.add("generator 'replay' needs a file and no URL: replay:FILE")
+    errors.raise_all()
     lines = read_script(Path(spec.argument).expanduser())
     return ReplayGenerator(str(spec), lines, options.get("delay", 0.0), options.get("context", CONTEXT_TOKENS))
 
@@ -194,13 +180,11 @@ def open_reference(spec: Spec) -> ReferenceGenerator:
 
 def no_model(spec: Spec) -> None:
     """`extractive`: no language model; every step uses its extractive form."""
-    problems = ["generator 'extractive' takes no argument and no url"] if spec.argument or spec.url else []
-    try:
-        check_options(spec, {}, "generator")
-    except RequestError as error:
-        problems += error.problems
-    if problems:
-        raise RequestError(problems)
+    errors = ErrorCollector()
+    if spec.argument or spec.url:
+        errors.add("generator 'extractive' takes no argument and no url")
+    errors.collect(check_options, spec, {}, "generator")
+    errors.raise_all()
 
 
 def open_python(spec: Spec) -> Any:

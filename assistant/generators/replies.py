@@ -25,18 +25,6 @@ _FINISH: dict[str, FinishReason] = {
 }
 
 
-@dataclass(frozen=True)
-class Answered:
-    """A reply as an endpoint gave it."""
-
-    text: str
-    finish: FinishReason
-    usage: dict[str, int] | None
-    model: str
-    logprobs: tuple[TokenLogprob, ...] | None = None
-    first_tokens: tuple[TokenLogprob, ...] = ()
-
-
 def finish_reason(word: object) -> FinishReason:
     """Why a reply ended; "other" where that is said in words we do not know, or not at all."""
     return _FINISH.get(str(word).lower(), "other")
@@ -44,30 +32,30 @@ def finish_reason(word: object) -> FinishReason:
 
 def first_choice(reply: Any) -> Any:
     """The first choice of a completion or a chunk; None where there is none."""
-    choices = _get(reply, "choices")
+    choices = field_of(reply, "choices")
     return choices[0] if isinstance(choices, list) and choices else None
 
 
 def usage_of(reply: Any) -> dict[str, int] | None:
     """Tokens as reported; None where either number is missing."""
-    usage = _get(reply, "usage")
-    reported = {key: _get(usage, key) for key in ("prompt_tokens", "completion_tokens")}
+    usage = field_of(reply, "usage")
+    reported = {key: field_of(usage, key) for key in ("prompt_tokens", "completion_tokens")}
     counts = {key: value for key, value in reported.items() if isinstance(value, int) and value >= 0}
     if len(counts) < len(reported):
         return None
-    cached = _get(_get(usage, "prompt_tokens_details"), "cached_tokens")
+    cached = field_of(field_of(usage, "prompt_tokens_details"), "cached_tokens")
     return {**counts, "cached_tokens": cached} if isinstance(cached, int) and cached > 0 else counts
 
 
 def model_of(reply: Any) -> str:
     """The model as the endpoint names it; empty where it does not."""
-    model = _get(reply, "model")
+    model = field_of(reply, "model")
     return model if isinstance(model, str) else ""
 
 
 def logprob_rows(choice: Any) -> list[Any]:
     """What stands under `logprobs.content` of a choice or of a chunk's choice: an entry a token."""
-    rows = _get(_get(choice, "logprobs"), "content")
+    rows = field_of(field_of(choice, "logprobs"), "content")
     return rows if isinstance(rows, list) else []
 
 
@@ -79,7 +67,7 @@ def token_logprobs(rows: Iterable[Any]) -> tuple[TokenLogprob, ...] | None:
     """
     tokens: list[TokenLogprob] = []
     for row in rows:
-        token, value = _get(row, "token"), _get(row, "logprob")
+        token, value = field_of(row, "token"), field_of(row, "logprob")
         if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float) or isnan(value):
             return None
         tokens.append(TokenLogprob(token=valid_text(token), logprob=min(0.0, max(LEAST_LOGPROB, value))))
@@ -88,11 +76,11 @@ def token_logprobs(rows: Iterable[Any]) -> tuple[TokenLogprob, ...] | None:
 
 def first_tokens(rows: Sequence[Any]) -> tuple[TokenLogprob, ...]:
     """The likeliest first tokens: what stands under `top_logprobs` of the first entry; empty where nothing does."""
-    listed = _get(rows[0], "top_logprobs") if rows else None
+    listed = field_of(rows[0], "top_logprobs") if rows else None
     return (token_logprobs(listed) or ()) if isinstance(listed, list) else ()
 
 
-def _get(value: Any, name: str) -> Any:
+def field_of(value: Any, name: str) -> Any:
     """A field of an object or of a dict; None where it is not there."""
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 

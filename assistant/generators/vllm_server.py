@@ -11,7 +11,6 @@ import atexit
 import hashlib
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -20,8 +19,9 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import dropwhile
+from http.client import HTTPException
 from pathlib import Path
+from urllib.request import ProxyHandler, Request, build_opener
 
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.corpora.console import notify
@@ -32,16 +32,14 @@ COMMAND_ENV = "TURNMARK_VLLM_COMMAND"
 USUAL_PORT = 8000
 """Where `vllm serve` listens unless it is told otherwise."""
 REQUEST_SECONDS = 2.0
+MODELS_BYTES = 1_000_000  # of a list of models
 POLL_SECONDS = 0.2
-REPORT_SECONDS = 10.0
 GRACE_SECONDS = 15.0  # from SIGTERM to SIGKILL
 FAILED_SECONDS = 30.0  # for so long a failed start is not tried again: every sample of a run would
-LOG_LINES, LOG_CHARACTERS, ERROR_CHARACTERS = 15, 2000, 600
+LOG_LINES, LOG_CHARACTERS = 15, 2000
 
 # Of other services; what a server of models has no use for.
 _NOT_PASSED_ON = ("OPENAI_API_KEY", "OLLAMA_API_KEY", "ANTHROPIC_API_KEY")
-# The line that a traceback ends with, behind what a logger may have put before it.
-_ERROR = re.compile(r"(?:^|\] )((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.*)$")
 
 _WATCHER = """
 import os, signal, subprocess, sys, threading
@@ -121,18 +119,14 @@ class Server:
 
 def serves(url: str, model: str, key: str) -> bool:
     """Whether an endpoint lists the model."""
-    import httpx
-
-    from turnmark.assistant.generators.client import TooLarge, limited_here
-
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    request = Request(f"{url}/models", headers={"Authorization": f"Bearer {key}"} if key else {})
     try:
-        hooks = {"response": [limited_here]}
-        with httpx.Client(trust_env=False, timeout=REQUEST_SECONDS, event_hooks=hooks) as client:
-            rows = client.get(f"{url}/models", headers=headers).json().get("data")
-    except (httpx.HTTPError, TooLarge, ValueError, AttributeError):
+        # No proxy from the environment reaches this machine's own loopback.
+        with build_opener(ProxyHandler({})).open(request, timeout=REQUEST_SECONDS) as reply:
+            rows = json.loads(reply.read(MODELS_BYTES))["data"]
+        return any(row["id"] == model for row in rows)
+    except (OSError, HTTPException, ValueError, LookupError, TypeError):
         return False
-    return isinstance(rows, list) and any(isinstance(row, dict) and row.get("id") == model for row in rows)
 
 
 _lock = threading.Lock()
@@ -218,7 +212,7 @@ def _wait(plan: Plan, server: Server, watcher: subprocess.Popen[bytes]) -> None:
     Raises:
         GeneratorError: it ended, or did not answer in time.
     """
-    began = reported = time.monotonic()
+    began = time.monotonic()
     while (code := watcher.poll()) is None:
         passed = time.monotonic() - began
         if serves(server.url, plan.served_name, plan.key):
@@ -226,9 +220,6 @@ def _wait(plan: Plan, server: Server, watcher: subprocess.Popen[bytes]) -> None:
             return
         if passed > plan.start:
             raise _failure(f"vLLM for {plan.model} did not answer within {plan.start:g} s", plan.log)
-        if time.monotonic() - reported >= REPORT_SECONDS:
-            reported = time.monotonic()
-            notify(f"vLLM is loading {plan.model}, for {passed:.0f} s now")
         time.sleep(POLL_SECONDS)
     raise _failure(f"vLLM for {plan.model} ended with code {code} before it answered", plan.log)
 
@@ -273,20 +264,10 @@ def _stop(servers: list[Server]) -> None:
 
 
 def _failure(problem: str, log: Path) -> GeneratorError:
-    """A server did not start: the end of its log, and what its first traceback ends with.
-
-    A worker that fails takes its engine along, and that the server: the log ends with "see root cause above".
-    """
-    try:
-        text = log.read_bytes().decode("utf-8", "replace")
-    except OSError:
-        text = ""
+    """A server did not start; the end of its log says why."""
+    text = log.read_bytes().decode("utf-8", "replace") if log.exists() else ""
     # A progress bar writes one line over and over.
     lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
-    lines = [printable(line) for line in lines if line.strip()]
-    end = "\n".join(f"  {line}" for line in lines[-LOG_LINES:])[-LOG_CHARACTERS:]
-    traced = dropwhile(lambda line: "Traceback (most recent call last)" not in line, lines)
-    errors = (match[1].strip()[:ERROR_CHARACTERS] for line in traced if (match := _ERROR.search(line)))
-    cause = next(errors, "")
-    cause = f": {cause}" if cause and cause not in end else ""
-    return GeneratorError("unavailable", f"{problem}{cause}; the end of its log, {log}:\n{end}".rstrip())
+    lines = [f"  {printable(line)}" for line in lines if line.strip()]
+    end = "\n".join(lines[-LOG_LINES:])[-LOG_CHARACTERS:]
+    return GeneratorError("unavailable", f"{problem}; the end of its log, {log}:\n{end}".rstrip())

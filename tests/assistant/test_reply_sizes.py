@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.servers import Raw, Say, ScriptedServer, Status
 from turnmark.assistant.generators import Generator, GeneratorError, PromptMessage, open_generator
-from turnmark.assistant.generators.client import ERROR_BYTES, REPLY_BYTES, TooLarge, limited_here
+from turnmark.assistant.generators.client import ERROR_BYTES, REPLY_BYTES, TooLarge, limited
 from turnmark.assistant.generators.vllm_server import serves
 
 ASK = [PromptMessage(role="user", content="How are you?")]
@@ -169,11 +170,18 @@ def test_what_a_llama_index_llm_sends_is_measured():
 
 def counted(pieces: list[bytes], kind: str, status: int = 200) -> bytes:
     def answer(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(status, headers={"Content-Type": kind}, content=iter(pieces))
+        return httpx.Response(status, headers={"Content-Type": kind}, content=arriving())
 
-    transport = httpx.MockTransport(answer)
-    with httpx.Client(transport=transport, event_hooks={"response": [limited_here]}) as client:
-        return client.get("http://x.invalid/").content
+    async def arriving() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    async def get() -> bytes:
+        transport = httpx.MockTransport(answer)
+        async with httpx.AsyncClient(transport=transport, event_hooks={"response": [limited]}) as client:
+            return (await client.get("http://x.invalid/")).content
+
+    return asyncio.run(get())
 
 
 @given(st.lists(st.binary(max_size=20), max_size=20))

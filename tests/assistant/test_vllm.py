@@ -330,35 +330,15 @@ def test_a_command_that_is_not_there_says_how_to_get_it(monkeypatch):
     assert "TURNMARK_VLLM_COMMAND" in error
 
 
-def failure_of(log, text=None):
-    if text is not None:
-        log.write_bytes(text)
-    return str(_failure("it ended", log))
-
-
-def test_the_first_error_of_a_log_is_told_where_its_end_only_says_that_there_was_one(tmp_path):
-    log = tmp_path / "log"
-    worker = b"(VllmWorker-0 pid=1) ERROR 11-22 07:14:21 [multiproc_executor.py:953] "
-    cause = "ValueError: Available memory is less than desired. To resolve: decrease it."
-    text = (
-        b"INFO ImportError: no triton, which does no harm\n"
-        + worker + b"Traceback (most recent call last):\n"
-        + worker + b"    raise ValueError(\n"
-        + worker + cause.encode() + b"\nTraceback (most recent call last):\n" + b"  a line\n" * 40
-        + b"RuntimeError: Engine core failed. See root cause above.\n"
-    )  # fmt: skip
-    assert failure_of(log, text).startswith(f"it ended: {cause}; the end of its log, {log}:\n")
-    text = f"Traceback (most recent call last):\n  here\n{cause}\n".encode()
-    assert failure_of(log, text).count(cause) == 1, "not twice where the end has it"
-    assert failure_of(log, b"killed\n") == f"it ended; the end of its log, {log}:\n  killed"
-    assert failure_of(tmp_path / "none").startswith("it ended; the end of its log")
-
-
 def test_the_tail_of_a_log_is_short_and_printable(tmp_path):
-    text = failure_of(tmp_path / "log", b"first\n" * 1000 + b"10%\r50%\r100%\n\xff\x1b]0;title\x07last\n\n")
+    log = tmp_path / "log"
+    assert str(_failure("it ended", log)).startswith("it ended; the end of its log")
+    log.write_bytes(b"first\n" * 1000 + b"10%\r50%\r100%\n\xff\x1b]0;title\x07last\n\n")
+    text = str(_failure("it ended", log))
     assert text.endswith("  first\n  100%\n  \ufffdlast")
     assert text.count("\n") == 15
-    assert len(failure_of(tmp_path / "log", b"x" * 1_000_000)) < 2200
+    log.write_bytes(b"x" * 1_000_000)
+    assert len(str(_failure("it ended", log))) < 2200
 
 
 def test_the_configuration_names_command_arguments_and_time(monkeypatch):
