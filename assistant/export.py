@@ -13,7 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.assistant.session import Exchange, full_text, messages, sources_used, where
+from turnmark.assistant.session import Exchange, messages, sources_used, where
 from turnmark.assistant.types import Citation
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import write_atomic
@@ -277,7 +277,7 @@ def kiwi(exchanges: Sequence[Exchange], path: Path) -> Export:
             rows[-1]["interaction"].append(
                 {
                     "instruction": exchange.question,
-                    "answer_1": strip_citations(full_text(exchange.reply)),
+                    "answer_1": strip_citations(exchange.reply.whole),
                     "answer_2": strip_citations(exchange.edit or ""),
                     "rating": exchange.rating or "neutral",
                     "comment": exchange.comment,
@@ -318,7 +318,7 @@ def markdown(exchanges: Sequence[Exchange], name: str) -> str:
         reply = exchange.reply
         if reply.rewrite not in ("", exchange.question):
             parts.append(f"*Understood as: {escaped(reply.rewrite)}*\n")
-        body = exchange.edit if exchange.edit is not None else full_text(reply)
+        body = exchange.edit if exchange.edit is not None else reply.whole
         parts.append(_footnoted(body, number, len(reply.citations)) + "\n")
         remarks = [f"rated {exchange.rating}"] if exchange.rating else []
         if exchange.comment:

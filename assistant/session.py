@@ -8,6 +8,7 @@ keeps them.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from turnmark.assistant.steps.marks import cited
+from turnmark.assistant.steps.outline import same_words
 from turnmark.assistant.types import Citation, Event, Reply, RevisedAnswer
 from turnmark.corpora.console import inert, valid_text
 from turnmark.corpora.text import strip_citations
@@ -168,14 +170,14 @@ class Exchange(Record):
     @property
     def said(self) -> str:
         """What the assistant said, steps and all: the person's version where there is one; without marks."""
-        return strip_citations(self.edit if self.edit is not None else full_text(self.reply))
+        return strip_citations(self.edit if self.edit is not None else self.reply.whole)
 
     @property
     def approved(self) -> str | None:
         """The answer that the person stands behind: an edit, or a reply rated good; without marks. Else None."""
         if self.edit is not None:
             return strip_citations(self.edit).strip() or None
-        return strip_citations(full_text(self.reply)).strip() if self.rating == "good" else None
+        return strip_citations(self.reply.whole).strip() if self.rating == "good" else None
 
     @property
     def touched(self) -> bool:
@@ -183,15 +185,12 @@ class Exchange(Record):
         return bool(self.rating or self.edit is not None or self.labels)
 
 
-def numbered_steps(reply: Reply) -> list[str]:
-    """The steps of a reply as a numbered list, marks and all."""
-    return [f"{number}. {step.step}{step.marks}" for number, step in enumerate(reply.procedure, 1)]
+_STEPS_HEADING = re.compile(r"^\W*Steps\W*$", re.MULTILINE)
 
 
-def full_text(reply: Reply) -> str:
-    """The answer with its steps beneath, marks and all: what a person would edit."""
-    steps = numbered_steps(reply)
-    return "\n".join([reply.answer, "", *steps]) if steps else reply.answer
+def says_same(streamed: str, reply: Reply) -> bool:
+    """Whether what was told of a reply as it came has its words; marks, numbers of items and layout aside."""
+    return same_words(_STEPS_HEADING.sub("", streamed), reply.whole)
 
 
 def sources_used(reply: Reply) -> list[Citation]:

@@ -274,7 +274,7 @@ class Turn:
         )
 
     def stream(self, delta: str) -> None:
-        """Report a piece of the answer."""
+        """Report a piece of the answer; what is streamed of a turn is its text with the steps beneath."""
         self.streamed = True
         self.on_event(Event(step="answer", delta=delta))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -66,6 +66,16 @@ class Step(Record):
         return "".join(f" [{n}]" for n in self.citations)
 
 
+def numbered(procedure: Sequence[Step]) -> list[str]:
+    """Steps as a numbered list, marks and all."""
+    return [f"{number}. {step.step}{step.marks}" for number, step in enumerate(procedure, 1)]
+
+
+def with_steps(text: str, procedure: Sequence[Step]) -> str:
+    """A text with steps beneath, marks and all, as a person reads and edits it and a conversation holds it."""
+    return "\n".join([text, "", *numbered(procedure)]) if procedure else text
+
+
 class Draft(Record):
     """An answer before it is checked. `text` carries citation marks `[n]`, 1-based into the turn's hits."""
 
@@ -84,8 +94,8 @@ class Draft(Record):
 
     @property
     def whole(self) -> str:
-        """The text as a conversation holds it, the steps numbered beneath."""
-        return "\n".join([self.text, *(f"{number}. {step.step}" for number, step in enumerate(self.procedure, 1))])
+        """The text with its steps beneath."""
+        return with_steps(self.text, self.procedure)
 
     def with_lead(self) -> Draft:
         """The draft with a sentence before steps that stand alone: an answer is never without text."""
@@ -204,6 +214,11 @@ class Reply(Record):
     def steps(self) -> tuple[Step, ...]:
         """The procedure, where the answer is one."""
         return self.procedure
+
+    @property
+    def whole(self) -> str:
+        """The answer with its steps beneath."""
+        return with_steps(self.answer, self.procedure)
 
 
 class Event(Record):

@@ -28,12 +28,11 @@ class Grades:
 
     def grade(self, exchange: Exchange, history: Sequence[Message]) -> list[tuple[str, float | None, str]]:
         """The checks of the turn, overlap with its passages, with the person's version, and with their labels."""
-        from turnmark.assistant.session import full_text
         from turnmark.corpora.text import strip_citations
         from turnmark.evaluation.metrics import overlap
 
         reply = exchange.reply
-        answer = strip_citations(full_text(reply)).strip()
+        answer = strip_citations(reply.whole).strip()
         texts = [citation.text for citation in reply.citations]
         messages = [*(message.content for message in history), exchange.question]
         rows: list[tuple[str, float | None, str]] = [

@@ -15,7 +15,8 @@ from rich.text import Text
 from turnmark.assistant.repl.chat import NO_SCORES, Chat
 from turnmark.assistant.repl.evidence import candidates, trace_lines
 from turnmark.assistant.repl.screen import draw_markdown, uninterrupted
-from turnmark.assistant.session import Edited, Rated, Rating, Undone, full_text, numbered_steps, where
+from turnmark.assistant.session import Edited, Rated, Rating, Undone, where
+from turnmark.assistant.types import numbered
 from turnmark.corpora.console import cut, inert, stdin_is_terminal, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import printable, strip_citations
@@ -59,7 +60,7 @@ def sources(chat: Chat, argument: str) -> None:
 
 def steps(chat: Chat, _: str) -> None:
     """The steps of the last answer, one under the other."""
-    rows = numbered_steps(chat.need_last().reply)
+    rows = numbered(chat.need_last().reply.procedure)
     if not rows:
         chat.say("the last answer has no steps")
     elif chat.console.is_terminal:
@@ -104,14 +105,14 @@ def rate(chat: Chat, argument: str) -> None:
 def edit(chat: Chat, argument: str) -> None:
     """The person's own version of the last answer: from the editor, or given with the command."""
     last = chat.need_last("there is no answer to edit yet")
-    previous = last.edit if last.edit is not None else full_text(last.reply)
+    previous = last.edit if last.edit is not None else last.reply.whole
     text = valid_text(argument or edited(previous)).strip()
     if not text:
         raise RequestError("the edited answer is empty; nothing was changed")
     if text == previous.strip():
         chat.say("nothing was changed", style="dim")
         return
-    original = strip_citations(full_text(last.reply))
+    original = strip_citations(last.reply.whole)
     metric, score = (chat.scores and chat.scores.similarity(strip_citations(text), original)) or ("", None)
     chat.record(Edited(turn=last.turn, text=text, metric=metric, score=score))
     measured = f"{metric} {score:.2f} to the original" if score is not None else "nothing to compare it with"

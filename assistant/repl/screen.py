@@ -6,7 +6,6 @@ that cannot move its cursor, it is text as it stands.
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 import threading
@@ -21,10 +20,10 @@ from rich.table import Table
 from rich.text import Text
 
 from turnmark.assistant.repl.markdown import MarkdownStream
-from turnmark.assistant.session import full_text, numbered_steps, sources_used, where
-from turnmark.assistant.types import Event, Reply
+from turnmark.assistant.session import says_same, sources_used, where
+from turnmark.assistant.types import Event, Reply, numbered
 from turnmark.corpora.console import inert
-from turnmark.corpora.text import printable, strip_citations, words
+from turnmark.corpora.text import printable
 
 # What is being done after an event of a step has come: an event tells the end of its step.
 _NEXT = {
@@ -34,7 +33,6 @@ _NEXT = {
     "decide": "writing …",
     "answer": "checking …",
 }
-_LIST_MARK = re.compile(r"^[ \t]*(?:\d{1,3}[.)][ \t]+|\W*Steps\W*$)", re.MULTILINE)
 
 
 class PlainStream:
@@ -110,9 +108,9 @@ class TurnView:
 
     def _draw_answer(self, reply: Reply) -> None:
         if self._moving:
-            draw_markdown(self._console, full_text(reply))
+            draw_markdown(self._console, reply.whole)
             return
-        lines = [reply.answer, *(f"  {step}" for step in numbered_steps(reply))]
+        lines = [reply.answer, *(f"  {step}" for step in numbered(reply.procedure))]
         self._console.print(Text(printable("\n".join(lines))), soft_wrap=not self._console.is_terminal)
 
     def _draw_sources(self, reply: Reply) -> None:
@@ -147,15 +145,6 @@ def draw_markdown(console: Console, text: str) -> None:
     stream = MarkdownStream(console)
     stream.feed(text)
     stream.end()
-
-
-def says_same(streamed: str, reply: Reply) -> bool:
-    """Whether what was drawn as it came has the words of the finished answer; its marks stand under it in any case."""
-    return _words(streamed) == _words("\n".join([reply.answer, *(step.step for step in reply.procedure)]))
-
-
-def _words(text: str) -> list[str]:
-    return words(strip_citations(_LIST_MARK.sub("", text)))
 
 
 def checks_line(reply: Reply) -> str:

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from turnmark.assistant.serving.request import ChatRequest, Refusal
-from turnmark.assistant.session import full_text, sources_used, where
+from turnmark.assistant.session import says_same, sources_used, where
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.console import valid_text
 
@@ -32,9 +32,7 @@ _OPEN = re.compile(r"\[[\d\s,–-]{0,24}\Z")
 
 def with_footnotes(reply: Reply) -> str:
     """The answer with its steps, its marks as footnotes, and beneath them what they stand for."""
-    from turnmark.assistant.session import full_text
-
-    return "\n\n".join(filter(None, (noted(full_text(reply), len(reply.citations)), definitions(reply))))
+    return "\n\n".join(filter(None, (noted(reply.whole, len(reply.citations)), definitions(reply))))
 
 
 def definitions(reply: Reply) -> str:
@@ -91,7 +89,7 @@ _PIECE = re.compile(r"[^\n]*\n+|[^\n]+")
 
 def content(reply: Reply, footnotes: bool) -> str:
     """The answer with its steps, as Markdown with footnotes or with its marks as they stand."""
-    return with_footnotes(reply) if footnotes else printable(full_text(reply))
+    return with_footnotes(reply) if footnotes else printable(reply.whole)
 
 
 class ReplyText:
@@ -121,7 +119,7 @@ class ReplyText:
         if not (self._drafts and self._drafted.strip()):
             return full
         pending = self._noting.end() if self._footnotes else ""
-        if reply.checks.repaired or not self._drafted.strip().startswith(reply.answer.strip()):
+        if not says_same(self._drafted, reply):
             return f"{pending}{AFTER}{full}"
         notes = definitions(reply) if self._footnotes else ""
         return f"{pending}\n\n{notes}" if notes else pending

@@ -42,7 +42,7 @@ class Courtesy:
         greets = is_greeting(turn.message) or not words(turn.message)
         hello, welcome = "Hello! Ask me anything about your documents.", "You're welcome. Ask on whenever you like."
         draft = Draft(text=hello if greets else welcome)
-        turn.stream(draft.text)
+        turn.stream(draft.whole)
         parts = [SubQuestion(text=text, answered=True) for text in turn.understanding.sub_questions]
         turn.settle(draft, judgement, Checks(), parts)
 

@@ -201,7 +201,7 @@ def _revised(turn: Turn, draft: Draft, added: bool = False) -> None:
     turn.tell_hits()
     judgement = Judgement(decision="answer", confidence=1.0, reason=f"a revision: {kind.coarse}, {kind.fine}")
     turn.tell("decide", f"answer: {judgement.reason}", confidence=1.0)
-    turn.stream(draft.text)
+    turn.stream(draft.whole)
     with turn.timed("verify"):
         draft, checks, _ = verify(draft, "answer", turn.understanding, turn.hits, embed=turn.embed, written=added)
     checks = checks.model_copy(update={"parts_answered": 1.0, "repaired": False})
@@ -216,7 +216,7 @@ def _unchanged(turn: Turn, reason: str) -> None:
     judgement = Judgement(decision="converse", confidence=1.0, reason=f"the last reply was not changed: {reason}")
     turn.tell("decide", f"converse: {judgement.reason}", confidence=1.0)
     draft = Draft(text=f"{UNCHANGED}{reason.rstrip('.')}.")
-    turn.stream(draft.text)
+    turn.stream(draft.whole)
     turn.settle(draft, judgement, Checks(), [SubQuestion(text=turn.message, answered=False)])
 
 

@@ -56,7 +56,7 @@ class Verify:
     def __call__(self, turn: Turn) -> None:
         _settle_decision(turn)
         if not turn.streamed:
-            turn.stream(turn.draft.text)
+            turn.stream(turn.draft.whole)
         checked = self._mended(turn)
         if turn.forms["answer"] != "extractive" and turn.judgement.decision in GROUNDED:
             checked = self._standing(turn, checked)

@@ -13,7 +13,6 @@ from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.adapters import as_chat_engine
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.session import full_text
 from turnmark.corpora.types import Message
 
 ASK = "How do I sharpen a kitchen knife?"
@@ -33,7 +32,7 @@ def test_a_chat_is_the_assistants_turns(engine):
     assert isinstance(engine, BaseChatEngine)
     first = engine.chat(ASK)
     reply = engine.assistant.reply([], ASK)
-    assert first.response == str(first) == full_text(reply)
+    assert first.response == str(first) == reply.whole
     assert [node.node.node_id for node in first.source_nodes] == [citation.id for citation in reply.citations]
     assert [node.node.get_content() for node in first.source_nodes] == [citation.text for citation in reply.citations]
     assert first.metadata["decision"] == first.sources[0].raw_output.decision == reply.decision

@@ -10,7 +10,7 @@ from typing import Protocol
 from tests.conversations.scoring import Answer
 from turnmark.assistant.generators import Generator, open_generator
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.session import Exchange, full_text, messages
+from turnmark.assistant.session import Exchange, messages
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import strip_citations
 from turnmark.retrieval.index import Index
@@ -57,7 +57,7 @@ class Product:
                     generator="",
                 )
             )
-            text = strip_citations(full_text(reply))
+            text = strip_citations(reply.whole)
             return Answer(text=text, decision=reply.decision, seconds=seconds, rewrite=reply.rewrite)
 
         return ask
