@@ -316,14 +316,17 @@ def _run_all(request: EvalRequest, problems: list[str], flags: EvalFlags) -> Non
     else:
         from rich.console import Console
 
-        from turnmark.evaluation.report.rendering import show, show_all
+        from turnmark.evaluation.report.overview import overview
+        from turnmark.evaluation.report.rendering import show, show_document
+        from turnmark.evaluation.report.stored import read_run
 
         console = Console()
-        for name, entry in entries.items():
-            if not isinstance(entry, str):
-                show(entry, folder / name, console, flags.full)
-                console.print()
-        show_all(entries, folder, console)
+        stored = read_run(folder)
+        for run in stored.runs:
+            show(run.summary, run.path, console, flags.full)
+            console.print()
+        if together := overview([stored]):
+            show_document(together, console)
     if failed:
         raise TurnmarkError("not all of it was done; the same command goes on")
 

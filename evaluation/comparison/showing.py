@@ -9,11 +9,12 @@ from pathlib import Path
 from turnmark.evaluation.comparison.compare import PIPELINE_ROLES, ROLES, Comparison, Pipelines, Side
 from turnmark.evaluation.comparison.figures import LEVEL, Change, Compared, Place
 from turnmark.evaluation.comparison.judges import judge_tables
+from turnmark.evaluation.metric_info import metric_info
 from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.overview import Document
+from turnmark.evaluation.report.overview import Document, folded
 from turnmark.evaluation.report.paper_tables import paper_tables
 from turnmark.evaluation.report.stored import read_run
-from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.report.tables import Column, Mark, MarkKind, Row, Table
 
 MOST_METRICS = 3
 """Metrics of a part of a pipeline, those that stand for all."""
@@ -24,43 +25,50 @@ _EXPLAINED = (
 )
 
 
-def document(comparison: Comparison | Pipelines, metrics: int) -> Document:
+def document(comparison: Comparison | Pipelines, metrics: int, apart: bool = False) -> Document:
     """What there is to say of a comparison.
 
     Args:
         metrics: how many metrics the breakdowns of runs have.
+        apart: a table of breakdowns for each metric.
     """
     if isinstance(comparison, Pipelines):
         return _of_pipelines(comparison)
-    heading, counts = headline(comparison)
     letter = comparison.runs[0].letter
-    verdict = [f"not comparable: {reason.run} with {letter}: {reason.why}" for reason in comparison.why]
     pairs = range(1, len(comparison.runs))
+    names = comparison.lead[:metrics]
+    broken_down = [breakdowns(comparison, index, names) for index in pairs]
+    if apart:
+        by_metric = [(name, breakdowns(comparison, index, [name])) for index in pairs for name in names]
+        broken_down = [replace(table, title=f"{table.title}: {name}") for name, table in by_metric]
+    rest = (
+        *broken_down,
+        *paper(comparison),
+        *judge_tables(comparison.judges),
+    )
     return Document(
-        f"{heading} {counts}",
+        _headline(comparison),
         (
             runs(comparison),
             *((*grid(comparison), matrix(comparison), ranking(comparison)) if len(comparison.runs) > 2 else ()),
             *(differences(comparison, index) for index in pairs),
-            *(breakdowns(comparison, index, metrics) for index in pairs),
-            *paper(comparison),
-            *judge_tables(comparison.judges),
+            *folded(rest),
             changed(comparison),
         ),
         comparison.notes,
         warnings=comparison.warnings,
-        verdict=tuple(verdict),
+        verdict=tuple(f"not comparable: {reason.run} with {letter}: {reason.why}" for reason in comparison.why),
     )
 
 
-def headline(comparison: Comparison) -> tuple[str, str]:
+def _headline(comparison: Comparison) -> str:
     """What was run, and on what."""
     settings = dict.fromkeys(side.setting for side in comparison.runs if side.setting)
     setting = f" ({', '.join(settings)})" if settings else ""
     data = "demo data" if comparison.data.demo else comparison.data.name
     unit = "queries" if comparison.task == "retrieval" else "samples"
     counts = f"{comparison.n} {unit} in common, {comparison.clusters} {clusters(comparison)}"
-    return f"{comparison.benchmark} {comparison.task}{setting}", f"on {data}: {counts}"
+    return f"{comparison.benchmark} {comparison.task}{setting} on {data}: {counts}"
 
 
 def clusters(comparison: Comparison) -> str:
@@ -180,7 +188,8 @@ def differences(comparison: Comparison, index: int) -> Table:
             *(_tested(name, change) if change else ("-",) * 4),
             str(metric.n), *[str(metric.left_out)] * incomplete,
         )  # fmt: skip
-        rows.append(Row(cells, "below" if below else "plain"))
+        mark = _mark(name, change, change.p_holm) if change else None
+        rows.append(Row(cells, "below" if below else "plain", mark))
         if metric.why:
             lines.append(f"{name} is not compared: {metric.why}")
     tests = sum(len(metric.changes) for metric in comparison.metrics.values())
@@ -190,15 +199,23 @@ def differences(comparison: Comparison, index: int) -> Table:
     )
 
 
+def _mark(metric: str, change: Change, p: float | None) -> Mark | None:
+    """The dot of a difference, full where its p is below .05; none of what is no fraction."""
+    if not metric_info(metric).fraction:
+        return None
+    sure = p is not None and p < LEVEL
+    kind: MarkKind = ("better" if change.difference > 0 else "worse") if sure else "unsure"
+    return Mark(change.difference, change.ci95, kind)
+
+
 def _tested(metric: str, change: Change) -> tuple[str, ...]:
     ps = (probability(change.p), probability(change.p_holm, star=True))
     return signed(metric, change.difference), interval(metric, change), *ps
 
 
-def breakdowns(comparison: Comparison, index: int, metric_count: int) -> Table:
-    """The differences of a run to the first, by every dimension and value, in the metrics that tell most."""
+def breakdowns(comparison: Comparison, index: int, names: Sequence[str]) -> Table:
+    """The differences of a run to the first, by every dimension and value; marked where they are in one metric."""
     first, side = comparison.runs[0], comparison.runs[index]
-    names = comparison.lead[:metric_count]
     columns = [Column(""), Column("n", True)]
     for name in names:
         columns += [Column(name, True), Column("95% interval", True)]
@@ -206,7 +223,9 @@ def breakdowns(comparison: Comparison, index: int, metric_count: int) -> Table:
     for dimension, values in comparison.breakdowns.items() if names else ():
         rows.append(Row((dimension, *[""] * (len(columns) - 1)), "group"))
         for value, metrics in values.items():
-            rows.append(Row((value, *_broken_down(metrics, names, side.letter)), "below"))
+            change = change_of(metrics[names[0]], side.letter) if names[0] in metrics and len(names) == 1 else None
+            mark = _mark(names[0], change, change.p) if change else None
+            rows.append(Row((value, *_broken_down(metrics, names, side.letter)), "below", mark))
     legend = ("Differences of means. These are many: their p, in --json, are not corrected.",) if rows else ()
     return Table(f"{side.letter} - {first.letter}, by what is asked", tuple(columns), tuple(rows), legend)
 

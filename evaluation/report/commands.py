@@ -13,6 +13,7 @@ from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector
 
 if TYPE_CHECKING:
+    from turnmark.evaluation.report.overview import Document
     from turnmark.evaluation.report.stored import Stored, StoredRun
 
 _END = 2_000  # bytes at either end of a file, in which a report of ours says what it is
@@ -104,20 +105,26 @@ def _ends(path: Path) -> bytes:
 
 
 def _write(stored: Sequence[Stored], html: Path | None, markdown: Path | None) -> list[Path]:
-    paths = []
     if markdown is not None:
         from turnmark.corpora.home import write_atomic
-        from turnmark.evaluation.report.overview import side_by_side, warnings
-        from turnmark.evaluation.report.rendering import markdown_all
+        from turnmark.evaluation.report import rendering
 
-        sections = ((run.summary, run.path) for folder in stored for run in folder.runs)
-        write_atomic(markdown, markdown_all(sections, warnings(stored), side_by_side(stored)))
-        paths.append(markdown)
+        write_atomic(markdown, rendering.markdown(_documents(stored, rendering.BREAKDOWN_METRICS)))
     if html is not None:
         from turnmark.evaluation.report.page import write_html
 
-        paths.append(write_html(stored, html))
-    return paths
+        write_html(stored, html)
+    return [path for path in (markdown, html) if path is not None]
+
+
+def _documents(stored: Sequence[Stored], breakdown_metrics: int) -> list[Document]:
+    """What the runs of these folders have in common, then each of them."""
+    from turnmark.evaluation.report.overview import overview, run_document
+
+    together = overview(stored)
+    runs = [run for folder in stored for run in folder.runs]
+    documents = [run_document(run.summary, run.path, breakdown_metrics) for run in runs]
+    return [*([together] if together else []), *documents]
 
 
 def _named(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
@@ -140,21 +147,13 @@ def _described(stored: Sequence[Stored]) -> dict[str, object]:
 def _show(stored: Sequence[Stored]) -> None:
     from rich.console import Console
 
-    from turnmark.evaluation.report.rendering import show, show_all, show_together
+    from turnmark.evaluation.report.rendering import breakdown_metrics, show_document
 
     console = Console()
-    first = len(stored) == 1
-    if not first:
-        show_together(stored, console)
-    for folder in stored:
-        if folder.several:
-            show_all(folder.entries, folder.path, console)
-            first = False
-        for run in folder.runs:
-            if not first:
-                console.print()
-            show(run.summary, run.path, console)
-            first = False
+    for number, document in enumerate(_documents(stored, breakdown_metrics(console))):
+        if number:
+            console.print()
+        show_document(document, console)
 
 
 def compare(

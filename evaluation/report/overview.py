@@ -1,9 +1,9 @@
-"""What a report says, for whoever renders it: of one run its parts in their order, of several the tables they share."""
+"""What a report says, for whoever draws it: of one run its parts in their order, of several the tables they share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from turnmark.evaluation.records import Summary
@@ -13,12 +13,12 @@ from turnmark.evaluation.report.stored import Stored, why_not_done
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 MOST = 3
-"""Metrics of a run where not all of them can be shown."""
+"""Metrics of a run where it stands beside others."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """What there is to say of a run or of a comparison, top to bottom.
+    """What there is to say of a run, of several or of a comparison, top to bottom.
 
     Attributes:
         warnings: what stands before the figures.
@@ -30,7 +30,7 @@ class Document:
 
     title: str
     tables: tuple[Table, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     verdict: tuple[str, ...] = ()
     specs: str = ""
@@ -38,23 +38,33 @@ class Document:
     run: Path | None = None
 
 
-def run_document(summary: Summary, run: Path, breakdown_metrics: int, full: bool = True) -> Document:
+def run_document(
+    summary: Summary, run: Path, breakdown_metrics: int, full: bool = True, apart: bool = False
+) -> Document:
     """What there is to say of a run.
 
     Args:
         run: its folder; its predictions say why samples failed, where they are there.
         breakdown_metrics: how many metrics the breakdowns have room for.
-        full: with the breakdowns, and with every table of the paper rather than the first.
+        full: with the breakdowns, the judges, and every table of the paper rather than the first.
+        apart: a table of breakdowns for each metric.
     """
-    paper = paper_tables([("this run", summary)])
+    first, *more = paper_tables([("this run", summary)]) or (None,)
     names = tables.chosen(summary.metrics, breakdown_metrics)
+    broken_down = [tables.breakdowns(summary, names)]
+    if apart:
+        parts = [metrics for values in summary.breakdowns.values() for metrics in values.values()]
+        names = [name for name in names if any(name in metrics and metrics[name].n for metrics in parts)]
+        by_metric = {name: tables.breakdowns(summary, [name]) for name in names}
+        broken_down = [replace(table, title=f"{table.title}: {name}") for name, table in by_metric.items()]
+    rest = (*folded(more), *broken_down[:1], *folded((*broken_down[1:], tables.judges(summary))))
     return Document(
         tables.headline(summary),
         (
             tables.means(summary),
-            *(paper if full else paper[:1]),
-            *([tables.breakdowns(summary, names)] if full else []),
-            tables.usage(summary),
+            *([first] if first else []),
+            *(rest if full else ()),
+            *folded([tables.usage(summary)]),
         ),
         tables.notes(summary),
         warnings=tables.warnings(summary),
@@ -64,61 +74,40 @@ def run_document(summary: Summary, run: Path, breakdown_metrics: int, full: bool
     )
 
 
-def side_by_side(stored: Sequence[Stored]) -> tuple[Table, ...]:
-    """The runs of these folders, a row each, where there are several or some were left out.
+def folded(shown: Iterable[Table]) -> Iterator[Table]:
+    """Tables that a page shows when a reader asks for them."""
+    return (replace(table, folded=True) for table in shown)
+
+
+def overview(stored: Sequence[Stored]) -> Document | None:
+    """The runs of these folders together; None where there is one, and nothing was left out.
 
     Runs of the same benchmark and task stand together in the tables of its paper.
     """
     runs = named(stored)
-    left_out = [f"{name}: no figures: {reason}" for folder in stored for name, reason in folder.left_out.items()]
+    left_out = {name: reason for folder in stored for name, reason in folder.left_out.items()}
     if len(runs) == 1 and not left_out:
-        return ()
-    columns = [Column(name) for name in ("run", "benchmark", "task", "setting", "data")]
-    columns += [Column("n", True), Column("failed", True), Column("means (95% interval)")]
-    rows = []
-    for name, summary in runs:
-        about = (name, summary.benchmark, summary.task, summary.setting or "-", tables.data_name(summary))
-        rows.append(Row((*about, str(summary.n), str(summary.failed), _means(summary))))
-    all_runs = Table("All runs", tuple(columns), tuple(rows), tuple(left_out))
-    by_pipeline = pipelines(stored)
-    return (*([by_pipeline] if by_pipeline else []), all_runs, *tables_together(runs))
-
-
-def pipelines(stored: Sequence[Stored]) -> Table | None:
-    """Folders of `eval all` side by side: a row for each part and metric, a column a folder. None without such.
-
-    `turnmark compare` has the differences, paired and tested.
-    """
-    folders = [folder for folder in stored if folder.several]
-    parts = dict.fromkeys(run.path.name for folder in folders for run in folder.runs)
-    rows: list[Row] = []
-    for part in parts:
-        summaries = [next((run.summary for run in folder.runs if run.path.name == part), None) for folder in folders]
-        means = {name: metric for summary in summaries if summary for name, metric in summary.metrics.items()}
-        for index, metric in enumerate(tables.chosen(means, MOST)):
-            cells = (_cell(metric, summary) for summary in summaries)
-            rows.append(Row((part if not index else "", metric, *cells), "below" if index else "plain"))
-    if not rows:
         return None
-    columns = (Column("benchmark"), Column("metric"), *(Column(folder.path.name, True) for folder in folders))
-    lines = [f"{folder.path.name}: {', '.join(_specs(folder))}" for folder in folders]
-    if len(folders) > 1:
-        lines.append(
-            "means with 95% intervals, each over its own samples; `turnmark compare` has the paired differences"
-        )
-    return Table("The benchmarks by pipeline", columns, tuple(rows), tuple(lines))
+    return Document(
+        "1 run" if len(runs) == 1 else f"{len(runs)} runs",
+        (_all_runs(runs, left_out), *tables_together(runs)),
+        warnings=tuple(dict.fromkeys(line for _, summary in runs for line in tables.warnings(summary))),
+        run=stored[0].path if len(stored) == 1 else None,
+    )
 
 
-def _cell(metric: str, summary: Summary | None) -> str:
-    measured = summary.metrics.get(metric) if summary else None
-    if measured is None or not measured.n:
-        return "-"
-    return f"{tables.mean(metric, measured)} ({tables.interval(metric, measured)})"
-
-
-def _specs(folder: Stored) -> list[str]:
-    specs = {role: spec for run in folder.runs for role, spec in run.summary.specs.items()}
-    return [f"{role} {specs[role]}" for role in ("retriever", "generator", "judge") if role in specs]
+def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) -> Table:
+    """A row for each run and metric. `turnmark compare` has the differences, paired and tested."""
+    columns = (Column("metric"), *(Column(name, True) for name in ("mean", "95% interval", "n", "failed")))
+    rows: list[Row] = []
+    for name, summary in runs:
+        rows.append(Row((f"{name}: {tables.headline(summary)}", *[""] * (len(columns) - 1)), "group"))
+        for metric in tables.chosen(summary.metrics, MOST):
+            measured = summary.metrics[metric]
+            figures = (tables.mean(metric, measured), tables.interval(metric, measured))
+            rows.append(Row((metric, *figures, str(measured.n), str(measured.failed)), "below"))
+    lines = tuple(f"{name}: no figures: {reason}" for name, reason in left_out.items())
+    return Table("All runs", columns, tuple(rows), lines, tight=True)
 
 
 def named(stored: Sequence[Stored]) -> list[tuple[str, Summary]]:
@@ -128,15 +117,3 @@ def named(stored: Sequence[Stored]) -> list[tuple[str, Summary]]:
         for folder in stored
         for run in folder.runs
     ]
-
-
-def warnings(stored: Sequence[Stored]) -> tuple[str, ...]:
-    """What the reports of these runs say before their figures, each once."""
-    return tuple(
-        dict.fromkeys(line for folder in stored for run in folder.runs for line in tables.warnings(run.summary))
-    )
-
-
-def _means(summary: Summary) -> str:
-    metrics = {name: summary.metrics[name] for name in tables.chosen(summary.metrics, MOST)}
-    return "; ".join(f"{n} {tables.mean(n, metric)} ({tables.interval(n, metric)})" for n, metric in metrics.items())

@@ -7,7 +7,7 @@ no Markdown and no HTML.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rich import box
@@ -18,15 +18,11 @@ from rich.text import Text
 
 from turnmark.corpora.console import inert
 from turnmark.evaluation.records import Summary
-from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.overview import MOST, Document, named, pipelines, run_document, warnings
-from turnmark.evaluation.report.paper_tables import tables_together
-from turnmark.evaluation.report.stored import Stored
+from turnmark.evaluation.report.overview import Document, run_document
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 WIDE = 110
 """Columns of a terminal from which on one more metric has room."""
-_LONG = 20  # characters of a name that are folded at their mark
 _STYLES = {"group": "bold", "ours": "bold", "dim": "dim"}
 
 MARKER = "<!-- turnmark report -->"
@@ -46,7 +42,12 @@ def show(summary: Summary, run: Path, console: Console, full: bool = True) -> No
         run: the folder it was written to; its predictions say why samples failed, where they are there.
         full: with the breakdowns, and with every table of the paper rather than the first.
     """
-    show_document(run_document(summary, run, 3 if console.width >= WIDE else 2, full), console)
+    show_document(run_document(summary, run, breakdown_metrics(console), full), console)
+
+
+def breakdown_metrics(console: Console) -> int:
+    """How many metrics the breakdowns of a run have room for."""
+    return 3 if console.width >= WIDE else 2
 
 
 def show_document(document: Document, console: Console) -> None:
@@ -60,11 +61,7 @@ def show_document(document: Document, console: Console) -> None:
     for note in document.notes:
         console.print(plain(f"- {note}"))
     if document.run is not None:
-        _show_place(document.run, console)
-
-
-def _show_place(run: Path, console: Console) -> None:
-    console.print(plain(f"run: {run}   report: {run / 'report.html'}"), soft_wrap=True)
+        console.print(plain(f"run: {document.run}   report: {document.run / 'report.html'}"), soft_wrap=True)
 
 
 def draw(table: Table, console: Console) -> None:
@@ -73,7 +70,14 @@ def draw(table: Table, console: Console) -> None:
         if table.tight:  # the table may be narrower than its title
             console.print()
             console.print(plain(table.title, "bold"))
-        grid = _empty("" if table.tight else table.title, table.tight, 1 if table.narrow else 2)
+        grid = Grid(
+            title=None if table.tight else plain(table.title),
+            title_justify="left",
+            title_style="bold",
+            box=None if table.tight else box.SIMPLE_HEAD,
+            pad_edge=False,
+            padding=(0, 2 if table.tight and not table.narrow else 1, 0, 0),
+        )
         for column, previous in zip(table.columns, (None, *table.columns), strict=False):
             # What has a name may be folded; figures are never cut in two.
             grid.add_column(
@@ -99,94 +103,7 @@ def _head(column: Column, previous: Column | None) -> Text:
     lines = column.name.replace("[", "\n[", 1).split("\n")
     if column.over:
         lines = ["" if previous and previous.over == column.over else column.over, *lines]
-    return _lines(*lines)
-
-
-def _empty(title: str, tight: bool, spaces: int = 2) -> Grid:
-    grid = Grid(
-        title=plain(title) if title else None,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    grid.padding = (0, 1, 0, 0)
-    if tight:
-        grid.box, grid.padding = None, (0, spaces, 0, 0)
-    return grid
-
-
-def show_together(stored: Sequence[Stored], console: Console) -> None:
-    """Print the runs of several folders side by side: a compact table, and of retrieval runs all their figures."""
-    runs = named(stored)
-    for first in warnings(stored):
-        console.print(plain(first, "bold"))
-    by_pipeline = pipelines(stored)
-    if by_pipeline is not None:
-        draw(by_pipeline, console)
-    console.print(_compact("All runs", "run", runs))
-    for name, reason in ((name, reason) for folder in stored for name, reason in folder.left_out.items()):
-        console.print(plain(f"{name}: no figures: {reason}"))
-    for table in tables_together(runs):
-        draw(table, console)
-
-
-def show_all(entries: Mapping[str, Summary | str], run: Path, console: Console) -> None:
-    """Print one compact table over several benchmarks.
-
-    Args:
-        entries: benchmark -> its summary, or why there is none.
-        run: the folder that holds theirs.
-    """
-    summaries = {name: entry for name, entry in entries.items() if isinstance(entry, Summary)}
-    for first in dict.fromkeys(line for summary in summaries.values() for line in tables.warnings(summary)):
-        console.print(plain(first, "bold"))
-    if summaries:
-        console.print(_compact("All benchmarks", "benchmark", summaries.items()))
-    for name, entry in entries.items():
-        if isinstance(entry, str):
-            console.print(plain(f"{name}: no figures: {entry}"))
-    _show_place(run, console)
-
-
-def _compact(title: str, first_column: str, summaries: Iterable[tuple[str, Summary]]) -> Grid:
-    """A few means of each summary, a line each."""
-    grid = _empty(title, True)
-    for name in (first_column, "task"):
-        grid.add_column(name, overflow="fold")
-    for name in ("n", "failed"):
-        grid.add_column(name, justify="right", no_wrap=True)
-    grid.add_column("metric", overflow="fold")
-    for name in ("mean", "95% interval"):
-        grid.add_column(name, justify="right", no_wrap=True)
-    for name, summary in summaries:
-        for row in _compact_rows(name, summary):
-            grid.add_row(*(_lines(*_apart(cell)) for cell in row))
-        grid.add_row()
-    return grid
-
-
-def _apart(cell: str) -> list[str]:
-    """A name that has no room on one line, folded before what marks its variant."""
-    head, mark, tail = cell.partition("[")
-    return [head, mark + tail] if mark and len(cell) > _LONG else [cell]
-
-
-def _compact_rows(name: str, summary: Summary) -> Iterable[tuple[str, ...]]:
-    """A row for each metric, so that a name that is folded keeps its figures; what ran stands in the first ones."""
-    metrics = tables.chosen(summary.metrics, MOST)
-    first = [name, f"on {tables.data_name(summary)}"]
-    tasks = [summary.task, *filter(None, [summary.setting])]
-    for index in range(max(len(metrics), len(first), len(tasks))):
-        counts = ("", "") if index else (str(summary.n), str(summary.failed))
-        metric = metrics[index] if index < len(metrics) else ""
-        measured = summary.metrics.get(metric)
-        figures = (tables.mean(metric, measured), tables.interval(metric, measured)) if metric else ("", "")
-        yield (*(lines[index] if index < len(lines) else "" for lines in (first, tasks)), *counts, metric, *figures)
-
-
-def _lines(*texts: str) -> Text:
-    return Text("\n").join(map(plain, texts))
+    return Text("\n").join(map(plain, lines))
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------
@@ -200,28 +117,9 @@ _LIST_MARK = re.compile(r"^(\d{0,9})([-+.)])(?=\s|$)")
 _RULE = re.compile(r"^(?=[-=]+$)")
 
 
-def markdown(summary: Summary, run: Path) -> str:
-    """The section of a run, from a heading on; ends with a line end."""
-    return "\n".join(_section(run_document(summary, run, BREAKDOWN_METRICS))).rstrip("\n") + "\n"
-
-
-def markdown_document(document: Document) -> str:
-    """A file with one document; ends with a line end."""
-    return "\n".join((*_section(document), MARKER, ""))
-
-
-def markdown_all(
-    sections: Iterable[tuple[Summary, Path]], first: Sequence[str] = (), tables_of_all: Sequence[Table] = ()
-) -> str:
-    """A file with a section for each run.
-
-    Args:
-        first: what is said before anything else, where there are tables before the sections.
-        tables_of_all: tables of all runs.
-    """
-    head = [line for warning in first if tables_of_all for line in (f"**{escaped(warning)}**", "")]
-    head += [line for table in tables_of_all for line in table_lines(table)]
-    return "\n".join([*head, *(markdown(summary, run) for summary, run in sections), MARKER, ""])
+def markdown(documents: Iterable[Document]) -> str:
+    """A file with a section for each document; ends with a line end."""
+    return "\n".join([*(line for document in documents for line in _section(document)), MARKER, ""])
 
 
 def _section(document: Document) -> Iterator[str]:
@@ -239,7 +137,7 @@ def _section(document: Document) -> Iterator[str]:
     if document.notes:
         yield from ("### Notes", "", *(f"- {_line(note)}" for note in document.notes), "")
     if document.run is not None:
-        yield f"Run: {escaped(document.run)}"
+        yield from (f"Run: {escaped(document.run)}", "")
 
 
 def table_lines(table: Table) -> Iterator[str]:

@@ -44,11 +44,6 @@ class Stored:
     left_out: Mapping[str, str] = field(default_factory=dict)
     several: bool = False
 
-    @property
-    def entries(self) -> dict[str, Summary | str]:
-        """As `terminal.show_all` takes them: benchmark -> its summary, or why there is none."""
-        return {**{run.path.name: run.summary for run in self.runs}, **self.left_out}
-
 
 def read_run(path: Path) -> Stored:
     """The summary, or summaries, of a folder.

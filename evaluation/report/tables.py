@@ -15,6 +15,7 @@ from turnmark.evaluation.records import Metrics, MetricSummary, Summary
 from turnmark.evaluation.report.stored import Tally
 
 RowKind = Literal["plain", "group", "ours", "below", "dim"]
+MarkKind = Literal["ours", "plain", "better", "worse", "unsure"]
 
 CHOICE = (
     "recall@5", "ndcg@5", "win_rate", "part_coverage", "task_completion", "judge_score", "rb_llm", "rl_f", "rb_alg",
@@ -44,6 +45,15 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A figure that a page draws as a dot, and its interval; `better`, `worse` and `unsure` are of differences."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+    kind: MarkKind = "plain"
+
+
+@dataclass(frozen=True)
 class Row:
     """A row: `group` names the rows after it, `below` is a part or variant of one above, `ours` is a run's.
 
@@ -52,6 +62,7 @@ class Row:
 
     cells: tuple[str, ...]
     kind: RowKind = "plain"
+    mark: Mark | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,8 @@ class Table:
     """True: many columns, which need all the room that a terminal has."""
     narrow: bool = field(default=False, kw_only=True)
     """True: so many that one space has to do between them."""
+    folded: bool = field(default=False, kw_only=True)
+    """True: a page shows it when a reader asks for it."""
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------
@@ -139,6 +152,13 @@ def digits_of(metric: str) -> int:
     return decimals(metric)[0]
 
 
+def mark(name: str, metric: MetricSummary | None, kind: MarkKind = "plain") -> Mark | None:
+    """The dot of a mean; None where there is none, or values are no fractions."""
+    if metric is None or metric.mean is None or not metric_info(name).fraction:
+        return None
+    return Mark(metric.mean, metric.ci95, kind)
+
+
 def figure(metric: str, value: float | None) -> str:
     """A value with the digits that suit its metric."""
     return "-" if value is None else f"{value:.{decimals(metric)[0]}f}"
@@ -202,12 +222,12 @@ def means(summary: Summary) -> Table:
         metric = summary.metrics[name]
         counts = (str(metric.n), str(metric.failed), str(metric.not_applicable))
         cells = (label, mean(name, metric), interval(name, metric), *counts)
-        rows.append(Row(cells, "below" if below else "plain"))
+        rows.append(Row(cells, "below" if below else "plain", mark(name, metric)))
     return Table("Means", columns, tuple(rows))
 
 
 def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
-    """The metrics named, with their intervals, by every dimension and value."""
+    """The metrics named, with their intervals, by every dimension and value; marked where it is one metric."""
     columns = [Column(""), Column("n", True)]
     for name in names:
         columns += [Column(name, True), Column("95% interval", True)]
@@ -218,7 +238,7 @@ def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
             cells = [value, str(max((metrics[name].n for name in names if name in metrics), default=0))]
             for name in names:
                 cells += [mean(name, metrics.get(name)), interval(name, metrics.get(name))]
-            rows.append(Row(tuple(cells), "below"))
+            rows.append(Row(tuple(cells), "below", mark(names[0], metrics.get(names[0])) if len(names) == 1 else None))
     return Table("By what is asked", tuple(columns), tuple(rows))
 
 

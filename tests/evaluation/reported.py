@@ -85,8 +85,6 @@ SUMMARY = Summary(
     specs={"generator": "openai:gpt-4o", "retriever": "hybrid", "query": "assistant"},
 )  # fmt: skip
 
-REAL = SUMMARY.model_copy(update={"data": DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f")})
-"""The same on the benchmark's own data, beside which published rows may stand."""
 
 SAMPLES = (
     Sample(id="c1<::>1", status="done", domain="clapnq", query="Who made the bell?", rewrite="who made Big Ben",

@@ -295,7 +295,7 @@ def test_all_four_on_the_demo_data(turnmark: Turnmark, check_run: Callable[[Path
     assert json.loads(Path("all/summary.json").read_text()) == printed
     again = turnmark("eval", "all", "--limit", "2", "--out", "all")
     assert again.code == 0
-    assert "All benchmarks" in again.out
+    assert "All runs" in again.out
     assert "run: all   report: all/report.html" in again.out
 
 

@@ -13,7 +13,7 @@ from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, shifted, write_run
 from tests.evaluation.reported import golden
 from turnmark.evaluation.comparison.compare import Comparison, compare
-from turnmark.evaluation.comparison.writing import drawn, markdown, page
+from turnmark.evaluation.comparison.writing import markdown, page
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e</td></table>&amp;|"
 
@@ -71,37 +71,27 @@ def test_texts_of_the_data_stay_text(tmp_path: Path, turnmark: Turnmark) -> None
 
 def test_the_page_has_every_table_and_both_answers(three_runs: list[Path]) -> None:
     tree = html.fromstring(page(compare(three_runs)))
-    titles = [title.text_content() for title in tree.xpath("//h2")]
-    assert titles == [
-        "All runs", "Differences", "By what is asked", "The samples that changed most, by rouge_l.word", "Every figure",
-    ]  # fmt: skip
-    folded = [title.text_content() for title in tree.xpath("//details[@class='fold']/summary")]
-    assert folded[:7] == [
-        "Runs", "Against A", "Ranking", "B against A", "C against A", "B - A, by what is asked",
-        "C - A, by what is asked",
+    titles = [title.text_content() for title in tree.xpath("//details[@class='fold']/summary")]
+    assert titles[:7] == [
+        "Runs", "Against A", "Ranking", "B against A", "C against A",
+        "B - A, by what is asked: rouge_l.word", "B - A, by what is asked: token_recall",
     ]  # fmt: skip
     first = tree.xpath("//details[@class='change']")[0]
-    assert first.xpath("./summary/span/text()")[:3] == ["+0.3000", "A", "B"]
-    assert first.xpath(".//p[@class='where']")[0].text_content().endswith("0.0100 to 0.3100")
-    assert [side.text_content().split()[0] for side in first.xpath(".//h3")] == ["A", "B"]
+    assert first.xpath("./summary/b/text()") == ["+0.3000 (0.0100 to 0.3100)"]
+    assert [side.text_content() for side in first.xpath(".//h3")] == ["A", "B"]
+    assert first.xpath(".//span[@class='said']/text()") == ["answer of c1<::>2"] * 2
 
 
-def test_the_plots_say_in_figures_what_they_draw(three_runs: list[Path]) -> None:
+def test_dots_are_full_where_a_test_tells_two_apart(three_runs: list[Path]) -> None:
     comparison = compare(three_runs)
-    ranking, differences, by_dimension = drawn(comparison)
-    assert [row.figures[-1] for row in ranking.panels[0].rows if row.name == "rouge_l.word"] == [
-        "".join(
-            {None: "", True: " > ", False: " ≈ "}[index.told_apart] + index.run
-            for index in comparison.ranking["rouge_l.word"]
-        )
-    ]
-    assert [panel.name for panel in differences.panels] == ["B - A", "C - A"]
-    row = next(row for row in differences.panels[0].rows if row.name == "rouge_l.word")
-    change = comparison.metrics["rouge_l.word"].changes[0]
-    assert row.figures[0] == f"{change.difference:+.4f}"
-    significant = change.p_holm is not None and change.p_holm < 0.05
-    assert ("better" in row.drawing) == (significant and change.difference > 0)
-    assert {row.name for row in by_dimension.panels[0].rows if row.kind == "group"} <= set(comparison.breakdowns)
+    tree = html.fromstring(page(comparison))
+    (table,) = tree.xpath("//details[summary='B against A']//table")
+    kinds = {row[0].text_content(): row.xpath(".//circle/@class") for row in table.xpath("./tbody/tr")}
+    for name in ("rouge_l.word", "token_recall"):
+        change = comparison.metrics[name].changes[0]
+        assert change.p_holm is not None
+        assert kinds[name] == ["dot better" if change.p_holm < 0.05 else "dot unsure"]
+    assert kinds["answer_words"] == []
 
 
 # --- real data -------------------------------------------------------------------------------------------------------

@@ -241,11 +241,3 @@ def test_light_and_dark(chromium: Page, url: str) -> None:
     assert (text(chromium, "#theme"), chromium.run(background)) == ("Theme: light", "rgb(255, 255, 255)")
     chromium.run(f"{toggle}; {toggle}")
     assert (text(chromium, "#theme"), chromium.run(background)) == ("Theme: auto", "rgb(20, 24, 29)")
-
-
-def test_metrics_are_chosen_without_a_script(page: Page) -> None:
-    visible = "[...document.querySelectorAll('.panels > div')].filter((one) => one.offsetHeight).length"
-    printed = page.run(visible)
-    page.run("document.querySelectorAll('.tabs > label')[1].click()")
-    assert page.run(visible) == printed == page.run("document.querySelectorAll('.tabs').length")
-    assert page.run("document.querySelector('.tabs > input:nth-of-type(2)').checked") is True

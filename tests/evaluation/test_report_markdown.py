@@ -11,28 +11,37 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, metric, write_run
+from tests.evaluation.reported import SAMPLES, SUMMARY, golden, metric, write_run
 from turnmark.evaluation.records import DataUsed, Summary
 from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.rendering import escaped, markdown, markdown_all, show
-from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.report.overview import overview, run_document
+from turnmark.evaluation.report.rendering import escaped, markdown, show
+from turnmark.evaluation.report.stored import Stored, StoredRun
+
+
+def section(summary: Summary, run: Path) -> str:
+    return markdown([run_document(summary, run, 3)])
+
 
 GITHUB = MarkdownIt("gfm-like", {"html": True, "linkify": False})
 
 
 def test_the_whole_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = markdown(SUMMARY, write_run(Path("runs/mtrag-0123456789ab")))
+    text = section(SUMMARY, write_run(Path("runs/mtrag-0123456789ab")))
     assert "demo data" in text.split("\n")[0]
     golden("report.md", text)
 
 
 def test_a_file_of_several_runs_begins_with_the_first_and_says_what_has_no_figures() -> None:
-    together = Table("All runs", (Column("run"),), (Row(("a",)), Row(("b",))), ("kiwi: no figures: no | data",))
-    text = markdown_all([(SUMMARY, Path("a")), (SUMMARY, Path("b"))], [DEMO], [together])
+    folder = Path("all")
+    runs = tuple(StoredRun(folder / name, SUMMARY) for name in ("a", "b"))
+    stored = Stored(folder, runs, {"kiwi": "no | data"}, several=True)
+    together = overview([stored])
+    assert together is not None
+    text = markdown([together, *(run_document(run.summary, run.path, 3) for run in runs)])
     assert "demo data" in text.split("\n")[0]
     assert text.index("### All runs") < text.index("## mtrag generation")
-    assert "demo data" in markdown_all([(SUMMARY, Path("a"))], [DEMO]).split("\n")[0]
     assert text.count("## mtrag generation (rag) on demo data") == 2
     assert "kiwi: no figures: no \\| data" in text
 
@@ -49,7 +58,7 @@ def test_texts_of_the_data_are_text(tmp_path: Path) -> None:
         usage={EVIL: {"calls": 1.0}}, seconds={EVIL: 1.0}, notes=(EVIL,), specs={EVIL: EVIL},
     )  # fmt: skip
     failed = SAMPLES[2].model_copy(update={"kind": EVIL})
-    text = markdown(summary, write_run(tmp_path / "r", summary, (failed,)))
+    text = section(summary, write_run(tmp_path / "r", summary, (failed,)))
     kinds = {child.type for token in GITHUB.parse(text) for child in token.children or ()}
     assert kinds == {"text", "strong_open", "strong_close"}
     html = GITHUB.render(text)
@@ -78,7 +87,7 @@ def test_what_is_escaped_reads_as_it_stands(text: str) -> None:
 @pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "---", "===", "# a", "> a", "~~~", "```", "* a", "a"])
 def test_no_line_begins_a_block(text: str) -> None:
     summary = SUMMARY.model_copy(update={"notes": ("n", text), "specs": {}, "published": (), "usage": {}})
-    tokens = GITHUB.parse(markdown(summary, Path("nowhere")).split("### Notes\n\n")[1])
+    tokens = GITHUB.parse(section(summary, Path("nowhere")).split("### Notes\n\n")[1])
     assert [token.type for token in tokens][:5] == [
         "bullet_list_open", "list_item_open", "paragraph_open", "inline", "paragraph_close",
     ]  # fmt: skip
@@ -97,7 +106,7 @@ def test_what_a_judge_of_itself_makes_of_the_figures_is_said_first(tmp_path: Pat
     console = Console(width=100, file=io.StringIO(), color_system=None)
     show(summary, tmp_path, console)
     assert isinstance(console.file, io.StringIO)
-    for text in (markdown(summary, tmp_path), console.file.getvalue()):
+    for text in (section(summary, tmp_path), console.file.getvalue()):
         assert text.count(warning) == 1
         assert text.index(warning) < text.index(tables.headline(summary).split(" ")[1])
         assert "another note" in text

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from lxml import html
 
-from tests.evaluation.reported import CLEAN, DEMO, EVIL, REAL, SAMPLES, SUMMARY, golden, write_run
+from tests.evaluation.reported import CLEAN, DEMO, EVIL, SAMPLES, SUMMARY, golden, write_run
 from turnmark.evaluation.records import ContextRef, Panel, Sample
 from turnmark.evaluation.report import page, page_samples
 from turnmark.evaluation.report.page import write_html, write_page
@@ -39,7 +39,7 @@ def test_the_whole_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert write_page(folder) == folder / "report.html"
     text = (folder / "report.html").read_text(encoding="utf-8")
     # Style and script are files of their own.
-    for name in ("page.css", "samples.css", "page.js"):
+    for name in ("page.css", "page.js"):
         own = Path(page.__file__).with_name(name).read_text(encoding="utf-8")
         assert own in text
         text = text.replace(own, f"({name})")
@@ -71,36 +71,21 @@ def test_nothing_is_asked_of_the_network_and_no_other_script_runs(stored_run: Pa
     unsafe = "innerHTML outerHTML insertAdjacent document.write eval( fetch( XMLHttp import("
     assert not [call for call in unsafe.split() if call in script.text]
     # Every table that may be wide scrolls in a box of its own.
-    tables = tree.xpath("//table[not(@class='charted')][not(ancestor::dialog)]")
+    tables = tree.xpath("//table[not(ancestor::dialog)]")
     assert tables
     assert all(table.getparent().get("class") == "box" for table in tables)
 
 
 def test_the_first_screen_says_what_ran_and_how_many_failed(stored_run: Path) -> None:
     tree = parsed(write_page(stored_run))
-    assert tree.xpath("//h1")[0].text_content() == "mtrag generation, rag"
-    assert tree.xpath("//p[@class='counts']")[0].text_content() == "on demo data, 6 samples, 1 failed, 1 skipped"
-    assert [element.text_content() for element in tree.xpath("//dl[@class='about']/div")] == [
-        "generatoropenai:gpt-4o", "retrieverhybrid", "queryassistant",
-    ]  # fmt: skip
+    assert tree.xpath("//h1")[0].text_content() == "mtrag generation (rag) on demo data: 6 samples, 1 failed, 1 skipped"
+    assert tree.xpath("//p[@class='about']")[0].text_content() == (
+        "generator openai:gpt-4o | retriever hybrid | query assistant"
+    )
     assert "failed: timeout (1)" in tree.text_content()
-    tiles = [[part.text_content() for part in tile.xpath("./div")] for tile in tree.xpath("//div[@class='tile']")]
-    assert tiles[0] == ["rouge_l.word", "0.28710.241-0.333", "n 4, 1 failed"]
-
-
-def test_published_systems_stand_under_our_figures_of_the_same_slice_and_under_none_of_the_demo(tmp_path: Path) -> None:
-    tree = parsed(write_page(write_run(tmp_path / "demo")))
-    assert "Beside published figures" not in tree.text_content()
-    assert "GPT-4o" not in tree.xpath("//section")[0].text_content()
-    tree = parsed(write_page(write_run(tmp_path / "real", REAL)))
-    (plot,) = [element for element in tree.xpath("//div[h2]") if element[0].text == "Beside published figures"]
-    rows = [[cell.text_content() for cell in row] for row in plot.xpath("(.//table)[1]/tbody/tr[@class!='axis']")]
-    assert rows == [
-        ["all"], ["this run", "", "0.2871", "4", ""], ["GPT-4o", "", "0.29", "4", "yes"],
-        ["domain clapnq"], ["this run", "", "0.3012", "2", ""],
-        ["Llama 3.1 405B", "", "0.301", "-", "no (1, 2)"],
-    ]  # fmt: skip
-    assert "(1) n: it counts another number of samples, or does not say how many" in plot.text_content()
+    row = tree.xpath("(//table)[1]/tbody/tr")[0]
+    assert [cell.text_content() for cell in row] == ["rouge_l.word", "", "0.2871", "0.241-0.333", "4", "1", "1"]
+    assert len(row.xpath(".//circle")) == 1
 
 
 def test_judges_and_what_they_warn_of(tmp_path: Path) -> None:
@@ -183,7 +168,7 @@ def test_texts_of_the_data_stay_text(tmp_path: Path) -> None:
     assert not tree.xpath("//img | //@onerror | //@src")
     assert len(tree.xpath("//script")) == 2
     assert text.count("<script") == text.count("</script") == 2
-    assert text.count("&lt;script&gt;") >= 15
+    assert text.count("&lt;script&gt;") >= 10
     payload = data(written)
     assert len(payload["runs"][0]["samples"]) == len(lines)
     first = payload["runs"][0]["samples"][0]
@@ -222,7 +207,8 @@ def test_several_runs_on_one_page(tmp_path: Path) -> None:
     stored = [read_run(write_run(tmp_path / name)) for name in ("a", "b")]
     written = write_html(stored, tmp_path / "new/folder/page.html")
     tree = parsed(written)
-    assert [cell.text_content() for cell in tree.xpath("(//table)[1]/tbody/tr/th")] == ["a", "b"]
+    groups = tree.xpath("(//table)[1]/tbody/tr[@class='group']/th")
+    assert [cell.text_content()[:8] for cell in groups] == ["a: mtrag", "b: mtrag"]
     assert tree.text_content().count(DEMO) == 1
     payload = data(written)
     assert [(run["name"], len(run["samples"])) for run in payload["runs"]] == [("a", 6), ("b", 6)]

@@ -86,8 +86,8 @@ def test_a_folder_of_all_benchmarks(tmp_path: Path) -> None:
     write_json(tmp_path / "all/summary.json", entries)
     stored = read_run(tmp_path / "all")
     assert stored.several
-    assert stored.entries == {"mtrag": SUMMARY, "kiwi": "no data"}
-    assert [run.path for run in stored.runs] == [tmp_path / "all/mtrag"]
+    assert stored.left_out == {"kiwi": "no data"}
+    assert [(run.path, run.summary) for run in stored.runs] == [(tmp_path / "all/mtrag", SUMMARY)]
 
 
 @pytest.mark.parametrize("name", ["../run", "/etc", "a/b", "..", ""])

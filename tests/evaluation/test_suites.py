@@ -82,10 +82,8 @@ def test_folders_of_eval_all_are_compared_as_pipelines(turnmark: Turnmark) -> No
     alone = json.loads(turnmark("compare", "ours/mtrag", "silent/mtrag", "--json").out)
     assert comparison["parts"]["mtrag"]["metrics"] == alone["metrics"]
     assert comparison["pipelines"][1]["specs"] == {"generator": Silent.name}
-    report = turnmark("report", "ours", "silent", "--markdown", "report.md").out
-    assert "The benchmarks by pipeline" in report
-    assert re.search(r"inscoqa +rouge_l.word +0\.\d{4} \(.*\) +0\.\d{4} \(", report)
-    assert "### The benchmarks by pipeline" in Path("report.md").read_text(encoding="utf-8")
+    report = turnmark("report", "ours", "silent").out
+    assert re.search("ours/inscoqa: inscoqa(.|\n)*silent/inscoqa: inscoqa", report)
     mixed = turnmark("compare", "ours", "silent/mtrag")
     assert mixed.code == 2
     assert "compared with others of its kind" in mixed.err

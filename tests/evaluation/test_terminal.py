@@ -12,7 +12,9 @@ from tests.evaluation.conftest import Opener, searched
 from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, write_run
 from turnmark.evaluation.planning import plan
 from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
-from turnmark.evaluation.report.rendering import show, show_all
+from turnmark.evaluation.report.overview import overview
+from turnmark.evaluation.report.rendering import show, show_document
+from turnmark.evaluation.report.stored import Stored, StoredRun
 from turnmark.evaluation.request import EvalRequest
 
 
@@ -56,16 +58,20 @@ def test_a_wide_screen_has_room_for_a_third_metric() -> None:
     assert max(map(len, lines)) <= 140
 
 
-def test_several_benchmarks_in_one_table(tmp_path: Path) -> None:
+def together(stored: Stored) -> str:
     out = io.StringIO()
+    document = overview([stored])
+    assert document is not None
+    show_document(document, Console(file=out, width=80, color_system=None, force_terminal=False))
+    return written(out)
+
+
+def test_several_benchmarks_in_one_table() -> None:
+    folder = Path("runs/all")
     real = DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f")
-    entries: dict[str, Summary | str] = {
-        "mtrag": SUMMARY,
-        "mtrag-un": SUMMARY.model_copy(update={"data": real, "setting": "reference+rag", "failed": 0}),
-        "kiwi": "its [bold]data\x1b[31m are not there",
-    }
-    show_all(entries, Path("runs/all"), Console(file=out, width=80, color_system=None, force_terminal=False))
-    text = written(out)
+    other = SUMMARY.model_copy(update={"benchmark": "mtrag-un", "data": real, "setting": "reference", "failed": 0})
+    runs = (StoredRun(folder / "mtrag", SUMMARY), StoredRun(folder / "mtrag-un", other))
+    text = together(Stored(folder, runs, {"kiwi": "its [bold]data\x1b[31m are not there"}, several=True))
     assert max(map(len, text.split("\n"))) <= 80
     assert text.count("demo data: a small split") == 1
     assert "kiwi: no figures: its [bold]data are not there" in text
@@ -73,9 +79,8 @@ def test_several_benchmarks_in_one_table(tmp_path: Path) -> None:
 
 
 def test_only_left_out_ones_make_no_table() -> None:
-    out = io.StringIO()
-    show_all({"kiwi": "no data"}, Path("r"), Console(file=out, width=80, color_system=None))
-    assert out.getvalue() == "kiwi: no figures: no data\nrun: r   report: r/report.html\n"
+    text = together(Stored(Path("r"), (), {"kiwi": "no data"}, several=True))
+    assert text == "0 runs\nkiwi: no figures: no data\nrun: r   report: r/report.html\n"
 
 
 def test_texts_of_the_data_are_inert(tmp_path: Path) -> None:
