@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from turnmark.assistant.session import (
-    Turned,
-)
+from turnmark.assistant.session import Turned
 from turnmark.assistant.types import Citation, Reply
 
 

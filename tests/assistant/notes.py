@@ -24,11 +24,7 @@ def notes(tmp_path: Path, **files: str) -> Path:
 
 
 def over(
-    tmp_path: Path,
-    generator: str = "extractive",
-    retriever: str = "bm25",
-    steps: tuple[str, ...] = (),
-    **files: str,
+    tmp_path: Path, generator: str = "extractive", retriever: str = "bm25", steps: tuple[str, ...] = (), **files: str
 ) -> Assistant:
     """An assistant over some notes."""
     build_index(notes(tmp_path, **files), "n", retriever=retriever)

@@ -116,8 +116,7 @@ def test_one_dies_in_the_middle_and_nothing_fails_and_it_is_used_again_when_it_i
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [Status(500), Status(503), Status(429), Reset(), Status(429, body={"error": {"code": "insufficient_quota"}})],
+    "bad", [Status(500), Status(503), Status(429), Reset(), Status(429, body={"error": {"code": "insufficient_quota"}})]
 )
 @pytest.mark.parametrize("on_text", [None, lambda piece: None])
 def test_a_failing_endpoint_rests_and_another_answers_at_once(bad, on_text):

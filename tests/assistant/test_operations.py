@@ -58,10 +58,7 @@ def edited(*edits: Edit, answer: str = ANSWER) -> str:
             [Edit(op="insert", after=1, text="One."), Edit(op="insert", after=1, text="Two.")],
             f"{FIRST} One. Two. {SECOND}\n\n{THIRD} {FOURTH}",
         ),
-        (
-            [Edit(op="delete", sentence=2), Edit(op="insert", after=2, text="New.")],
-            f"{FIRST} New.\n\n{THIRD} {FOURTH}",
-        ),
+        ([Edit(op="delete", sentence=2), Edit(op="insert", after=2, text="New.")], f"{FIRST} New.\n\n{THIRD} {FOURTH}"),
         ([], ANSWER),
     ],
 )

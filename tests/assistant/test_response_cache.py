@@ -75,14 +75,7 @@ def test_a_kept_reply_streams_in_one_piece_whoever_asked_first(store):
 
 
 def test_everything_that_can_change_a_reply_is_part_of_its_key(store):
-    requests = [
-        {},
-        {"max_tokens": 7},
-        {"temperature": 0.5},
-        {"schema": Colour},
-        {"schema": Shade},
-        {"logprobs": True},
-    ]
+    requests = [{}, {"max_tokens": 7}, {"temperature": 0.5}, {"schema": Colour}, {"schema": Shade}, {"logprobs": True}]
     with (
         ScriptedServer(lambda body: Say('{"name": "red"}', logprobs=[-1])) as server,
         ScriptedServer(Say("x")) as second_server,

@@ -71,8 +71,7 @@ def test_an_edit_does_what_was_asked_and_leaves_the_rest_verbatim(instruction, t
 
 
 @pytest.mark.parametrize(
-    ("instruction", "count"),
-    [("In two sentences, please: shorten it.", 2), ("Limit the number of sentences to 3.", 3)],
+    ("instruction", "count"), [("In two sentences, please: shorten it.", 2), ("Limit the number of sentences to 3.", 3)]
 )
 def test_condensing_to_a_number_of_sentences(instruction, count):
     revision = revised(instruction)

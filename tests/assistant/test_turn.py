@@ -180,12 +180,7 @@ def test_partly_covered_is_partial_with_what_is_missing(home):
 
 @pytest.mark.parametrize(
     "garbage",
-    [
-        "nothing",
-        decided(),
-        decided(("yes", "", ""), ("yes", "", "")),
-        '{"parts": [{"part": 1, "covered": "maybe"}]}',
-    ],
+    ["nothing", decided(), decided(("yes", "", ""), ("yes", "", "")), '{"parts": [{"part": 1, "covered": "maybe"}]}'],
 )
 def test_a_judgement_that_cannot_be_used_is_made_without_the_model(home, garbage):
     assistant = with_model(home, garbage, garbage, {"match": "Question:", "text": "Red [1]."}, steps=("decide=llm",))

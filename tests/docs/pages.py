@@ -20,9 +20,7 @@ from tests.conftest import ROOT
 
 Kind = Literal["shell", "python", "toml", "json", "drawing", "transcript", "unknown"]
 
-DRAWINGS = {
-    ("docs/architecture.md", "corpora/ "): "the packages, in the order in which data flows",
-}
+DRAWINGS = {("docs/architecture.md", "corpora/ "): "the packages, in the order in which data flows"}
 """Blocks that are neither typed nor read by anything: (page, beginning) -> what they show."""
 TRANSCRIPT = "text"
 """The language of a fenced block that shows what a command prints; `tests/assistant` compares those."""
