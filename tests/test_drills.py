@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.drills.damage import harm
-from tests.drills.fuzz import mangled
 from tests.drills.hostile import word
 from tests.drills.tally import Tally, table
 from turnmark.corpora.types import Problem
@@ -32,27 +29,6 @@ def test_what_is_raised_is_lost_and_the_rest_goes_on() -> None:
         "| b       |        not there        |\n"
         f"\n- a drill: {tally.lost[0]}"
     )
-
-
-def test_files_are_harmed(tmp_path: Path) -> None:
-    path, dice = tmp_path / "f", random.Random(0)
-    path.write_bytes(b"0123456789")
-    assert harm(path, "flipped", dice)
-    assert sum(bin(a ^ b).count("1") for a, b in zip(path.read_bytes(), b"0123456789", strict=True)) == 1
-    assert harm(path, "cut", dice)
-    assert len(path.read_bytes()) < 10
-    assert harm(path, "gone", dice)
-    assert not path.exists()
-    path.touch()
-    assert not harm(path, "cut", dice)
-
-
-def test_contents_are_mangled() -> None:
-    assert mangled(b"abcd", [("insert", 0.5, b"X")]) == b"abXcd"
-    assert mangled(b"abcd", [("replace", 0.25, b"XY")]) == b"aXYd"
-    assert mangled(b"abcd", [("cut", 0.0, b"")]) == b"bcd"
-    assert mangled(b"", [("flip", 1.0, b"")]) == b""
-    assert mangled(b"a", [("flip", 1.0, b"")]) == b"`"
 
 
 def test_a_word_file_that_laughs_is_refused(tmp_path: Path) -> None:

@@ -44,18 +44,6 @@ def test_another_process_of_the_run_gets_what_one_computed(tmp_path: Path, texts
         assert (ours == theirs).all()
 
 
-def test_what_was_not_asked_for_longest_is_forgotten() -> None:
-    memory = Vectors(room=2 * 4)
-
-    def of(value: float) -> np.ndarray:
-        return np.array([value], dtype=np.float32)
-
-    for name in ("a", "b", "a", "c"):
-        memory.of((name,), lambda: of(1.0))
-    assert memory.of(("a",), lambda: of(2.0)).tolist() == [1.0]
-    assert memory.of(("b",), lambda: of(2.0)).tolist() == [2.0]
-
-
 def test_the_bundled_embedder_gives_from_memory_what_it_gives_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = open_embedder("minilm")
     assert isinstance(embedder, TokenEmbedder)

@@ -16,9 +16,8 @@ class Colour(BaseModel):
 
 
 def opened(server, options="", model="tiny"):
-    generator = open_generator(f"openai:{model}@{server.url}{options}")
-    assert generator is not None
-    return generator
+    """A generator at a scripted server."""
+    return open_generator(f"openai:{model}@{server.url}{options}")
 
 
 def failure(generator, **options):

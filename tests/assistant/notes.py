@@ -9,7 +9,7 @@ from typing import Any
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.types import Understanding
-from turnmark.corpora.types import Passage
+from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.task_passages import hits_of
 from turnmark.retrieval.types import Hit
@@ -31,9 +31,11 @@ def over(
     return open_assistant("n", generator, steps=steps)
 
 
-def script(tmp_path: Path, *texts: str) -> str:
+def script(tmp_path: Path, *lines: dict[str, Any] | str) -> str:
+    """The spec of a model that replies with these lines, or texts, in turn."""
     path = tmp_path / "script.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+    rows = [{"text": line} if isinstance(line, str) else line for line in lines]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return f"replay:{path}"
 
 
@@ -50,25 +52,13 @@ def kitchen(folder: Path) -> Path:
 
 
 def with_model(home: Path, *lines: dict[str, Any] | str, steps: tuple[str, ...] = ()) -> Assistant:
-    script = home / "script.jsonl"
-    replies = [{"text": line} if isinstance(line, str) else line for line in lines]
-    script.write_text("".join(json.dumps(line) + "\n" for line in replies), encoding="utf-8")
     large = ("understand=structured", "answer=whole")  # what these tests script
-    return open_assistant("n", f"replay:{script}", steps=(*large, *steps))
+    return open_assistant("n", script(home, *lines), steps=(*large, *steps))
 
 
 def understanding(**fields: Any) -> str:
-    return json.dumps(
-        {
-            "kind": "question",
-            "class": "standalone",
-            "reworded_version": "",
-            "parts": [],
-            "procedure": False,
-            "readings": [],
-        }
-        | fields
-    )
+    plain = {"kind": "question", "class": "standalone", "reworded_version": "", "parts": [], "procedure": False}
+    return json.dumps(plain | {"readings": []} | fields)
 
 
 def hits(*texts: str, title: str = "Notes", documents: tuple[str, ...] = ()) -> list[Hit]:
@@ -79,6 +69,26 @@ def hits(*texts: str, title: str = "Notes", documents: tuple[str, ...] = ()) -> 
             for n, (name, text) in enumerate(zip(names, texts, strict=True))
         ]
     )
+
+
+def hit(text: str, n: int = 1, title: str = "Title", start: int = 0, **more: Any) -> Hit:
+    """The n-th hit: a passage of a document of its own."""
+    identity, end = f"d{n}-{start}-{start + len(text)}", start + len(text)
+    passage = Passage(id=identity, document=f"d{n}", title=title, text=text, start=start, end=end)
+    return Hit(passage=passage, score=1 / n, **more)
+
+
+def conversation(*texts: str) -> list[Message]:
+    """What a person and the assistant say in turn."""
+    return [Message(role=("user", "assistant")[n % 2], content=text) for n, text in enumerate(texts)]
+
+
+FIRST = "The Marigold carries 48 passengers and six cars (with a ramp). [1]"
+SECOND = "She crosses in 50 minutes at eleven knots [1]."
+THIRD = "Two engines of 250 kW drive her."
+FOURTH = "Otters are often seen from the deck."
+ANSWER = f"{FIRST} {SECOND}\n\n{THIRD} {FOURTH}"
+"""An answer in two paragraphs, to be revised."""
 
 
 def asked(message: str, steps: bool = False) -> Understanding:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import asked, hits
 from turnmark.assistant.steps import select
-from turnmark.assistant.steps.answer import choose, extract, leans, wants_fact
+from turnmark.assistant.steps.answer import extract, wants_fact
 from turnmark.assistant.steps.marks import cited, unmarked
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.corpora.text import sentences, strip_citations, words
@@ -171,12 +171,6 @@ def test_nothing_to_say_is_none():
     assert extract(asked("zebra"), "zebra", hits("zebra"), None) is None
 
 
-def test_choose_takes_so_many_units_at_most():
-    pool = units_of(hits(HARBOUR))
-    assert 1 <= len(choose(("the harbour of Anvick",), pool, None, 2)) <= 2
-    assert choose(("the harbour",), [], None, 2) == []
-
-
 def test_the_embedder_is_asked_once_however_many_sentences_there_are():
     calls: list[int] = []
 
@@ -187,15 +181,6 @@ def test_the_embedder_is_asked_once_however_many_sentences_there_are():
     text = " ".join(f"The ferry number {number} crosses the sound with sheep." for number in range(400))
     extract(asked("Tell me about the ferry."), "Tell me about the ferry.", hits(text), embed)
     assert calls == [select.MOST_UNITS + 3]
-
-
-def test_the_weights_are_those_of_the_measures():
-    assert len(select.learned()) == len(select.FEATURES)
-
-
-@pytest.mark.parametrize(("text", "does"), [("It rains.", True), ("But this helps.", True), ("Italy is warm.", False)])
-def test_what_leans(text, does):
-    assert leans(text) is does
 
 
 @given(st.lists(st.text(max_size=80), min_size=1, max_size=6), st.text(max_size=40), st.booleans())
@@ -221,14 +206,7 @@ def test_the_better_a_passage_was_found_the_more_its_sentences_count():
     first, second, third = select.trust(found_by("conversation", 3.0, 2.0, 1.0))
     assert first > second > third
     assert first + second + third == pytest.approx(0)
-
-
-def test_passages_that_were_not_searched_for_are_as_good_as_each_other():
-    assert select.trust(hits("A text.", "Another.")) == [0.0, 0.0]
-    assert select.trust(found_by("dense", 0.9, 0.1)) == [0.0, 0.0]
-    assert select.trust(found_by("bm25", 2.0, 2.0)) == [0.0, 0.0]
-
-
-def test_a_neighbour_that_nothing_found_counts_as_little_as_the_last_that_was():
+    for alike in (hits("A text.", "Another."), found_by("dense", 0.9, 0.1), found_by("bm25", 2.0, 2.0)):
+        assert select.trust(alike) == [0.0, 0.0]
     neighbour = hits("A text.")[0].model_copy(update={"score": 0.0, "found": {}})
-    assert select.trust([*found_by("bm25", 5.0, 1.0), neighbour])[1:] == [-select.TRUST] * 2
+    assert select.trust([*found_by("bm25", 5.0, 1.0), neighbour])[1:] == [-select.TRUST] * 2, "as little as the last"

@@ -6,15 +6,14 @@ import time
 
 import pytest
 
-from tests.assistant.notes import over, script
+from tests.assistant.notes import conversation, over, script
 from turnmark.assistant.forms import all_forms
 from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.steps.units import units_of
 from turnmark.assistant.turn import Step, Turn
 from turnmark.assistant.types import Draft, Event, Judgement
 from turnmark.corpora.text import printable
-from turnmark.corpora.types import Message, Passage
+from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
 
 
@@ -22,19 +21,11 @@ def test_every_step_is_told_in_order(tmp_path):
     events: list[Event] = []
     assistant = over(tmp_path, kettle="# Kettle\n\nThe kettle is red. It boils in four minutes.\n")
     reply = assistant.reply([], "What colour is the kettle?", events.append)
-    assert list(dict.fromkeys(event.step for event in events)) == [
-        "understand",
-        "retrieve",
-        "decide",
-        "answer",
-        "verify",
-    ]
+    steps = ["understand", "retrieve", "decide", "answer", "verify"]
+    assert list(dict.fromkeys(event.step for event in events)) == steps
     assert "".join(event.delta for event in events) == reply.answer == "The kettle is red. [1]"
-    assert set(reply.timings) == {"understand", "retrieve", "decide", "answer", "verify"}
-    assert (
-        reply.citations[0].text[reply.citations[0].start :]
-        == "# Kettle\n\nThe kettle is red. It boils in four minutes."
-    )
+    assert set(reply.timings) == set(steps)
+    assert reply.citations[0].text == "# Kettle\n\nThe kettle is red. It boils in four minutes."
 
 
 def test_sentences_without_spaces_are_answers_too(tmp_path):
@@ -66,10 +57,6 @@ def test_marks_of_the_documents_are_not_citations(tmp_path):
     assert not reply.checks.repaired
 
 
-def test_marks_of_the_documents_are_rewritten_for_a_model(tmp_path):
-    assert unmarked("in 1902 [2] and [3, 4], see [note]") == "in 1902 (2) and (3, 4), see [note]"
-
-
 def test_a_question_that_does_not_fit_the_model_is_an_error_not_an_answer(tmp_path):
     generator = script(tmp_path, "never said") + "?context=600"
     assistant = over(tmp_path, generator, kettle="# Kettle\n\nThe kettle is red.\n")
@@ -80,21 +67,11 @@ def test_a_question_that_does_not_fit_the_model_is_an_error_not_an_answer(tmp_pa
 def test_a_long_conversation_is_cut_and_the_reply_says_so(tmp_path):
     generator = script(tmp_path, "What colour is the kettle?", "The kettle is red [1].") + "?context=3000"
     assistant = over(tmp_path, generator, steps=("answer=whole",), kettle="# Kettle\n\nThe kettle is red.\n")
-    history = [Message(role=("user", "assistant")[n % 2], content=f"turn {n} " + "word " * 300) for n in range(12)]
+    history = conversation(*(f"turn {n} " + "word " * 300 for n in range(12)))
     reply = assistant.reply(history, "What colour is the kettle?")
     assert reply.answer == "The kettle is red [1]."
     assert any("earlier messages were left out" in note for note in reply.notes)
     assert reply.usage["answer"].prompt_tokens < 3000
-
-
-def test_a_rewrite_by_the_model_is_searched_beside_the_message(tmp_path):
-    generator = script(tmp_path, "How hot is the kettle?", "The kettle is at 90 °C [1].")
-    assistant = over(tmp_path, generator, kettle="# Kettle\n\nThe kettle is hot, at 90 °C.\n")
-    history = [Message(role="user", content="Tell me of the kettle."), Message(role="assistant", content="It is red.")]
-    reply = assistant.reply(history, "How hot is it?")
-    assert reply.rewrite == "How hot is the kettle?"
-    assert reply.decision == "answer"
-    assert reply.usage.keys() == {"rewrite", "answer"}
 
 
 @pytest.mark.parametrize("text", ["\x9d" * 60_000, "![" * 60_000, "\x1b]" * 60_000, "[1" * 60_000])
@@ -182,6 +159,5 @@ def test_the_order_of_the_steps(tmp_path, talk, message, calls):
     assistant = over(tmp_path, kettle="# Kettle\n\nThe kettle is red. It was made by Ada Berg.\n", a="# A\n\nB.\n")
     recorded: list[str] = []
     assistant.steps = {key: Recorder(step, recorded, key) for key, step in assistant.steps.items()}
-    roles = ("user", "assistant")
-    assistant.reply([Message(role=roles[n % 2], content=text) for n, text in enumerate(talk)], message)
-    assert list(recorded) == calls
+    assistant.reply(conversation(*talk), message)
+    assert recorded == calls

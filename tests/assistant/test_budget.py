@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assistant.notes import conversation
+from tests.assistant.notes import hit as hit_of
 from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, TURN_MARKS, count_tokens, fit
 from turnmark.assistant.steps.llm import answer_prompt
-from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.types import Hit
 
+hit = partial(hit_of, title="", start=100)
 SENTENCE = "The kettle is filled with vinegar and water. "
-
-
-def hit(text, n=1):
-    passage = Passage(
-        id=f"d{n}-100-{100 + len(text)}", document=f"d{n}", title="", text=text, start=100, end=100 + len(text)
-    )
-    return Hit(passage=passage, score=1 / n)
-
-
-def talk(*texts):
-    return [Message(role="assistant" if n % 2 else "user", content=text) for n, text in enumerate(texts)]
 
 
 def words(text):
@@ -38,13 +30,13 @@ def test_the_estimate_counts_characters_and_each_han_or_kana():
 
 
 def test_what_fits_stays_as_it_is():
-    history, hits = talk("one", "two"), [hit(SENTENCE), hit(SENTENCE, 2)]
+    history, hits = conversation("one", "two"), [hit(SENTENCE), hit(SENTENCE, 2)]
     fitted = fit(history, hits, "why?", 5000)
     assert (list(fitted.history), list(fitted.hits), fitted.notes) == (history, hits, ())
 
 
 def test_the_oldest_turns_go_first_and_no_answer_is_left_without_its_question():
-    history = talk(*["word " * 100] * 6)
+    history = conversation(*["word " * 100] * 6)
     passages = [hit("word " * 50)]
     room = INSTRUCTIONS + 1 + (50 + PASSAGE_MARKS) + 3 * (100 + TURN_MARKS)  # three turns would fit
     fitted = fit(history, passages, "why?", room, words)
@@ -54,7 +46,7 @@ def test_the_oldest_turns_go_first_and_no_answer_is_left_without_its_question():
 
 
 def test_then_the_lowest_passages_go():
-    history, hits = talk("word " * 100), [hit("word " * 50, n) for n in (1, 2, 3)]
+    history, hits = conversation("word " * 100), [hit("word " * 50, n) for n in (1, 2, 3)]
     fitted = fit(history, hits, "why?", INSTRUCTIONS + 1 + 2 * (50 + PASSAGE_MARKS), words)
     assert fitted.history == ()
     assert list(fitted.hits) == hits[:2]
@@ -74,20 +66,15 @@ def test_then_the_last_passage_is_cut_at_the_end_of_a_sentence():
     assert fitted.notes[-1] == "only the first 25% of passage [1] was sent: the model's context is full"
 
 
-def test_a_passage_without_an_end_is_cut_between_words():
-    fitted = fit((), [hit("word " * 100)], "why?", INSTRUCTIONS + 1 + PASSAGE_MARKS + 10, words)
-    assert fitted.hits[0].passage.text == ("word " * 10).rstrip()
-
-
 def test_a_question_that_fills_the_context_goes_alone():
-    fitted = fit(talk("one"), [hit(SENTENCE)], "word " * 5000, 2000, words)
+    fitted = fit(conversation("one"), [hit(SENTENCE)], "word " * 5000, 2000, words)
     assert (fitted.history, fitted.hits) == ((), ())
     assert "question alone" in fitted.notes[0]
 
 
 def test_the_room_kept_for_instructions_and_marks_is_what_they_take():
     def size(turns, passages):
-        prompt = answer_prompt("", talk(*[""] * turns), [hit("", n) for n in range(10, 10 + passages)], True)
+        prompt = answer_prompt("", conversation(*[""] * turns), [hit("", n) for n in range(10, 10 + passages)], True)
         return sum(count_tokens(message.content) for message in prompt)
 
     assert 0.7 * INSTRUCTIONS < size(1, 1) - TURN_MARKS - PASSAGE_MARKS < INSTRUCTIONS
@@ -105,7 +92,7 @@ def test_the_room_kept_for_instructions_and_marks_is_what_they_take():
 def test_the_whole_prompt_fits_into_the_room(turns, passages, question, tokens, steps):
     """Held against the prompts as they are sent: instructions, marks, numbers and all."""
     hits = [hit(text, n) for n, text in enumerate(passages, 1)]
-    fitted = fit(talk(*turns), hits, question, tokens)
+    fitted = fit(conversation(*turns), hits, question, tokens)
     prompt = answer_prompt(question, fitted.history, fitted.hits, steps)
     assert sum(count_tokens(message.content) for message in prompt) <= tokens
     omitted = len(turns) - len(fitted.history), len(hits) - len(fitted.hits)

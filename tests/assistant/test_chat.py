@@ -7,7 +7,6 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from rich.console import Console
@@ -19,7 +18,9 @@ from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.loop import handle
 from turnmark.assistant.session import where
 from turnmark.assistant.types import Citation
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.registry import open_retriever
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -42,16 +43,12 @@ def test_the_demo_conversation(turnmark):
 
 
 def test_commands_on_a_pipe(turnmark):
-    lines = ["/help", "/sources", "/nothing", "Thanks!", "How do I keep a sourdough starter?"]
-    lines += ["/sources 1", "/sources 99", "/steps 2"]
-    ran = turnmark("chat", "--index", "demo", stdin="\n".join([*lines, "/quit", "never read"]) + "\n")
+    lines = ["/sources", "/nothing", "Thanks!", "/steps 2", "/quit", "never read"]
+    ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines) + "\n")
     assert ran.code == 0
-    assert "Ctrl-C while an answer is written" in ran.out
     assert "the last answer rests on no sources" in ran.out
     assert "/nothing: not a command; there are: /clear, /edit, /export, /generator, /grade, /help, " in ran.out
     assert "You're welcome." in ran.out
-    assert "How to keep a sourdough starter — handbook/" in ran.out
-    assert "there is no source 99; there are 1 to" in ran.out
     assert "/steps 2: /steps takes nothing after it" in ran.out
     assert "never read" not in ran.out
 
@@ -93,22 +90,34 @@ def test_history_changes_what_is_understood(turnmark, tmp_path):
     ]
     history = tmp_path / "history.json"
     for text in (json.dumps(turns), "\n".join(json.dumps(turn) for turn in turns)):
-        history.write_text(text, encoding="utf-8")
+        history.write_text(text, encoding="utf-8-sig")
         ran = turnmark("ask", "And how tall is it?", "--index", "demo", "--history", history, "--json")
         reply = json.loads(ran.out)
         assert "Stack Nell" in reply["rewrite"]
         assert "almanac/stack-nell-lighthouse.md" in {citation["document"] for citation in reply["citations"]}
 
 
-def test_every_mistake_of_a_history_is_named(turnmark, tmp_path):
-    history = tmp_path / "h.jsonl"
-    history.write_text(
-        '{"role": "user", "content": "a"}\n{"role": "king", "content": "b"}\n{nonsense\n', encoding="utf-8"
-    )
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("", ["holds no message"]),
+        ("[]", ["holds no message"]),
+        ("[" * 100_000, ["nested too deeply"]),
+        ('{"role": "user", "content": "a"}\n' + '{"a":' * 100_000, ["line 2: not a message: JSON nested too deeply"]),
+        ('[{"role": "user", "content": "a"},]', ["not JSON"]),
+        ('{"role": "user", "content": " "}\n{"role": "agent", "content": "b"}', ["line 1: the content is empty"]),
+        ('{"role": "agent", "content": "b"}\n{"role": "user", "content": "a"}', ["ends with a message of the user"]),
+        ('{"role": "king", "content": "b"}\n{nonsense\n' + "1" * 5000,
+         ["line 1: expected", "line 2: not JSON", "line 3: not JSON"]),
+    ],
+)  # fmt: skip
+def test_a_history_that_is_none_is_refused_with_every_mistake(turnmark, tmp_path, text, problems):
+    history = tmp_path / "history.json"
+    history.write_text(text, encoding="utf-8")
     ran = turnmark("ask", "What?", "--index", "demo", "--history", history)
     assert ran.code == 2
-    assert "line 2: expected" in ran.err
-    assert "line 3: not JSON" in ran.err
+    assert ran.err.count("\n") == len(problems)
+    assert all(problem in ran.err for problem in problems)
 
 
 def test_a_scripted_model_answers_with_citations_and_steps(turnmark, tmp_path):
@@ -124,56 +133,6 @@ def test_a_scripted_model_answers_with_citations_and_steps(turnmark, tmp_path):
     assert reply["checks"]["repaired"]
     assert reply["checks"]["citations_valid"]
     assert reply["generator"].startswith("replay:")
-
-
-def test_a_models_i_dont_know_is_an_unknown(turnmark, tmp_path):
-    script = tmp_path / "script.jsonl"
-    script.write_text(json.dumps({"text": "I don't know; the passages do not mention it."}) + "\n", encoding="utf-8")
-    ran = turnmark(
-        "ask", "Who feeds the sourdough starter?", "--index", "demo", "--generator", f"replay:{script}", "--json"
-    )
-    assert json.loads(ran.out)["decision"] == "unknown"
-
-
-# -- histories
-
-
-def test_a_history_may_begin_with_a_byte_order_mark(turnmark, tmp_path):
-    turns = [{"role": "user", "content": "Who feeds it?\u2028Really?"}, {"role": "assistant", "content": "Ada."}]
-    history = tmp_path / "history.json"
-    for text in (json.dumps(turns), "\n".join(json.dumps(turn, ensure_ascii=False) for turn in turns)):
-        history.write_text(text, encoding="utf-8-sig")
-        assert turnmark("ask", "Thanks!", "--index", "demo", "--history", history).code == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "holds no message"),
-        (" \n\n", "holds no message"),
-        ("[]", "holds no message"),
-        ("[" * 100_000, "nested too deeply"),
-        ('{"role": "user", "content": "a"}\n' + '{"a":' * 100_000, "line 2: not a message: JSON nested too deeply"),
-        ('[{"role": "user", "content": "a"},]', "not JSON"),
-        ("1" * 5000, "line 1: not JSON"),
-        ('{"role": "user", "content": " "}\n{"role": "agent", "content": "b"}', "line 1: the content is empty"),
-        ('{"role": "agent", "content": "b"}\n{"role": "user", "content": "a"}', "ends with a message of the user"),
-        ('{"role": "user", "content": "a"}', "ends with a message of the user"),
-    ],
-)
-def test_a_history_that_is_none_is_refused(turnmark, tmp_path, text, problem):
-    history = tmp_path / "history.json"
-    history.write_text(text, encoding="utf-8")
-    ran = turnmark("ask", "What?", "--index", "demo", "--history", history)
-    assert ran.code == 2
-    assert problem in ran.err
-    assert ran.err.count("\n") == 1
-
-
-def test_half_a_surrogate_pair_in_a_history_is_replaced(turnmark, tmp_path):
-    history = tmp_path / "history.json"
-    history.write_text('[{"role": "agent", "content": "a \\ud800 b"}]', encoding="ascii")
-    assert turnmark("ask", "Thanks!", "--index", "demo", "--history", history, "--json").code == 0
 
 
 # -- mistakes and failures
@@ -201,20 +160,13 @@ def test_a_model_that_cannot_be_had_is_no_missing_model(turnmark):
     assert ran.err.count("needs a language model") == 2
 
 
-def one_good_reply(folder: Path) -> str:
-    """The spec of a model that has a reply to one question only."""
-    script = folder / "script.jsonl"
-    script.write_text(
-        json.dumps({"text": "It is fed weekly [1].", "match": "How often is the sourdough"}) + "\n", encoding="utf-8"
-    )
-    return f"replay:{script}"
-
-
 QUESTIONS = "How do I keep a sourdough starter?\nHow often is the sourdough starter fed?\nHow do I bake sourdough?\n"
 
 
 def test_a_json_line_for_every_question_also_for_one_that_fails(turnmark, tmp_path):
-    ran = turnmark("ask", "-", "--index", "demo", "--json", "--generator", one_good_reply(tmp_path), stdin=QUESTIONS)
+    script = tmp_path / "script.jsonl"
+    script.write_text('{"text": "It is fed weekly [1].", "match": "How often is the sourdough"}\n', encoding="utf-8")
+    ran = turnmark("ask", "-", "--index", "demo", "--json", "--generator", f"replay:{script}", stdin=QUESTIONS)
     assert ran.code == 1
     rows = [json.loads(line) for line in ran.out.splitlines()]
     assert [row["question"] for row in rows] == QUESTIONS.splitlines()
@@ -224,65 +176,22 @@ def test_a_json_line_for_every_question_also_for_one_that_fails(turnmark, tmp_pa
     assert "2 questions could not be answered" in ran.err
 
 
-def test_without_json_a_question_that_fails_is_told_and_the_rest_answered(turnmark, tmp_path):
-    ran = turnmark("ask", "-", "--index", "demo", "--generator", one_good_reply(tmp_path), stdin=QUESTIONS)
-    assert ran.code == 1
-    assert "turnmark: 'How do I keep a sourdough starter?': " in ran.err
-    assert "It is fed weekly [1]" in ran.out
-
-
-def test_one_question_that_fails_is_an_object_too(turnmark, tmp_path):
-    ran = turnmark(
-        "ask", "How do I bake sourdough?", "--index", "demo", "--json", "--generator", one_good_reply(tmp_path)
-    )
-    assert ran.code == 1
-    assert json.loads(ran.out)["error"]["kind"] == "bad_reply"
-    assert ran.err.startswith("turnmark: ")
-
-
-@pytest.mark.parametrize("error", [TurnmarkError("broken\x1b[31m"), RequestError(["one", "two"])])
-def test_a_chat_survives_a_turn_that_fails(error):
-    class Failing:
-        generator = None
-        name = "failing"
-
-        def reply(self, *_: object) -> None:
-            raise error
-
-    out = io.StringIO()
-    chat = Chat(Failing(), Console(file=out, width=80))  # type: ignore[arg-type]
-    assert handle(chat, "What?")
-    assert handle(chat, "/sources " + "9" * 5000)
-    assert not handle(chat, "/quit")
-    assert "no answer: " in out.getvalue()
-    assert "\x1b" not in out.getvalue()
-    assert chat.history == []
-
-
 @pytest.mark.parametrize("error", [TurnmarkError("the server is away"), KeyboardInterrupt()])
 def test_a_good_answer_stays_when_the_retriever_cannot_hear_it(error):
-    from turnmark.retrieval.index import open_index
-    from turnmark.retrieval.registry import open_retriever
+    retriever = open_retriever("bm25", open_index("demo"))
+    heard: list[str] = []
 
-    class Deaf:
-        heard_of: ClassVar[list[str]] = []
+    def hear(answer: str) -> None:
+        heard.append(answer)
+        raise error
 
-        def __init__(self) -> None:
-            self._inner = open_retriever("bm25", open_index("demo"))
-            self.name, self.search = "deaf", self._inner.search
-
-        def heard(self, answer: str) -> None:
-            self.heard_of.append(answer)
-            raise error
-
+    retriever.heard = hear  # type: ignore[attr-defined]
     out = io.StringIO()
-    chat = Chat(Assistant(Deaf()), Console(file=out, width=80))
+    chat = Chat(Assistant(retriever), Console(file=out, width=80))
     assert handle(chat, "How do I keep a sourdough starter?")
     assert [message.role for message in chat.history] == ["user", "assistant"]
-    assert Deaf.heard_of[-1] == chat.history[-1].content
+    assert heard == [chat.history[-1].content]
     assert "cancelled" not in out.getvalue()
-    assert handle(chat, "Thanks!")
-    assert len(chat.history) == 4
 
 
 def test_a_chat_echoes_nothing_that_acts(turnmark):

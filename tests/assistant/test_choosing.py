@@ -6,16 +6,11 @@ import math
 
 import pytest
 
+from tests.assistant.endpoint import opened
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.generators import GeneratorError, PromptMessage, choose, open_generator
+from turnmark.assistant.generators import GeneratorError, PromptMessage, choose
 
 ASK = [PromptMessage(role="user", content="Is it? Yes or No.")]
-
-
-def opened(server: ScriptedServer, options: str = ""):
-    generator = open_generator(f"openai:tiny@{server.url}?retries=0{options}")
-    assert generator is not None
-    return generator
 
 
 def logs(**probabilities: float) -> list[tuple[str, float]]:
@@ -26,7 +21,7 @@ def logs(**probabilities: float) -> list[tuple[str, float]]:
 def test_the_likeliest_first_tokens_of_one_request_for_one_token(options: str):
     first = [*logs(Yes=0.5, No=0.2, Maybe=0.1), (" Yes", math.log(0.1))]
     with ScriptedServer(Say("Yes", finish_reason="length", logprobs=[-0.7], first=first)) as server:
-        choice = choose(opened(server, options), ASK, ("Yes", "No"))
+        choice = choose(opened(server, f"?retries=0{options}"), ASK, ("Yes", "No"))
     (body,) = server.bodies
     assert (body["max_tokens"], body["logprobs"], body["top_logprobs"], body["temperature"]) == (1, True, 20, 0.0)
     assert choice is not None
@@ -38,8 +33,7 @@ def test_an_option_that_is_not_among_them_is_as_good_as_impossible():
     with ScriptedServer(Say("Yes", logprobs=[-0.1], first=logs(Yes=0.9, Maybe=0.1))) as server:
         choice = choose(opened(server), ASK, ("Yes", "No"))
     assert choice is not None
-    assert choice.logprobs[1] == -9999.0
-    assert choice.probabilities == (1.0, 0.0)
+    assert (choice.logprobs[1], choice.probabilities) == (-9999.0, (1.0, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -55,11 +49,3 @@ def test_options_are_different_words(options):
     with ScriptedServer() as server, pytest.raises(GeneratorError, match="two or more different words"):
         choose(opened(server), ASK, options)
     assert not server.bodies
-
-
-def test_a_generator_that_cannot_tell_gives_none(tmp_path):
-    script = tmp_path / "replies.jsonl"
-    script.write_text('{"text": "Yes"}\n', encoding="utf-8")
-    generator = open_generator(f"replay:{script}")
-    assert generator is not None
-    assert choose(generator, ASK, ("Yes", "No")) is None

@@ -13,7 +13,6 @@ from turnmark.assistant.steps.support import (
     claims_of,
     missing_names,
     missing_numbers,
-    names_of,
     numbers_of,
     strange_names,
 )
@@ -46,28 +45,6 @@ def minilm(texts):
 )
 def test_numbers(text, numbers):
     assert numbers_of(text) == numbers
-
-
-@pytest.mark.parametrize(
-    ("text", "missing"),
-    [
-        ("It takes 45 minutes at 240 degrees.", set()),
-        ("It takes forty minutes at 240 degrees.", {"40"}),
-        ("He sells 1250 loaves.", set()),
-        ("He sells 1,520 loaves.", {"1520"}),
-        ("There are two ways.", set()),
-        ("On page 2.", {"2"}),
-    ],
-)
-def test_numbers_that_no_source_has(text, missing):
-    assert missing_numbers(text, [LOAF]) == missing
-
-
-def test_names():
-    assert names_of("The loaf of Idris Brannock, baked in May. It is Good.") == names_of("x Idris, May Good Brannock")
-    assert missing_names("The loaf is sold by Idris Brannock.", [LOAF]) == frozenset()
-    assert missing_names("The loaf is sold by Ansel Rook.", [LOAF])
-    assert missing_names("Sold by I and The.", [LOAF]) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -120,10 +97,6 @@ def test_sentences_and_steps_with_what_they_cite():
     ]
 
 
-def test_a_sentence_that_cites_claims_whatever_it_says():
-    assert [claim.numbers for claim in claims_of(Draft(text="I don't know [1]. There are two: [2]"))] == [[1], [2]]
-
-
 @pytest.mark.parametrize(
     ("text", "numbers", "supported"),
     [
@@ -139,14 +112,6 @@ def test_a_sentence_that_cites_claims_whatever_it_says():
 )
 def test_what_supports_a_claim(text, numbers, supported):
     assert Sources([LOAF, FERRY]).support(text, numbers) is supported
-
-
-def test_the_passage_that_supports_a_claim_best():
-    sources = Sources([LOAF, FERRY, f"{FERRY} On Sundays it rests."])
-    assert sources.supporter("The ferry sails at nine on weekdays.", [1]) == 2
-    assert sources.supporter("The ferry sails at nine on weekdays.", [2]) == 3
-    assert sources.supporter("The ferry rests on Sundays.", [1]) == 3
-    assert sources.supporter("Elephants paint ceilings.", [1]) is None
 
 
 def test_another_wording_is_supported_by_likeness_and_a_strange_name_or_number_is_not():
@@ -173,7 +138,3 @@ def test_which_part_a_sentence_is_about(embed):
     assert about(QUESTIONS[:1], lines, embed) == [[1]]
     assert about_one(QUESTIONS[1], lines[1:], embed) == []
     assert about(QUESTIONS, [], embed) == [[], []]
-
-
-def test_a_part_without_a_topic_is_read_with_the_one_before():
-    assert about(("Who built the lighthouse?", "And why?"), ["The lighthouse was built by Rook."], None) == [[0], [0]]

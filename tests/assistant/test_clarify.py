@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assistant.notes import conversation
 from turnmark.assistant.steps.clarify import clarification, phrases, readings_of, unclear
 from turnmark.assistant.steps.decide import decide
 from turnmark.assistant.types import Judgement, Understanding
-from turnmark.corpora.types import Message, Passage
+from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Found, Hit
 
 LANGUAGES = {
@@ -31,10 +32,6 @@ def hits_for(texts: dict[str, str]) -> list[Hit]:
         )
         for n, (title, text) in enumerate(texts.items(), 1)
     ]
-
-
-def said(*texts: str) -> list[Message]:
-    return [Message(role=("user", "assistant")[n % 2], content=text) for n, text in enumerate(texts)]
 
 
 def judgement(readings: tuple[str, ...]) -> Judgement:
@@ -62,11 +59,6 @@ def test_phrases_that_point_at_something(message, pointing):
     assert phrases(message, ()) == pointing
 
 
-def test_what_a_turn_before_has_a_word_of_is_known():
-    assert phrases("When was the actor born?", said("Who plays Thor?", "Three actors have played him.")) == []
-    assert phrases("When was the actor born?", said("Who is Thor?", "A god.")) == ["the actor born"]
-
-
 def test_a_first_turn_is_asked_back_only_where_it_points():
     hits = hits_for(LANGUAGES)
     open_phrase = unclear(QUESTION, (), hits, None)
@@ -77,10 +69,10 @@ def test_a_first_turn_is_asked_back_only_where_it_points():
 
 def test_a_later_turn_is_asked_back_where_it_has_left_the_conversation():
     hits = hits_for(LANGUAGES)
-    assert unclear("Where is the language spoken?", said("How do I cook rice?", "In water."), hits, None)
+    assert unclear("Where is the language spoken?", conversation("How do I cook rice?", "In water."), hits, None)
     message = "In which country do people speak the language?"
-    assert unclear(message, said("How do I cook rice?", "In water."), hits, None)
-    assert unclear(message, said("Which country is the largest?", "Russia."), hits, None) is None
+    assert unclear(message, conversation("How do I cook rice?", "In water."), hits, None)
+    assert unclear(message, conversation("Which country is the largest?", "Russia."), hits, None) is None
 
 
 def test_nothing_is_asked_where_the_hits_agree_what_it_is():

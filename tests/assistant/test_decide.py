@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assistant.notes import hit as hit_of
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.decide import (
     AGREEMENT,
@@ -25,7 +26,7 @@ from turnmark.assistant.steps.decide import (
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.types import Judgement, Understanding
-from turnmark.corpora.types import Message, Passage
+from turnmark.corpora.types import Message
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.task_passages import hits_of
@@ -57,10 +58,9 @@ def asked(text: str) -> Understanding:
     return Understanding(rewrite=text, sub_questions=(text,))
 
 
-def hit(number: int, text: str, cosine: float | None = None, title: str = "") -> Hit:
-    ranks = {} if cosine is None else {"dense": Found(rank=number, score=cosine)}
-    passage = Passage(id=f"p{number}", document=f"d{number}", title=title, text=text, start=0, end=len(text))
-    return Hit(passage=passage, score=1 / number, found=ranks)
+def hit(number: int, text: str, cosine: float | None = None) -> Hit:
+    found = {} if cosine is None else {"dense": Found(rank=number, score=cosine)}
+    return hit_of(text, number, title="", found=found)
 
 
 def text_of(judged: Sequence[Judgement]) -> list[tuple[str, float]]:
@@ -131,32 +131,12 @@ def test_hits_about_something_else_may_agree_as_they_like(sentences, agreement):
         assert confidence_of(form, {COSINE: 0.1, **changed}) < form.least
 
 
-def test_each_form_has_what_it_can_have():
-    forms = calibration()
-    assert set(forms.form(dict.fromkeys(NAMES, 0.5)).scales) == set(NAMES)
-    assert set(forms.form(dict.fromkeys((COSINE, AGREEMENT), 0.5)).scales) == {COSINE, AGREEMENT}
-    assert set(forms.form(dict.fromkeys((WORDS, AGREEMENT), 0.5)).scales) == {WORDS, AGREEMENT}
-    assert set(forms.form({COSINE: 0.5, SENTENCES: 0.5}).scales) == set(NAMES)
-    assert WORDS in forms.form({WORDS: 1.0}).scales
-    assert COSINE in forms.form({COSINE: 1.0}).scales
-    for form in forms.forms:
-        assert 0 < form.least < 1
-        assert form.slope > 0
-
-
 def test_the_first_hits_that_a_chat_shows_are_all_that_counts():
     hits = [hit(n, f"Word{n} is a shared text of some length.", 0.9 - n / 10) for n in range(1, 6)]
     assert signals_of(["shared text"], hits, None) == signals_of(["shared text"], hits[:3], None)
     assert signals_of(["shared text"], hits, None)[COSINE] == pytest.approx(0.8)
     assert SENTENCES not in signals_of(["shared text"], hits, None)
     assert WORDS not in signals_of(["shared text"], hits, None)
-
-
-def test_agreement_is_the_share_of_words_that_two_passages_have_in_common():
-    first, second, apart = "bees honey hives", "bees honey queens", "ferries sail tomorrow"
-    assert signals_of(["q"], [hit(1, first, 0.5), hit(2, second, 0.5)], None)[AGREEMENT] == pytest.approx(2 / 3)
-    assert signals_of(["q"], [hit(1, first, 0.5), hit(2, apart, 0.5)], None)[AGREEMENT] == 0
-    assert AGREEMENT not in signals_of(["q"], [hit(1, first, 0.5)], None)
 
 
 @pytest.mark.parametrize("text", ["", "***", "。", "\ud800", "蜂蜜をどうやって作りますか", "Wie füttert man Bienen?"])

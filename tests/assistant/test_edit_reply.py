@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.assistant.notes import conversation
 from turnmark.assistant.steps.edit_reply import edited
 from turnmark.assistant.steps.edit_requests import edit_request, is_instruction
 from turnmark.assistant.steps.marks import cited
-from turnmark.assistant.steps.outline import clipped, length, outline_of, same_words
+from turnmark.assistant.steps.outline import clipped, length
 from turnmark.assistant.steps.revise import UNCHANGED, last_reply
 from turnmark.corpora.types import Message
 
@@ -27,7 +28,6 @@ ANSWER = f"{FIRST} {SECOND}\n\n{THIRD} {FOURTH}"
 STEPS = ("Peel the lemons, which must be organic. Avoid the pith. [1]", "Let them infuse for 20 days. [1]",
          "Boil the water with sugar. [2]", "Filter it. [2]")  # fmt: skip
 PROCEDURE = "Limoncello takes lemons. [1]\n\n" + "\n".join(f"{n}. {step}" for n, step in enumerate(STEPS, 1))
-QUESTION_BACK = "Do you mean the ferry Marigold, or the launch Little Auk?"
 
 
 def changed(reply: str, message: str) -> str:
@@ -103,17 +103,6 @@ def test_what_is_moved_leaves_the_list_where_it_stands():
     assert changed("- One.\n- Two.", "put the last sentence first") == "- Two.\n- One."
 
 
-def test_what_is_left_of_a_procedure_is_one():
-    request = edit_request("just the first two steps")
-    assert request is not None
-    outline = edited(PROCEDURE, request).outline
-    assert outline is not None
-    assert [(step.step, step.citations) for step in outline.draft.procedure] == [
-        ("Peel the lemons, which must be organic. Avoid the pith.", (1,)),
-        ("Let them infuse for 20 days.", (1,)),
-    ]
-
-
 @pytest.mark.parametrize("message", ["make it shorter", "tl;dr", "more briefly please", "half as long please"])
 @pytest.mark.parametrize("reply", [ANSWER, PROCEDURE, f"{FIRST} {FOURTH}", "It floats (on water), which is odd. [1]"])
 def test_shorter_is_shorter_and_says_nothing_new(message, reply):
@@ -140,10 +129,6 @@ def test_the_first_and_direct_answer_is_kept():
 def test_a_clause_can_be_all_that_is_kept():
     reply = "The start and stop options should be supported; the reload options are optional. [1]"
     assert changed(reply, "just the optional ones") == "The reload options are optional. [1]"
-
-
-def test_a_question_back_can_be_changed_too():
-    assert changed(QUESTION_BACK, "as a list") == f"- {QUESTION_BACK}"
 
 
 @pytest.mark.parametrize(
@@ -182,28 +167,13 @@ def test_no_reply_is_too_strange(message, reply):
         assert set(cited(change.outline.text)) <= set(cited(reply))
 
 
-def test_an_outline_holds_the_whole_reply():
-    outline = outline_of("Lead. [1]\n\n- One.\n  More of it.\n- Two.\n\nEnd.")
-    assert outline.items == ("One. More of it.", "Two.")
-    assert (outline.before, outline.after, outline.numbered) == ((("Lead. [1]",),), (("End.",),), False)
-    assert outline.text == "Lead. [1]\n\n- One. More of it.\n- Two.\n\nEnd."
-
-
-def said(*texts: str) -> list[Message]:
-    return [Message(role="assistant" if n % 2 else "user", content=text) for n, text in enumerate(texts)]
-
-
 def test_the_last_reply_is_the_last_that_is_about_something():
-    talk = said("What is it?", "A ferry. [1]", "thanks!", "You're welcome.", "reword that", f"{UNCHANGED}no model.")
+    talk = conversation(
+        "What is it?", "A ferry. [1]", "thanks!", "You're welcome.", "reword that", f"{UNCHANGED}no model."
+    )
     assert last_reply(talk) == (0, "A ferry.")
     assert last_reply([]) == (None, "")
     assert last_reply(talk[3:4]) == (None, "You're welcome.")
-
-
-def test_a_reply_that_repeats_the_last_one_is_noticed():
-    talk = said("What is it?", "A ferry.\n\n1. Board it.", "And how fast?")
-    assert same_words("A ferry. [2]\n\n1. Board it. [1]", last_reply(talk)[1])
-    assert not same_words("A ferry of eleven knots.", last_reply(talk)[1])
 
 
 def test_shorter_leaves_a_command_after_a_colon():

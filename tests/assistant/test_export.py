@@ -13,7 +13,7 @@ from tests.conftest import Turnmark
 from turnmark.assistant.export import export_session, kiwi, markdown, mtrag
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.loop import handle
-from turnmark.assistant.session import Began, Conversation, Edited, Labelled, Rated, Swapped, Turned
+from turnmark.assistant.session import Began, Conversation, Labelled, Rated, Swapped, Turned
 from turnmark.assistant.session_files import new_session
 from turnmark.corpora import kiwi as kiwi_data
 from turnmark.corpora import mtrag as mtrag_data
@@ -78,32 +78,6 @@ def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnmark, tmp_path, 
     ran = turnmark("eval", "mtrag", "--data", folder, *words)
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["metrics"]["recall@5"]["n"] == 2
-
-
-def test_revisions_become_kiwi_sessions(tmp_path):
-    first = turned(1, "What is on Ternsay?", "There is a lighthouse [1]. There is a bakehouse [2].", "a", "b")
-    talk = talked(
-        first,
-        turned(2, "make it shorter", "A lighthouse [1].", "a", kind="revise"),
-        Rated(turn=2, rating="bad", comment="the bakehouse is gone"),
-        turned(3, "add when it was lit", "There is a lighthouse, lit in 1868 [1].", "a", kind="revise"),
-        Edited(turn=3, text="A lighthouse, lit in 1868, and a bakehouse. [1]"),
-        turned(4, "Never revised?", "No."),
-    )
-    plan = kiwi(talk.exchanges, tmp_path / "kiwi" / "interaction_data_new.jsonl")
-    plan.write()
-    assert any("1 revision without a rating" in note for note in plan.notes)
-    assert any("1 of 2 answers were not revised" in note for note in plan.notes)
-    loaded = kiwi_data.load_sessions(tmp_path / "kiwi")
-    assert loaded.problems == ()
-    session = loaded.data[0]
-    assert session.question == "?"
-    assert session.initial_answer == "There is a lighthouse. There is a bakehouse."
-    assert [turn.rating for turn in session.turns] == ["bad", "neutral"]
-    assert session.turns[1].previous == session.initial_answer  # the bad revision was dropped
-    assert session.turns[1].edit == "A lighthouse, lit in 1868, and a bakehouse."
-    assert session.turns[0].comment == "the bakehouse is gone"
-    assert [passage.text for passage in session.passages] == ["text", "text"]
 
 
 REVISED_TALK = [

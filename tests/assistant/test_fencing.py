@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assistant.notes import conversation, hit
 from turnmark.assistant.prompts import HERE, fence, fence_tag, inert, load_prompt, prompt_names, quoted
 from turnmark.assistant.steps.llm import answer_prompt, numbered, rewrite_prompt, turns
 from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.steps.reading import excerpts_of, read_prompt
 from turnmark.assistant.steps.understand_llm import condense_prompt, quoted_turns
-from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.types import Hit
+from turnmark.corpora.types import Message
 
 CANARY = "ZQX7"
 """Stands in every hostile text behind whatever should have closed its fence."""
@@ -61,11 +61,6 @@ CONTROLS = (
 BENIGN = "A kettle is descaled with vinegar."
 
 
-def hit(text, number=0):
-    passage = Passage(id=f"d{number}-0-1", document=f"d{number}", title="Kettles", text=text, start=0, end=1)
-    return Hit(passage=passage, score=1.0)
-
-
 class Room:
     """All that a prompt builder asks of a generator."""
 
@@ -76,13 +71,13 @@ class Room:
 
 
 def by_answer(hostile):
-    history = [Message(role="user", content=hostile), Message(role="assistant", content=hostile)]
-    return answer_prompt("How?", history, [hit(BENIGN), hit(hostile, 1), hit(BENIGN, 2)], True)
+    history = conversation(hostile, hostile)
+    return answer_prompt("How?", history, [hit(BENIGN), hit(hostile, 2), hit(BENIGN, 3)], True)
 
 
 def by_rewrite(name):
     def build(hostile):
-        history = [Message(role="user", content=hostile), Message(role="assistant", content=hostile)]
+        history = conversation(hostile, hostile)
         passages = [BENIGN, hostile] if "passages" in load_prompt(name).placeholders else None
         prompt = rewrite_prompt(name, Room(), history, "And how often?", None, passages)
         assert prompt is not None
@@ -97,7 +92,7 @@ def by_file(name):
 
     def build(hostile):
         texts = [unmarked(text) for text in (BENIGN, hostile, BENIGN)]
-        history = [Message(role="user", content=hostile), Message(role="assistant", content=hostile)]
+        history = conversation(hostile, hostile)
         prompt = load_prompt(name)
         tag = fence_tag("How?", hostile, *texts)
         values = dict.fromkeys(prompt.placeholders, "How?") | {
@@ -214,13 +209,13 @@ def test_every_prompt_that_shows_material_is_among_these():
 
 
 def by_condense(hostile):
-    history = [Message(role="user", content=hostile), Message(role="assistant", content=hostile)]
+    history = conversation(hostile, hostile)
     return condense_prompt(history, "And how often?")
 
 
 def by_reading(hostile):
-    history = [Message(role="user", content=hostile), Message(role="assistant", content=hostile)]
-    hits = [hit(BENIGN), hit(hostile, 1), hit(BENIGN, 2)]
+    history = conversation(hostile, hostile)
+    hits = [hit(BENIGN), hit(hostile, 2), hit(BENIGN, 3)]
     excerpts = excerpts_of([("How?", "How?")], hits, [1, 2, 3], None)
     return read_prompt("How?", excerpts, True, history)
 

@@ -9,13 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.assistant.endpoint import ASK, failure
 from tests.servers import Hang, Reset, Say, ScriptedServer, Status
-from turnmark.assistant.generators import GeneratorError, PromptMessage, endpoints, open_generator
+from turnmark.assistant.generators import endpoints, open_generator
 from turnmark.assistant.generators.endpoints import FleetGenerator
 from turnmark.assistant.generators.replies import Fault
 from turnmark.corpora.errors import RequestError
-
-ASK = [PromptMessage(role="user", content="Which colour?")]
 
 
 @pytest.fixture(autouse=True)
@@ -31,19 +30,8 @@ def opened(*servers, options="", kind="openai"):
     return generator
 
 
-def failure(generator, **how):
-    with pytest.raises(GeneratorError) as raised:
-        generator.complete(ASK, **how)
-    return raised.value
-
-
 def counts(generator):
     return [(member.answered, member.failed) for member in generator._members]
-
-
-def free_url():
-    with ScriptedServer(Say("gone")) as server:
-        return server
 
 
 # --- who is asked ----------------------------------------------------------------------------------------------------
@@ -74,14 +62,6 @@ def test_the_least_busy_is_asked():
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: generator.complete(ASK), range(4)))
         assert (len(a.seen), len(b.seen)) == (2, 2)
-
-
-def test_a_slow_endpoint_gets_less():
-    with ScriptedServer(Say("slow", pause=0.4)) as slow, ScriptedServer(Say("fast", pause=0.01)) as fast:
-        generator = opened(slow, fast)
-        with ThreadPoolExecutor(3) as pool:
-            list(pool.map(lambda _: generator.complete(ASK), range(20)))
-    assert len(fast.seen) > len(slow.seen)
 
 
 # --- who rests -------------------------------------------------------------------------------------------------------
@@ -134,12 +114,8 @@ def test_rests_grow_and_have_an_end(monkeypatch):
     with ScriptedServer(Say("x")) as a, ScriptedServer(Say("y")) as b:
         member = opened(a, b)._members[0]
     fault = Fault("unavailable", "away", retry=True)
-    assert [member.rest(fault, sent_at=failed_at, time_now=failed_at) for failed_at in (1.0, 3.0, 6.0, 12.0)] == [
-        1.0,
-        2.0,
-        4.0,
-        5.0,
-    ]
+    rests = [member.rest(fault, sent_at=failed_at, time_now=failed_at) for failed_at in (1.0, 3.0, 6.0, 12.0)]
+    assert rests == [1.0, 2.0, 4.0, 5.0]
     assert member.rest(fault, sent_at=11.0, time_now=13.0) is None, "it was sent before the rest began"
 
 
@@ -169,9 +145,22 @@ def test_a_rest_that_outlasts_the_deadline_ends_the_call_at_once():
     with ScriptedServer(asked_to_wait) as a, ScriptedServer(asked_to_wait) as b:
         generator = opened(a, b)
         assert failure(generator, deadline=10).kind == "unavailable"
-        error = failure(generator, deadline=10)
-        assert "all rest after failures, for" in str(error)
+        assert "all rest after failures, for" in str(failure(generator, deadline=10))
         assert (len(a.seen), len(b.seen)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "requests"),
+    [
+        (Status(400), "bad_request", 1),
+        (Status(401), "auth", 1),
+        (Status(429, body={"error": {"code": "insufficient_quota"}}), "rate_limited", 2),
+    ],
+)
+def test_what_will_not_pass_is_told_at_once(status, kind, requests):
+    with ScriptedServer(status) as a, ScriptedServer(status) as b:
+        assert failure(opened(a, b)).kind == kind
+        assert len(a.seen) + len(b.seen) == requests
 
 
 def test_the_number_of_requests_has_an_end():
@@ -179,13 +168,6 @@ def test_the_number_of_requests_has_an_end():
         error = failure(opened(a, b, options="?retries=1"))
     assert error.kind == "unavailable"
     assert error.usage.calls == len(a.seen) + len(b.seen) == 3
-
-
-def test_quotas_that_are_spent_everywhere_are_not_waited_for():
-    spent = Status(429, body={"error": {"code": "insufficient_quota"}})
-    with ScriptedServer(spent) as a, ScriptedServer(spent) as b:
-        assert failure(opened(a, b)).kind == "rate_limited"
-        assert (len(a.seen), len(b.seen)) == (1, 1)
 
 
 def test_an_endpoint_that_hangs_is_left_after_the_patience():
@@ -202,13 +184,6 @@ def test_a_stream_that_broke_after_its_first_words_is_not_begun_again_elsewhere(
         assert failure(opened(a, b), on_text=heard.append).kind == "unavailable"
         assert len(a.seen) + len(b.seen) == 1
     assert heard == ["one"]
-
-
-@pytest.mark.parametrize(("status", "kind"), [(400, "bad_request"), (401, "auth"), (404, "bad_request")])
-def test_what_is_wrong_with_the_request_is_told_at_once(status, kind):
-    with ScriptedServer(Status(status)) as a, ScriptedServer(Status(status)) as b:
-        assert failure(opened(a, b)).kind == kind
-        assert len(a.seen) + len(b.seen) == 1
 
 
 def test_concurrency_holds_for_all_together():

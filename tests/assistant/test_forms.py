@@ -8,19 +8,11 @@ from turnmark.assistant.forms import DEFAULTS, STEPS, forms_for, open_steps
 from turnmark.corpora.errors import RequestError
 
 
-def test_without_a_model_every_form_is_extractive():
-    assert forms_for(model=False) == DEFAULTS
-
-
 def test_with_a_model_it_understands_answers_and_revises():
+    assert forms_for(model=False) == DEFAULTS
     chosen = forms_for(model=True)
     assert [chosen[step] for step in ("understand", "answer", "revise")] == ["llm"] * 3
     assert [chosen[step] for step in ("decide", "verify", "retrieve")] == ["extractive", "extractive", "active"]
-
-
-def test_a_form_is_chosen_by_name():
-    chosen = forms_for(True, ["decide=llm", "retrieve=once", "understand=rules"])
-    assert [chosen[step] for step in ("decide", "retrieve", "understand")] == ["llm", "once", "rules"]
 
 
 def test_all_mistakes_come_at_once():
@@ -46,13 +38,9 @@ def test_every_form_can_be_chosen_and_opened(step, form):
         ("decide=python:json", "package.module:factory"),
         ("decide=python:json:nothing", "json has no 'nothing'"),
         ("decide=python:no_such_module:factory", "cannot be imported"),
+        ("decide=python:builtins:dict", "expected a step"),
     ],
 )
-def test_a_form_that_cannot_be_imported_is_a_mistake(choice, reason):
+def test_what_is_no_step_is_a_mistake(choice, reason):
     with pytest.raises(RequestError, match=reason):
-        forms_for(False, [choice])
-
-
-def test_what_is_no_step_is_a_mistake():
-    with pytest.raises(RequestError, match="expected a step"):
-        open_steps(forms_for(False, ["decide=python:builtins:dict"]))
+        open_steps(forms_for(False, [choice]))

@@ -40,11 +40,6 @@ def test_the_key_is_sent_and_appears_nowhere_else(monkeypatch, caplog):
     assert all(error.__cause__ is None and error.__suppress_context__ for error in errors)
 
 
-def test_a_local_endpoint_needs_no_key():
-    with ScriptedServer(Say("Fine.")) as server:
-        assert opened(server).complete(ASK).text == "Fine."
-
-
 def test_url_and_key_come_from_the_environment(monkeypatch):
     with ScriptedServer(Say("Fine.")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url.replace("http://", "http://me:pass@"))
@@ -76,6 +71,18 @@ def test_the_key_of_openai_is_not_sent_to_ollama(monkeypatch):
         ("extractive:x?y=1", ["no argument", "'y'"]),
         ("replay", ["replay:FILE"]),
         ("python:json:dumps?x=1", ["'x'"]),
+        ("vllm", ["needs a model"]),
+        ("vllm:--config", ["does not begin with '-'"]),
+        ("vllm:m?command=rm&dtype=a;b&enforce_eager=yes", ["no option 'command'", "dtype=", "1 (yes) or 0 (no)"]),
+        ("vllm:m?trust_remote_code=1&host=0.0.0.0", ["'trust_remote_code'", "'host'"]),
+        ("vllm:m@http://localhost:1/v1?dtype=half&lora=x:p", ["no option 'dtype'", "no option 'lora'"]),
+        ("vllm:m?start=nan&seed=-1&cache=yes", ["start", "seed", "cache"]),
+        (
+            "vllm:m?tensor_parallel=0&tensor_parallel_size=2",
+            ["tensor_parallel='0'", "no option 'tensor_parallel_size'"],
+        ),
+        *((f"vllm:m?lora={lora}", ["NAME:PATH"]) for lora in ("polite", "-x:p", "x:-p", "x:a,b", "x:{a}")),
+        ("vllm:m?lora=x:/no/such/folder", ["no such folder"]),
     ],
 )
 def test_wrong_specs_name_all_their_mistakes(spec, problems):
@@ -257,44 +264,6 @@ def test_thinking_is_taken_off():
 
 
 # --- vLLM, of which nothing is started --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ("?tensor_parallel=0", "tensor_parallel='0'"),
-        ("?tensor_parallel_size=2", "no option 'tensor_parallel_size'"),
-        ("?lora=polite", "NAME:PATH"),
-        ("?lora=-x:p", "NAME:PATH"),
-        ("?lora=x:-p", "NAME:PATH"),
-        ("?lora=x:a,b", "NAME:PATH"),
-        ("?lora=x:{a}", "NAME:PATH"),
-        ("?lora=x:/no/such/folder", "no such folder"),
-        ("@http://h:1/v1?lora=x:p", "no option 'lora'"),
-    ],
-)
-def test_wrong_options_of_parallel_engines_and_adapters(options, problem):
-    with pytest.raises(RequestError) as raised:
-        open_generator(f"vllm:org/tiny{options}")
-    assert problem in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("spec", "problems"),
-    [
-        ("vllm", ["needs a model"]),
-        ("vllm:--config", ["does not begin with '-'"]),
-        ("vllm:m?command=rm&dtype=a;b&enforce_eager=yes", ["no option 'command'", "dtype=", "1 (yes) or 0 (no)"]),
-        ("vllm:m?trust_remote_code=1&host=0.0.0.0", ["'trust_remote_code'", "'host'"]),
-        ("vllm:m@http://localhost:1/v1?dtype=half", ["no option 'dtype'"]),
-        ("vllm:m?start=nan&seed=-1&cache=yes", ["start", "seed", "cache"]),
-    ],
-)
-def test_wrong_specs_of_vllm_name_all_their_mistakes(spec, problems):
-    with pytest.raises(RequestError) as raised:
-        open_generator(spec)
-    for words in problems:
-        assert words in str(raised.value)
 
 
 def test_a_wrong_configuration_of_vllm_is_told_with_all_its_mistakes(monkeypatch):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.assistant.notes import hit
 from tests.servers import Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.assistant.steps.llm import (
@@ -18,8 +19,7 @@ from turnmark.assistant.steps.llm import (
     says_unknown,
 )
 from turnmark.assistant.types import Step, Usage
-from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.types import Hit
+from turnmark.corpora.types import Message
 
 HISTORY = [
     Message(role="user", content="How do I make Älplermagronen?"),
@@ -27,12 +27,7 @@ HISTORY = [
 ]
 
 
-def hit(n, text, title="Title"):
-    passage = Passage(id=f"d{n}-0-{len(text)}", document=f"d{n}", title=title, text=text, start=0, end=len(text))
-    return Hit(passage=passage, score=1 / n)
-
-
-HITS = [hit(1, "Use 200 g of cheese."), hit(2, "Bacon is optional.")]
+HITS = [hit("Use 200 g of cheese."), hit("Bacon is optional.", 2)]
 
 
 def classed(kind, reworded):
@@ -74,12 +69,6 @@ def test_a_standalone_message_stays_as_it_is_whatever_the_model_made_of_it(kind)
     assert (rewrite.standalone, rewrite.rewrite, rewrite.note) == (True, "What is fondue?", None)
 
 
-def test_the_papers_own_key_is_understood():
-    reply = '{"class": "non-standalone", "reworded version": "Is bacon needed for Älplermagronen?"}'
-    rewrite, _ = rewritten(Say(reply), message="Is bacon needed?")
-    assert rewrite.rewrite == "Is bacon needed for Älplermagronen?"
-
-
 @pytest.mark.parametrize(
     "replies",
     [
@@ -100,21 +89,6 @@ def test_a_rewrite_that_fails_leaves_the_message_with_a_note(replies):
     assert rewrite.note is not None
     assert rewrite.note.startswith("searched as typed")
     assert rewrite.usage.calls == len(bodies)
-
-
-def test_an_empty_rewrite_is_none():
-    assert rewritten(classed("non-standalone", "  "))[0].rewrite == "And how much cheese does it take?"
-
-
-def test_ctrl_c_passes_through_a_rewrite():
-    class Interrupted:
-        name, context_tokens, reply_tokens = "interrupted", 4096, 512
-
-        def complete(self, messages, **options):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        rewrite(Interrupted(), HISTORY, "And?")
 
 
 def test_a_long_conversation_is_cut_for_the_rewrite_and_this_is_said():
@@ -213,18 +187,6 @@ def test_an_unknown_answer_carries_no_marks():
     assert "[" not in draft.draft.text
 
 
-def test_a_script_answers_a_whole_turn(tmp_path):
-    path = tmp_path / "script.jsonl"
-    lines = [
-        {"text": '{"class": "non-standalone", "reworded_version": "How much cheese for Älplermagronen?"}'},
-        {"text": "200 g [1]."},
-    ]
-    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    generator = open_generator(f"replay:{path}")
-    assert rewrite(generator, HISTORY, "How much cheese?").rewrite == "How much cheese for Älplermagronen?"
-    assert answer(generator, "How much cheese?", HISTORY, HITS, False, print).draft.text == "200 g [1]."
-
-
 # --- reading a reply -------------------------------------------------------------------------------------------------
 
 
@@ -308,15 +270,17 @@ def test_a_reply_that_knows(text):
 
 
 @pytest.mark.parametrize(
-    "written_steps",
+    "text",
     [
         "Do this. Steps: 1. Open the lid [1]. 2. Pour it out [2]. 3. Close the lid.",
         "To do so, follow these steps:\n1. Open the lid [1]\n2. Pour it out [2]\n3. Close the lid",
         "**Steps:**\n\n1. Open the lid [1]\n\n2. Pour it out [2]\n\n3. Close the lid",
+        "Do this.\nStep 1: Open the lid [1].\nStep 2: Pour it out [2].\nStep 3: Close the lid.",
+        "Do this. 1) Open the lid [1]. 2) Pour it out [2]. 3) Close the lid.",
     ],
 )
-def test_steps_are_read_however_a_model_lays_them_out(written_steps):
-    written = Written(text=written_steps, usage=Usage(), note=None, finish_reason="stop")
+def test_steps_are_read_however_a_model_lays_them_out(text):
+    written = Written(text=text, usage=Usage(), note=None, finish_reason="stop")
     draft = read_answer(written, wants_procedure=True).draft
     assert [step.step.rstrip(".") for step in draft.procedure] == ["Open the lid", "Pour it out", "Close the lid"]
     assert [step.citations for step in draft.procedure] == [(1,), (2,), ()]

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from tests.conftest import ROOT, Turnmark
 from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, choose, open_generator
-from turnmark.assistant.generators.gguf import context_length, read_header
+from turnmark.assistant.generators.gguf import read_header
 from turnmark.assistant.generators.local import LocalGenerator
 from turnmark.assistant.generators.local_model import CHUNK
 from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
@@ -250,12 +250,6 @@ def gguf(path: Path, *fields: tuple[str, str | int]) -> Path:
             data += struct.pack("<II", 4, value)
     path.write_bytes(data)
     return path
-
-
-def test_the_context_stands_in_the_header(tmp_path: Path):
-    path = gguf(tmp_path / "m.gguf", ("general.architecture", "llama"), ("llama.context_length", 4096))
-    assert context_length(read_header(path)) == 4096
-    assert context_length(read_header(gguf(tmp_path / "n.gguf", ("general.architecture", "llama")))) is None
 
 
 @pytest.mark.parametrize("cut", [3, 10, 30, 60])

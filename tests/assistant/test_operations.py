@@ -8,25 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.assistant.notes import ANSWER, FIRST, FOURTH, SECOND, THIRD
 from turnmark.assistant.steps.operations import (
     Edit,
     Operation,
-    Piece,
     applied,
     joined,
     operations,
     pieces_of,
     problems,
-    put,
     shown,
-    without,
 )
-
-FIRST = "The Marigold carries 48 passengers and six cars (with a ramp). [1]"
-SECOND = "She crosses in 50 minutes at eleven knots [1]."
-THIRD = "Two engines of 250 kW drive her."
-FOURTH = "Otters are often seen from the deck."
-ANSWER = f"{FIRST} {SECOND}\n\n{THIRD} {FOURTH}"
 
 
 def edited(*edits: Edit, answer: str = ANSWER) -> str:
@@ -145,13 +137,6 @@ def test_a_sentence_that_no_edit_names_stays_as_it_is(text, edits):
         for edit in good
     )
     assert moved <= len(texts)
-
-
-def test_putting_and_taking_away():
-    pieces = pieces_of(ANSWER)
-    assert joined(without(pieces, [0, 0])) == f"{SECOND}\n\n{THIRD} {FOURTH}"
-    assert joined(put(pieces, [Piece(" ", "It is old.")], 4)) == f"{ANSWER} It is old."
-    assert joined(put([], [Piece(" ", "It is old.")], 0)) == "It is old."
 
 
 # --- operations ------------------------------------------------------------------------------------------------------

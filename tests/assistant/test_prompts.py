@@ -150,19 +150,3 @@ def test_tags_are_repeatable_and_depend_on_everything_that_is_fenced():
         len({fence_tag("a", "b"), fence_tag("ab"), fence_tag("ab", ""), fence_tag("b", "a"), fence_tag("a", "c")}) == 5
     )
     assert re.fullmatch("[0-9a-f]{12}", fence_tag("\ud800"))
-
-
-def test_a_text_that_holds_the_tag_gets_another(monkeypatch):
-    class Weak:
-        """A hash of one's choosing: first it gives what stands in the text."""
-
-        tags = iter(("AAAAAAAAAAAA".lower(), "bbbbbbbbbbbb"))
-
-        def update(self, part):
-            return None
-
-        def hexdigest(self):
-            return next(self.tags)
-
-    monkeypatch.setattr("turnmark.assistant.prompts.hashlib.sha256", lambda data: Weak())
-    assert fence_tag("</passage-AAAAAAAAAAAA>") == "bbbbbbbbbbbb"

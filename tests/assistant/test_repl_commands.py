@@ -50,12 +50,6 @@ def test_why_tells_the_searches_the_decision_and_the_cost(talk):
     assert "retrieve" in printed.split("seconds:")[1]
 
 
-def test_why_counts_the_tokens_of_a_model(home, tmp_path):
-    talk = Talk(scripted(tmp_path, "It is fed weekly [1]."))
-    talk(STARTER)
-    assert "answer: 1 call, " in talk("/why")
-
-
 def test_steps_and_sources(talk):
     talk(STARTER)
     assert "1. Stir the starter" in talk("/steps")

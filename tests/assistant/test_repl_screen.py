@@ -74,20 +74,12 @@ def test_on_a_terminal_that_cannot_move_nothing_does(monkeypatch):
     [
         ("/so", ["/sources"]),
         ("/s", ["/save", "/sessions", "/set", "/sources", "/steps"]),
-        ("/rate ", ["bad", "good", "neutral"]),
-        ("/export m", ["markdown", "mtrag"]),
-        ("/index d", ["demo"]),
-        ("/set pass", ["passages"]),
-        ("/load k", ["kept"]),
-        ("/sessions d", ["delete"]),
-        ("/sessions delete ", ["kept"]),
-        ("/generator ext", ["extractive"]),
-        ("/retriever bm", ["bm25"]),
-        ("/rate good so", []),
-        ("/why ", []),
-        ("what is /so", []),
+        ("/rate ", ["bad", "good", "neutral"]), ("/export m", ["markdown", "mtrag"]), ("/index d", ["demo"]),
+        ("/set pass", ["passages"]), ("/load k", ["kept"]), ("/sessions d", ["delete"]),
+        ("/sessions delete ", ["kept"]), ("/generator ext", ["extractive"]), ("/retriever bm", ["bm25"]),
+        ("/rate good so", []), ("/why ", []), ("what is /so", []),
     ],
-)
+)  # fmt: skip
 def test_completion(talk, typed, offered):
     talk(STARTER)
     talk("/save kept")

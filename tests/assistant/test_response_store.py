@@ -37,14 +37,6 @@ def test_what_is_put_in_comes_out(tmp_path_factory, pairs):
     store.close()
 
 
-def test_the_first_to_keep_a_key_wins(store):
-    store.put("k", "first")
-    store.put("k", "second")
-    assert store.get("k") == "first"
-    store.drop("k")
-    assert store.get("k") is None
-
-
 def test_the_least_recently_used_go_first_and_the_file_stays_in_its_limit(tmp_path):
     store = ResponseStore(tmp_path / "r.db", limit=400_000)
     for number in range(200):

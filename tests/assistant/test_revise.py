@@ -6,30 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.assistant.notes import ANSWER, FIRST, FOURTH, SECOND, THIRD, hit
 from turnmark.assistant.steps.instructions import classify
 from turnmark.assistant.steps.operations import Operation, operations, pieces_of
 from turnmark.assistant.steps.revise import taken_out
 from turnmark.assistant.steps.revise_llm import revised as revise_answer
 from turnmark.assistant.types import RevisedAnswer
-from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.types import Hit
+from turnmark.corpora.types import Message
 
 QUESTION = "How is the Marigold run?"
-FIRST = "The Marigold carries 48 passengers and six cars (with a ramp). [1]"
-SECOND = "She crosses in 50 minutes at eleven knots [1]."
-THIRD = "Two engines of 250 kW drive her."
-FOURTH = "Otters are often seen from the deck."
-ANSWER = f"{FIRST} {SECOND}\n\n{THIRD} {FOURTH}"
-
-
-def hit(n, text):
-    passage = Passage(id=f"d{n}-0-{len(text)}", document=f"d{n}", title="Title", text=text, start=0, end=len(text))
-    return Hit(passage=passage, score=1 / n)
-
-
 HITS = [
-    hit(1, "During her January refit the small launch Little Auk sails in her place. Terns nest on the sand."),
-    hit(2, "A single ticket for an adult costs £7.20. The bakery opens at six."),
+    hit("During her January refit the small launch Little Auk sails in her place. Terns nest on the sand."),
+    hit("A single ticket for an adult costs £7.20. The bakery opens at six.", 2),
 ]
 
 
@@ -142,13 +130,13 @@ def test_what_was_taken_out_is_told_by_the_messages():
 
 
 def test_a_clarification_stands_behind_what_it_clarifies():
-    passage = hit(1, "The engines are driven by diesel since the refit of 2019.")
+    passage = hit("The engines are driven by diesel since the refit of 2019.")
     revision = revised("Explain the engines.", hits=[passage])
     assert revision.text == ANSWER.replace(THIRD, f"{THIRD} {passage.passage.text} [1]")
 
 
 def test_what_the_answer_says_already_is_not_added():
-    revision = revised("Tell me more about the engines.", hits=[hit(1, THIRD)])
+    revision = revised("Tell me more about the engines.", hits=[hit(THIRD)])
     assert (revision.text, revision.operations) == (ANSWER, ())
     assert "already" in revision.notes[0]
 
@@ -175,10 +163,6 @@ def test_what_cannot_be_followed_changes_nothing_and_says_so(instruction):
     assert revision.operations == ()
     assert len(revision.notes) == 1
     assert revision.notes[0].startswith("the answer was left as it is: ")
-
-
-def test_an_empty_answer_is_left_alone():
-    assert revised("Shorten it.", answer=" ").text == " "
 
 
 def test_the_real_embedder_finds_what_is_meant_in_other_words():

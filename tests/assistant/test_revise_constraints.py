@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.assistant.notes import hit
 from turnmark.assistant.steps.constraints import Constraint, constraints_of, unmet
 from turnmark.assistant.steps.revise_llm import revised
 from turnmark.assistant.steps.revise_rules import mended
 from turnmark.corpora import kiwi
-from turnmark.corpora.types import Passage, Problem
-from turnmark.retrieval.types import Hit
+from turnmark.corpora.types import Problem
 
 FERRY, TWO, THREE = "She is a ferry.", "She carries six cars.", "Otters follow her."
 ANSWER = f"{FERRY} {TWO}\n\n{THREE}"
-QUOTE = 'The keel, they say, "lies" there.'
 
 
 def length(**more) -> Constraint:
@@ -142,10 +141,6 @@ def test_any_demand_can_be_held_against_any_revision(instruction, text):
         missed = unmet(demands, previous, text)
         assert all(demand.message for demand in missed)
         mended("", previous, text, demands, None)
-
-
-def hit(text: str) -> Hit:
-    return Hit(passage=Passage(id="d-0-9", document="d", title="T", text=text, start=0, end=len(text)), score=1.0)
 
 
 def test_what_the_rules_cannot_meet_is_said():

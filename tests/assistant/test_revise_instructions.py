@@ -24,12 +24,7 @@ def test_the_labelled_messages():
     assert sum(row["instruction"] for row in LABELS) == 30
     wrong = [row["message"] for row in LABELS if is_instruction(BEFORE, row["message"]) != row["instruction"]]
     assert wrong == []
-
-
-@pytest.mark.parametrize("message", [row["message"] for row in LABELS if row["instruction"]][:10])
-def test_without_an_answer_nothing_is_an_instruction(message):
-    assert not is_instruction([], message)
-    assert not is_instruction(BEFORE[:1], message)
+    assert not any(is_instruction(BEFORE[:1], row["message"]) for row in LABELS), "there is no answer"
 
 
 @pytest.mark.data

@@ -11,9 +11,9 @@ import pytest
 from tests.assistant.notes import wording_asked_for
 from tests.servers import Hang, Raw, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
-from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.assistant.generators import open_generator
 from turnmark.assistant.steps.llm import rewrite, rewrite_prompt
-from turnmark.assistant.steps.rewrites import FOUR, MODES, MOST_WORDS, Asked, side_by_side
+from turnmark.assistant.steps.rewrites import FOUR, MODES, MOST_WORDS, Asked
 from turnmark.corpora.types import Message
 from turnmark.evaluation.limits import Bounded
 
@@ -140,12 +140,6 @@ def test_one_that_hangs_is_left_out_when_the_time_is_over():
     assert len(rewrites.variants) == 4
 
 
-def test_all_wordings_share_the_time():
-    rewrites, names, _ = asked("multi", answering(minimal=Hang(30)), seconds=0.3)
-    assert dict(rewrites.left_out) == dict.fromkeys(TEXTS, "timeout")
-    assert set(names) == {"minimal"}
-
-
 def test_a_generator_that_heeds_no_deadline_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("turnmark.assistant.steps.rewrites.GRACE", 0.1)
     released = threading.Event()
@@ -169,18 +163,6 @@ def test_a_generator_that_heeds_no_deadline_is_not_waited_for(monkeypatch):
     assert "0.5 s" in rewrites.notes[-1]
 
 
-def test_a_script_serves_as_the_model(tmp_path):
-    path = tmp_path / "script.jsonl"
-    marks = {
-        "minimal": "to be judged", "corpus-specific": "to be put as", "step-by-step": "to be worked out",
-        "hypothetical-passage": "would answer", "keyword-anchor": "to be named",
-    }  # fmt: skip
-    rows = [{"text": said(name).text, "match": marks[name]} for name in TEXTS]
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    rewrites = MODES["multi"].make(Asked(open_generator(f"replay:{path}"), HISTORY, MESSAGE, lambda _: []))
-    assert dict(rewrites.variants) == TEXTS
-
-
 def test_rate_limits_are_heard_of_from_every_thread():
     from turnmark.assistant.generators.base import ON_RATE_LIMIT
 
@@ -191,15 +173,6 @@ def test_rate_limits_are_heard_of_from_every_thread():
     finally:
         ON_RATE_LIMIT.reset(token)
     assert heard
-
-
-def test_side_by_side_hands_on_what_was_raised():
-    def broken():
-        raise GeneratorError("refused", "no")
-
-    with pytest.raises(GeneratorError, match="no"):
-        side_by_side({"a": lambda: 1, "b": broken}, 5)
-    assert side_by_side({"a": lambda: 1, "b": lambda: 2}, 5) == {"a": 1, "b": 2}
 
 
 class Roomy:

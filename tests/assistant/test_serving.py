@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -54,20 +55,6 @@ def test_a_completion_is_what_ask_prints(server, turnmark, home):
     text = choice["message"]["content"]
     assert "[^1]" in text
     assert "\n[^1]: Sharpening a kitchen knife — handbook/sharpen-a-kitchen-knife.md" in text
-
-
-def test_a_stream_says_the_same_in_pieces(server):
-    completion = server.post(said()).json()
-    streamed = server.post(said(stream=True, stream_options={"include_usage": True}))
-    assert streamed.headers["content-type"].startswith("text/event-stream")
-    *chunks, counted = lines(streamed)
-    assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
-    pieces = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks]
-    assert "".join(pieces) == completion["choices"][0]["message"]["content"]
-    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
-    assert chunks[-1]["turnmark"]["answer"] == completion["turnmark"]["answer"]
-    assert (counted["choices"], counted["usage"]["total_tokens"]) == ([], 0)
-    assert len({chunk["id"] for chunk in chunks}) == 1
 
 
 def test_events_tell_the_steps(server):
@@ -146,17 +133,8 @@ def test_the_page_may_load_nothing_from_elsewhere(server):
 
 
 def test_many_at_once_are_all_served(server):
-    answers: list[str] = []
-
-    def ask() -> None:
-        answers.append(server.post(said()).json()["turnmark"]["answer"])
-
-    threads = [threading.Thread(target=ask) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(answers) == 12
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda _: server.post(said()).json()["turnmark"]["answer"], range(12)))
     assert len(set(answers)) == 1
 
 
@@ -301,26 +279,24 @@ def test_sigterm_lets_a_turn_finish(written, endpoint):
 def test_the_official_client_talks_to_it(server):
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     assert [listed_model.id for listed_model in client.models.list()] == ["demo"]
-    completion = client.chat.completions.create(
-        model="demo", messages=[{"role": "user", "content": ASK}], temperature=0
-    )
+    ask = {"model": "demo", "messages": [{"role": "user", "content": ASK}]}
+    completion = client.chat.completions.create(**ask, temperature=0)
     text = completion.choices[0].message.content
     assert "[^1]" in text
     assert completion.model_extra["turnmark"]["decision"] == "answer"
     assert completion.model_extra["turnmark"]["ignored"] == ["temperature"]
-    stream = client.chat.completions.create(
-        model="demo", messages=[{"role": "user", "content": ASK}], stream=True, stream_options={"include_usage": True},
-        extra_body={"turnmark": {"footnotes": False}},
-    )  # fmt: skip
-    chunks = list(stream)
-    said_so = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
-    assert "[1]" in said_so
-    assert "[^1]" not in said_so
-    assert chunks[-1].usage.total_tokens == 0
+    chunks = list(client.chat.completions.create(**ask, stream=True, stream_options={"include_usage": True}))
+    assert "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == text
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert (chunks[-1].choices, chunks[-1].usage.total_tokens) == ([], 0)
+    assert len({chunk.id for chunk in chunks}) == 1
+    plain = client.chat.completions.create(**ask, extra_body={"turnmark": {"footnotes": False}})
+    assert "[1]" in plain.choices[0].message.content
+    assert "[^1]" not in plain.choices[0].message.content
     with pytest.raises(openai.NotFoundError, match="the model served here is 'demo'"):
-        client.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": ASK}])
+        client.chat.completions.create(**{**ask, "model": "gpt-4o"})
     with pytest.raises(openai.BadRequestError) as raised:
-        client.chat.completions.create(model="demo", messages=[{"role": "user", "content": ASK}], n=3)
+        client.chat.completions.create(**ask, n=3)
     assert raised.value.param == "n"
 
 

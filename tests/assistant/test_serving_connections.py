@@ -99,29 +99,21 @@ def test_a_client_that_says_nothing_is_dropped(port):
         assert received(connection) == b""
 
 
-def test_a_head_that_drips_is_dropped_with_words(port):
-    response, took = dripping(connected(port), b"X")
-    assert took < DRIPS
-    status, error = status_and_error(response)
-    assert (status, error["message"]) == (408, "the request came too slowly")
-
-
-def test_a_body_that_drips_is_dropped_with_words(port):
+@pytest.mark.parametrize(
+    ("head", "piece", "status", "message"),
+    [
+        (b"", b"X", 408, "the request came too slowly"),
+        (HEAD + b"Content-Length: 1000\r\n\r\n", b" ", 408, "the request came too slowly"),
+        (HEAD + b"Content-Length: 1000000000\r\n\r\n", b" ", 413, "the request is larger than 2000 bytes"),
+    ],
+)
+def test_a_request_that_drips_or_is_too_large_is_dropped_with_words(port, head, piece, status, message):
     connection = connected(port)
-    connection.sendall(HEAD + b"Content-Length: 1000\r\n\r\n")
-    response, took = dripping(connection, b" ")
+    connection.sendall(head)
+    response, took = dripping(connection, piece)
     assert took < DRIPS
-    status, error = status_and_error(response)
-    assert (status, error["message"]) == (408, "the request came too slowly")
-
-
-def test_a_body_that_is_announced_too_large_is_refused_unread_and_its_client_is_dropped(port):
-    connection = connected(port)
-    connection.sendall(HEAD + b"Content-Length: 1000000000\r\n\r\n")
-    response, took = dripping(connection, b" ")
-    assert took < DRIPS
-    status, error = status_and_error(response)
-    assert (status, error["message"]) == (413, "the request is larger than 2000 bytes")
+    told, error = status_and_error(response)
+    assert (told, error["message"]) == (status, message)
 
 
 def test_no_leave_is_given_to_send_what_is_too_large(port):

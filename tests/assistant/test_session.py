@@ -11,19 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.exchanges import citation, reply, turned
+from tests.assistant.exchanges import reply, turned
 from turnmark.assistant.session import (
     EVENT,
-    Again,
     Began,
     Changed,
     Conversation,
     Edited,
-    Labelled,
     Rated,
-    Swapped,
     Turned,
-    Undone,
     storable,
 )
 from turnmark.assistant.session_files import (
@@ -35,7 +31,7 @@ from turnmark.assistant.session_files import (
     session_names,
     sessions_folder,
 )
-from turnmark.assistant.types import Event, RevisedAnswer, Step
+from turnmark.assistant.types import Event, RevisedAnswer
 from turnmark.corpora.errors import RequestError, TurnmarkError
 
 BEGAN = Began(index="notes", generator="extractive")
@@ -55,34 +51,6 @@ def test_a_conversation_is_what_was_said_without_marks():
     talk = folded(BEGAN, turned(1, "Who?", "Ada [1]. So it is [2]."), turned(2, "When?", "In May."))
     assert [message.content for message in talk.history()] == ["Who?", "Ada. So it is.", "When?", "In May."]
     assert [message.role for message in talk.history(1)] == ["user", "assistant"]
-
-
-def test_an_edit_takes_the_answers_place_and_the_original_stays():
-    talk = folded(BEGAN, turned(1, "Who?", "Ada."), Edited(turn=1, text="Ben [1].", metric="m", score=0.5))
-    assert talk.history()[-1].content == "Ben."
-    assert talk.last.reply.answer == "Ada."
-    assert talk.last.approved == "Ben."
-
-
-def test_another_reply_keeps_the_labels_and_drops_the_verdict():
-    talk = folded(
-        BEGAN, turned(1, "Who?", "Ada.", "a", "b"), Rated(turn=1, rating="bad"), Edited(turn=1, text="x"),
-        Labelled(turn=1, labels={"a": False, "z": True}, passages=(citation(1, "a"), citation(2, "z"))),
-        Again.model_validate({"turn": 1, "why": "evidence", "reply": reply("Ben.", "c")}),
-    )  # fmt: skip
-    last = talk.last
-    assert (last.reply.answer, last.rating, last.edit) == ("Ben.", None, None)
-    assert last.labels == {"a": False, "z": True}
-    assert {passage.id for passage in last.seen} == {"a", "b", "c", "z"}
-
-
-def test_what_is_taken_back_is_gone_and_its_number_is_not_used_again():
-    talk = folded(
-        BEGAN, turned(1, "Who?", "Ada."), turned(2, "When?", "May."), Undone(turn=2), Rated(turn=2, rating="good")
-    )
-    assert len(talk.exchanges) == 1
-    assert talk.turns == 2
-    assert talk.last.rating is None
 
 
 @pytest.mark.parametrize(
@@ -106,32 +74,6 @@ def test_a_revision_takes_the_answers_place_and_its_instruction_is_no_message():
     assert talk.history()[-1] == RevisedAnswer(role="assistant", content="A. L.", before=("Ada.", "Ada Lovelace."))
     talk.apply(turned(4, "And Ben?", "He too."))
     assert not isinstance(talk.history()[-1], RevisedAnswer)
-
-
-def test_steps_are_a_part_of_what_was_said():
-    turn = Turned.model_validate(
-        {"turn": 1, "question": "How?", "reply": reply("Do it [1].", procedure=(Step(step="Stir", citations=(1,)),))}
-    )
-    assert folded(BEGAN, turn).history()[-1].content == "Do it.\n\n1. Stir"
-
-
-def test_only_what_a_person_stands_behind_is_approved():
-    steps = reply("Do it [1].", procedure=(Step(step="Stir", citations=(1,)), Step(step="Rest", citations=(1,))))
-    turn = Turned.model_validate({"turn": 1, "question": "How?", "reply": steps})
-    neutral = folded(BEGAN, turn, Rated(turn=1, rating="neutral")).last
-    good = folded(BEGAN, turn, Rated(turn=1, rating="good")).last
-    assert neutral.approved is None
-    assert neutral.touched
-    assert good.approved == "Do it.\n\n1. Stir\n2. Rest"
-
-
-def test_parts_and_settings_are_those_of_the_time():
-    talk = folded(
-        BEGAN, turned(1, "a", "b"), Swapped(index="other", generator="replay:x", retriever="bm25"),
-        Changed(setting="passages", value=5), turned(2, "c", "d"),
-    )  # fmt: skip
-    assert [exchange.index for exchange in talk.exchanges] == ["notes", "other"]
-    assert (talk.index, talk.generator, talk.retriever, talk.settings) == ("other", "replay:x", "bm25", {"passages": 5})
 
 
 def test_a_later_format_is_refused():
@@ -286,41 +228,6 @@ def test_one_chat_at_a_time_writes_a_session():
     session.close()
     delete_session(session.name)
     assert session_names() == []
-
-
-def test_resuming_without_keeping_changes_nothing_on_the_disk():
-    session = new_session(BEGAN)
-    session.record(turned(1, "Who?", "Ada."))
-    session.close()
-    before = (sessions_folder() / f"{session.name}.jsonl").read_bytes()
-    again, _ = resumed(None, keep=False)
-    again.record(turned(2, "When?", "May."))
-    assert len(again.conversation.exchanges) == 2
-    assert (sessions_folder() / f"{session.name}.jsonl").read_bytes() == before
-    again.save("copy")
-    again.close()
-    assert len(read_session("copy")[0].exchanges) == 2
-
-
-def test_what_is_not_there_is_named_with_what_is():
-    with pytest.raises(RequestError, match="no session to resume yet"):
-        resumed(None)
-    with pytest.raises(RequestError, match="none yet"):
-        read_session("talk")
-    session = new_session(BEGAN)
-    session.record(turned(1, "Who?", "Ada."))
-    session.save("mine")
-    session.close()
-    with pytest.raises(RequestError, match="there are: mine"):
-        read_session("talk")
-
-
-def test_a_folder_that_cannot_be_made_is_told():
-    sessions_folder().parent.mkdir(parents=True, exist_ok=True)
-    sessions_folder().write_text("a file in its place", encoding="utf-8")
-    session = new_session(BEGAN)
-    with pytest.raises(TurnmarkError, match="goes on without being kept"):
-        session.record(turned(1, "Who?", "Ada."))
 
 
 def test_a_disk_that_takes_nothing_more_does_not_end_the_conversation():

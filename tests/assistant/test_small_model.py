@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from math import log
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.assistant.notes import conversation, notes, script
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import GeneratorBase
 from turnmark.assistant.generators.choosing import Choice
@@ -16,7 +15,7 @@ from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.answer_parts import beside
 from turnmark.assistant.steps.llm import steps_in
 from turnmark.assistant.steps.outline import same_words
-from turnmark.assistant.steps.reading import BeforeList, excerpts_of, whole_part
+from turnmark.assistant.steps.reading import BeforeList, excerpts_of
 from turnmark.assistant.steps.understand_llm import fault_of, with_question
 from turnmark.assistant.types import Event, Understanding, Usage
 from turnmark.corpora.types import Message, Passage
@@ -28,27 +27,17 @@ KETTLE = (
 )
 TOASTER = "# Toaster\n\nThe toaster is blue. The toaster was made by Ada Berg in 1931.\n"
 RESET = "# Reset\n\nHow to reset the radio:\n\n1. Hold the button.\n2. Wait for the light.\n3. Turn the radio on.\n"
+RED = conversation("What colour is the kettle?", "The kettle is red.")
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    for name, text in {"kettle": KETTLE, "toaster": TOASTER, "reset": RESET}.items():
-        (folder / f"{name}.md").write_text(text, encoding="utf-8")
-    build_index(folder, "n", retriever="bm25")
+    build_index(notes(tmp_path, kettle=KETTLE, toaster=TOASTER, reset=RESET), "n", retriever="bm25")
     return tmp_path
 
 
-def with_model(home: Path, *lines: dict[str, Any] | str) -> Assistant:
-    script = home / "script.jsonl"
-    rows = [{"text": line} if isinstance(line, str) else line for line in lines]
-    script.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return open_assistant("n", f"replay:{script}")
-
-
-def talked(*texts: str) -> list[Message]:
-    return [Message(role=("user", "assistant")[n % 2], content=text) for n, text in enumerate(texts)]
+def with_model(home: Path, *lines: str) -> Assistant:
+    return open_assistant("n", script(home, *lines))
 
 
 # --- understanding
@@ -62,9 +51,8 @@ def test_a_first_message_is_not_rewritten_and_a_question_costs_one_call(home):
 
 
 def test_a_message_that_leans_is_put_as_a_question_beside_it(home):
-    history = talked("What colour is the kettle?", "The kettle is red.")
     assistant = with_model(home, "How fast does the kettle boil water?\nIt", "In four minutes it boils water [1].")
-    reply = assistant.reply(history, "and how fast does it boil?")
+    reply = assistant.reply(RED, "and how fast does it boil?")
     assert reply.rewrite == "How fast does the kettle boil water?"
     search = reply.trace.searches[0]
     assert search.query == "and how fast does it boil?"
@@ -84,27 +72,20 @@ def test_a_message_that_leans_is_put_as_a_question_beside_it(home):
     ],
 )
 def test_a_rewrite_that_went_wrong_is_dropped(rewrite, why):
-    history = talked("What colour is the kettle?", "The kettle is red.")
-    assert why in fault_of(rewrite, history, "how fast does it boil?")
+    assert why in fault_of(rewrite, RED, "how fast does it boil?")
 
 
 def test_a_new_topic_that_the_model_repeats_stands_alone():
     understood = Understanding(standalone=False, rewrite="Lye soap (kettle)?", sub_questions=("Lye soap (kettle)?",))
-    assert fault_of("Lye soap?", talked("Kettles?", "Red."), "Lye soap?") == ""
-    understanding_before = with_question(understood, "Lye soap?", "lye soap")
-    assert (understanding_before.standalone, understanding_before.rewrite, understanding_before.sub_questions) == (
-        True,
-        "Lye soap?",
-        ("Lye soap?",),
-    )
+    assert fault_of("Lye soap?", conversation("Kettles?", "Red."), "Lye soap?") == ""
+    alone = with_question(understood, "Lye soap?", "lye soap")
+    assert (alone.standalone, alone.rewrite, alone.sub_questions) == (True, "Lye soap?", ("Lye soap?",))
 
 
 def test_no_model_says_that_a_message_revises(home):
     """One that writes of revising all the time changes nothing: the message is a question, and is answered."""
-    history = talked("What colour is the kettle?", "The kettle is red.")
     assistant = with_model(home, "Make the last answer about the toaster shorter", "Ada Berg made the toaster [1].")
-    reply = assistant.reply(history, "and who made the toaster?")
-    assert reply.trace.understanding is not None
+    reply = assistant.reply(RED, "and who made the toaster?")
     assert reply.trace.understanding.kind == "question"
     assert "Ada Berg" in reply.answer
 
@@ -121,16 +102,23 @@ def test_each_part_is_asked_after_the_same_excerpts(home):
     assert "".join(event.delta for event in events) == reply.answer
 
 
-def test_a_figure_that_the_model_leaves_out_is_put_beside_its_answer(home):
-    reply = with_model(home, "The toaster was made by Ada Berg [1].").reply([], "When was the toaster made, by whom?")
-    assert "1931" in reply.answer
-    assert reply.answer.count("Ada Berg") == 2
-
-
-def test_what_the_model_said_is_not_said_twice():
-    extract = "The toaster was made by Ada Berg in 1931. [1]"
-    assert beside(("Who made the toaster?",), "Ada Berg made the toaster in 1931 [1].", extract, None) == ""
-    assert beside(("Who made the toaster?",), "Someone made the toaster.", extract, None) == extract
+@pytest.mark.parametrize(
+    ("message", "written", "holds", "without"),
+    [
+        ("When was the toaster made, by whom?", "The toaster was made by Ada Berg [1].", "1931", ""),
+        ("What colour is the kettle?", "Kettles were invented by Napoleon.", "The kettle is red.", "Napoleon"),
+        ("Can the kettle be washed in the machine?", "Yes, the kettle can be washed in the machine [1].",
+         "must not be washed", "Yes"),
+        ("Must the kettle be washed in the washing machine?", "The kettle is red [1].", "must not be washed", ""),
+        ("What colour is the toaster?", "The toaster is blue.", "The toaster is blue. [1]", ""),
+    ],
+)  # fmt: skip
+def test_what_the_documents_say_mends_what_a_model_writes(home, message, written, holds, without):
+    reply = with_model(home, written).reply(RED, message)
+    assert holds in reply.answer
+    assert not without or without not in reply.answer
+    assert not same_words(reply.answer, RED[1].content)
+    assert reply.checks.citations_valid
 
 
 def test_what_the_documents_add_stands_beside_an_answer():
@@ -142,36 +130,9 @@ def test_what_the_documents_add_stands_beside_an_answer():
     assert beside((question,), "The oven should be hot [1].", "Nobody knows. [3]", None) == ""
 
 
-def test_an_answer_without_support_gives_way_to_the_documents(home):
-    reply = with_model(home, "Kettles were invented by Napoleon in Paris.").reply([], "What colour is the kettle?")
-    assert "The kettle is red." in reply.answer
-    assert "Napoleon" not in reply.answer
-    assert any("is not in the passages" in note for note in reply.notes)
-
-
-def test_a_yes_that_the_documents_deny_is_not_shown(home):
-    assistant = with_model(home, "Yes, the kettle can be washed in the machine [1].")
-    reply = assistant.reply([], "Can the kettle be washed in the machine?")
-    assert "must not be washed" in reply.answer
-    assert "Yes" not in reply.answer
-
-
 def test_a_model_that_does_not_know_is_believed(home):
     reply = with_model(home, "The documents do not say.").reply([], "How heavy is the red kettle?")
     assert reply.decision == "unknown"
-
-
-def test_the_last_answer_is_not_given_to_another_question(home):
-    previous = "The kettle is red [1]."
-    history = talked("What colour is the kettle?", "The kettle is red.")
-    reply = with_model(home, previous).reply(history, "Must the kettle be washed in the washing machine?")
-    assert not same_words(reply.answer, previous)
-
-
-def test_citations_that_a_model_left_out_are_set(home):
-    reply = with_model(home, "The toaster is blue.").reply([], "What colour is the toaster?")
-    assert reply.answer.startswith("The toaster is blue. [1]")
-    assert reply.checks.citations_valid
 
 
 def test_steps_of_the_documents_stand_under_the_models_sentence(home):
@@ -225,22 +186,6 @@ def test_an_excerpt_has_what_matters_in_its_order():
     assert len(lines.split()) < 130
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Do this. Steps: 1. Open it [1]. 2. Close it.",
-        "Do this.\n\n**Steps:**\n1. Open it [1].\n2. Close it.",
-        "Do this.\nStep 1: Open it [1].\nStep 2: Close it.",
-        "Do this. 1) Open it [1]. 2) Close it.",
-    ],
-)
-def test_steps_are_seen_however_they_are_laid_out(text):
-    lead, steps = steps_in(text)
-    assert lead.startswith("Do this")
-    assert [step.step for step in steps] == ["Open it.", "Close it."]
-    assert steps[0].citations == (1,)
-
-
 def test_a_list_that_nobody_wanted_is_read_as_steps(home):
     listed = "1. The kettle boils water [1].\n2. The kettle is red [1]."
     reply = with_model(home, listed).reply([], "What about the kettle, red or not, boiling water?")
@@ -250,11 +195,6 @@ def test_a_list_that_nobody_wanted_is_read_as_steps(home):
 def test_a_text_without_a_list_has_no_steps():
     text = "It takes 2. 5 litres are too many."
     assert steps_in(text) == (text, ())
-
-
-def test_a_reply_that_runs_on_is_cut_at_its_last_whole_sentence():
-    assert whole_part("It is red [1]. It boils [2]. And then it") == "It is red [1]. It boils [2]."
-    assert whole_part("no end at all") == "no end at all"
 
 
 # --- with a real model
@@ -270,24 +210,14 @@ def test_a_conversation_with_a_real_model(home, reader_path):
     replies = []
     for message in ("Who made the toaster?", "and when did she make it?", "How fast does the kettle boil water?"):
         reply = assistant.reply(history, message)
-        history += talked(message, reply.answer)
+        history += conversation(message, reply.answer)
         replies.append(reply)
-    first, second, third = (reply.answer for reply in replies)
-    assert "Ada Berg" in first
-    assert "1931" in second
-    assert "four minutes" in third
+    assert "Ada Berg" in replies[0].answer
+    assert "1931" in replies[1].answer
+    assert "four minutes" in replies[2].answer
     assert replies[1].usage["rewrite"].calls == 1
     cached = sum(usage.cached_tokens for reply in replies[1:] for usage in reply.usage.values())
-    assert cached > 256, (
-        "the examples are read once",
-        [(reply.decision, reply.usage, reply.notes) for reply in replies],
-    )
-
-
-def test_a_heading_of_steps_leaves_the_mark_before_it_whole():
-    lead, steps = steps_in("Keep it cool [1].\n\nSteps:\n1. Stir it [1].\n2. Feed it [2].")
-    assert lead == "Keep it cool [1]."
-    assert [(step.step, step.citations) for step in steps] == [("Stir it.", (1,)), ("Feed it.", (2,))]
+    assert cached > 256, "the examples are read once"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -69,19 +70,8 @@ def traces() -> Traces:
 
 
 def known(key: str) -> bool:
-    """Whether a key is span of the convention: each of its parts that is no number."""
-    parts = ["".join(f".{word}" for word in part).strip(".") for part in _split(key)]
-    return all(part in KEYS for part in parts)
-
-
-def _split(key: str) -> list[list[str]]:
-    parts: list[list[str]] = [[]]
-    for word in key.split("."):
-        if word.isdigit():
-            parts.append([])
-        else:
-            parts[-1].append(word)
-    return [part for part in parts if part]
+    """Whether a key is one of the convention: each of its parts between numbers."""
+    return all(part in KEYS for part in re.split(r"\.\d+\.?", key) if part)
 
 
 def embed(texts: Sequence[str]) -> Any:
@@ -134,17 +124,12 @@ def test_calls_of_a_model(home, tmp_path, traces):
     span = traces.of("LLM")[0]
     attributes = span.attributes
     assert traces.parent(span).name == "answer"
-    assert (
-        attributes["llm.output_messages.0.message.content"]
-        == attributes["output.value"]
-        == "Sharpen it on a wet stone, SECRETLY. [1]"
-    )
+    assert attributes["output.value"] == "Sharpen it on a wet stone, SECRETLY. [1]"
+    assert attributes["llm.output_messages.0.message.content"] == attributes["output.value"]
     assert attributes["llm.input_messages.0.message.role"] == "system"
     assert attributes["llm.token_count.prompt"] == reply.usage["answer"].prompt_tokens
-    assert (
-        attributes["llm.token_count.total"]
-        == attributes["llm.token_count.prompt"] + attributes["llm.token_count.completion"]
-    )
+    counts = [attributes[f"llm.token_count.{kind}"] for kind in ("prompt", "completion", "total")]
+    assert counts[0] + counts[1] == counts[2]
     assert (attributes["llm.model_name"], attributes["llm.finish_reason"]) == ("replay", "stop")
     assert all(known(key) for key in attributes)
 

@@ -6,47 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.assistant.notes import hit
 from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.verify import BASELESS, procedure_valid, repair, verify
 from turnmark.assistant.types import Draft, Step, Understanding
-from turnmark.corpora.types import Passage
-from turnmark.retrieval.types import Hit
-
-
-def hit(text: str) -> Hit:
-    return Hit(passage=Passage(id="d-0-9", document="d", title="T", text=text, start=0, end=len(text)), score=1.0)
-
 
 HITS = [hit("Bake the loaf at 240 degrees for forty minutes."), hit("The ferry sails at nine on weekdays.")]
+
+
 QUESTION = Understanding(rewrite="How hot?", sub_questions=("How hot?",))
 HOW = Understanding(rewrite="How?", sub_questions=("How?",), wants_procedure=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("a [1]", [1]),
-        ("[1][2]", [1, 2]),
-        ("[1, 3]", [1, 3]),
-        ("[2-4]", [2, 3, 4]),
-        ("[1–2]", [1, 2]),
-        ("[x] [] (1)", []),
-        ("[4-2]", [4, 2]),
-    ],
-)
-def test_citation_marks(text, numbers):
-    assert cited(text) == numbers
-
-
-def test_marks_that_point_at_nothing_are_taken_out():
-    draft, repaired = repair(Draft(text="Bake it [1, 7]. It sails [9]."), 2)
-    assert draft.text == "Bake it [1]. It sails."
-    assert repaired
-
-
-def test_a_good_draft_is_left_alone():
-    draft = Draft(text="Bake it at 240 degrees [1]. It sails at nine [2].")
-    assert repair(draft, 2) == (draft, False)
 
 
 def test_a_step_given_twice_is_kept_once():

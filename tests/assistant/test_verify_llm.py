@@ -6,20 +6,16 @@ import json
 
 import pytest
 
+from tests.assistant.notes import hit
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
 from turnmark.assistant.steps.verify import verify
 from turnmark.assistant.steps.verify_llm import ModelVerifier
 from turnmark.assistant.types import Draft, Step, Understanding, Usage
-from turnmark.corpora.types import Passage
-from turnmark.retrieval.types import Hit
-
-
-def hit(text: str) -> Hit:
-    return Hit(passage=Passage(id="d-0-9", document="d", title="T", text=text, start=0, end=len(text)), score=1.0)
-
 
 HITS = [hit("Bake the loaf at 240 degrees for forty minutes."), hit("The ferry sails at nine on weekdays.")]
+
+
 QUESTIONS = ("How hot is the loaf baked?", "When does the ferry sail?")
 HEAT, TIME, STRANGE = (
     "Bake the loaf at 240 degrees [1].",
@@ -120,11 +116,6 @@ def test_without_a_verdict_rules_judge(replies):
     (draft, checks, _), _, notes, _ = verified(*replies, Say(HEAT), text=f"{HEAT} {STRANGE}", questions=QUESTIONS[:1])
     assert (draft.text, checks.grounded) == (HEAT, 1.0)
     assert "verified by rules" in notes[0]
-
-
-def test_a_claim_that_is_passed_over_is_judged_by_rules():
-    (_, checks, _), prompts, _, _ = verified(verdicts((1, True, [1]), (7, False, [])))
-    assert (checks.grounded, len(prompts)) == (1.0, 1)
 
 
 def test_passages_that_do_not_fit_are_judged_by_rules():

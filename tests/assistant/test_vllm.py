@@ -148,20 +148,14 @@ def test_an_adapter_is_asked_where_it_is_served_already(monkeypatch):
 # --- finding ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_server_on_the_usual_port_is_preferred(monkeypatch, capfd):
+def test_a_server_on_the_usual_port_is_preferred_where_it_has_the_model(monkeypatch, capfd):
     with ScriptedServer(Say("I ran before."), models=[{"id": "org/tiny"}]) as server:
         on_usual_port(monkeypatch, server)
-        assert opened().complete(ASK).text == "I ran before."
         assert opened("?dtype=half").complete(ASK).text == "I ran before."
-    assert "is used as it runs" in capfd.readouterr().err
-    assert not vllm_server._started
-
-
-def test_a_server_on_the_usual_port_with_another_model_is_not_asked(monkeypatch):
-    with ScriptedServer(Say("I ran before."), models=[{"id": "org/other"}]) as server:
-        on_usual_port(monkeypatch, server)
-        assert born(description(opened())["pid"])
-        assert server.bodies == []
+        assert "is used as it runs" in capfd.readouterr().err
+        assert not vllm_server._started
+        assert born(description(opened(model="org/other"))["pid"])
+        assert len(server.bodies) == 1
 
 
 def test_a_url_is_asked_as_it_is():
@@ -213,22 +207,13 @@ def test_another_process_uses_the_server_and_leaves_it_running():
     assert description(opened("?dtype=half"))["pid"] != pid, "other arguments are another server"
 
 
-def test_a_server_that_ended_is_started_anew():
+@pytest.mark.parametrize("on_text", [None, lambda piece: None])
+def test_a_server_that_ended_is_started_anew(on_text):
     generator = opened("?retries=0")
     pid = description(generator)["pid"]
     os.kill(pid, signal.SIGKILL)
     assert gone(pid)
-    assert description(generator)["pid"] != pid
-
-
-def test_a_server_that_ended_before_it_said_anything_is_started_anew_for_who_streams():
-    generator = opened("?retries=0")
-    pid = description(generator)["pid"]
-    os.kill(pid, signal.SIGKILL)
-    pieces = []
-    reply = generator.complete(ASK, on_text=pieces.append)
-    assert "".join(pieces) == reply.text
-    assert json.loads(reply.text)["pid"] != pid
+    assert json.loads(generator.complete(ASK, on_text=on_text).text)["pid"] != pid
 
 
 def test_a_server_whose_starter_left_is_started_anew_by_who_still_needs_it():
@@ -253,21 +238,15 @@ def test_what_was_started_ends_with_its_process_however_that_ends():
         assert gone(int(out)), (end, err)
 
 
-def test_the_children_of_a_server_are_ended_too(monkeypatch, tmp_path):
+def test_the_children_of_a_server_are_ended_too_though_it_does_not_listen(monkeypatch, tmp_path):
     monkeypatch.setenv("STAND_IN_CHILD", str(tmp_path / "child"))
+    monkeypatch.setenv("STAND_IN_STUBBORN", "1")
     pid = description(opened())["pid"]
     child = int((tmp_path / "child").read_text())
     assert born(child)
     _stop_started()
     assert gone(pid)
     assert gone(child)
-
-
-def test_a_server_that_does_not_listen_is_killed(monkeypatch):
-    monkeypatch.setenv("STAND_IN_STUBBORN", "1")
-    pid = description(opened())["pid"]
-    _stop_started()
-    assert gone(pid)
 
 
 def test_ctrl_c_while_it_loads_ends_what_was_begun(monkeypatch):

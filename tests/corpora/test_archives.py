@@ -35,13 +35,6 @@ def test_an_archive_from_github_becomes_the_benchmarks_folder(tmp_path):
         fetch_archive(MTRAG, archive)
 
 
-def test_part_of_a_clone_without_a_folder_on_top_and_without_a_commit(tmp_path):
-    files = {name: content for name, content in demo_files().items() if name.startswith("mtragun-human")}
-    fetched = fetch_archive(MTRAG, zipped(tmp_path / "x.zip", files, comment="hello"))
-    assert fetched.manifest.origins[0].commit == ""
-    assert any("MTRAG's tasks: 0 of 1" in note for note in fetched.manifest.notes)
-
-
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
 def test_a_tar_file_of_the_repository(tmp_path, mode):
     archive = tarred(

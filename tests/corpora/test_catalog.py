@@ -25,12 +25,6 @@ def test_every_benchmark_is_there_once():
             entry_named(name)
 
 
-def test_the_pages_are_those_that_the_loaders_name():
-    assert CATALOG["mtrag"].origins[0].page == mtrag.REPOSITORY
-    assert CATALOG["compound-qa"].origins[0].page == compound_qa.REPOSITORY
-    assert all(origin.page.startswith("https://") for entry in CATALOG.values() for origin in entry.origins)
-
-
 @pytest.mark.parametrize("name", ["mtrag", "compound-qa"])
 def test_the_layout_of_the_demo_is_wanted_whole(name):
     entry = CATALOG[name]

@@ -19,22 +19,11 @@ from turnmark.corpora.types import Document, Passage
 
 PARTS = st.sampled_from(
     [
-        "# Head\n\n",
-        "## Sub\n\n",
-        "word " * 7,
-        "A sentence here. ",
-        "- an item of a list\n",
-        "1. step one of it\n",
-        "\n\n",
-        "For the dough:\n\n",
-        "你好。我很好！",
-        "x" * 150,
-        "...",
-        "\u200b",
-        "| a | b |\n|---|---|\n| 1 | 2 |\n",
+        "# Head\n\n", "## Sub\n\n", "word " * 7, "A sentence here. ", "- an item of a list\n", "1. step one of it\n",
+        "\n\n", "For the dough:\n\n", "你好。我很好！", "x" * 150, "...", "\u200b", "| a | b |\n|---|---|\n| 1 | 2 |\n",
         "🍞 ",
     ]
-)
+)  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=300), st.lists(PARTS, max_size=80).map("".join))
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import DEMO
 from tests.corpora.packing import MTRAG, TASKS, demo_files, zipped
 from turnmark.corpora import mtrag
-from turnmark.corpora.checking import DOCUMENTS, PASSAGES, check, document_of
+from turnmark.corpora.checking import check
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.fetching import MANIFEST, folder_of
 from turnmark.corpora.statistics import Checked, Line, Sheet
@@ -157,18 +157,6 @@ def test_a_folder_that_holds_nothing(tmp_path, turnmark):
     assert "neither a folder nor a zip or tar archive" in turnmark("data", "check", tmp_path / "x.zip").err
 
 
-def test_documents_by_passage_ids():
-    for passage, document in (
-        ("822086267_7384-8758-0-1374", "822086267"), ("100045-0-277", "100045"),
-        ("ibmcld_16285-3-1835", "ibmcld_16285"),
-        ("handbook/x.md", "handbook/x.md"), ("", ""),
-    ):  # fmt: skip
-        assert document_of(passage) == document
-    # Table 2 prints the quotients too.
-    quotients = {"clapnq": 42.7, "fiqa": 1.1, "govt": 6.5, "cloud": 8.4}
-    assert {name: round(PASSAGES[name] / DOCUMENTS[name], 1) for name in quotients} == quotients
-
-
 def test_list(turnmark):
     ran = turnmark("data", "list")
     assert ran.code == 0
@@ -234,13 +222,6 @@ def test_the_real_clone(real_data):
     questions = figures(parts["compound-qa"], "Compound-QA: questions")
     assert questions["questions"] == (5000, 1500)
     assert len(parts["compound-qa"].missing) == 10
-
-
-def test_corpora_that_are_not_here_have_their_printed_figures() -> None:
-    lines = figures(check(CLONE)[0], "Corpora, passage level")
-    assert lines["clapnq: passages"] == (None, 183_408)
-    assert lines["telco: passages a document"] == (None, 11.3)
-    assert lines["banking: documents"] == (None, 4_497)
 
 
 def sample(name: str, domain: str, texts: list[str], steps: list[str], rounds: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -104,20 +103,6 @@ def test_retrieval_tasks_and_judgements_agree(domain: str) -> None:
             assert [line[:8] for line in query["text"].split("\n")] == ["|user|: "] * expected
 
 
-def test_two_mistakes_are_reported_in_one_message(tmp_path: Path) -> None:
-    planted = json.loads(json.dumps(CONVERSATIONS))
-    planted[0]["turns"][0]["multi_turn"] = "Follow-up"
-    planted[1]["turns"][0]["relevant"] = [{"document": "handbook/no-such-page.md", "section": "Steps"}]
-    shutil.copytree(DOCUMENTS, tmp_path / "documents")
-    (tmp_path / "conversations.json").write_text(json.dumps(planted), encoding="utf-8")
-    with pytest.raises(SystemExit) as refused:
-        make.build(tmp_path, tmp_path / "out")
-    assert f"{planted[0]['name']}, turn 1: multi_turn 'Follow-up'" in str(refused.value)
-    assert f"{planted[1]['name']}, turn 1: unknown document 'handbook/no-such-page.md'" in str(refused.value)
-    assert len(str(refused.value).splitlines()) == 3
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -140,20 +125,3 @@ def test_each_kind_of_mistake_is_named(change: dict[str, Any], complaint: str) -
     assert not list(make.problems([conversation], sections))
     complaints = list(make.problems([{**conversation, "turns": [{**first, **change}, *later]}], sections))
     assert any(complaint in line for line in complaints)
-
-
-def test_document_without_a_title_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text("No heading at all.\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"page\.md: wants one first-level heading"):
-        make.passages(tmp_path, "page.md")
-
-
-def test_long_section_is_split_at_paragraphs_and_keeps_its_heading(tmp_path: Path) -> None:
-    paragraphs = [letter * 500 for letter in "abcde"]
-    text = "\n\n".join(["# Title", "Lead.", "## Long", *paragraphs, "## Short", "```text\n# no heading\n```"])
-    (tmp_path / "page.md").write_text(text, encoding="utf-8")
-    passages = make.passages(tmp_path, "page.md")
-    assert [p.section for p in passages] == ["", "Long", "Long", "Long", "Short"]
-    assert passages[1].body == "## Long\n\n" + "\n\n".join(paragraphs[:2])
-    assert passages[3].body == paragraphs[4]
-    assert passages[4].body.endswith("# no heading\n```")

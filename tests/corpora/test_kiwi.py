@@ -184,23 +184,19 @@ def test_optional_fields_that_cannot_be_read_are_left_out_alone(tmp_path: Path) 
 
 
 def test_an_error_type_is_read_in_any_spelling_or_told(tmp_path: Path) -> None:
-    loaded = kiwi.load_sessions(
-        write(
-            tmp_path, row(turn(error_type="unrequested-change"), turn(error_category="IGNORED"), turn(error_type="odd"))
-        )
-    )
+    turns = [turn(error_type="unrequested-change"), turn(error_category="IGNORED"), turn(error_type="odd")]
+    loaded = kiwi.load_sessions(write(tmp_path, row(*turns)))
     assert [task.error for task in loaded.data[0].turns] == ["Unrequested change", "Ignored", None]
     (problem,) = loaded.problems
     assert 'the error type "odd" is none of the paper\'s' in problem.what
 
 
-@pytest.mark.parametrize(("written", "coarse"), [
-    ("information-seeking", "information-seeking"), ("Info seeking", "information-seeking"), ("STYLISTIC", "stylistic"),
-    ("style", "stylistic"), ("", None),
-])  # fmt: skip
-def test_the_kind_of_instruction_in_any_spelling(tmp_path: Path, written: str, coarse: str | None) -> None:
-    loaded = kiwi.load_sessions(write(tmp_path, row(turn(instruction_type=written))))
-    assert (loaded.problems, loaded.data[0].turns[0].coarse) == ((), coarse)
+def test_the_kind_of_instruction_in_any_spelling(tmp_path: Path) -> None:
+    spellings = ("information-seeking", "Info seeking", "STYLISTIC", "style", "")
+    loaded = kiwi.load_sessions(write(tmp_path, row(*(turn(instruction_type=written) for written in spellings))))
+    assert loaded.problems == ()
+    kinds = [task.coarse for task in loaded.data[0].turns]
+    assert kinds == ["information-seeking", "information-seeking", "stylistic", "stylistic", None]
 
 
 @pytest.mark.parametrize(("cited", "paragraphs", "titles", "expected"), [
@@ -230,12 +226,6 @@ def test_a_companion_row_that_cannot_be_read_costs_no_session(tmp_path: Path) ->
     assert [(problem.file, problem.line) for problem in loaded.problems] == [
         ("longform_sciqa.jsonl", line) for line in (1, 2, 3, 4, 6)
     ]
-
-
-def test_without_a_companion_there_are_no_papers(tmp_path: Path) -> None:
-    assert kiwi.load_papers(write(tmp_path, row())) is None
-    loaded = kiwi.load_sessions(tmp_path)
-    assert (loaded.problems, loaded.data[0].papers) == ((), None)
 
 
 def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,15 +121,6 @@ def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
     assert message in loaded.problems[0].what
 
 
-@pytest.mark.parametrize(("collection", "domain"), [
-    ("mt-rag-clapnq-elser-512-100-20240503", "clapnq"), ("mt-rag-fiqa-beir-elser-512-100-20240501", "fiqa"),
-    ("mt-rag-govt-elser-512-100-20240611", "govt"), ("mt-rag-ibmcloud-elser-512-100-20240502", "cloud"),
-    ("clapnq", "clapnq"), ("mt-rag-handbook", "handbook"), ("Telco", "telco"),
-])  # fmt: skip
-def test_domain_of_a_collection(collection: str, domain: str) -> None:
-    assert mtrag.domain_of(collection) == domain
-
-
 def test_user_marks_are_stripped_from_every_line_of_a_query(tmp_path: Path) -> None:
     rows = [
         {"_id": "a", "text": "|user|:  What?\n|user|: And |user|: then?"}, {"_id": "b", "text": "|user|: "},

@@ -114,21 +114,12 @@ def test_files_too_large_or_locked(tmp_path: Path) -> None:
 def test_beir_rows_and_what_is_wrong_with_some(tmp_path: Path) -> None:
     rows = [
         b'\xef\xbb\xbf{"_id": "1", "title": " T ", "text": "\\nx", "more": 1}',
-        b'{"_id": "2", "text": "no title"}',
-        b'{"_id": "1", "text": "again"}',
-        b'{"_id": 3, "text": "x"}',
-        b'{"_id": "4", "text": " "}',
-        b'{"_id": "", "text": "x"}',
-        b'{"text": "x"}',
-        b"[1]",
-        b"{broken",
-        b"",
-        b'{"_id": "5", "text": "\xff"}',
-        b'{"_id": "6", "text": "\\ud800"}',
-        b"[" * 100_000,
+        b'{"_id": "2", "text": "no title"}', b'{"_id": "1", "text": "again"}', b'{"_id": 3, "text": "x"}',
+        b'{"_id": "4", "text": " "}', b'{"_id": "", "text": "x"}', b'{"text": "x"}', b"[1]", b"{broken", b"",
+        b'{"_id": "5", "text": "\xff"}', b'{"_id": "6", "text": "\\ud800"}', b"[" * 100_000,
         b'{"_id": "7", "title": 5, "text": "x"}',
         b'{"_id": "8", "title": null, "text": "x"}',
-    ]
+    ]  # fmt: skip
     write(tmp_path, {"corpus.jsonl": b"\n".join(rows), "queries.jsonl": "{}", "readme.md": "no document"})
     items = list(read_source(tmp_path))
     documents = [item for item in items if isinstance(item, Document)]
@@ -139,18 +130,10 @@ def test_beir_rows_and_what_is_wrong_with_some(tmp_path: Path) -> None:
     ]
     wrong = {item.line: item.what for item in items if isinstance(item, Problem)}
     starts = {
-        3: "the id '1' stood in line 1 already",
-        4: "'_id' is int, not text",
-        5: "'text' is empty",
-        6: "'_id' is empty",
-        7: "'_id' is missing",
-        8: "not a JSON object",
-        9: "not JSON",
-        11: "not valid UTF-8 text",
-        12: "not valid UTF-8 text",
-        13: "not JSON",
-        14: "'title' is int, not text",
-    }
+        3: "the id '1' stood in line 1 already", 4: "'_id' is int, not text", 5: "'text' is empty", 6: "'_id' is empty",
+        7: "'_id' is missing", 8: "not a JSON object", 9: "not JSON", 11: "not valid UTF-8 text",
+        12: "not valid UTF-8 text", 13: "not JSON", 14: "'title' is int, not text",
+    }  # fmt: skip
     assert wrong.keys() == starts.keys()
     assert all(wrong[line].startswith(start) for line, start in starts.items())
     assert count_source(tmp_path) == len(rows)
@@ -238,11 +221,6 @@ def test_text_titles(text: str, title: str) -> None:
     assert prose.parse(text, "my-file.txt").title == title
 
 
-def test_text_paragraphs() -> None:
-    document = prose.parse("One\ntwo\n\n \n  three\n", "x.txt")
-    assert told(document) == [("paragraph", 0, None, "One\ntwo"), ("paragraph", 0, None, "three")]
-
-
 def test_real_recipes_have_titles_and_steps() -> None:
     documents = list(read_source(real_data("docs/based-cooking")))
     assert len(documents) == count_source(real_data("docs/based-cooking")) == 349
@@ -285,16 +263,8 @@ def test_html_is_rendered_as_it_is_read() -> None:
     assert document.text[document.blocks[2].start : document.blocks[2].end] == "2. first"
 
 
-def test_a_table_for_layout_is_no_table() -> None:
-    document = html.parse("<table><tr><td><h2>A</h2>x</td><td><ul><li>y</ul></td></tr></table>", "p.html")
-    assert [b.kind for b in document.blocks] == ["heading", "paragraph", "item"]
-
-
 @pytest.mark.parametrize("tag", ["div", "ul><li", "table><tr><td", "b", "blockquote"])
 def test_html_nested_5000_levels_deep(tmp_path: Path, tag: str) -> None:
     write(tmp_path, {"deep.html": f"<{tag}>" * 5000 + "bottom <p>after"})
     (item,) = read_source(tmp_path)
     assert isinstance(item, Problem) or "bottom" in item.text
-
-
-# --- PDF and Word ----------------------------------------------------------------------------------------------------

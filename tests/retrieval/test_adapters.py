@@ -173,21 +173,6 @@ def test_scores_order_and_doubles(demo):
         assert [(hit.passage.id, hit.score) for hit in hits] == [("a", 1.0), ("b", 0.5)]
 
 
-def test_a_message_and_its_variants_are_fused(demo):
-    retriever = open_retriever(MODULE + "over_vectors", demo)
-    [hits] = retriever.search([Query(text=QUESTIONS[0], variants=(QUESTIONS[1], QUESTIONS[0]))], 40)
-    alone = retriever.search([Query(text=text) for text in QUESTIONS[:2]], 5)
-    assert {name for hit in hits for name in hit.found} == {"llama-index", "llama-index+1"}
-    # The second list counts twice, as in every retriever.
-    first = next(hit for hit in hits if hit.passage == alone[1][0].passage)
-    assert (first.found["llama-index+1"].rank, first.found["llama-index+1"].score) == (1, alone[1][0].score)
-    assert first.score >= 2 / 61
-    [nested] = retriever.search([Query(text=QUESTIONS[0], variants=(QUESTIONS[1],), fusion="nested")], 5)
-    assert nested[0].score <= 2 / 61
-    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    assert len({hit.passage.id for hit in hits}) == len(hits) == 40
-
-
 def test_a_filter_is_refused(demo):
     with pytest.raises(RequestError, match="takes no filter"):
         open_retriever(MODULE + "ours", demo).search([Query(text="q", where={"path": "*"})], 3)
@@ -232,18 +217,10 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3
 
 @given(
     st.builds(
-        Passage,
-        id=texts,
-        document=texts,
-        title=texts | st.just(""),
-        text=texts,
-        start=st.integers(0, 10**6),
-        end=st.just(0),
-        path=texts | st.just(""),
-        section=texts | st.just(""),
-        page=st.none() | st.integers(1, 9999),
+        Passage, id=texts, document=texts, title=texts | st.just(""), text=texts, start=st.integers(0, 10**6),
+        end=st.just(0), path=texts | st.just(""), section=texts | st.just(""), page=st.none() | st.integers(1, 9999),
     )
-)
+)  # fmt: skip
 def test_a_passage_survives_as_a_node(passage):
     passage = passage.model_copy(update={"end": passage.start + len(passage.text)})
     assert passage_of(node_of(passage)) == passage

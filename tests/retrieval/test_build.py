@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from typing import Any
 
 import numpy as np
 import pytest
@@ -102,26 +101,6 @@ def test_vectors_of_another_index_are_a_clear_error(notes, monkeypatch):
         open_retriever("dense", index).search([Query(text="a strange text")], 1)
 
 
-def test_a_part_that_a_killed_build_left_goes_when_it_is_no_longer_wanted(notes, monkeypatch):
-    from turnmark.retrieval.components import TokensComponent
-
-    write_part = TokensComponent.write
-
-    def cut(self: TokensComponent, *args: Any) -> None:
-        write_part(self, *args)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TokensComponent, "write", cut)
-        with pytest.raises(KeyboardInterrupt):
-            build_index(notes, "n")
-    files = home() / "indexes" / "n" / "g0001"
-    assert (files / "tokens").is_dir()
-    assert build_index(notes, "n", retriever="hybrid").embedded == 0
-    assert open_index("n").files == files
-    assert not (files / "tokens").exists()
-
-
 def test_other_bm25_settings_are_a_clear_error(notes):
     build_index(notes, "n", retriever="bm25?k1=1.2")
     assert open_retriever("bm25?k1=1.2", open_index("n"))
@@ -202,22 +181,17 @@ def test_a_changed_parameter_of_bm25_is_damage(notes, was, becomes):
         open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
 
 
-def test_a_cut_file_is_damage_not_a_traceback(notes):
-    build_index(notes, "n")
-    path = open_index("n").files / "passages.db"
-    path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(TurnmarkError, match=r"passages\.db is damaged"):
-        open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
-    assert "passages.db is damaged" in verify_index(open_index("n"))[0]
-
-
-def test_a_row_that_is_no_passage_is_damage_not_a_traceback(notes):
+def test_damage_of_the_passages_is_no_traceback(notes):
     build_index(notes, "n")
     path = open_index("n").files / "passages.db"
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE passages SET page = 'last'")
     with pytest.raises(TurnmarkError, match=r"passages\.db is damaged: page: .*valid integer"):
         open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(TurnmarkError, match=r"passages\.db is damaged"):
+        open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
+    assert "passages.db is damaged" in verify_index(open_index("n"))[0]
 
 
 def test_a_build_that_cannot_be_continued_leaves_nothing(tmp_path, notes):
@@ -249,12 +223,6 @@ def test_a_wrong_request_keeps_what_an_interrupted_build_made(notes, monkeypatch
 
 def interrupted(store: PassageStore) -> None:
     raise KeyboardInterrupt
-
-
-def test_what_is_gone_is_counted_without_vectors_too(notes):
-    build_index(notes, "n", retriever="bm25")
-    (notes / "bees.md").unlink()
-    assert build_index(notes, "n", retriever="bm25").removed == 1
 
 
 def test_where_matches_stars_and_question_marks_only(tmp_path):

@@ -321,13 +321,6 @@ def test_wrong_specs(spec, message):
     assert "hush" not in str(raised.value)
 
 
-def test_what_a_spec_settles():
-    settings = build_settings("chroma+https://h?k1=1.2&collection=cc&rerank=cross:x")
-    assert settings.server is not None
-    assert (settings.server.url, settings.server.name) == ("https://h:8000", "cc")
-    assert (settings.embedder, settings.bm25.k1) == ("minilm", 1.2)
-
-
 @pytest.fixture
 def chroma(tmp_path: Path) -> Iterator[ChromaProcess]:
     server = ChromaProcess(tmp_path)

@@ -18,7 +18,6 @@ from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.components import TokensComponent
 from turnmark.retrieval.conversation import ConversationalRetriever
-from turnmark.retrieval.fusion import RRF_K
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
@@ -106,73 +105,10 @@ def test_a_batch_finds_what_its_queries_find_alone(index: Index) -> None:
         assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in hits_alone], abs=1e-3)
 
 
-def test_the_vector_is_the_sum_of_what_the_turn_can_mean(index: Index) -> None:
-    retriever = ConversationalRetriever("conversational", index)
-    earlier = (*FERRY, Message(role="user", content="And back?"), Message(role="assistant", content="At noon."))
-    query = Query(text="How long?", history=earlier, variants=("ferry, how long?", "crossing time"))
-    alone, coloured, first_rewrite, second_rewrite = (
-        spoken.vector
-        for spoken in index.views.of(
-            [("", "How long?"), ("At noon.", "How long?"), ("", "ferry, how long?"), ("", "crossing time")]
-        )
-    )
-    nine, noon = index.views.plain([FERRY[1].content, "At noon."])
-    expected = alone + coloured + (first_rewrite + second_rewrite) / 2 + 0.6 * (0.7 * nine + noon) / 1.7
-    [vector], [texts] = retriever._vectors([query])
-    assert [text.tolist() for text in texts] == [alone.tolist(), first_rewrite.tolist(), second_rewrite.tolist()]
-    assert vector == pytest.approx(expected / np.linalg.norm(expected), abs=1e-5)
-
-
-def test_nested_texts_are_fused_by_weighted_rank(index: Index) -> None:
-    retriever = ConversationalRetriever("conversational", index)
-    query = Query(
-        text="How long?", history=FERRY, variants=("bees in autumn",), fusion="nested", variant_weights=(0.5, 2.0)
-    )
-    lists = [
-        ids(retriever.search([Query(text=text, history=FERRY)], 1000)[0]) for text in ("How long?", "bees in autumn")
-    ]
-    expected = {
-        identity: sum(
-            weight / (RRF_K + own.index(identity) + 1)
-            for weight, own in zip((0.5, 2.0), lists, strict=True)
-            if identity in own
-        )
-        for identity in {*lists[0], *lists[1]}
-    }
-    hits = retriever.search([query], 5)[0]
-    for number, text in enumerate(("How long?", "bees in autumn")):
-        own = {hit.passage.id: hit for hit in retriever.search([Query(text=text, history=FERRY)], 1000)[0]}
-        suffix = f"+{number}" if number else ""
-        for hit in hits:
-            alone = own[hit.passage.id].found["conversation"]
-            assert hit.found[f"conversation{suffix}"].rank == alone.rank
-            assert hit.found[f"conversation{suffix}"].score == pytest.approx(alone.score, abs=1e-4)
-    assert {hit.passage.id: hit.score for hit in hits} == pytest.approx(
-        dict(sorted(expected.items(), key=lambda pair: -pair[1])[:5])
-    )
-
-
 def test_where_narrows_it(index: Index) -> None:
     query = Query(text="How long does it take?", history=HISTORY, where={"document": "fer*"})
     hits = open_retriever("conversational", index).search([query], 5)[0]
     assert {hit.passage.document for hit in hits} == {"ferry.md"}
-
-
-def test_late_scores_are_means_of_best_signs_by_rarity(index: Index) -> None:
-    hits = open_retriever("conversational?rerank=none", index).search([Query(text="fuel tank")], 4)[0]
-    query = Query(text="fuel tank", variants=("drain the tank",))
-    [scores] = LateReranker(index).scores([query], [hits])
-    rows = index.store.rows_of(ids(hits))
-    expected = []
-    for hit in hits:
-        means = []
-        for spoken in index.views.of([("", "fuel tank"), ("", "drain the tank")]):
-            best = index.tokens.best([rows[hit.passage.id]], spoken.tokens)[0]
-            rare = index.tokens.idf(spoken.ids)
-            means.append(float((best * rare).sum() / rare.sum()))
-        expected.append(sum(means) / 2)
-    assert scores == pytest.approx(expected, abs=1e-5)
-    assert scores[0] == max(scores)
 
 
 class SearchOnly:
@@ -275,14 +211,6 @@ def test_an_index_says_what_it_lacks_and_what_to_type(index: Index) -> None:
         open_retriever("conversational", plain)
     with pytest.raises(RequestError, match="rerank=late needs an embedder"):
         build_settings("bm25?rerank=late")
-
-
-def test_late_interaction_beside_another_retriever(index: Index) -> None:
-    assert build_settings("hybrid?rerank=late").tokens
-    assert not build_settings("conversational?rerank=none").tokens
-    hits = open_retriever("hybrid?rerank=late&rerank_depth=3", index).search([Query(text="sugar syrup")], 5)[0]
-    assert first(hits) == "bees"
-    assert ["late" in hit.found for hit in hits] == [True, True, True, False, False]
 
 
 def test_verify_finds_tokens_of_other_passages(home: Path, tmp_path: Path, monkeypatch) -> None:

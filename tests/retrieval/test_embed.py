@@ -16,7 +16,6 @@ from turnmark.retrieval.embed import (
     Prompts,
     SentenceTransformerEmbedder,
     card_prompts,
-    effective_prompts,
     open_embedder,
 )
 from turnmark.retrieval.index import open_index
@@ -97,15 +96,6 @@ BGE = "Represent this sentence for searching relevant passages: "
 )
 def test_cards(model, query, passage):
     assert card_prompts(model) == Prompts(query=query, passage=passage)
-
-
-def test_what_is_asked_for_goes_before_the_configuration_and_that_before_the_card():
-    e5, nothing = "intfloat/e5-base", {"query": "", "document": ""}
-    assert effective_prompts(e5, nothing) == ("query: ", "passage: ")
-    assert effective_prompts(e5, {"query": "ask ", "document": ""}) == ("ask ", "")
-    assert effective_prompts(e5, {"query": "", "document": "", "passage": "told "}) == ("", "told ")
-    assert effective_prompts(e5, nothing, Prompts(query="")) == ("", "passage: ")
-    assert effective_prompts("a/b", {"query": "ask "}, Prompts(passage="p ")) == ("ask ", "p ")
 
 
 def test_a_card_is_followed_by_a_model_of_its_name(tmp_path):

@@ -50,11 +50,6 @@ def test_zscore_by_hand():
     assert [row.row for row in fused] == [1, 3, 2]
 
 
-def test_a_list_of_equal_scores_says_nothing():
-    fused = fuse([ranked("a", [(1, 5.0), (2, 5.0)]), ranked("b", [(2, 2.0), (1, 1.0)])], "zscore", 2)
-    assert [row.row for row in fused] == [2, 1]
-
-
 rows = st.lists(st.tuples(st.integers(0, 30), st.floats(-5, 50)), unique_by=lambda pair: pair[0], max_size=20).map(
     lambda pairs: sorted(pairs, key=lambda pair: -pair[1])
 )
@@ -78,19 +73,6 @@ methods = st.sampled_from(["rrf", "zscore"])
 
 def named(lists):
     return [[ranked(f"l{i}+{n}", pairs, 1 + i) for i, pairs in enumerate(group)] for n, group in enumerate(lists)]
-
-
-def test_nested_rrf_by_hand():
-    groups = [
-        [ranked("a", [(1, 9.0), (2, 8.0)]), ranked("b", [(2, 0.5)])],  # by RRF: 2, 1
-        [ranked("a+1", [(3, 7.0), (1, 6.0)]), ranked("b+1", [])],  # 3, 1
-    ]
-    fused = fuse_nested(groups, [0.5, 1.0], "rrf", 3)
-    assert [row.row for row in fused] == [1, 3, 2]
-    assert [row.score for row in fused] == pytest.approx([0.5 / 62 + 1 / 62, 1 / 61, 0.5 / 61])
-    assert {name: place.rank for name, place in fused[0].found.items()} == {
-        "a": 1, "fused": 2, "a+1": 2, "fused+1": 2,
-    }  # fmt: skip
 
 
 @given(groups, methods, st.integers(1, 40), st.data())

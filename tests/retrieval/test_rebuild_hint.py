@@ -13,7 +13,7 @@ from turnmark.corpora.errors import RequestError
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
-from turnmark.retrieval.manifest import Manifest, ModelInfo, as_built, build_command, rebuild_command, without_late
+from turnmark.retrieval.manifest import Manifest, ModelInfo, as_built, build_command, rebuild_command
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.servers import Served
 
@@ -78,11 +78,6 @@ def test_an_index_as_it_was_has_the_same_settings(retriever):
     [again] = words(build_command(index, as_built(index)))
     assert build_settings(again) == settings
     assert rebuild_command(index) == f"turnmark index remove n, then {build_command(index, as_built(index))}"
-
-
-def test_without_late():
-    assert without_late("conversational?k1=2&rerank_depth=3") == "conversational?k1=2&rerank=none"
-    assert without_late("dense:a/b?rerank=late") == "dense:a/b"
 
 
 def test_messages_name_the_whole_spec_and_what_they_advise_helps(tmp_path: Path, turnmark):

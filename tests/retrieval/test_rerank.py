@@ -18,7 +18,7 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import RETRIEVERS, build_settings, open_retriever
-from turnmark.retrieval.rerank import CrossReranker, Reranked, check_reranker
+from turnmark.retrieval.rerank import CrossReranker, Reranked
 from turnmark.retrieval.types import Found, Hit, Query
 
 
@@ -119,14 +119,6 @@ def test_scores_that_are_none_are_an_error_that_names_the_model(scores, message)
         Reranked("x", Fixed(2, 1), Says(*scores)).search([Query(text="q")], 2)
 
 
-def test_neighbours_are_the_retrievers_own(notes):
-    build_index(notes, "n", retriever="bm25")
-    bm25 = open_retriever("bm25", open_index("n"))
-    [[hit]] = bm25.search([Query(text="hull")], 1)
-    assert Reranked("x", bm25, Says(1)).neighbours(hit.passage) == bm25.neighbours(hit.passage) != []
-    assert Reranked("x", Fixed(1), Says(1)).neighbours(hit.passage) == []
-
-
 def test_a_cross_encoder_over_an_index(notes, model, turnmark):
     from sentence_transformers import CrossEncoder
     from torch.nn import Identity
@@ -206,19 +198,6 @@ def test_wrong_requests_are_told_all_at_once(notes, text, problems):
         assert len(caught.value.problems) == len(problems)
         assert all(part in str(caught.value) for part in problems)
         assert "hush" not in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["late@http://u:hush@h", "cross:a@https://u:hush@h", "cross:http://u:hush@h"])
-def test_a_reranker_has_no_address(text):
-    with pytest.raises(RequestError, match="no address; rerankers run here") as caught:
-        check_reranker(text)
-    assert "hush" not in str(caught.value)
-
-
-def test_late_interaction_is_known_in_any_spelling():
-    assert build_settings("hybrid?rerank=late?") == build_settings("hybrid?rerank=late")
-    assert build_settings("hybrid?rerank=late").tokens
-    assert build_settings("conversational?rerank=none?") == build_settings("hybrid")
 
 
 def test_what_is_no_cross_encoder_is_refused(tmp_path, model):

@@ -81,7 +81,7 @@ def test_a_vector_is_the_librarys_own_to_the_bit(model, tmp_path, activation, si
         assert row[terms].tolist() == weights.tolist()
 
 
-def test_an_index_for_splade_is_searched_and_updated(notes, model):
+def test_an_index_for_splade_is_listed_searched_and_updated(notes, model, turnmark):
     report = build_index(notes, "n", retriever=spec(model))
     assert (report.documents, report.embedded, report.kept) == (3, 3, 0)
     index = open_index("n")
@@ -91,6 +91,7 @@ def test_an_index_for_splade_is_searched_and_updated(notes, model):
     assert default_retriever(index) == spec(model)
     assert not (index.files / "chroma").exists()
     assert list(index.files.glob("kept.db*")) == []
+    assert "splade:" in turnmark("index", "list").out
     hits = open_retriever(f"splade:{model}", index).search([Query(text="sugar for bees", where={"path": "be*"})], 3)[0]
     assert {hit.passage.document for hit in hits} == {"bees.md"}
     assert open_retriever("bm25", index).search([Query(text="hull")], 1)[0][0].passage.document == "boat.md"
@@ -106,13 +107,6 @@ def test_an_index_for_splade_is_searched_and_updated(notes, model):
             assert np.array_equal(terms, old[passage][0])
             assert np.array_equal(weights, old[passage][1])
     assert verify_index(open_index("n")) == []
-
-
-def test_the_list_of_indexes_names_the_encoder(notes, model, turnmark):
-    build_index(notes, "n", retriever=spec(model))
-    printed = turnmark("index", "list").out
-    assert "splade:" in printed
-    assert "none (bm25)" not in printed
 
 
 def test_another_model_does_not_go_on_from_the_first_ones_work(notes, model, tmp_path):

@@ -14,7 +14,7 @@ from turnmark.corpora.models import MODELS, SPLADE, ModelFile, models_folder
 from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.index import Index, open_index
-from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever, weights_of
+from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.search import SPLADE_WEIGHT
 from turnmark.retrieval.sparse import open_encoder
 from turnmark.retrieval.types import Hit, Query
@@ -56,17 +56,6 @@ def test_its_lists_are_fused_with_the_others(notes, model, name):
     assert not any("splade" in hit.found for hit in found(index, name)), "an index that has it may do without"
 
 
-def test_a_message_alone_has_the_weight_that_it_shares_with_its_rewrites(notes, model):
-    spec = f"conversational?splade={model}&rerank=none&weight=0&splade_weight=10"
-    index = built(notes, spec)
-    alone = Query(text="Drain the fuel of the boat")
-    twice = Query(text=alone.text, variants=(alone.text + " ",))
-    by_terms = [hit.passage.id for hit in found(index, f"splade:{model}", alone)]
-    assert [hit.passage.id for hit in found(index, spec, alone)][: len(by_terms)] == by_terms
-    for name, two in zip(found(index, spec, alone), found(index, spec, twice), strict=True):
-        assert name.score == pytest.approx(two.score, abs=1e-4)
-
-
 def test_one_index_serves_every_way_and_names_the_widest(notes, model):
     index = built(notes, f"hybrid?splade={model}")
     for retriever in ("bm25", "dense", "hybrid", f"splade:{model}", "conversational?rerank=none"):
@@ -74,15 +63,6 @@ def test_one_index_serves_every_way_and_names_the_widest(notes, model):
     assert default_retriever(index) == f"conversational?rerank=none&splade={model}"
     assert {"splade", "dense"} <= {name for hit in found(index, default_retriever(index)) for name in hit.found}
     assert index.build_command("bm25").endswith("--retriever bm25")
-
-
-def test_built_again_as_it_was_it_is_the_same(notes, model):
-    index = built(notes, f"conversational?splade={model}")
-    command = index.build_command(default_retriever(index))
-    assert f"conversational?splade={model}" in command
-    again = build_index(notes, "n", retriever=default_retriever(index))
-    assert again.embedded == 0
-    assert open_index("n").fingerprint == index.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -99,11 +79,6 @@ def test_wrong_options_are_refused_before_anything_is_loaded(spec, message):
     with pytest.raises(RequestError) as error:
         build_settings(spec)
     assert message in str(error.value)
-
-
-def test_the_manifest_tells_its_weight():
-    assert weights_of("hybrid?splade=m") == f"dense 1, bm25 0.3, rewrites 2; splade {SPLADE_WEIGHT:g}"
-    assert "splade 0.2" in weights_of("conversational?splade=m&splade_weight=0.2")
 
 
 def test_a_benchmarks_index_that_holds_it_serves_those_without(notes, model):
@@ -131,13 +106,13 @@ def fetched(model, monkeypatch) -> str:
     return "conversational?splade=splade-tiny"
 
 
-def test_once_fetched_it_is_in_what_is_built_and_searched_by_default(notes, fetched):
+def test_once_fetched_it_is_in_what_is_built_and_searched_by_default(notes, fetched, turnmark):
     build_index(notes, "n")
     index = open_index("n")
-    assert index.manifest.splade
-    assert index.manifest.splade.spec == "splade:splade-tiny"
     assert default_retriever(index) == fetched
     assert {"splade", "bm25", "conversation"} <= {name for hit in found(index, fetched) for name in hit.found}
+    printed = json.loads(turnmark("index", "info", "n", "--json").out)
+    assert (printed["splade"]["spec"], printed["retriever"]) == ("splade:splade-tiny", fetched)
 
 
 def test_an_index_built_before_it_was_fetched_stays_as_it_is_until_it_is_built_again(notes, request):
@@ -159,15 +134,6 @@ def test_a_default_whose_model_was_removed_says_how_to_fetch_it(notes):
     open_encoder.cache_clear()
     with pytest.raises(RequestError, match="turnmark model get splade-tiny"):
         found(open_index("n"), default_retriever(open_index("n")))
-
-
-@pytest.mark.usefixtures("fetched")
-def test_index_info_shows_the_model_and_the_default(notes, turnmark):
-    build_index(notes, "n")
-    printed = json.loads(turnmark("index", "info", "n", "--json").out)
-    assert (printed["splade"]["spec"], printed["retriever"]) == (
-        "splade:splade-tiny", "conversational?splade=splade-tiny",
-    )  # fmt: skip
 
 
 def test_a_benchmarks_index_without_its_terms_gets_them_in_its_place(notes, model):

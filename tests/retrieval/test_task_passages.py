@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from tests.retrieval.conftest import Angles
 from turnmark.corpora.types import Passage
@@ -45,13 +44,6 @@ def test_ties_stay_in_the_order_given_and_no_embedder_means_no_ranking():
     assert [hit.passage.document for hit in ranked_by(equal, ["0"], Angles())] == ["b", "a", "c"]
     assert ranked_by(equal, ["0"], None) == hits_of(equal)
     assert ranked_by([], ["0"], Angles()) == []
-
-
-def test_the_title_counts_as_it_does_in_an_index():
-    embed = Angles()
-    with pytest.raises(ValueError, match="could not convert"):
-        ranked_by([passage("45", title="Title")], ["0"], embed)
-    assert embed.asked[-1] == ["Title\n45"]
 
 
 def test_each_document_is_embedded_by_itself_and_once():
@@ -126,19 +118,6 @@ def test_by_text_embeds_only_new_texts():
     assert embed.asked == [["1", "2"], ["3"]]
 
 
-def test_where_one_text_ends_and_the_next_begins_counts():
-    calls: list[Sequence[str]] = []
-
-    def lengths(texts: Sequence[str]) -> NDArray[np.float32]:
-        calls.append(texts)
-        return np.array([[len(text)] for text in texts], dtype=np.float32)
-
-    cached = by_list(lengths)
-    assert cached(["ab", "c"]).tolist() == [[2], [1]]
-    assert cached(["a", "bc"]).tolist() == [[1], [2]]
-    assert len(calls) == 2
-
-
 def test_what_is_cached_cannot_be_changed_by_who_asks():
     cached = by_list(Angles())
     with pytest.raises(ValueError, match="read-only"):
@@ -155,18 +134,3 @@ def test_many_threads_get_the_same_vectors():
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(1600)))
-
-
-def test_an_error_of_the_embedder_is_not_cached():
-    calls = []
-
-    def fails_once(texts: Sequence[str]) -> NDArray[np.float32]:
-        calls.append(texts)
-        if len(calls) == 1:
-            raise RuntimeError("no memory")
-        return np.zeros((len(texts), 2), dtype=np.float32)
-
-    cached = by_list(fails_once)
-    with pytest.raises(RuntimeError):
-        cached(["1"])
-    assert cached(["1"]).shape == (1, 2)

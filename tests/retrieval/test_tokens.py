@@ -72,18 +72,6 @@ def test_idf_counts_passages_not_tokens(tmp_path: Path, monkeypatch: pytest.Monk
         assert float(index.idf(np.array([token], dtype=np.int32))[0]) == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_row_read_back_is_what_was_written(tmp_path: Path) -> None:
-    texts = made([4, 0, 3], dimension=16)
-    index = written(tmp_path / "tokens", texts)
-    assert index.rows == 3
-    assert [index.packed(row) for row in range(3)] == [pack(*text) for text in texts]
-
-
-def test_nothing_but_empty_texts(tmp_path: Path) -> None:
-    index = written(tmp_path / "tokens", made([0, 0]))
-    assert index.best([0, 1], made([2])[0][0]).tolist() == [[-1, -1], [-1, -1]]
-
-
 def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     written(tmp_path / "tokens", made([4, 2]))
     np.save(tmp_path / "tokens" / "starts.npy", np.array([0, 4, 7]))

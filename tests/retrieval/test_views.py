@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from turnmark.retrieval import views as views_module
 from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.views import CONTEXT_TOKENS, MESSAGE_TOKENS, Views
+from turnmark.retrieval.views import MESSAGE_TOKENS, Views
 
 ANSWER = "A sourdough starter is flour and water in which wild yeast lives. It is fed every day."
 MESSAGE = "How long does it take?"
@@ -77,22 +76,6 @@ def test_an_answer_that_was_heard_is_embedded_no_more(embedder: Embedder) -> Non
     assert counting.texts == [f"{ANSWER} {MESSAGE}"]
 
 
-def test_of_a_long_context_the_end_is_read(embedder: Embedder) -> None:
-    views = Views(embedder)
-    long = " ".join(["Nothing to see here."] * 200) + " " + ANSWER
-    short = " ".join(long.split()[-40:])
-    of_long, of_end = views.of([(long, MESSAGE), (short, MESSAGE)])
-    assert float(of_long.vector @ of_end.vector) > 0.9
-    assert len(embedder.tokenizer()(long)) > CONTEXT_TOKENS
-
-
-def test_a_message_longer_than_the_model_reads_needs_no_context(embedder: Embedder) -> None:
-    message = "bread " * 400
-    alone, coloured = Views(embedder).of([("", message), (ANSWER, message)])
-    assert coloured.vector == pytest.approx(alone.vector, abs=1e-6)
-    assert len(alone.ids) == 254
-
-
 def test_a_conversation_that_comes_again_is_not_embedded_again(embedder: Embedder) -> None:
     counting = CountingTokens(embedder)
     views = Views(counting)
@@ -107,24 +90,8 @@ def test_a_conversation_that_comes_again_is_not_embedded_again(embedder: Embedde
     assert again[1] is first[0]
 
 
-def test_what_was_not_asked_for_longest_is_forgotten(embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views_module, "REMEMBERED", 3)
-    views = Views(Counting(embedder))
-    first = views.of([("", "the first")])[0]
-    views.of([("", f"message {n}") for n in range(3)])
-    assert views.of([("", "the first")])[0] is not first
-
-
 def test_an_embedder_without_tokens_gives_its_own_vectors(embedder: Embedder) -> None:
     alone, coloured = Views(Counting(embedder)).of([("", MESSAGE), (ANSWER, MESSAGE)])
     assert alone.vector == pytest.approx(embedder.encode([MESSAGE], "query")[0], abs=1e-6)
     assert coloured.vector == pytest.approx(alone.vector, abs=1e-6)
     assert len(coloured.tokens) == len(coloured.ids) == 0
-
-
-def test_no_text_at_all(embedder: Embedder) -> None:
-    views = Views(embedder)
-    [spoken] = views.of([("", "")])
-    assert np.isfinite(spoken.vector).all()
-    assert views.of([]) == []
-    assert views.plain([]) == []

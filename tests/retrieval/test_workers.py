@@ -13,10 +13,8 @@ import pytest
 from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.retrieval import workers
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.cluster import ATTEMPTS, _by_client, _take_token, check_port, error_line, shapes
-from turnmark.retrieval.encoders import Models
-from turnmark.retrieval.registry import build_settings
-from turnmark.retrieval.workers import _difference, check_engine
+from turnmark.retrieval.cluster import ATTEMPTS, _by_client, _take_token, check_port, shapes
+from turnmark.retrieval.workers import check_engine
 
 
 @pytest.fixture
@@ -73,18 +71,6 @@ def test_workers_take_four_cores_or_the_smallest_node_or_a_gpu() -> None:
     assert shapes([node()]) == [{"num_cpus": 1}]
 
 
-def test_marks_differ_by_the_lines_that_are_not_in_both() -> None:
-    assert _difference("a 1\nb 2", "a 1\nb 3") == "b 2 here, b 3 there"
-    assert _difference("a 1", "a 1\nb 3") == "nothing here, b 3 there"
-
-
-def test_a_mark_has_a_line_a_model() -> None:
-    assert Models(None, None).mark() == ""
-    models = Models.open(build_settings("dense"))
-    assert models.embedder is not None
-    assert models.mark() == f"embedder {models.embedder.fingerprint}"
-
-
 ENGINE, ADDRESS = "ray://head", "ray://head:10001"
 TRACE = 'Initialization failure from server:\nTraceback (most recent call last):\n  File "x", line 1\nZombie: pid 7\n'
 
@@ -123,11 +109,6 @@ def test_what_keeps_a_cluster_from_being_used_is_said_in_words(error: Exception,
         _by_client(Client(*[error] * ATTEMPTS), ENGINE, ADDRESS, {})
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 1
-
-
-def test_of_a_servers_traceback_the_last_line_is_told_and_no_more_than_it_takes() -> None:
-    assert error_line(RuntimeError(TRACE)) == "Zombie: pid 7"
-    assert len(error_line(RuntimeError("x" * 5000))) == 300
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
