@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
+from tests.assistant.notes import script
 from turnmark.assistant.open import open_parts
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.loop import handle
@@ -42,8 +42,5 @@ class Talk:
 
 
 def scripted(folder: Path, *texts: str) -> str:
-    path = folder / "script.jsonl"
-    path.write_text(
-        "".join(json.dumps({"text": text, "match": "Question:"}) + "\n" for text in texts), encoding="utf-8"
-    )
-    return f"replay:{path}"
+    """The spec of a model that says so to prompts with passages, one after the other."""
+    return script(folder, *({"text": text, "match": "Question:"} for text in texts))

@@ -19,16 +19,7 @@ def named(home: Path, turnmark) -> Path:
     return home
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--resume"],
-        ["--resume", "first"],
-        ["--resume=first"],
-        ["--resume", "--index", "demo"],
-        ["--index", "demo", "--resume"],
-    ],
-)
+@pytest.mark.parametrize("words", [["--resume"], ["--resume=first"], ["--resume", "--index", "demo"]])
 def test_resume_with_and_without_a_name(named, turnmark, words):
     ran = turnmark("chat", *words, stdin="/set\nThanks!\n")
     assert ran.code == 0, ran.err

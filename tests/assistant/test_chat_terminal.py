@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.assistant.talk import scripted
 from tests.assistant.terminal import Terminal, steady
 from turnmark.assistant.session_files import read_session
 
@@ -26,15 +26,6 @@ Steps:
 2. Feed it. [1]
 """
 ALTERED = "It is *kept cold* and fed. [1]\n"
-
-
-def script(folder: Path, *texts: str) -> Path:
-    """A scripted model: what it says to prompts with passages, one after the other."""
-    path = folder / "script.jsonl"
-    path.write_text(
-        "".join(json.dumps({"text": text, "match": "Question:"}) + "\n" for text in texts), encoding="utf-8"
-    )
-    return path
 
 
 def opened(home: Path, *arguments: str | Path, columns: int = 80, **env: str) -> Terminal:
@@ -60,7 +51,7 @@ def kept(home: Path, monkeypatch: pytest.MonkeyPatch, name: str | None = None) -
 @pytest.mark.parametrize("columns", [80, 40])
 def test_a_whole_conversation(home, tmp_path, columns):
     """A streamed answer, commands, several lines, a paste, completion; then Ctrl-D leaves with 0."""
-    script(tmp_path, ANSWER)
+    scripted(tmp_path, ANSWER)
     # In the folder of the script, so that the transcript is the same on every machine.
     talk = Terminal(
         "chat", "--index", "demo", "--generator", "replay:script.jsonl", columns=columns,
@@ -92,8 +83,8 @@ def test_a_whole_conversation(home, tmp_path, columns):
 
 def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_path, monkeypatch):
     slow = " ".join(f"slowly{n}" for n in range(400)) + " [1]"
-    replies = script(tmp_path, slow, " ".join(f"word{n}" for n in range(120)) + " [1]", ANSWER)
-    talk = opened(home, "--index", "demo", "--generator", f"replay:{replies}?delay=0.02")
+    spec = scripted(tmp_path, slow, " ".join(f"word{n}" for n in range(120)) + " [1]", ANSWER)
+    talk = opened(home, "--index", "demo", "--generator", f"{spec}?delay=0.02")
     talk.at_prompt()
     talk.child.send("How often is the sourdough starter fed?\r")
     talk.until("slowly15")
@@ -125,9 +116,8 @@ def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_pa
 
 
 def test_a_killed_chat_loses_at_most_the_turn_in_flight(home, tmp_path, monkeypatch):
-    slow = " ".join(["slowly"] * 400)
-    replies = script(tmp_path, ANSWER, slow)
-    talk = opened(home, "--index", "demo", "--generator", f"replay:{replies}?delay=0.02", NO_COLOR="1")
+    spec = scripted(tmp_path, ANSWER, " ".join(["slowly"] * 400))
+    talk = opened(home, "--index", "demo", "--generator", f"{spec}?delay=0.02", NO_COLOR="1")
     talk.at_prompt()
     talk.say("How do I keep a sourdough starter?")
     talk.say("/rate bad not mine")
@@ -142,7 +132,7 @@ def test_a_killed_chat_loses_at_most_the_turn_in_flight(home, tmp_path, monkeypa
     with open(torn, "ab") as file:
         file.write(b'{"event": "turn", "turn": 2, "ques')
 
-    again = opened(home, "--resume", "--generator", f"replay:{script(tmp_path, ALTERED)}")
+    again = opened(home, "--resume", "--generator", scripted(tmp_path, ALTERED))
     screen = again.at_prompt()
     assert "the last line was written only in part" in screen
     assert "1 turn so far" in screen

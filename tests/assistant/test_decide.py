@@ -21,7 +21,6 @@ from turnmark.assistant.steps.decide import (
     calibration,
     confidence_of,
     decide,
-    signals_of,
 )
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.assistant.steps.understand import understand
@@ -131,14 +130,6 @@ def test_hits_about_something_else_may_agree_as_they_like(sentences, agreement):
         assert confidence_of(form, {COSINE: 0.1, **changed}) < form.least
 
 
-def test_the_first_hits_that_a_chat_shows_are_all_that_counts():
-    hits = [hit(n, f"Word{n} is a shared text of some length.", 0.9 - n / 10) for n in range(1, 6)]
-    assert signals_of(["shared text"], hits, None) == signals_of(["shared text"], hits[:3], None)
-    assert signals_of(["shared text"], hits, None)[COSINE] == pytest.approx(0.8)
-    assert SENTENCES not in signals_of(["shared text"], hits, None)
-    assert WORDS not in signals_of(["shared text"], hits, None)
-
-
 @pytest.mark.parametrize("text", ["", "***", "。", "\ud800", "蜂蜜をどうやって作りますか", "Wie füttert man Bienen?"])
 def test_any_text_is_judged(text):
     import numpy as np
@@ -164,23 +155,3 @@ def test_a_name_that_no_hit_has_is_missing_where_evidence_is_less_than_sure():
     history = [Message(role="user", content="I am going to Norway on the 31st, day 31.")]
     assert decide(asked(question), question, hits(0.66), history=history).decision == "answer"
     assert decide(asked(question), question, hits(0.3)).missing == ()
-
-
-def test_sentences_are_embedded_as_the_answer_embeds_them_and_once():
-    import numpy as np
-
-    from turnmark.retrieval.task_passages import by_text
-
-    embedded: list[str] = []
-
-    def embed(texts):
-        embedded.extend(texts)
-        return np.ones((len(texts), 2), dtype=np.float32) / np.sqrt(2)
-
-    shared = by_text(embed)
-    hits = [hit(1, "## Steps\n\n1. Feed the bees with sugar.\n2. Close the hive again.\n", 0.6)]
-    decide(asked("How are bees fed?"), "How are bees fed?", hits, embed=shared)
-    assert "Steps: Feed the bees with sugar." in embedded
-    before = len(embedded)
-    decide(asked("How are bees fed?"), "How are bees fed?", hits, embed=shared)
-    assert len(embedded) == before

@@ -15,10 +15,10 @@ from turnmark.assistant.steps.edit_requests import edit_request, is_instruction
 from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.outline import clipped, length
 from turnmark.assistant.steps.revise import UNCHANGED, last_reply
-from turnmark.corpora.types import Message
 
 LABELS = json.loads((Path(__file__).parent / "chat_instruction_labels.json").read_text(encoding="utf-8"))["messages"]
-BEFORE = [Message(role="user", content="How is the bread made?"), Message(role="assistant", content="It is baked. [1]")]
+BEFORE = conversation("How is the bread made?", "It is baked. [1]")
+
 
 FIRST = "The Marigold carries 48 passengers (with a ramp). [1]"
 SECOND = "She crosses in 50 minutes at eleven knots. [1]"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.assistant.notes import hit
+from tests.assistant.notes import conversation, hit
 from tests.servers import Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.assistant.steps.llm import (
@@ -19,12 +19,8 @@ from turnmark.assistant.steps.llm import (
     says_unknown,
 )
 from turnmark.assistant.types import Step, Usage
-from turnmark.corpora.types import Message
 
-HISTORY = [
-    Message(role="user", content="How do I make Älplermagronen?"),
-    Message(role="assistant", content="Boil pasta and potatoes, add cheese. [1]"),
-]
+HISTORY = conversation("How do I make Älplermagronen?", "Boil pasta and potatoes, add cheese. [1]")
 
 
 HITS = [hit("Use 200 g of cheese."), hit("Bacon is optional.", 2)]
@@ -89,15 +85,6 @@ def test_a_rewrite_that_fails_leaves_the_message_with_a_note(replies):
     assert rewrite.note is not None
     assert rewrite.note.startswith("searched as typed")
     assert rewrite.usage.calls == len(bodies)
-
-
-def test_a_long_conversation_is_cut_for_the_rewrite_and_this_is_said():
-    history = [Message(role="user", content="x " * 20_000), *HISTORY]
-    rewrite, bodies = rewritten(classed("non-standalone", "How much cheese for Älplermagronen?"), history=history)
-    assert rewrite.rewrite == "How much cheese for Älplermagronen?"
-    assert rewrite.note is not None
-    assert "left out" in rewrite.note
-    assert "x x x" not in bodies[0]["messages"][-1]["content"]
 
 
 # --- answer ----------------------------------------------------------------------------------------------------------

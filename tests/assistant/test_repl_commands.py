@@ -39,7 +39,7 @@ def test_help_names_every_command(talk):
     assert "did you mean /sources?" in talk("/source")
 
 
-def test_why_tells_the_searches_the_decision_and_the_cost(talk):
+def test_why_steps_and_sources(talk):
     talk(STARTER)
     printed = talk("/why")
     assert "handbook/sourdough-starter-care.md" in printed
@@ -48,10 +48,6 @@ def test_why_tells_the_searches_the_decision_and_the_cost(talk):
     assert "decided: answer, confidence" in printed
     assert "no language model was asked" in printed
     assert "retrieve" in printed.split("seconds:")[1]
-
-
-def test_steps_and_sources(talk):
-    talk(STARTER)
     assert "1. Stir the starter" in talk("/steps")
     assert talk("/sources").count("handbook/") >= 2
     assert "Käthe Brannock" in talk("/sources 2") or "Käthe Brannock" in talk("/sources 1")

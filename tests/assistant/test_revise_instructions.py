@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assistant.notes import conversation
 from tests.conftest import DEMO
 from turnmark.assistant.steps.edit_requests import is_instruction
 from turnmark.assistant.steps.instructions import typed
 from turnmark.corpora import kiwi
-from turnmark.corpora.types import Message, Problem
+from turnmark.corpora.types import Problem
 
-BEFORE = [Message(role="user", content="How is the bread made?"), Message(role="assistant", content="It is baked. [1]")]
+BEFORE = conversation("How is the bread made?", "It is baked. [1]")
+
+
 LABELS = json.loads((Path(__file__).parent / "instruction_labels.json").read_text(encoding="utf-8"))["messages"]
 
 

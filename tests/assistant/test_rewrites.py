@@ -8,19 +8,17 @@ import time
 
 import pytest
 
-from tests.assistant.notes import wording_asked_for
+from tests.assistant.notes import conversation, wording_asked_for
 from tests.servers import Hang, Raw, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
 from turnmark.assistant.generators import open_generator
 from turnmark.assistant.steps.llm import rewrite, rewrite_prompt
 from turnmark.assistant.steps.rewrites import FOUR, MODES, MOST_WORDS, Asked
-from turnmark.corpora.types import Message
 from turnmark.evaluation.limits import Bounded
 
-HISTORY = [
-    Message(role="user", content="Who baked the island's bread?"),
-    Message(role="assistant", content="Käthe Brannock did, from 1936 on."),
-]
+HISTORY = conversation("Who baked the island's bread?", "Käthe Brannock did, from 1936 on.")
+
+
 MESSAGE = "And what did she bring with her?"
 TEXTS = {
     "minimal": "And what did Käthe Brannock bring with her?",

@@ -158,10 +158,13 @@ def test_a_name_is_never_a_path_and_never_takes_anothers():
     second.close()
 
 
-def torn(name: str, tail: bytes) -> Path:
-    path = sessions_folder() / f"{name}.jsonl"
-    with open(path, "ab") as file:
-        file.write(tail)
+def kept(name: str = "", tail: bytes = b"") -> Path:
+    """The file of a session of one turn, with something behind its last line."""
+    session = new_session(BEGAN)
+    session.record(turned(1, "Who?", "Ada."))
+    session.close()
+    path = sessions_folder() / f"{session.name}.jsonl"
+    path.write_bytes(path.read_bytes() + tail)
     return path
 
 
@@ -169,53 +172,34 @@ def torn(name: str, tail: bytes) -> Path:
     "tail", [b'{"event": "rate", "turn": 1, "rat', b"\xff\xfe", b'{"event": "no such"}', b"[" * 100_000]
 )
 def test_a_torn_last_line_is_left_out_with_a_note_and_the_rest_goes_on(tail):
-    session = new_session(BEGAN)
-    session.record(turned(1, "Who?", "Ada."))
-    session.close()
-    path = torn(session.name, tail)
-    talk, notes = read_session(session.name)
-    assert len(talk.exchanges) == 1
-    assert len(notes) == 1
-    again, notes = resumed(session.name)
+    path = kept(tail=tail)
+    talk, notes = read_session(path.stem)
+    assert (len(talk.exchanges), len(notes)) == (1, 1)
+    again, notes = resumed(path.stem)
     assert "only in part" in notes[0]
     again.record(turned(2, "When?", "May."))
     again.close()
-    assert [exchange.question for exchange in read_session(session.name)[0].exchanges] == ["Who?", "When?"]
+    assert [exchange.question for exchange in read_session(path.stem)[0].exchanges] == ["Who?", "When?"]
     assert all(EVENT.validate_python(json.loads(line)) for line in path.read_bytes().splitlines())
 
 
 def test_a_whole_last_line_without_its_end_is_kept():
-    session = new_session(BEGAN)
-    session.record(turned(1, "Who?", "Ada."))
-    session.close()
-    path = sessions_folder() / f"{session.name}.jsonl"
+    path = kept()
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
     again, notes = resumed(None)
     assert notes == []
     again.record(turned(2, "When?", "May."))
     again.close()
-    assert len(read_session(session.name)[0].exchanges) == 2
+    assert len(read_session(path.stem)[0].exchanges) == 2
 
 
-def test_a_line_in_the_middle_that_is_none_is_named_and_the_rest_read():
-    session = new_session(BEGAN)
-    session.record(turned(1, "Who?", "Ada."))
-    torn(session.name, b"nonsense\n")
-    session.record(turned(2, "When?", "May."))
-    session.close()
-    talk, notes = read_session(session.name)
-    assert len(talk.exchanges) == 2
-    assert notes == [f"session {session.name!r}, line 3: no event (not JSON); left out"]
-
-
-def test_fields_of_a_later_version_are_left_out():
-    session = new_session(BEGAN)
-    event = turned(1, "Who?", "Ada.").model_dump(mode="json")
+def test_a_line_in_the_middle_that_is_none_is_named_and_fields_of_a_later_version_are_left_out():
+    event = turned(2, "When?", "May.").model_dump(mode="json")
     event["reply"]["mood"] = "fine"
-    session.record(turned(1, "x", "y"))
-    torn(session.name, json.dumps({**event, "turn": 2}).encode() + b"\n")
-    session.close()
-    assert read_session(session.name)[0].exchanges[-1].reply.answer == "Ada."
+    path = kept(tail=b"nonsense\n" + json.dumps(event).encode() + b"\n")
+    talk, notes = read_session(path.stem)
+    assert [exchange.reply.answer for exchange in talk.exchanges] == ["Ada.", "May."]
+    assert notes == [f"session {path.stem!r}, line 3: no event (not JSON); left out"]
 
 
 def test_one_chat_at_a_time_writes_a_session():

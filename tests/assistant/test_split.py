@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assistant.notes import conversation
 from turnmark.assistant.parts import runs
 from turnmark.assistant.steps.split import MOST_PARTS, parts_of, split_questions, understand_parts
 from turnmark.assistant.steps.understand import understand
 from turnmark.corpora.compound_qa import Task, stream_tasks
-from turnmark.corpora.types import Message
 
 PARTS = Path(__file__).parents[1] / "data" / "compound_parts.jsonl"
 
@@ -203,10 +203,7 @@ def test_what_repeats_thousands_of_times_is_split_without_trying_each_place_as_a
 
 # --- parts that are complete in themselves ---
 
-HISTORY = [
-    Message(role="user", content="How do I make Älplermagronen?"),
-    Message(role="assistant", content="Cook the pasta with potatoes."),
-]
+HISTORY = conversation("How do I make Älplermagronen?", "Cook the pasta with potatoes.")
 
 
 @pytest.mark.parametrize(

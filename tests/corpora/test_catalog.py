@@ -54,18 +54,30 @@ def test_no_pattern_lets_a_path_out_of_the_folder(path):
                 assert "//" not in path
 
 
-def test_the_folders_are_those_that_the_loaders_look_for(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "module", "file", "hint"),
+    [
+        ("mtrag", mtrag, "mtrag-human/x", "holds no mtrag-human/"),
+        ("kiwi", kiwi, "interaction_data_new.jsonl", r"holds no interaction_data_new\.jsonl .* fangyuan/kiwi"),
+        ("inscoqa", inscoqa, "test.jsonl", r"holds no train\.jsonl, validation\.jsonl or test\.jsonl; no public"),
+        ("compound-qa", compound_qa, "data/Reasoning/Reasoning_Factual_Statement.jsonl", "holds no data/<Capability>"),
+    ],
+)
+def test_a_loader_looks_where_the_catalog_puts_the_data(tmp_path, monkeypatch, name, module, file, hint):
+    assert module.locate(None) == module.Source(root=module.DEMO_ROOT, demo=True)
+    with pytest.raises(RequestError, match=f"--data: .*{hint}"):
+        module.locate(tmp_path)
+    root = tmp_path / CATALOG[name].folder
+    (root / file).parent.mkdir(parents=True)
+    (root / file).touch()
+    source = module.Source(root=root, demo=False)
+    assert module.locate(root) == module.locate(tmp_path) == source
+    assert source.name == CATALOG[name].folder
     monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
-    for name, (module, file) in {
-        "mtrag": (mtrag, "mtrag-human/x"),
-        "kiwi": (kiwi, "interaction_data_new.jsonl"),
-        "inscoqa": (inscoqa, "test.jsonl"),
-        "compound-qa": (compound_qa, "data/Reasoning/Reasoning_Factual_Statement.jsonl"),
-    }.items():
-        path = tmp_path / CATALOG[name].folder / file
-        path.parent.mkdir(parents=True)
-        path.touch()
-        assert module.locate(None).root == tmp_path / CATALOG[name].folder
+    assert module.locate(None) == source
+    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path / "none"))
+    with pytest.raises(RequestError, match=r"TURNMARK_DATA: .*is no folder"):
+        module.locate(None)
 
 
 def test_checksums(tmp_path):

@@ -30,11 +30,9 @@ def real(real_data: Path) -> Path:
 
 def row(**changes: Any) -> dict[str, Any]:
     fields = {
-        "ID": "adversarial_qa_1",
-        "context": "A lake and a river.",
-        "com_question": "Which lake? Which river?",
+        "ID": "adversarial_qa_1", "context": "A lake and a river.", "com_question": "Which lake? Which river?",
         "com_reference": "That lake. That river.",
-    } | changes
+    } | changes  # fmt: skip
     return {key: value for key, value in fields.items() if value is not ...}
 
 
@@ -51,14 +49,10 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
     assert loaded.problems == ()
     task = loaded.data["Understanding/Factual-Statement/adversarial_qa_1"]
     assert task == compound_qa.Task(
-        id="Understanding/Factual-Statement/adversarial_qa_1",
-        capability="Understanding",
-        type="Factual-Statement",
-        source_id="adversarial_qa_1",
-        context="A lake and a river.",
-        question="Which lake? Which river?",
+        id="Understanding/Factual-Statement/adversarial_qa_1", capability="Understanding", type="Factual-Statement",
+        source_id="adversarial_qa_1", context="A lake and a river.", question="Which lake? Which river?",
         reference="That lake. That river.",
-    )
+    )  # fmt: skip
     assert (task.dataset, task.closed_book, task.group) == ("adversarial_qa", False, "A lake and a river.")
 
 
@@ -124,14 +118,9 @@ def test_files_that_are_left_out_are_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"ID": ...}, "'ID' is missing"),
-    ({"ID": 1}, "'ID' is int, not text"),
     ({"ID": ""}, "'ID' is empty"),
-    ({"context": ["a"]}, "'context' is list, not text"),
     ({"context": 0}, "'context' is int, not text"),
-    ({"com_question": ...}, "'com_question' is missing"),
     ({"com_question": " "}, "'com_question' is empty"),
-    ({"com_question": []}, "'com_question' is list, not text"),
-    ({"com_reference": None}, "'com_reference' is missing"),
     ({"com_reference": {}}, "'com_reference' is dict, not text"),
     ({}, "stood in line 1 already; the first is kept"),
 ])  # fmt: skip
@@ -154,17 +143,8 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         compound_qa.load_tasks(tmp_path, types=["Riddles"])
 
 
-def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert compound_qa.locate(None) == compound_qa.Source(root=compound_qa.DEMO_ROOT, demo=True)
-    with pytest.raises(RequestError, match=r"--data: .* holds no data/<Capability>"):
-        compound_qa.locate(tmp_path)
-    root = write(tmp_path / "compound-qa", row())
-    assert compound_qa.locate(root) == compound_qa.locate(tmp_path) == compound_qa.Source(root=root, demo=False)
-    assert [file.shown for file in compound_qa.files(root)] == [FACTS]
-    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
-    assert compound_qa.locate(None).root == root
-    with pytest.raises(RequestError, match="is no folder"):
-        compound_qa.locate(tmp_path / "none")
+def test_the_files_of_a_clone(tmp_path: Path) -> None:
+    assert [file.shown for file in compound_qa.files(write(tmp_path, row()))] == [FACTS]
 
 
 @given(st.dictionaries(st.sampled_from(sorted(row())), JSON))

@@ -208,10 +208,8 @@ def test_the_real_clone(real_data):
     assert part.problems == ()
     table = figures(part, "MTRAG: conversations and tasks")
     assert table["conversations"] == (56, 110)
-    assert [round(table[name][0], 1) for name in ("unique passages a conversation", "words a response *")] == [
-        18.0,
-        101.1,
-    ]
+    shown = ("unique passages a conversation", "words a response *")
+    assert [round(table[name][0], 1) for name in shown] == [18.0, 101.1]
     dimensions = figures(part, "MTRAG: dimensions")
     assert dimensions["conversations of clapnq"] == (29, 29)
     assert dimensions["conversations of fiqa"] == (27, 27)

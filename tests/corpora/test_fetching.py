@@ -49,7 +49,7 @@ def nothing_is_there() -> bool:
     return not folder_of(MTRAG).exists() and not (staged() / TASKS).exists() and manifest_of(MTRAG) is None
 
 
-def test_what_is_wanted_arrives_and_the_loaders_read_it(host):
+def test_what_is_wanted_arrives_and_the_manifest_pins_commit_and_checksums(host):
     outcome = fetched(host)
     assert (outcome.new, outcome.folder) == (True, home() / "data" / "mt-rag-benchmark")
     paths = {path.relative_to(outcome.folder).as_posix() for path in outcome.folder.rglob("*") if path.is_file()}
@@ -59,15 +59,12 @@ def test_what_is_wanted_arrives_and_the_loaders_read_it(host):
     assert len(mtrag.load_tasks(mtrag.locate(outcome.folder).root, "mtrag").data) == 67
     assert not staged().exists()
 
-
-def test_the_manifest_pins_commit_and_checksums(host):
-    manifest = fetched(host).manifest
+    manifest = outcome.manifest
     assert [(origin.where, origin.commit) for origin in manifest.origins] == [(f"github {NAME}", COMMIT)]
-    by_path = {file.path: file for file in manifest.files}
-    content = demo("mt-rag-benchmark")[TASKS]
-    assert by_path[TASKS].sha256 == hashlib.sha256(content).hexdigest()
-    assert by_path[TASKS].announced == f"git:{blob(content)}"
-    assert (by_path[TASKS].size, COMMIT in by_path[TASKS].url) == (len(content), True)
+    tasks = next(file for file in manifest.files if file.path == TASKS)
+    assert tasks.sha256 == hashlib.sha256(files[TASKS]).hexdigest()
+    assert tasks.announced == f"git:{blob(files[TASKS])}"
+    assert (tasks.size, COMMIT in tasks.url) == (len(files[TASKS]), True)
     assert any("relevance labels: 2 of 4" in note for note in manifest.notes)
     assert json.loads((folder_of(MTRAG) / MANIFEST).read_text()) == manifest.model_dump(mode="json")
 
@@ -152,13 +149,10 @@ def test_a_part_that_does_not_fit_is_begun_anew(host, answer):
         else:
             handler.plainly(content[:-9] + b"something")
 
-    host.twists[TASKS] = twist
-    part = staged() / f"{TASKS}.part"
-    once = QUICK.model_copy(update={"attempts": 1})
     host.twists[TASKS] = lambda handler, content: handler.send(200, content[:700], length=len(content))
     with pytest.raises(TurnmarkError):
-        fetched(host, limits=once)
-    assert part.stat().st_size == 700
+        fetched(host, limits=QUICK.model_copy(update={"attempts": 1}))
+    assert (staged() / f"{TASKS}.part").stat().st_size == 700
     host.twists[TASKS] = twist
     assert (fetched(host).folder / TASKS).read_bytes() == demo(MTRAG.folder)[TASKS]
 
@@ -331,10 +325,7 @@ def test_two_repositories_of_the_hub_and_the_large_file_by_its_sha256():
         host.twists["interaction_data_new.jsonl"] = lambda handler, content: handler.send(302, Location="/cdn/xyz")
         host.pages["/cdn/xyz"] = (200, sessions)
         outcome = fetch(KIWI, hosts=host.hosts, limits=QUICK, loopback=True)
-    assert [file.announced.partition(":")[0] for file in outcome.manifest.files] == ["sha256", "git"]
-    assert [file.path for file in outcome.manifest.files] == [
-        "interaction_data_new.jsonl",
-        "longform_sciqa/train.jsonl",
-    ]
+    files_told = [(file.announced.partition(":")[0], file.path) for file in outcome.manifest.files]
+    assert files_told == [("sha256", "interaction_data_new.jsonl"), ("git", "longform_sciqa/train.jsonl")]
     loaded = kiwi.load_sessions(kiwi.locate(outcome.folder).root)
     assert loaded.data == kiwi.load_sessions(DEMO / "kiwi").data

@@ -41,23 +41,15 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
     assert loaded.problems == ()
     assert loaded.path == tmp_path / "test.jsonl"
     task = loaded.data["a-1"]
-    assert task == inscoqa.Task(
-        id="a-1",
-        domain="Gourmet",
-        documents=(
-            inscoqa.InstructionalDocument(id="d1", title="Loaf", text="Bake it."),
-            inscoqa.InstructionalDocument(id="d2", title="", text="Cool it."),
-        ),
-        history=(
-            Message(role="user", content="Hot?"),
-            Message(role="assistant", content="Yes."),
-            Message(role="user", content="How hot?"),
-            Message(role="assistant", content="220 °C."),
-        ),
-        question="And then?",
-        answer="Bake and cool it.",
-        procedure=("Bake it.", "Cool it."),
+    documents = (
+        inscoqa.InstructionalDocument(id="d1", title="Loaf", text="Bake it."),
+        inscoqa.InstructionalDocument(id="d2", title="", text="Cool it."),
     )
+    said = (("user", "Hot?"), ("assistant", "Yes."), ("user", "How hot?"), ("assistant", "220 °C."))
+    assert task == inscoqa.Task(
+        id="a-1", domain="Gourmet", documents=documents, question="And then?", answer="Bake and cool it.",
+        history=tuple(Message(role=role, content=text) for role, text in said), procedure=("Bake it.", "Cool it."),
+    )  # fmt: skip
     assert task.rounds == 3
 
 
@@ -70,22 +62,16 @@ def test_the_first_question_of_a_conversation_has_no_history(tmp_path: Path) -> 
     ({"id": ...}, "'id' is missing"),
     ({"id": 5}, "'id' is int, not text"),
     ({"id": " "}, "'id' is empty"),
-    ({"domain": None}, "'domain' is missing"),
-    ({"documents": ...}, "'documents' is missing"),
     ({"documents": []}, "'documents' is empty"),
     ({"documents": ["text"]}, "'documents' is not a list of objects"),
     ({"documents": [{"id": "d", "text": ""}]}, "'documents': number 1: 'text' is empty"),
     ({"documents": [{"id": "d", "text": "x", "title": 3}]}, "'documents': number 1: 'title' is int"),
     ({"documents": [{"id": "d", "text": "x"}, {"id": "d", "text": "y"}]}, "the id 'd' stands there twice"),
-    ({"history": ...}, "'history' is missing"),
+
+
     ({"history": "hello"}, "'history' is not a list of [question, answer]"),
     ({"history": [["q", "a"], ["q"]]}, "'history': round 2 is not [question, answer]"),
-    ({"history": [["q", None]]}, "'history': round 1 is not [question, answer]"),
-    ({"history": [{"q": "a"}]}, "'history': round 1 is not [question, answer]"),
     ({"history": ["qa"]}, "'history': round 1 is not [question, answer]"),
-    ({"question": ["q"]}, "'question' is list, not text"),
-    ({"answer": ""}, "'answer' is empty"),
-    ({"procedure": ...}, "'procedure' is missing"),
     ({"procedure": []}, "'procedure' is empty"),
     ({"procedure": "1. Bake it."}, "'procedure' is not a list of texts"),
     ({"procedure": ["Bake it.", 2]}, "'procedure' is not a list of texts"),
@@ -112,27 +98,13 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         list(rows.json_lines(tmp_path / "rows.jsonl", "rows.jsonl"))
 
 
-def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert inscoqa.locate(None) == inscoqa.Source(root=inscoqa.DEMO_ROOT, demo=True)
-    assert inscoqa.locate(inscoqa.DEMO_ROOT).name == "demo"
-    root = tmp_path / "inscoqa"
-    root.mkdir()
-    with pytest.raises(
-        RequestError, match=r"--data: .* holds no train\.jsonl, validation\.jsonl or test\.jsonl; no public"
-    ):
-        inscoqa.locate(tmp_path)
-    write(write(root, row()), row(), split="train")
+def test_splits_and_files_of_them(tmp_path: Path) -> None:
+    root = write(write(tmp_path, row()), row(), split="train")
     assert inscoqa.splits(root) == ("train", "test")
-    assert inscoqa.locate(root) == inscoqa.locate(tmp_path) == inscoqa.Source(root=root, demo=False)
     assert inscoqa.locate(root / "train.jsonl").root == root
     names = ("train.jsonl", "validation.jsonl", "test.jsonl.bak")
     assert [inscoqa.split_named(root / name) for name in names] == ["train", None, None]
     assert inscoqa.split_named(root) is inscoqa.split_named(None) is None
-    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
-    assert inscoqa.locate(None).root == root
-    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path / "none"))
-    with pytest.raises(RequestError, match=r"TURNMARK_DATA: .*is no folder"):
-        inscoqa.locate(None)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(row())), JSON))

