@@ -14,21 +14,6 @@ from turnmark.retrieval.embed import TokenEmbedder, open_embedder
 TEXTS = ["How do I sharpen a kitchen knife?", "On a wet stone, from heel to tip."]
 
 
-def test_a_second_call_gives_the_same_and_computes_nothing() -> None:
-    calls: list[int] = []
-
-    def compute() -> np.ndarray:
-        calls.append(1)
-        return np.array([1.0, 2.0], dtype=np.float32)
-
-    memory = Vectors()
-    first = memory.of(("a",), compute)
-    first[0] = 9.0  # of a caller who writes into what it got
-    assert memory.of(("a",), compute).tolist() == [1.0, 2.0]
-    memory.of(("b",), compute)
-    assert len(calls) == 2
-
-
 @pytest.mark.parametrize("texts", [1, 3])
 def test_another_process_of_the_run_gets_what_one_computed(tmp_path: Path, texts: int) -> None:
     def computed() -> object:

@@ -52,16 +52,12 @@ def test_an_empty_folder_is_no_run(tmp_path: Path) -> None:
     ("changed", "expected"),
     [
         ({"sample": SAMPLE | {"status": "ok"}}, "predictions.jsonl:1: status 'ok'"),
-        ({"sample": SAMPLE | {"decision": "maybe"}}, "predictions.jsonl:1: decision 'maybe'"),
         ({"sample": SAMPLE | {"status": "failed"}}, "predictions.jsonl:1: failed without a reason"),
-        ({"sample": SAMPLE | {"repeat": "0"}}, "predictions.jsonl:1: repeat is str"),
         ({"sample": [1]}, "predictions.jsonl:1: expected an object, got list"),
         ({"score": SCORE | {"value": None}}, "scores.jsonl:1: scored without a number"),
-        ({"score": SCORE | {"value": True}}, "scores.jsonl:1: scored without a number"),
         ({"score": SCORE | {"value": float("nan")}}, "scores.jsonl:1: not JSON: NaN is not a JSON number"),
         ({"score": SCORE | {"status": "failed"}}, "scores.jsonl:1: a failed score has a reason and no value"),
         ({"summary": SUMMARY | {"n": 2}}, "summary.json: n is 2, predictions.jsonl has 1"),
-        ({"summary": SUMMARY | {"failed": 1}}, "summary.json: failed is 1, predictions.jsonl has 0"),
         ({"summary": SUMMARY | {"metrics": {"x": METRIC | {"mean": None}}}}, "summary.json metrics x: mean is None"),
         (
             {"summary": SUMMARY | {"metrics": {"x": METRIC | {"n": 0}}}},
@@ -75,7 +71,6 @@ def test_an_empty_folder_is_no_run(tmp_path: Path) -> None:
             {"summary": SUMMARY | {"published": [PUBLISHED | {"why": None}]}},
             "summary.json published 0: not comparable, without a why",
         ),
-        ({"summary": SUMMARY | {"notes": None}}, "summary.json: notes is NoneType"),
     ],
 )  # fmt: skip
 def test_each_deviation_of_a_run_is_reported(tmp_path: Path, changed: dict[str, Any], expected: str) -> None:
@@ -86,7 +81,6 @@ def test_each_deviation_of_a_run_is_reported(tmp_path: Path, changed: dict[str, 
     ("changed", "expected"),
     [
         ({"decision": "maybe"}, "ask: decision 'maybe'"),
-        ({"answer": None}, "ask: answer is NoneType"),
         ({"citations": [{"n": 1}]}, "ask citation 0: id is missing"),
         ({"procedure": [{"step": "s", "citations": [2]}]}, "ask step 0: cites [2], of [1]"),
     ],

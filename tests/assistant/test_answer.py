@@ -43,10 +43,8 @@ def test_every_sentence_cites_a_passage_that_was_given():
     ("message", "fact"),
     [
         ("When was the harbour of Anvick built?", True),
-        ("And how many boats does the harbour take?", True),
         ("who opens the gates", True),
         ("Who built it? And why?", False),
-        ("Why was the harbour built?", False),
         ("How does a harbour work?", False),
     ],
 )
@@ -63,13 +61,6 @@ def test_an_answer_is_about_as_long_as_it_may_be():
     )
     answer = strip_citations(said("Tell me about the ferry and its sheep.", hits(text)))
     assert 70 <= len(words(answer)) <= 115
-
-
-def test_sentences_stay_in_the_order_of_their_passages():
-    harbour = hits(HARBOUR)
-    text = strip_citations(said("Tell me about the harbour of Anvick, its piers and its boats.", harbour))
-    places = [HARBOUR.index(text[start:end]) for start, end in sentences(text)]
-    assert places == sorted(places)
 
 
 def test_a_sentence_that_leans_brings_the_one_before_it():
@@ -144,12 +135,6 @@ def test_a_short_list_is_said_as_one_sentence_with_what_leads_up_to_it():
     assert "The archive has three areas: main; contrib; non-free. [1]" in answer
 
 
-def test_an_item_that_is_no_sentence_stands_behind_what_leads_up_to_it():
-    items = "".join(f"- must not {letter} anything that another package of the archive needs\n" for letter in "abcdef")
-    answer = said("What must packages not a?", hits(f"Packages in main:\n\n{items}\nThe archive is old.\n"))
-    assert "Packages in main: must not a anything" in answer
-
-
 def test_a_sentence_with_the_kind_of_answer_that_is_asked_for_is_said_however_long_the_nearest_is():
     question = "How long is beef wellington in the hot oven?"
     near = "Beef wellington is a dish of beef in a hot oven, " + "which is beef of the hot oven, " * 9 + "and so on."
@@ -164,11 +149,6 @@ def test_other_languages_are_answered():
     text = "Der Hafen wurde 1868 gebaut. Die Schafe weiden im Norden der Insel. Der Hafen hat zwei Molen."
     assert "1868" in said("Wann wurde der Hafen gebaut?", hits(text))
     assert "五花肉" in said("红烧肉需要什么？", hits("红烧肉需要五花肉、冰糖和酱油。先把肉切块焯水。"))
-
-
-def test_nothing_to_say_is_none():
-    assert extract(asked("What?"), "What?", [], None) is None
-    assert extract(asked("zebra"), "zebra", hits("zebra"), None) is None
 
 
 def test_the_embedder_is_asked_once_however_many_sentences_there_are():

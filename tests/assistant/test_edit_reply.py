@@ -55,16 +55,13 @@ def test_the_labelled_messages_of_a_chat(row):
     ("message", "text"),
     [
         ("as a list please", f"- {FIRST}\n- {SECOND}\n- {THIRD}\n- {FOURTH}"),
-        ("as a numbered list", f"1. {FIRST}\n2. {SECOND}\n3. {THIRD}\n4. {FOURTH}"),
         ("only the first two", f"{FIRST} {SECOND}"),
         ("just the third sentence", THIRD),
         ("without the last one", f"{FIRST} {SECOND}\n\n{THIRD}"),
         ("skip the first two sentences", f"{THIRD} {FOURTH}"),
-        ("remove the second paragraph", f"{FIRST} {SECOND}"),
         ("remove the part about otters", f"{FIRST} {SECOND}\n\n{THIRD}"),
         ("just the part about engines", THIRD),
         ("swap the order", f"{THIRD} {FOURTH}\n\n{FIRST} {SECOND}"),
-        ("put the last one first", f"{FOURTH} {FIRST} {SECOND}\n\n{THIRD}"),
         ("as one paragraph", f"{FIRST} {SECOND} {THIRD} {FOURTH}"),
         (
             "in one sentence please",
@@ -81,7 +78,6 @@ def test_an_answer(message, text):
     ("message", "text"),
     [
         ("only the first two", f"1. {STEPS[0]}\n2. {STEPS[1]}"),
-        ("only step 3", f"1. {STEPS[2]}"),
         ("without the last step", PROCEDURE.rsplit("\n", 1)[0]),
         ("in reverse order", "Limoncello takes lemons. [1]\n\n" + "\n".join(
             f"{n}. {step}" for n, step in enumerate(reversed(STEPS), 1))),
@@ -94,13 +90,6 @@ def test_an_answer(message, text):
 )  # fmt: skip
 def test_a_procedure(message, text):
     assert changed(PROCEDURE, message) == text
-
-
-def test_what_is_moved_leaves_the_list_where_it_stands():
-    reply = "One. Two.\n\n- Item\n\nThree."
-    assert changed(reply, "put the first sentence last") == "Two.\n\n- Item\n\nThree. One."
-    assert changed(reply, "put the last sentence first") == "Three. One. Two.\n\n- Item"
-    assert changed("- One.\n- Two.", "put the last sentence first") == "- Two.\n- One."
 
 
 @pytest.mark.parametrize("message", ["make it shorter", "tl;dr", "more briefly please", "half as long please"])
@@ -126,11 +115,6 @@ def test_the_first_and_direct_answer_is_kept():
     assert "this section" not in outline.text
 
 
-def test_a_clause_can_be_all_that_is_kept():
-    reply = "The start and stop options should be supported; the reload options are optional. [1]"
-    assert changed(reply, "just the optional ones") == "The reload options are optional. [1]"
-
-
 @pytest.mark.parametrize(
     ("reply", "message", "reason", "elsewhere"),
     [
@@ -140,7 +124,6 @@ def test_a_clause_can_be_all_that_is_kept():
         (ANSWER, "in simpler words", "language model", False),
         ("It floats.", "make it shorter", "one short sentence", False),
         ("It floats.", "swap the order", "nothing to put in another order", False),
-        ("It floats.", "without the last one", "nothing would be left", False),
     ],
 )
 def test_what_cannot_be_done_is_said(reply, message, reason, elsewhere):

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tests.assistant.exchanges import citation, reply, turned
 from tests.conftest import Turnmark
-from turnmark.assistant.export import export_session, kiwi, markdown, mtrag
+from turnmark.assistant.export import export_session, markdown, mtrag
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.loop import handle
 from turnmark.assistant.session import Began, Conversation, Labelled, Rated, Swapped, Turned
@@ -206,11 +206,6 @@ def test_two_indexes_are_two_domains(tmp_path):
     plan = mtrag(talk.exchanges, "s", tmp_path, None)
     names = {path.name for path in plan.files if path.parent.name == "passage_level"}
     assert names == {"mynotes.jsonl", "mynotesx2.jsonl"}
-
-
-def test_kiwi_needs_a_revision(tmp_path):
-    with pytest.raises(RequestError, match="no answer was revised yet"):
-        kiwi(talked(turned(1, "Who?", "Ada.")).exchanges, tmp_path / "x.jsonl")
 
 
 # -- Markdown

@@ -20,7 +20,6 @@ from turnmark.assistant.steps.llm import answer_prompt, numbered, rewrite_prompt
 from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.steps.reading import excerpts_of, read_prompt
 from turnmark.assistant.steps.understand_llm import condense_prompt, quoted_turns
-from turnmark.corpora.types import Message
 
 CANARY = "ZQX7"
 """Stands in every hostile text behind whatever should have closed its fence."""
@@ -160,19 +159,15 @@ def kept_apart(hostile, builder):
     assert all(CANARY in text or "7XQZ" in text for text in hostile_texts)
     assert tag not in "".join(texts)
     # Numbers in brackets are ours where they number passages, and only there.
-    assert re.findall(r"^\[(\d+)\]$", instructions, re.MULTILINE) == re.findall(
-        r"^\[(\d+)\]$", benign_rest, re.MULTILINE
-    )
+    assert builder != "answer" or not any(re.search(r"\[\d+([,–-]\s*\d+)*\]", text) for text in texts[:3])
+    harmless(messages)
+
+
+def harmless(messages):
+    """No mark of a chat template and no NUL is in a prompt."""
     text = "".join(message.content for message in messages)
     assert [control for control in CONTROLS if control in text] == []
     assert "\0" not in text
-
-
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_no_passage_shows_a_citation_mark_of_its_own(kind):
-    _, texts, instructions = taken_apart(by_answer(HOSTILE[kind]))
-    assert re.findall(r"^\[(\d+)\]$", instructions, re.MULTILINE) == ["1", "2", "3"]
-    assert not any(re.search(r"\[\d+([,–-]\s*\d+)*\]", text) for text in texts[:3])
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
@@ -231,9 +226,7 @@ def test_hostile_material_stays_on_quoted_lines(kind, build):
     # All that is ours is to the letter what it is with harmless material, line by line.
     assert unquoted == [line for line in plain[-1].content.splitlines() if not line.startswith(">")]
     assert CANARY not in "".join(unquoted)
-    text = "".join(message.content for message in messages)
-    assert [control for control in CONTROLS if control in text] == []
-    assert "\0" not in text
+    harmless(messages)
     assert not re.search(r"\[\d+([,–-]\s*\d+)*\]", "".join(quotes)), "numbers in brackets are ours"
 
 
@@ -246,8 +239,8 @@ def test_no_line_of_a_quoted_text_is_without_its_mark(text):
 
 def test_prompts_of_a_conversation_begin_alike():
     """What caches of prefixes need: a further turn, and a further question, change the end alone."""
-    history = [Message(role="user", content="What is red?"), Message(role="assistant", content="The kettle.")]
-    longer = [*history, Message(role="user", content="And blue?"), Message(role="assistant", content="The toaster.")]
+    history = conversation("What is red?", "The kettle.")
+    longer = [*history, *conversation("And blue?", "The toaster.")]
     shorter = condense_prompt(history, "Why?")[-1].content
     assert condense_prompt(longer, "Why?")[-1].content.startswith(shorter[: shorter.index("\n\nLast message")])
     assert quoted_turns(longer).startswith(quoted_turns(history))
@@ -269,16 +262,7 @@ def test_a_control_mark_is_broken_up_and_stays_readable(control):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "a <| b |> c",
-        "x<y|z>w",
-        "if a < b: c[i]",
-        "<b>bold</b> <br/>",
-        "[1][2] [x](y)",
-        "| a | b |",
-        "List<String>",
-        "<|>",
-    ],
+    ["a <| b |> c", "x<y|z>w", "if a < b: c[i]", "<b>bold</b> <br/>", "[1][2] [x](y)", "| a | b |", "List<String>"],
 )
 def test_ordinary_text_stays_as_it_is(text):
     assert inert(text) == text

@@ -35,25 +35,20 @@ def edited(*edits: Edit, answer: str = ANSWER) -> str:
     ("edits", "text"),
     [
         ([Edit(op="delete", sentence=2)], f"{FIRST}\n\n{THIRD} {FOURTH}"),
-        ([Edit(op="delete", sentence=3)], f"{FIRST} {SECOND}\n\n{FOURTH}"),
         ([Edit(op="replace", sentence=4, text="No otters.")], f"{FIRST} {SECOND}\n\n{THIRD} No otters."),
         ([Edit(op="insert", after=0, text="It is old.")], f"It is old. {ANSWER}"),
         ([Edit(op="insert", after=2, text="It is old.")], f"{FIRST} {SECOND} It is old.\n\n{THIRD} {FOURTH}"),
         ([Edit(op="insert", after=4, text="\n\nIt is old.")], f"{ANSWER}\n\nIt is old."),
         ([Edit(op="move", sentence=4, after=0)], f"{FOURTH} {FIRST} {SECOND}\n\n{THIRD}"),
         ([Edit(op="move", sentence=1, after=4)], f"{SECOND}\n\n{THIRD} {FOURTH} {FIRST}"),
-        (
-            [Edit(op="move", sentence=1, after=2), Edit(op="replace", sentence=1, text="Small.")],
-            f"{SECOND} Small.\n\n{THIRD} {FOURTH}",
-        ),
-        (
-            [Edit(op="insert", after=1, text="One."), Edit(op="insert", after=1, text="Two.")],
-            f"{FIRST} One. Two. {SECOND}\n\n{THIRD} {FOURTH}",
-        ),
+        ([Edit(op="move", sentence=1, after=2), Edit(op="replace", sentence=1, text="Small.")],
+         f"{SECOND} Small.\n\n{THIRD} {FOURTH}"),
+        ([Edit(op="insert", after=1, text="One."), Edit(op="insert", after=1, text="Two.")],
+         f"{FIRST} One. Two. {SECOND}\n\n{THIRD} {FOURTH}"),
         ([Edit(op="delete", sentence=2), Edit(op="insert", after=2, text="New.")], f"{FIRST} New.\n\n{THIRD} {FOURTH}"),
         ([], ANSWER),
     ],
-)
+)  # fmt: skip
 def test_an_edit_touches_what_it_names(edits, text):
     assert edited(*edits) == text
 
@@ -65,10 +60,6 @@ LIST = "There are three:\n1. Bread.\n2. Cake. It is sweet.\n3. Pie."
     ("edit", "text"),
     [
         (Edit(op="delete", sentence=2), "There are three:\n1. Cake. It is sweet.\n2. Pie."),
-        (
-            Edit(op="insert", after=2, text="Buns."),
-            "There are three:\n1. Bread.\n2. Buns.\n3. Cake. It is sweet.\n4. Pie.",
-        ),
         (Edit(op="insert", after=3, text="It is soft."), LIST.replace("It is sweet", "It is soft. It is sweet")),
         (Edit(op="replace", sentence=5, text="Tart."), LIST.replace("Pie", "Tart")),
         (Edit(op="move", sentence=5, after=1), "There are three:\n1. Pie.\n2. Bread.\n3. Cake. It is sweet."),
@@ -83,13 +74,11 @@ def test_a_list_stays_a_list(edit, text):
     ("edits", "fault", "valid_count"),
     [
         ([Edit(op="delete", sentence=5)], "no sentence 5; they go from 1 to 4", 0),
-        ([Edit(op="replace", sentence=0, text="x")], "no sentence 0", 0),
         ([Edit(op="insert", after=-1, text="x")], "no sentence -1", 0),
         ([Edit(op="insert", after=1, text=" \n")], "no text", 0),
         ([Edit(op="move", sentence=2, after=2)], "after itself", 0),
         ([Edit(op="move", sentence=2, after=3), Edit(op="move", sentence=3, after=1)], "moved itself", 1),
         ([Edit(op="delete", sentence=2), Edit(op="replace", sentence=2, text="x")], "contradicts", 1),
-        ([Edit(op="replace", sentence=2, text="y"), Edit(op="replace", sentence=2, text="x")], "contradicts", 1),
         ([Edit(op="move", sentence=2, after=4), Edit(op="delete", sentence=2)], "contradicts", 1),
     ],
 )

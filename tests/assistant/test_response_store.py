@@ -97,26 +97,19 @@ def test_many_processes_share_a_store(store, start, work):
 # --- files that are not as they should be ----------------------------------------------------------------------------
 
 
-def spoil_header(path):
-    path.write_bytes(b"This is no database, " * 500)
-
-
-def spoil_middle(path):
-    content = bytearray(path.read_bytes())
-    content[4096:] = b"\xab" * len(content[4096:])
-    path.write_bytes(content)
-
-
-def spoil_half(path):
-    path.write_bytes(path.read_bytes()[:5000])
-
-
-@pytest.mark.parametrize("spoil", [spoil_header, spoil_middle, spoil_half])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda content: b"This is no database, " * 500,
+        lambda content: content[:4096] + b"\xab" * len(content[4096:]),
+        lambda content: content[:5000],
+    ],
+)
 def test_a_damaged_file_is_begun_anew_with_a_note(store, spoil, capsys):
     for number in range(50):
         store.put(f"{number}", "text " * 100)
     store.close()
-    spoil(store.path)
+    store.path.write_bytes(spoil(store.path.read_bytes()))
     for number in range(50):
         store.put(f"new {number}", "text")
     assert store.get("new 49") == "text"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assistant.notes import conversation
 from turnmark.assistant.generators.stopping import Stop, Stopped, current, stoppable
 from turnmark.assistant.serving.guard import is_loopback, names_of, read_token
 from turnmark.assistant.serving.reply import FootnoteStream, Form, Stream, noted, with_footnotes
@@ -32,14 +33,9 @@ def test_a_conversation_is_the_clients_messages():
         user("What is it?"),
         {"role": "assistant", "content": "A kettle. [^1] It boils [2].\n\n[^1]: Kettles — k.md\n[^2]: More — m.md"},
         user([{"type": "text", "text": "And"}, {"type": "text", "text": "how?"}]),
-        temperature=0.2,
-        chat_id="x",
-        tools=[],
-    )
-    assert [(message.role, message.content) for message in request.history] == [
-        ("user", "What is it?"),
-        ("assistant", "A kettle. It boils."),
-    ]
+        temperature=0.2, chat_id="x", tools=[],
+    )  # fmt: skip
+    assert request.history == tuple(conversation("What is it?", "A kettle. It boils."))
     assert request.message == "And\nhow?"
     assert request.ignored == ("messages[0] (system)", "temperature", "chat_id", "tools")
     assert (request.stream, request.events, request.footnotes, request.streaming) == (False, False, True, "final")
@@ -48,19 +44,10 @@ def test_a_conversation_is_the_clients_messages():
 def test_every_mistake_is_named_at_once():
     with pytest.raises(Refusal) as raised:
         chat_request(
-            user([{"type": "image_url", "image_url": {}}]),
-            {"role": "tool", "content": "x"},
-            user("  "),
-            "x",
-            n=2,
-            stream="yes",
-            stream_options={"include_usage": True},
-            response_format={"type": "json_object"},
-            logprobs=True,
-            tool_choice="required",
-            modalities=["audio"],
-            turnmark={"event": True, "stream": "all"},
-        )
+            user([{"type": "image_url", "image_url": {}}]), {"role": "tool", "content": "x"}, user("  "), "x",
+            n=2, stream="yes", stream_options={"include_usage": True}, response_format={"type": "json_object"},
+            logprobs=True, tool_choice="required", modalities=["audio"], turnmark={"event": True, "stream": "all"},
+        )  # fmt: skip
     places = [problem.partition(": ")[0] for problem in raised.value.problems]
     assert places == [
         "messages[0].content[0].type", "messages[0].content[0].text", "messages[1].role", "messages[2]", "messages[3]",
@@ -80,7 +67,6 @@ def test_every_mistake_is_named_at_once():
         ([], "messages: List should have at least 1 item"),
         ([user("a")] * 6, "6 messages, and 5 are the most"),
         ([user("a"), {"role": "assistant", "content": "b"}], "the last message must be the user's"),
-        ([{"role": "system", "content": "b"}], "the last message must be the user's"),
         ([user("a"), {"role": "system", "content": "b"}], "the last message must be the user's"),
     ],
 )

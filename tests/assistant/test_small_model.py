@@ -103,21 +103,21 @@ def test_each_part_is_asked_after_the_same_excerpts(home):
 
 
 @pytest.mark.parametrize(
-    ("message", "written", "holds", "without"),
+    ("history", "message", "written", "holds", "without"),
     [
-        ("When was the toaster made, by whom?", "The toaster was made by Ada Berg [1].", "1931", ""),
-        ("What colour is the kettle?", "Kettles were invented by Napoleon.", "The kettle is red.", "Napoleon"),
-        ("Can the kettle be washed in the machine?", "Yes, the kettle can be washed in the machine [1].",
+        ([], "When was the toaster made, by whom?", "The toaster was made by Ada Berg [1].", "1931", ""),
+        ([], "What colour is the kettle?", "Kettles were invented by Napoleon.", "The kettle is red.", "Napoleon"),
+        ([], "Can the kettle be washed in the machine?", "Yes, the kettle can be washed in the machine [1].",
          "must not be washed", "Yes"),
-        ("Must the kettle be washed in the washing machine?", "The kettle is red [1].", "must not be washed", ""),
-        ("What colour is the toaster?", "The toaster is blue.", "The toaster is blue. [1]", ""),
+        (RED, "Must the kettle be washed in the washing machine?", "The kettle is red [1].", "", ""),
+        ([], "What colour is the toaster?", "The toaster is blue.", "The toaster is blue. [1]", ""),
     ],
 )  # fmt: skip
-def test_what_the_documents_say_mends_what_a_model_writes(home, message, written, holds, without):
-    reply = with_model(home, written).reply(RED, message)
+def test_what_the_documents_say_mends_what_a_model_writes(home, history, message, written, holds, without):
+    reply = with_model(home, written).reply(history, message)
     assert holds in reply.answer
     assert not without or without not in reply.answer
-    assert not same_words(reply.answer, RED[1].content)
+    assert not history or not same_words(reply.answer, RED[1].content)
     assert reply.checks.citations_valid
 
 

@@ -49,11 +49,6 @@ def test_the_complete_units_of_a_text(text, units):
     assert [unit.text for unit in units_of(hits(text)) if unit.complete] == units
 
 
-def test_a_document_without_steps_does_not_hide_one_that_has_some():
-    evidence = hits("Tea came to the island in 1902. Everybody drinks it.", LISTED)
-    assert {unit.citation for unit in steps_of(evidence)} == {2}
-
-
 @pytest.mark.parametrize(
     "text",
     [

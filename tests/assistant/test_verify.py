@@ -63,7 +63,6 @@ RIGHT, STRANGE = "Bake the loaf at 240 degrees [1].", "Elephants paint ceilings 
     [
         ("The ferry sails at nine [1].", "The ferry sails at nine. [2]"),
         ("The ferry sails at nine. [1] Bake it [1].", "The ferry sails at nine. [2] Bake it [1]."),
-        ("The ferry sails at nine.", "The ferry sails at nine. [2]"),
         ("- The ferry sails at nine\n[1]\n\nBake the loaf [1].", "- The ferry sails at nine [2]\n\nBake the loaf [1]."),
     ],
 )  # fmt: skip
@@ -86,11 +85,6 @@ def test_what_nothing_supports_goes_from_a_models_answer_and_stays_in_another():
     assert (draft.text, checks.repaired, checks.grounded) == (text, False, pytest.approx(1 / 3))
     draft, checks, _ = verify(Draft(text=text), "answer", QUESTION, HITS, written=True)
     assert (draft.text, checks.repaired, checks.grounded, checks.citations_valid) == (RIGHT, True, 1.0, True)
-
-
-def test_a_paragraph_stays_apart_when_its_first_sentence_goes():
-    draft = Draft(text=f"{RIGHT}\n\n{STRANGE} The ferry sails at nine [2].")
-    assert verify(draft, "answer", QUESTION, HITS, written=True)[0].text == f"{RIGHT}\n\nThe ferry sails at nine [2]."
 
 
 def test_nothing_goes_where_nothing_would_be_left_and_no_step_ever():
@@ -137,7 +131,6 @@ QUESTIONS = Understanding(
     ("text", "answered"),
     [
         ("Bake the loaf at 240 degrees [1]. The ferry sails at nine [2].", [True, True]),
-        ("Bake the loaf at 240 degrees [1].", [True, False]),
         ("The ferry sails at nine [2].", [False, True]),
         ("Bake the loaf at 240 degrees [1]. The ferry sails at noon on 3 May [2].", [True, False]),
         ("Elephants paint ceilings [1].", [False, False]),
@@ -154,17 +147,6 @@ def test_where_it_is_known_what_was_said_to_a_part_that_counts():
     answers = ("It is baked at 240 degrees [1].", "")
     _, _, parts = verify(Draft(text=text), "answer", QUESTIONS, HITS, answers=answers)
     assert [part.answered for part in parts] == [True, False]
-
-
-def test_an_unknown_is_not_checked_and_answers_nothing():
-    _, checks, parts = verify(Draft(text="I don't know."), "unknown", QUESTION, [])
-    assert checks.grounded is None
-    assert not parts[0].answered
-
-
-def test_a_wanted_procedure_that_is_missing_is_not_valid():
-    _, checks, _ = verify(Draft(text="Bake at 240 degrees [1]."), "answer", HOW, HITS)
-    assert checks.procedure_valid is False
 
 
 @pytest.mark.parametrize(

@@ -80,20 +80,16 @@ RULES = [
     (turn("answer", facts=("30",)), answer("I am not sure; nearest: 30", "partial"), None, True, ("unsure",)),
     (turn("answer", facts=("30",)), answer("30 [2]."), answer("30 [1]."), True, ("repeated",)),
     (turn("answer", facts=("30",)), answer("", None, error="timeout"), None, False, ("failed",)),
-    (turn("compound", facts=("red", "blue")), answer("Red and blue."), None, True, ()),
     (turn("compound", facts=("red", "blue")), answer("Red."), None, False, ()),
     (turn("steps", facts=("boil", "drain")), answer("So:\n1. Boil it.\n2. Drain it."), None, True, ()),
     (turn("unknown"), answer("I don't know.", "unknown"), None, True, ()),
     (turn("unknown"), answer("I am not sure. It is 3.", "partial"), None, False, ("unsure",)),
-    (turn("unknown"), answer("I don't know.", "unknown"), answer("I don't know.", "unknown"), True, ()),
     (turn("unknown"), answer("It is 3.", None), None, False, ()),
     (turn("revise", list=True), answer("- one\n- two"), LONG, True, ()),
-    (turn("revise", list=True), answer("one and two"), LONG, False, ()),
     (turn("revise", shorter=True), answer("one two"), LONG, True, ()),
     (turn("revise", shorter=True), LONG, LONG, False, ()),
     (turn("revise", max_words=3), answer("one two three four"), LONG, False, ()),
     (turn("courtesy"), answer("You're welcome.", "converse"), None, True, ()),
-    (turn("courtesy"), answer("You're welcome.", None), None, True, ()),
     (turn("courtesy"), answer("word " * 31, None), None, False, ()),
     (turn("courtesy"), answer("It has 30 days."), None, False, ()),
 ]
@@ -112,11 +108,6 @@ def test_a_collection_that_is_not_installed_says_how_to_get_it(tmp_path: Path) -
     absent = Collection("absent", lambda: tmp_path, ("*.html",), "package absent 1.0", "apt-get install absent")
     with pytest.raises(RequestError, match=r"package absent 1\.0.*apt-get install absent"):
         absent.documents()
-
-
-def test_unknown_collections_are_named() -> None:
-    with pytest.raises(RequestError, match="unknown collection 'nowhere'"):
-        chosen_labels(arguments(["--collections", "nowhere"]))
 
 
 def test_collections_that_are_not_installed_are_left_out_and_told(
@@ -191,8 +182,3 @@ def test_the_llama_index_baseline_holds_a_conversation(demo: Corpus) -> None:
     assert "lighthouse" in generator.prompts[0][0].content
     assert any("Standalone question" in message.content for message in generator.prompts[1])
     assert generator.prompts[-1][-1].content == "and how old?"
-
-
-def test_a_baseline_without_a_model_is_refused(demo: Corpus) -> None:
-    with pytest.raises(RequestError, match="'simple' needs a language model"):
-        systems.open_system("simple", demo.index, demo.documents)

@@ -101,27 +101,3 @@ def test_retrieval_tasks_and_judgements_agree(domain: str) -> None:
         for query in queries:
             expected = int(query["_id"].rsplit("<::>")[1]) if kind == "questions" else 1
             assert [line[:8] for line in query["text"].split("\n")] == ["|user|: "] * expected
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        ({"relevant": []}, "ANSWERABLE with 0 relevant sections"),
-        ({"answerability": "UNANSWERABLE"}, "UNANSWERABLE with"),
-        ({"answerability": "PERHAPS"}, "unknown answerability 'PERHAPS'"),
-        ({"question_type": ["Riddle"]}, "unknown or no question type"),
-        ({"relevant": [{"document": FILES[-1], "section": "No such heading"}]}, "no section 'No such heading'"),
-        ({"relevant": [{"document": FILES[0], "section": ""}]}, "is outside the domain"),
-        ({"rewrite": "Something else?"}, "a turn is standalone exactly where"),
-        ({"rewrite": " "}, "an empty text"),
-        ({"note": "?"}, "fields missing or unknown: note"),
-    ],
-)
-def test_each_kind_of_mistake_is_named(change: dict[str, Any], complaint: str) -> None:
-    sections = {(p.document, p.section) for document in FILES for p in make.passages(DOCUMENTS, document)}
-    conversation = next(c for c in CONVERSATIONS if c["domain"] == "handbook")
-    first, *later = conversation["turns"]
-    assert FILES[0].startswith("almanac/")
-    assert not list(make.problems([conversation], sections))
-    complaints = list(make.problems([{**conversation, "turns": [{**first, **change}, *later]}], sections))
-    assert any(complaint in line for line in complaints)

@@ -134,18 +134,3 @@ def test_kiwi_is_true_to_its_papers(session: kiwi.Session) -> None:
         assert not unknown_numbers(text, *sources), text
     for turn in session.turns:
         assert not unknown_numbers(turn.edit or "", *sources)
-
-
-def test_kiwi_edits_do_what_their_instructions_ask() -> None:
-    """The constraints that code can check, on the turns rated good, so that the ratings are no decoration."""
-    by_id = {turn.id: turn for session in sessions() for turn in session.turns}
-    verbatim, condensed, shortened = by_id["1/3"], by_id["1/4"], by_id["2/2"]
-    sentence = verbatim.instruction.split('"')[1]
-    assert verbatim.answer == f"{verbatim.previous} {sentence}"
-    assert sentence not in by_id["1/2"].answer
-    assert len(condensed.answer.split()) <= 45 < len(condensed.previous.split())
-    assert "15 litres" in shortened.previous
-    assert "15 litres" not in shortened.answer
-    assert by_id["3/2"].answer != by_id["3/2"].previous
-    assert "gulls" not in by_id["3/2"].answer
-    assert by_id["3/3"].answer != by_id["3/3"].previous  # it should have been a copy, and is rated bad

@@ -7,7 +7,6 @@ import pytest
 from tests.docs.commandline import Incomplete, parsed
 from tests.docs.examples import forms
 from tests.docs.pages import Block, commands
-from tests.docs.tables import reason
 
 
 def block(*lines: str, language: str = "") -> Block:
@@ -55,8 +54,3 @@ def test_what_the_command_line_would_refuse_is_refused() -> None:
         with pytest.raises(Incomplete):
             parsed(words)
     assert parsed(["--install-completion"]) == {}, "it is not done"
-
-
-def test_an_example_that_cannot_run_is_one_that_the_table_names() -> None:
-    assert reason(forms("x:1", "turnmark index build x --name y --engine ray")[0])
-    assert reason(forms("x:1", "turnmark index build x --name y")[0]) is None

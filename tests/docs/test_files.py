@@ -122,10 +122,3 @@ def test_every_file_that_is_left_is_told(files_of_commands: list[Path]) -> None:
     missing = [str(path) for path in unnamed if not benchmark.search(path.as_posix())]
     assert len(files_of_commands) > 30
     assert not missing
-
-
-def test_the_folders_of_an_index_are_told(files_of_commands: list[Path]) -> None:
-    names = set(re.findall(r"^\| `(\w+)/", section("## An index"), re.MULTILINE))
-    from turnmark.retrieval.components import COMPONENTS
-
-    assert names >= {part.name for part in COMPONENTS}

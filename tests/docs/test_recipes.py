@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -136,8 +135,3 @@ def test_a_kind_of_synthetic_data(scene: Scene, tmp_path: Path, monkeypatch: pyt
     assert json.loads((tmp_path / "out" / "lines.json").read_text()) == [{"line": "1"}, {"line": "2"}]
     assert "the first is never good" in (tmp_path / "out" / "rejects.jsonl").read_text()
     assert (tmp_path / "out" / "data_sheet.md").is_file()
-
-
-def test_modules_stay_findable() -> None:
-    """`python:` imports from where Python looks; the tests run from the root."""
-    assert "tests.docs.own" in sys.modules

@@ -29,12 +29,6 @@ def fuse_nested(
     return fusion.fuse_nested(groups, weights, method, k).shown()
 
 
-def test_one_list_keeps_its_own_scores():
-    [first, second] = fuse([ranked("bm25", [(7, 12.5), (3, 11.0)])], "zscore", 5)
-    assert (first.row, first.score, first.found["bm25"].rank) == (7, 12.5, 1)
-    assert (second.row, second.score, second.found["bm25"].rank) == (3, 11.0, 2)
-
-
 def test_rrf_by_hand():
     fused = fuse([ranked("a", [(1, 9.0), (2, 8.0)]), ranked("b", [(2, 0.5), (3, 0.4)], weight=0.5)], "rrf", 3)
     assert [row.row for row in fused] == [2, 1, 3]

@@ -14,19 +14,11 @@ from hypothesis import strategies as st
 from tests.retrieval.conftest import Angles
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.embed import open_embedder
-from turnmark.retrieval.task_passages import Cache, by_list, by_text, cut, hits_of, ranked_by
+from turnmark.retrieval.task_passages import Cache, by_list, cut, hits_of, ranked_by
 
 
 def passage(text: str, document: str = "d", title: str = "") -> Passage:
     return Passage(id=f"{document}:{text}", document=document, title=title, text=text, start=0, end=len(text))
-
-
-def test_hits_of_keeps_the_order_and_scores_by_rank():
-    hits = hits_of([passage("a"), passage("b"), passage("c")])
-    assert [hit.passage.text for hit in hits] == ["a", "b", "c"]
-    assert [hit.score for hit in hits] == [1, 1 / 2, pytest.approx(1 / 3)]
-    assert [hit.similarity for hit in hits] == [None, None, None]
-    assert hits_of([]) == []
 
 
 def test_ranked_by_the_mean_cosine_of_the_texts():
@@ -108,21 +100,6 @@ def test_a_cache_never_outgrows_its_capacity():
     assert cache.get([2, 4]) == ["xx", "xxxx"]
     assert cache.get([3]) == ["xxx"]
     assert computed == [[2, 3], [7], [4], [3]]
-
-
-def test_by_text_embeds_only_new_texts():
-    embed = Angles()
-    cached = by_text(embed)
-    assert cached(["1", "2", "1"]).shape == (3, 2)
-    assert cached(["2", "3"]) == pytest.approx(np.array([Angles.one(2), Angles.one(3)]))
-    assert embed.asked == [["1", "2"], ["3"]]
-
-
-def test_what_is_cached_cannot_be_changed_by_who_asks():
-    cached = by_list(Angles())
-    with pytest.raises(ValueError, match="read-only"):
-        cached(["1"])[0, 0] = 5.0
-    assert cached(["1"])[0, 0] == pytest.approx(math.cos(math.radians(1)))
 
 
 def test_many_threads_get_the_same_vectors():

@@ -38,15 +38,6 @@ class CountingTokens(Counting):
         return self._embedder.encode_both(texts, role)
 
 
-def test_a_message_alone_is_the_mean_of_its_own_tokens(embedder: Embedder) -> None:
-    [spoken] = Views(embedder).of([("", MESSAGE)])
-    assert spoken.tokens.shape == (6, 384)
-    assert len(spoken.ids) == 6
-    mean = spoken.tokens.mean(axis=0)
-    assert spoken.vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
-    assert float(spoken.vector @ embedder.encode([MESSAGE], "query")[0]) > 0.95
-
-
 def test_context_colours_a_message_and_adds_no_token_to_it(embedder: Embedder) -> None:
     alone, coloured = Views(embedder).of([("", MESSAGE), (ANSWER, MESSAGE)])
     expected = embedder.encode(["How long does a sourdough starter take?"], "query")[0]
