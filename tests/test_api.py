@@ -84,8 +84,11 @@ def test_a_conversation(assistant: tm.Assistant) -> None:
     assert len(first.steps) > 3
     assert first.citations[0].document == "handbook/sourdough-bakehouse-method.md"
     assert first.trace.searches
+    steps: list[str] = []
+    alone = assistant.reply(chat.history, "And how often is the dough folded?", lambda event: steps.append(event.step))
+    assert {"understand", "retrieve", "decide", "answer", "verify"} <= set(steps)
     second = chat.ask("And how often is the dough folded?")
-    assert second.rewrite != second.question
+    assert second.rewrite == alone.rewrite != second.question
     assert "Fold the dough four times" in second.text
     assert chat.replies == [first, second]
     assert [message.role for message in chat.history] == ["user", "assistant"] * 2
@@ -99,15 +102,6 @@ def test_a_revised_answer_stands_in_the_place_of_the_one_before(assistant: tm.As
     assert [message.role for message in chat.history] == ["user", "assistant"]
     assert revised.trace.understanding is not None
     assert revised.trace.understanding.kind == "revision"
-
-
-def test_a_turn_without_a_chat_takes_the_history(assistant: tm.Assistant) -> None:
-    chat = assistant.chat()
-    chat.ask(QUESTION)
-    steps: list[str] = []
-    reply = assistant.reply(chat.history, "And how often is the dough folded?", lambda event: steps.append(event.step))
-    assert reply.rewrite != reply.question
-    assert {"understand", "retrieve", "decide", "answer", "verify"} <= set(steps)
 
 
 def test_a_streamed_turn_ends_in_the_same_reply(assistant: tm.Assistant) -> None:

@@ -42,6 +42,9 @@ def in_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return shelf
 
 
+pytestmark = pytest.mark.usefixtures("in_shelf")
+
+
 def run(*arguments: str | bytes | Path, stdin: bytes = b"", **options: object) -> subprocess.CompletedProcess[bytes]:
     """`turnmark …` in a process of its own."""
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
@@ -69,7 +72,6 @@ def piped(questions: Path, *arguments: str | Path, lines: int) -> tuple[int, str
 # -- what others named cannot act on the terminal
 
 
-@pytest.mark.usefixtures("in_shelf")
 def test_a_name_with_a_newline_forges_no_line(turnmark, tmp_path, monkeypatch):
     source = tmp_path / "so\nturnmark: forged\x1b[2J"
     source.mkdir()
@@ -94,7 +96,6 @@ def test_a_name_with_a_newline_forges_no_line(turnmark, tmp_path, monkeypatch):
         turnmark("index", "remove", "forged")
 
 
-@pytest.mark.usefixtures("in_shelf")
 @pytest.mark.parametrize(
     "words",
     [
@@ -132,7 +133,6 @@ def test_a_file_name_in_an_error_of_the_system_is_inert(turnmark, tmp_path, monk
     assert ran.err.endswith("h␤turnmark: forged: Permission denied\n")
 
 
-@pytest.mark.usefixtures("in_shelf")
 def test_json_holds_no_character_that_acts(turnmark):
     ran = turnmark("ask", "What\u2028is\x9b\u202e the teapot?", "--index", "tea", "--json")
     assert ran.code == 0
@@ -150,7 +150,6 @@ def test_a_home_of_nobody_is_a_wrong_request(turnmark, monkeypatch):
 # -- bytes that are not UTF-8
 
 
-@pytest.mark.usefixtures("in_shelf")
 def test_bytes_that_are_no_text_are_replaced():
     ran = run("search", b"teapot \xff", "--index", "tea", "--json", "--where", b"path=*\xff*")
     assert ran.returncode == 0, ran.stderr
@@ -164,7 +163,6 @@ def test_bytes_that_are_no_text_are_replaced():
     assert "/no\ufffd: not a command" in ran.stdout.decode()
 
 
-@pytest.mark.usefixtures("in_shelf")
 def test_a_source_whose_path_is_no_text_is_refused(tmp_path):
     source = os.fsencode(tmp_path) + b"/n\xff"
     os.mkdir(source)  # noqa: PTH102
@@ -173,7 +171,6 @@ def test_a_source_whose_path_is_no_text_is_refused(tmp_path):
     assert "not valid UTF-8" in ran.stderr.decode()
 
 
-@pytest.mark.usefixtures("in_shelf")
 def test_an_output_that_takes_ascii_only_gets_whole_json():
     ran = run("ask", "Wo ist das Käfig?", "--index", "tea", "--json", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert ran.returncode == 0, ran.stderr
@@ -183,7 +180,6 @@ def test_an_output_that_takes_ascii_only_gets_whole_json():
 # -- all mistakes at once
 
 
-@pytest.mark.usefixtures("in_shelf")
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
@@ -211,7 +207,6 @@ def test_every_mistake_is_named(turnmark, words, messages):
 # -- indexes kept for benchmarks
 
 
-@pytest.mark.usefixtures("in_shelf")
 def test_internal_indexes_are_listed_only_when_asked_for(turnmark):
     assert "corpus-x" not in turnmark("index", "list").out
     assert "corpus-x" in turnmark("index", "list", "--all").out
@@ -224,7 +219,6 @@ def test_internal_indexes_are_listed_only_when_asked_for(turnmark):
 # -- how it ends
 
 
-@pytest.mark.usefixtures("in_shelf")
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
@@ -241,7 +235,6 @@ def test_a_reader_that_leaves_is_no_failure(words, lines, tmp_path):
     assert (code, errors) == (0, "")
 
 
-@pytest.mark.usefixtures("in_shelf")
 def test_when_nobody_reads_the_errors_the_work_goes_on(tmp_path):
     (tmp_path / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
     reading, writing = os.pipe()
@@ -254,7 +247,6 @@ def test_when_nobody_reads_the_errors_the_work_goes_on(tmp_path):
     assert run("index", "remove", "unread").returncode == 0
 
 
-@pytest.mark.usefixtures("in_shelf")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_is_one_line():
     with open("/dev/full", "wb") as full:
@@ -265,7 +257,6 @@ def test_a_full_disk_is_one_line():
         assert ran.returncode == 2
 
 
-@pytest.mark.usefixtures("in_shelf")
 def test_closed_streams_do_not_matter():
     for closed, words in (("<&- >&- 2>&-", ["index", "info", "tea"]), ("<&-", ["ask", "-", "--index", "tea"])):
         ran = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *COMMAND, *words], cwd=ROOT, timeout=120)
@@ -282,7 +273,6 @@ def test_an_interrupt_while_it_starts_exits_with_130(tmp_path):
     assert ran.stderr == b"turnmark: interrupted\n"
 
 
-@pytest.mark.usefixtures("in_shelf")
 def test_an_interrupt_while_it_waits_exits_with_130():
     child = subprocess.Popen(
         [*COMMAND, "ask", "-", "--index", "tea", "--json"],
@@ -315,14 +305,15 @@ def spawned(*words: str) -> tuple[int, str]:
 
 def test_ctrl_d_at_which_index_leaves(turnmark, tmp_path):
     (tmp_path / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
-    for name in ("one", "two"):
-        assert turnmark("index", "build", tmp_path, "--name", name, "--retriever", "bm25").code == 0
-    code, screen = spawned("chat")
+    assert turnmark("index", "build", tmp_path, "--name", "second", "--retriever", "bm25").code == 0
+    try:
+        code, screen = spawned("chat")
+    finally:
+        assert turnmark("index", "remove", "second").code == 0
     assert code == 0
     assert "Traceback" not in screen
 
 
-@pytest.mark.usefixtures("in_shelf")
 def test_ask_without_a_question_at_a_terminal_says_so():
     code, screen = spawned("ask", "--index", "tea")
     assert code == 2

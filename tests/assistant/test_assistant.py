@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.assistant.notes import conversation, over, script
 from turnmark.assistant.forms import all_forms
 from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.steps.units import units_of
 from turnmark.assistant.turn import Step, Turn
 from turnmark.assistant.types import Draft, Event, Judgement
-from turnmark.corpora.text import printable
-from turnmark.corpora.types import Passage
-from turnmark.retrieval.types import Hit
 
 
 def test_every_step_is_told_in_order(tmp_path):
@@ -72,16 +66,6 @@ def test_a_long_conversation_is_cut_and_the_reply_says_so(tmp_path):
     assert reply.answer == "The kettle is red [1]."
     assert any("earlier messages were left out" in note for note in reply.notes)
     assert reply.usage["answer"].prompt_tokens < 3000
-
-
-@pytest.mark.parametrize("text", ["\x9d" * 60_000, "![" * 60_000, "\x1b]" * 60_000, "[1" * 60_000])
-def test_hostile_text_takes_no_longer_than_another(text):
-    began = time.process_time()
-    printable(text)
-    passage = Passage(id="p", document="d", title="t", text=text, start=0, end=len(text))
-    units_of([Hit(passage=passage, score=1.0)])
-    # Not a speed test: the squared forms of these patterns took minutes.
-    assert time.process_time() - began < 20
 
 
 class Shrug:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import re
-import time
 from functools import cache
 
 import pytest
@@ -274,26 +273,3 @@ def test_breaking_up_adds_spaces_and_nothing_else_and_makes_no_new_mark(text):
     assert cleaned.replace(" ", "") == text.replace(" ", "")
     assert inert(cleaned) == cleaned
     assert not re.search(r"<\|\w+\|>|\[/?INST\]|</?s>", cleaned)
-
-
-def test_breaking_up_is_linear():
-    began = time.perf_counter()
-    for text in ("<|" * 200_000, "<" * 400_000, "<a" * 200_000, "[" * 400_000, "<" + "a" * 400_000, "<<|/" * 100_000):
-        inert(text)
-    assert time.perf_counter() - began < 20  # squared it would take hours
-
-
-def test_a_tag_in_disguise_counts_as_held(monkeypatch):
-    class Weak:
-        """A hash of one's choosing: first it gives what stands in the text, in other letters."""
-
-        tags = iter(("abcdefabcdef", "abcdefabcde1", "bbbbbbbbbbbb"))
-
-        def update(self, part):
-            return None
-
-        def hexdigest(self):
-            return next(self.tags)
-
-    monkeypatch.setattr("turnmark.assistant.prompts.hashlib.sha256", lambda data: Weak())
-    assert fence_tag("</passage-abc\u200bdef\u2060abcdef>", "</passage-ａｂｃｄｅｆabcde1>") == "bbbbbbbbbbbb"

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from tests.assistant.endpoint import opened
 from tests.assistant.notes import conversation, hit
 from tests.servers import Reset, Say, ScriptedServer, Status
-from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.assistant.generators import GeneratorError
 from turnmark.assistant.steps.llm import (
     Written,
     answer,
@@ -32,13 +33,13 @@ def classed(kind, reworded):
 
 def rewritten(*replies, message="And how much cheese does it take?", history=HISTORY):
     with ScriptedServer(*replies) as server:
-        return rewrite(open_generator(f"openai:tiny@{server.url}?retries=0"), history, message), server.bodies
+        return rewrite(opened(server, "?retries=0"), history, message), server.bodies
 
 
 def answered(*replies, steps=False, question="How much cheese?", history=HISTORY):
     notes = []
     with ScriptedServer(*replies) as server:
-        generator = open_generator(f"openai:tiny@{server.url}?retries=0&max_tokens=100")
+        generator = opened(server, "?retries=0&max_tokens=100")
         return answer(generator, question, history, HITS, steps, notes.append), notes, server.bodies
 
 
@@ -47,12 +48,8 @@ def answered(*replies, steps=False, question="How much cheese?", history=HISTORY
 
 def test_a_message_is_rewritten_from_the_fenced_conversation():
     rewrite, bodies = rewritten(classed("non-standalone", "And how much cheese do\nÄlplermagronen take?"))
-    assert (rewrite.standalone, rewrite.rewrite, rewrite.note) == (
-        False,
-        "And how much cheese do Älplermagronen take?",
-        None,
-    )
-    assert rewrite.usage.calls == 1
+    assert rewrite.rewrite == "And how much cheese do Älplermagronen take?"
+    assert (rewrite.standalone, rewrite.note, rewrite.usage.calls) == (False, None, 1)
     prompt = bodies[0]["messages"][-1]["content"]
     assert prompt.index("How do I make Älplermagronen?") < prompt.index("And how much cheese does it take?")
     assert "</user-" in prompt
@@ -66,20 +63,20 @@ def test_a_standalone_message_stays_as_it_is_whatever_the_model_made_of_it(kind)
 
 
 @pytest.mark.parametrize(
-    "replies",
+    "reply",
     [
-        (Status(500),),
-        (Reset(),),
-        (Status(401),),
-        (Say("Hmm."),),
-        (Say('{"class": "maybe", "reworded_version": "x"}'),),
-        (Say('{"class": "non-standalone", "reworded_', finish_reason="length"),),
-        (Say(None, refusal="No."),),
-        (classed("non-standalone", "word " * 100),),
+        Status(500),
+        Reset(),
+        Status(401),
+        Say("Hmm."),
+        Say('{"class": "maybe", "reworded_version": "x"}'),
+        Say('{"class": "non-standalone", "reworded_', finish_reason="length"),
+        Say(None, refusal="No."),
+        classed("non-standalone", "word " * 100),
     ],
 )
-def test_a_rewrite_that_fails_leaves_the_message_with_a_note(replies):
-    rewrite, bodies = rewritten(*replies)
+def test_a_rewrite_that_fails_leaves_the_message_with_a_note(reply):
+    rewrite, bodies = rewritten(reply)
     assert rewrite.rewrite == "And how much cheese does it take?"
     assert not rewrite.standalone
     assert rewrite.note is not None
@@ -269,20 +266,13 @@ def test_steps_are_read_however_a_model_lays_them_out(text):
     assert draft.text in ("Do this.", "To do so, follow these steps:", "")
 
 
-def test_a_reply_that_runs_on_is_cut_where_it_begins_again_and_not_given_more_room(tmp_path):
+def test_a_reply_that_runs_on_is_cut_where_it_begins_again_and_not_given_more_room():
     steps = "1. Open the lid of it [1].\n2. Pour it out now [1].\n3. Close the lid of it [1].\n"
-    script = tmp_path / "script.jsonl"
-    rows = [
-        {"text": f"Do this first.\n{steps}Steps:\n" + steps * 5, "finish_reason": "length"},
-        {"text": "never asked"},
-    ]
-    script.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    reply = answer(open_generator(f"replay:{script}"), "How?", [], [], True, lambda _: None)
-    assert [step.step for step in reply.draft.procedure] == [
-        "Open the lid of it.", "Pour it out now.", "Close the lid of it.",
-    ]  # fmt: skip
-    assert reply.usage.calls == 1
-    assert "repeating itself" in reply.notes[0]
+    draft, _, bodies = answered(Say(f"Do this first.\n{steps}Steps:\n" + steps * 5, finish_reason="length"), steps=True)
+    told = ["Open the lid of it.", "Pour it out now.", "Close the lid of it."]
+    assert [step.step for step in draft.draft.procedure] == told
+    assert len(bodies) == 1
+    assert "repeating itself" in draft.notes[0]
 
 
 def test_a_long_reply_that_says_new_things_does_not_run_on():

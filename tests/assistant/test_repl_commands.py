@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.assistant.talk import STARTER, Talk, scripted
-from turnmark.assistant.repl.answers import edited, editor_command
+from turnmark.assistant.repl.answers import edited
 from turnmark.assistant.repl.loop import COMMANDS
 from turnmark.assistant.session_files import list_sessions, read_session, session_names
-from turnmark.corpora.errors import RequestError
 
 
 @pytest.fixture
@@ -55,15 +54,10 @@ def test_why_steps_and_sources(talk):
     assert "number of a source" in talk("/sources x")
 
 
-def test_what_was_found_and_not_used_can_be_called_relevant(talk):
+def test_an_unknown_answer_rests_on_no_sources(talk):
     talk("Who won the 1998 World Cup?")
     assert talk.last.reply.decision == "unknown"
-    printed = talk("/sources")
-    assert "rests on no sources" in printed
-    if "[1]" in printed:
-        talk("/relevant 1")
-        assert len(talk.last.labels) == 1
-        assert talk.last.seen
+    assert "rests on no sources" in talk("/sources")
 
 
 # -- the person's verdict
@@ -89,14 +83,6 @@ def test_an_edit_is_kept_beside_the_original_with_the_likeness_of_the_two(talk):
     assert talk.chat.history[-1].content == "Feed it weekly."
     assert "token_recall" in talk("/grade")
     assert "nothing was changed" in talk("/edit Feed it weekly [1].")
-
-
-def test_without_metrics_the_commands_say_what_is_missing(talk):
-    talk(STARTER)
-    talk.chat.scores = None
-    assert "nothing here measures answers" in talk("/grade")
-    assert "nothing here measures answers" in talk("/edit Mine.")
-    assert talk.last.edit == "Mine."
 
 
 EDITOR = """\
@@ -127,8 +113,7 @@ def test_an_editor_that_fails_changes_nothing(talk, monkeypatch):
     monkeypatch.setenv("VISUAL", "/no/such/editor")
     assert "cannot be run" in talk("/edit")
     monkeypatch.setenv("VISUAL", "vim 'unclosed")
-    with pytest.raises(RequestError, match="is not a command"):
-        editor_command()
+    assert "is not a command" in talk("/edit")
     monkeypatch.delenv("VISUAL")
     monkeypatch.delenv("EDITOR", raising=False)
     assert "set EDITOR" in talk("/edit")
@@ -136,10 +121,8 @@ def test_an_editor_that_fails_changes_nothing(talk, monkeypatch):
 
 
 def test_what_is_edited_is_deleted_afterwards(monkeypatch, tmp_path):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setenv("EDITOR", "true")
-    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("VISUAL", "true")
     assert edited("text") == "text\n"
     assert list(tmp_path.iterdir()) == []
 

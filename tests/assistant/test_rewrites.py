@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from tests.assistant.endpoint import opened
 from tests.assistant.notes import conversation, wording_asked_for
 from tests.servers import Hang, Raw, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
-from turnmark.assistant.generators import open_generator
 from turnmark.assistant.steps.llm import rewrite, rewrite_prompt
 from turnmark.assistant.steps.rewrites import FOUR, MODES, MOST_WORDS, Asked
 from turnmark.evaluation.limits import Bounded
@@ -48,8 +48,7 @@ def answering(kind="non-standalone", **instead):
 
 def asked(mode, *replies, message=MESSAGE, history=HISTORY, seconds=20.0, openings=lambda _: ["The Anvick Bakehouse"]):
     with ScriptedServer(*replies) as server:
-        generator = open_generator(f"openai:tiny@{server.url}?retries=0")
-        boxed = Bounded(generator, time.monotonic() + seconds, seconds)
+        boxed = Bounded(opened(server, "?retries=0"), time.monotonic() + seconds, seconds)
         rewrites = MODES[mode].make(Asked(boxed, history, message, openings, seconds=seconds))
         return rewrites, [wording_asked_for(body) for body in server.bodies], server.bodies
 
@@ -59,7 +58,7 @@ def test_minimal_is_the_rewrite_of_the_turn():
     assert (rewrites.variants, rewrites.left_out, rewrites.notes) == ({"minimal": TEXTS["minimal"]}, {}, ())
     assert (names, rewrites.usage.calls) == (["minimal"], 1)
     with ScriptedServer(answering()) as server:
-        turn = rewrite(open_generator(f"openai:tiny@{server.url}?retries=0"), HISTORY, MESSAGE)
+        turn = rewrite(opened(server, "?retries=0"), HISTORY, MESSAGE)
         assert server.bodies == bodies
     assert rewrites.variants["minimal"] == turn.rewrite
 
@@ -154,7 +153,7 @@ def test_a_generator_that_heeds_no_deadline_is_not_waited_for(monkeypatch):
             return self._generator.complete(messages, **options)
 
     with ScriptedServer(answering()) as server:
-        generator = Deaf(open_generator(f"openai:tiny@{server.url}?retries=0"))
+        generator = Deaf(opened(server, "?retries=0"))
         rewrites = MODES["multi"].make(Asked(generator, HISTORY, MESSAGE, lambda _: [], seconds=0.5))
         released.set()
     assert rewrites.left_out["keyword-anchor"] == "timeout"

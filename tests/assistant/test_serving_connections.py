@@ -116,21 +116,6 @@ def test_a_request_that_drips_or_is_too_large_is_dropped_with_words(port, head, 
     assert (told, error["message"]) == (status, message)
 
 
-def test_no_leave_is_given_to_send_what_is_too_large(port):
-    with connected(port) as connection:
-        connection.sendall(HEAD + b"Content-Length: 1000000000\r\nExpect: 100-continue\r\n\r\n")
-        assert connection.recv(12) == b"HTTP/1.1 413"
-
-
-def test_what_nobody_reads_does_not_hold_a_connection(port):
-    """A body after a refusal, and one where none belongs."""
-    for head in (HEAD.replace(b"json", b"text"), b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"):
-        connection = connected(port)
-        connection.sendall(head + b"Content-Length: 1000000\r\n\r\n")
-        _, took = dripping(connection, b" ")
-        assert took < DRIPS
-
-
 def test_one_connection_may_ask_again_and_again(port):
     with connected(port) as connection:
         for _ in range(6):  # longer than a head may take, with time for each anew

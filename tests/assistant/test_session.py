@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ from turnmark.assistant.session_files import (
     sessions_folder,
 )
 from turnmark.assistant.types import Event, RevisedAnswer
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.errors import RequestError
 
 BEGAN = Began(index="notes", generator="extractive")
 
@@ -212,17 +211,3 @@ def test_one_chat_at_a_time_writes_a_session():
     session.close()
     delete_session(session.name)
     assert session_names() == []
-
-
-def test_a_disk_that_takes_nothing_more_does_not_end_the_conversation():
-    """`/dev/full` is a disk that is always full."""
-    session = new_session(BEGAN)
-    session.record(turned(1, "Who?", "Ada."))
-    full = os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, session._file)
-    os.close(full)
-    with pytest.raises(TurnmarkError, match="goes on without being kept"):
-        session.record(turned(2, "When?", "May."))
-    session.record(turned(3, "Why?", "So."))
-    assert len(session.conversation.exchanges) == 3
-    assert len(read_session(session.name)[0].exchanges) == 1

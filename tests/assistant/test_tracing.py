@@ -182,9 +182,8 @@ def test_a_reranker_and_a_message_of_parts(home, traces):
     assert inside[0].attributes["input.value"] == "What is a kitchen knife?"
     span = traces.of("RERANKER")[0]
     attributes = span.attributes
-    assert (attributes["reranker.model_name"], attributes["reranker.query"], attributes["reranker.top_k"]) == (
-        "backwards", "What is a kitchen knife?", 4,
-    )  # fmt: skip
+    told = [attributes[f"reranker.{name}"] for name in ("model_name", "query", "top_k")]
+    assert told == ["backwards", "What is a kitchen knife?", 4]
     assert attributes["reranker.output_documents.0.document.id"] == attributes["reranker.input_documents.3.document.id"]
     assert attributes["reranker.output_documents.0.document.score"] == 3.0
     assert all(known(key) for key in attributes)

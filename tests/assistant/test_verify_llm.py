@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from tests.assistant.endpoint import opened
 from tests.assistant.notes import hit
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.generators import open_generator
 from turnmark.assistant.steps.verify import verify
 from turnmark.assistant.steps.verify_llm import ModelVerifier
 from turnmark.assistant.types import Draft, Step, Understanding, Usage
@@ -17,11 +17,8 @@ HITS = [hit("Bake the loaf at 240 degrees for forty minutes."), hit("The ferry s
 
 
 QUESTIONS = ("How hot is the loaf baked?", "When does the ferry sail?")
-HEAT, TIME, STRANGE = (
-    "Bake the loaf at 240 degrees [1].",
-    "The ferry sails at nine [2].",
-    "Elephants paint ceilings [2].",
-)
+HEAT, TIME = "Bake the loaf at 240 degrees [1].", "The ferry sails at nine [2]."
+STRANGE = "Elephants paint ceilings [2]."
 
 
 def verdicts(*claims: tuple[int, bool, list[int]], answered=(1, 2)) -> Say:
@@ -31,10 +28,8 @@ def verdicts(*claims: tuple[int, bool, list[int]], answered=(1, 2)) -> Say:
     return Say(json.dumps({"claims": rows, "answered": list(answered)}))
 
 
-def verifier(url, questions, hits, report, options="") -> ModelVerifier:
-    generator = open_generator(f"openai:tiny@{url}?retries=0{options}")
-    assert generator is not None
-    return ModelVerifier(generator, questions, hits, None, report)
+def verifier(server, questions, hits, report, options="") -> ModelVerifier:
+    return ModelVerifier(opened(server, f"?retries=0{options}"), questions, hits, None, report)
 
 
 def verified(*replies, text=f"{HEAT} {TIME}", questions=QUESTIONS, procedure=(), options=""):
@@ -43,7 +38,7 @@ def verified(*replies, text=f"{HEAT} {TIME}", questions=QUESTIONS, procedure=(),
     with ScriptedServer(*replies) as server:
         result = verify(
             Draft(text=text, procedure=procedure), "answer", Understanding(rewrite="?", sub_questions=questions), HITS,
-            verifier=verifier(server.url, questions, HITS, lambda usage, note: reports.append((usage, note)), options),
+            verifier=verifier(server, questions, HITS, lambda usage, note: reports.append((usage, note)), options),
             note=lambda note: reports.append((Usage(), note)),
         )  # fmt: skip
     notes = [note for _, note in reports if note]

@@ -123,15 +123,6 @@ def test_a_tenant_and_a_database_of_ones_own(server, notes, turnmark):
     theirs.close()
 
 
-def test_what_is_kept_of_a_place_without_a_tenant_is_what_it_was():
-    """Indexes over corpora are found by these words."""
-    place = Served(kind="chroma", url="http://h:1", name="x")
-    assert place.model_dump_json() == '{"kind":"chroma","url":"http://h:1","name":"x"}'
-    own = place.model_copy(update={"tenant": "a", "database": "b"})
-    assert Served.model_validate(own.model_dump(mode="json")) == own
-    assert str(own) == "'x' in database 'b' in tenant 'a' at http://h:1"
-
-
 @pytest.mark.server
 def test_generations_on_a_server(server, notes):
     """A build touches nothing that can be open; the generation before the last goes."""

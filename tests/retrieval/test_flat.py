@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.retrieval.conftest import write
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.mtrag import load_queries
 from turnmark.retrieval.build import build_index, corpus_index
@@ -24,20 +24,16 @@ from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.types import Query
 
 QUESTIONS = ("Where do the bees spend the winter?", "bread without yeast", "what a ferry costs", "xyzzy")
-NOTES = (
-    "The bees stay in their hive in winter and eat honey.", "A hive is opened in spring.", "Bread rises with yeast.",
-    "Soda bread needs no yeast but buttermilk.", "The ferry leaves at nine.", "A ticket for it costs four crowns.",
-    "Honey is spun in July.", "The harbour is closed in storms.", "Rye flour makes dark bread.",
-)  # fmt: skip
 
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    for number, text in enumerate(NOTES):
-        (folder / f"{'abc'[number % 3]}{number}.txt").write_text(text, encoding="utf-8")
-    return folder
+    texts = (
+        "The bees stay in their hive in winter and eat honey.", "A hive is opened in spring.",
+        "Bread rises with yeast.", "Soda bread needs no yeast but buttermilk.", "The ferry leaves at nine.",
+        "A ticket for it costs four crowns.", "Honey is spun in July.", "The harbour is closed in storms.",
+    )  # fmt: skip
+    return write(tmp_path / "notes", **{f"{'abc'[number % 3]}{number}": text for number, text in enumerate(texts)})
 
 
 def opened(folder: Path, vectors: np.ndarray) -> FlatVectors:
@@ -128,20 +124,6 @@ def test_a_file_that_is_none_or_another_is_damage(notes: Path) -> None:
         with pytest.raises(TurnmarkError, match="damaged: exact"):
             open_retriever("hybrid", open_index("n")).search([Query(text="tea")], 1)
         assert any("exact" in problem for problem in verify_index(open_index("n")))
-
-
-def test_linear_algebra_has_its_threads_back_after_queries_of_many_threads(tmp_path: Path) -> None:
-    from threadpoolctl import threadpool_info
-
-    def threads() -> list[int]:
-        return [row["num_threads"] for row in threadpool_info() if row["user_api"] == "blas"]
-
-    exact = opened(tmp_path / "v", np.eye(64, dtype=np.float32))
-    before = threads()
-    with ThreadPoolExecutor(8) as pool:
-        tops = list(pool.map(lambda n: exact.nearest(np.eye(64, dtype=np.float32)[n : n + 1], 1)[0], range(64)))
-    assert [list(row) for row in tops] == [[(n, 1.0)] for n in range(64)]
-    assert threads() == before
 
 
 @given(st.integers(0, 500), st.integers(1, 600), st.integers(1, 90))

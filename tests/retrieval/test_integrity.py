@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import ROOT, Turnmark
+from tests.retrieval.conftest import write
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.retrieval.build import build_index
@@ -29,13 +30,9 @@ from turnmark.retrieval.maintenance import verify_index
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    for n in range(6):
-        text = f"# Kettle {n}\n\nThe kettle number {n} is red.\n"
-        (folder / f"n{n}.md").write_text(text, encoding="utf-8")
-    build_index(folder, "k", retriever="bm25?k1=1.2")
-    return folder
+    texts = {f"n{n}": f"# Kettle {n}\n\nThe kettle number {n} is red.\n" for n in range(6)}
+    build_index(write(tmp_path / "notes", **texts), "k", retriever="bm25?k1=1.2")
+    return tmp_path / "notes"
 
 
 def files() -> Path:

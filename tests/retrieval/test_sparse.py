@@ -20,7 +20,6 @@ from turnmark.retrieval.index import open_index
 from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.sparse import SparseIndex, SpladeEncoder, Vector, pack, unpack, write_sparse
-from turnmark.retrieval.store import Checkpoint
 from turnmark.retrieval.types import Query
 
 
@@ -249,17 +248,3 @@ def test_postings_give_back_every_vector_and_every_dot_product(tmp_path_factory,
 def test_a_weight_beyond_what_is_stored_is_an_error():
     with pytest.raises(TurnmarkError, match="not finite"):
         pack((np.asarray([1], np.int32), np.asarray([1e6], np.float32)))
-
-
-def test_a_block_is_kept_whole_or_not_at_all(tmp_path):
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.add(["a", "b"], {"one": [b"1", b"2"], "two": [b"3", b"4"]})
-    with pytest.raises(ValueError):
-        checkpoint.add(["c", "d"], {"one": [b"5", b"6"], "two": [b"7"]})
-    assert checkpoint.get("one", ["b", "a"]) == [b"2", b"1"]
-    with pytest.raises(KeyError):
-        checkpoint.get("one", ["c"])
-    checkpoint.close()
-    (tmp_path / "kept.db").write_bytes(b"not a database, but long enough to be looked at" * 100)
-    with pytest.raises(TurnmarkError, match=r"kept\.db is damaged: .*; delete it"):
-        Checkpoint(tmp_path)
