@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.drills.hostile import word
 from tests.drills.tally import Tally, table
-from turnmark.corpora.types import Problem
 
 
 def test_what_is_raised_is_lost_and_the_rest_goes_on() -> None:
@@ -29,15 +26,6 @@ def test_what_is_raised_is_lost_and_the_rest_goes_on() -> None:
         "| b       |        not there        |\n"
         f"\n- a drill: {tally.lost[0]}"
     )
-
-
-def test_a_word_file_that_laughs_is_refused(tmp_path: Path) -> None:
-    from turnmark.corpora.readers import read_source
-
-    (tmp_path / "a.docx").write_bytes(word('<!DOCTYPE d [<!ENTITY a9 "x">]>'))
-    (problem,) = read_source(tmp_path)
-    assert isinstance(problem, Problem)
-    assert problem.file == "a.docx"
 
 
 @pytest.mark.slow

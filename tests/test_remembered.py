@@ -46,19 +46,3 @@ def test_the_bundled_embedder_gives_from_memory_what_it_gives_anew(monkeypatch: 
 
 def _parts(value: object) -> list[np.ndarray]:
     return [value] if isinstance(value, np.ndarray) else [array for part in value for array in _parts(part)]  # type: ignore[attr-defined]
-
-
-def test_nothing_is_remembered_for_tests_of_the_retrieval(request: pytest.FixtureRequest) -> None:
-    hook = request.config.pluginmanager.get_plugin(str(Path(__file__).with_name("conftest.py")))
-    assert hook is not None
-    item = request.node
-
-    class Elsewhere:
-        path = item.path.parent / "retrieval" / "test_embed.py"
-
-    try:
-        hook.pytest_runtest_setup(Elsewhere())
-        assert not VECTORS.on
-    finally:
-        hook.pytest_runtest_setup(item)
-    assert VECTORS.on

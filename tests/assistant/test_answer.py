@@ -14,7 +14,7 @@ from turnmark.assistant.steps.marks import cited, unmarked
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.corpora.text import sentences, strip_citations, words
 from turnmark.retrieval.embed import open_embedder
-from turnmark.retrieval.types import Found, Hit
+from turnmark.retrieval.types import Hit
 
 
 def said(message: str, hits: list[Hit], steps: bool = False) -> str:
@@ -151,18 +151,6 @@ def test_other_languages_are_answered():
     assert "五花肉" in said("红烧肉需要什么？", hits("红烧肉需要五花肉、冰糖和酱油。先把肉切块焯水。"))
 
 
-def test_the_embedder_is_asked_once_however_many_sentences_there_are():
-    calls: list[int] = []
-
-    def embed(texts):
-        calls.append(len(texts))
-        return np.tile(np.float32([0.6, 0.8]), (len(texts), 1))
-
-    text = " ".join(f"The ferry number {number} crosses the sound with sheep." for number in range(400))
-    extract(asked("Tell me about the ferry."), "Tell me about the ferry.", hits(text), embed)
-    assert calls == [select.MOST_UNITS + 3]
-
-
 @given(st.lists(st.text(max_size=80), min_size=1, max_size=6), st.text(max_size=40), st.booleans())
 def test_any_text_is_survived_and_its_scores_are_finite(texts, message, steps):
     evidence = hits(*texts)
@@ -171,22 +159,3 @@ def test_any_text_is_survived_and_its_scores_are_finite(texts, message, steps):
     units: list[Unit] = units_of(evidence)
     if units:
         assert np.isfinite(select.rated((message,), units, None).scores()).all()
-
-
-def found_by(name: str, *scores: float) -> list[Hit]:
-    """Hits of one list, with these scores."""
-    places = [Found(rank=rank, score=score) for rank, score in enumerate(scores, 1)]
-    return [
-        hit.model_copy(update={"score": score, "found": {name: place}})
-        for hit, score, place in zip(hits(*["A text."] * len(scores)), scores, places, strict=True)
-    ]
-
-
-def test_the_better_a_passage_was_found_the_more_its_sentences_count():
-    first, second, third = select.trust(found_by("conversation", 3.0, 2.0, 1.0))
-    assert first > second > third
-    assert first + second + third == pytest.approx(0)
-    for alike in (hits("A text.", "Another."), found_by("dense", 0.9, 0.1), found_by("bm25", 2.0, 2.0)):
-        assert select.trust(alike) == [0.0, 0.0]
-    neighbour = hits("A text.")[0].model_copy(update={"score": 0.0, "found": {}})
-    assert select.trust([*found_by("bm25", 5.0, 1.0), neighbour])[1:] == [-select.TRUST] * 2, "as little as the last"

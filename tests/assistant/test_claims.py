@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from turnmark.assistant.steps.support import (
     Sources,
-    about,
-    about_one,
     claims_of,
     missing_names,
     missing_numbers,
@@ -19,7 +17,6 @@ from turnmark.assistant.steps.support import (
 from turnmark.assistant.types import Draft, Step
 
 LOAF = "Loaf\nBake the loaf at 240 degrees for forty-five minutes. Idris Brannock sells 1,250 of them a year."
-FERRY = "Ferry\nThe ferry sails at nine on weekdays. A ticket costs £7.20."
 
 
 def minilm(texts):
@@ -64,14 +61,6 @@ def test_names_that_no_source_has(text, strange):
     assert strange_names(text, sources) == strange
 
 
-def test_a_sentence_is_not_supported_by_words_where_its_name_stands_nowhere():
-    claim = "The loaf that Ansel Rook sells is baked at 240 degrees."
-    assert not Sources([LOAF, FERRY], question="How is it baked?").support(claim, [1])
-    assert Sources([LOAF, FERRY], question="At how many degrees does Ansel Rook bake it?").support(claim, [1])
-    assert Sources([LOAF, FERRY]).support(claim, [1]), "the embedded judge, whose figures were measured so"
-    assert Sources([LOAF, "Ansel Rook is a skipper."], question="").support(claim, [1, 2])
-
-
 @given(st.text(max_size=120))
 @settings(max_examples=100, deadline=None)
 def test_a_text_has_all_its_own_numbers_and_names(text):
@@ -105,17 +94,3 @@ def test_another_wording_is_supported_by_likeness_and_a_strange_name_or_number_i
     assert not like.support(claim, [1])
     assert not like.support(claim.replace("the ship", "the ship Marigold"), [2])
     assert not like.support(claim.replace("a ticket", "7 tickets"), [2])
-
-
-# --- parts -----------------------------------------------------------------------------------------------------------
-
-QUESTIONS = ("How hot is the loaf baked?", "When does the ferry sail?")
-
-
-@pytest.mark.parametrize("embed", [None, minilm])
-def test_which_part_a_sentence_is_about(embed):
-    lines = ["The ferry sails at nine.", "The loaf is baked at 240 degrees.", "Elephants paint ceilings."]
-    assert about(QUESTIONS, lines, embed) == [[1], [0]]
-    assert about(QUESTIONS[:1], lines, embed) == [[1]]
-    assert about_one(QUESTIONS[1], lines[1:], embed) == []
-    assert about(QUESTIONS, [], embed) == [[], []]

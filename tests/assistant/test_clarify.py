@@ -103,15 +103,6 @@ def test_four_to_eight_are_listed_and_more_only_asked():
         assert clarification(judgement(readings), asking(), hits).text == "Which language do you mean?"
 
 
-def test_readings_that_are_no_titles_are_looked_for_in_all_hits():
-    readings = ("Where is Welsh spoken?", "Where is Klingon understood?")
-    text = clarification(judgement(readings), asking("Where is it spoken?"), hits_for(LANGUAGES)).text
-    assert text.splitlines()[0] == "What exactly do you mean?"
-    assert text.splitlines()[2].startswith("- Where is Welsh spoken")
-    assert text.splitlines()[2].endswith("[1]")
-    assert text.splitlines()[3] == "- Where is Klingon understood?"
-
-
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=5, unique=True))
 def test_titles_and_texts_of_any_kind_leave_marks_that_point_at_hits(titles):
     hits = hits_for({title: f"{title} [7] is spoken in \x1b[31mWales [99]." for title in titles})

@@ -96,11 +96,6 @@ def test_nothing_found_is_unknown_with_confidence_0():
         assert (judgement.decision, judgement.confidence) == ("unknown", 0.0)
 
 
-def test_a_courtesy_is_no_question():
-    judgement = decide(understand((), "Thanks!"), "Thanks!", [hit(1, "Text.", 0.1)])
-    assert (judgement.decision, judgement.confidence) == ("converse", 1.0)
-
-
 def test_trusted_passages_are_tried_whatever_the_confidence():
     hits = [hit(1, "Bees are fed in autumn.", 0.05)]
     assert decide(asked("Who won in 1998?"), "Who won in 1998?", hits).decision == "unknown"

@@ -100,11 +100,6 @@ def test_shorter_is_shorter_and_says_nothing_new(message, reply):
     assert set(cited(text)) <= set(cited(reply))
 
 
-@pytest.mark.parametrize(("message", "most"), [("in under 20 words", 19), ("in 9 words or less", 9)])
-def test_a_number_of_words(message, most):
-    assert 0 < length(changed(ANSWER, message)) <= most
-
-
 def test_the_first_and_direct_answer_is_kept():
     answer = "In this section we will focus on fees. The fee is 20 euros. Fees were raised in spring. Ask at the desk."
     request = edit_request("shorter")

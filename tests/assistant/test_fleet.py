@@ -119,15 +119,6 @@ def test_rests_grow_and_have_an_end(monkeypatch):
     assert member.rest(fault, sent_at=11.0, time_now=13.0) is None, "it was sent before the rest began"
 
 
-def test_a_retry_after_is_the_length_of_the_rest():
-    with ScriptedServer(Status(429, headers={"Retry-After": "60"})) as full, ScriptedServer(Say("Fine.")) as well:
-        generator = opened(full, well)
-        for _ in range(30):
-            generator.complete(ASK)
-        assert len(full.seen) == 1
-        assert generator._members[0].until > time.monotonic()
-
-
 def test_where_all_rest_the_call_waits_for_the_first():
     with (
         ScriptedServer(Status(503), Say("a")) as a,
@@ -161,13 +152,6 @@ def test_what_will_not_pass_is_told_at_once(status, kind, requests):
     with ScriptedServer(status) as a, ScriptedServer(status) as b:
         assert failure(opened(a, b)).kind == kind
         assert len(a.seen) + len(b.seen) == requests
-
-
-def test_the_number_of_requests_has_an_end():
-    with ScriptedServer(Status(500)) as a, ScriptedServer(Status(500)) as b:
-        error = failure(opened(a, b, options="?retries=1"))
-    assert error.kind == "unavailable"
-    assert error.usage.calls == len(a.seen) + len(b.seen) == 3
 
 
 def test_an_endpoint_that_hangs_is_left_after_the_patience():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -51,17 +50,6 @@ def test_the_least_recently_used_go_first_and_the_file_stays_in_its_limit(tmp_pa
     store.put("whale", "x" * 200_000)  # would drive out all the rest
     assert store.get("whale") is None
     store.close()
-
-
-def test_many_threads_share_a_store(store):
-    def work(number):
-        for round_ in range(20):
-            store.put(f"{round_}", f"text {round_}")
-            assert store.get(f"{round_}") == f"text {round_}"
-        return number
-
-    with ThreadPoolExecutor(8) as pool:
-        assert sorted(pool.map(work, range(8))) == list(range(8))
 
 
 def _other_process(path, number, results):
@@ -115,19 +103,6 @@ def test_a_damaged_file_is_begun_anew_with_a_note(store, spoil, capsys):
     assert store.get("new 49") == "text"
     assert store.path.stat().st_mode & 0o777 == 0o600
     assert f"turnmark: the response cache {store.path} was damaged" in capsys.readouterr().err
-
-
-def test_a_database_of_somebody_elses_is_left_alone(tmp_path, capsys):
-    path = tmp_path / "r.db"
-    db = sqlite3.connect(path)
-    db.execute("CREATE TABLE reply (a, b)")
-    db.commit()
-    db.close()
-    store = ResponseStore(path)
-    store.put("k", "text")
-    assert store.get("k") is None
-    assert "cannot be used" in capsys.readouterr().err
-    assert sqlite3.connect(path).execute("SELECT * FROM reply").fetchall() == []
 
 
 def test_a_file_that_another_process_holds_is_done_without(store, monkeypatch, capsys):

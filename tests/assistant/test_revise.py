@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.assistant.notes import ANSWER, FIRST, FOURTH, SECOND, THIRD, hit
-from turnmark.assistant.steps.instructions import classify
 from turnmark.assistant.steps.operations import Operation, operations, pieces_of
 from turnmark.assistant.steps.revise import taken_out
 from turnmark.assistant.steps.revise_llm import revised as revise_answer
@@ -164,22 +163,6 @@ def test_the_real_embedder_finds_what_is_meant_in_other_words():
         None, QUESTION, ANSWER, "In three sentences, shorter.", lambda _: (), lambda t: encode(t, "passage")
     )
     assert shorter.text == f"{FIRST} {SECOND}\n\n{THIRD}"  # otters say least of what the others say
-
-
-@pytest.mark.parametrize(
-    ("instruction", "kind"),
-    [
-        ("How do the baking times compare?", "add"),
-        ("The figures stop in 2019. Is there anything more recent?", "add"),
-        ("Take out everything about folding. Leave the rest exactly as it is.", "remove"),
-        ("Make it shorter by about a third, without losing any figure.", "condense"),
-        ("Turn this into a list with one item for each method.", "reorganize"),
-        ('keep the answer as it is and put "The keel still lies there." at the end.', "edit"),
-        ("What should a household have ready? Don't change anything else.", "add"),
-    ],
-)
-def test_kinds_of_instructions(instruction, kind):
-    assert classify(instruction) == kind
 
 
 # --- anything goes ----------------------------------------------------------------------------------------------------

@@ -85,10 +85,6 @@ def test_what_is_met_and_what_is_not(constraint, good, bad):
     assert missed.message
 
 
-def test_a_place_beside_a_sentence_that_is_gone_is_let_pass():
-    assert unmet([Constraint(kind="place", place="after", sentence=1)], ANSWER, THREE) == ()
-
-
 @pytest.mark.parametrize(
     ("instruction", "text", "expected"),
     [

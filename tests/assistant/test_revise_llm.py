@@ -81,11 +81,6 @@ def test_only_what_touches_every_sentence_may_be_written_anew(fine, may):
     assert ("may write the whole" in requests[1][0]["content"]) is may
 
 
-def test_a_condensed_answer_may_be_a_whole_new_one():
-    revision, _, _ = asked(kind("Condense"), edits(text="She is a ferry [1]."), instruction="Shorten it.")
-    assert (revision.text, revision.notes) == ("She is a ferry [1].", ())
-
-
 def test_a_whole_new_answer_is_not_taken_for_anything_else():
     rewritten = edits(text="All is new. Nothing is as it was.")
     revision, requests, _ = asked(STYLE, rewritten, rewritten, instruction="Say 45 minutes.")
@@ -166,13 +161,6 @@ def test_what_is_still_missed_is_said():
     assert revision.text == f"{ANSWER} {FARE}"
     assert revision.unmet == ("sentences that are new: 1, asked for: 3",)
     assert revision.unmet[0] in revision.notes[0]
-
-
-def test_a_citation_of_nothing_is_noted():
-    revision, _, _ = asked(
-        STYLE, edits({"op": "insert", "after": 4, "text": "She is green [7]."}), instruction="Say so."
-    )
-    assert "it cites [7], which is none of the passages" in revision.notes
 
 
 # --- when it goes wrong ----------------------------------------------------------------------------------------------

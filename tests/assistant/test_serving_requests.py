@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
-from turnmark.assistant.generators.stopping import Stop, Stopped, current, stoppable
-from turnmark.assistant.serving.guard import is_loopback, names_of, read_token
+from turnmark.assistant.serving.guard import is_loopback, read_token
 from turnmark.assistant.serving.reply import FootnoteStream, Form, Stream, noted, with_footnotes
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_body, parse_request, without_footnotes
 from turnmark.assistant.types import Checks, Citation, Event, Reply, Step
@@ -203,12 +202,6 @@ def test_loopback(host, ours):
     assert is_loopback(host) is ours
 
 
-def test_names():
-    assert names_of("127.0.0.1", ("Box",)) == {"localhost", "127.0.0.1", "::1", "box"}
-    assert names_of("0.0.0.0", ()) is None
-    assert names_of("0.0.0.0", ("docs.example.org",)) == {"0.0.0.0", "docs.example.org"}
-
-
 def test_a_token_is_read_from_a_file_of_ones_own(tmp_path: Path, monkeypatch):
     path = tmp_path / "token"
     path.write_text("a-token-of-some-length\n")
@@ -232,24 +225,3 @@ def test_what_is_no_token_is_refused_and_not_repeated(tmp_path, content):
     assert not content or content not in str(raised.value)
     with pytest.raises(RequestError, match="never the token itself"):
         read_token(tmp_path / "s3cret")
-
-
-# -- stopping
-
-
-def test_a_stop_wakes_and_raises():
-    stop, woken = Stop(), []
-    with stoppable(stop), stop.waking(lambda: woken.append(1)):
-        assert current() is stop
-        current().check()
-        stop.set()
-        assert woken == [1]
-        with pytest.raises(Stopped):
-            current().wait(30)
-        with stop.waking(lambda: woken.append(2)):
-            assert woken == [1, 2]
-    current().check()
-    with pytest.raises(Stopped):
-        Stop(0.0).check()
-    assert Stop(5.0).left(60) <= 5.0
-    assert Stop().left(60) == 60

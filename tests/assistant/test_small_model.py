@@ -12,7 +12,6 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import GeneratorBase
 from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.steps.answer_parts import beside
 from turnmark.assistant.steps.llm import steps_in
 from turnmark.assistant.steps.outline import same_words
 from turnmark.assistant.steps.reading import BeforeList, excerpts_of
@@ -119,15 +118,6 @@ def test_what_the_documents_say_mends_what_a_model_writes(home, history, message
     assert not without or without not in reply.answer
     assert not history or not same_words(reply.answer, RED[1].content)
     assert reply.checks.citations_valid
-
-
-def test_what_the_documents_add_stands_beside_an_answer():
-    question = "How hot should the oven be?"
-    extract = "Sear the fillet in the pan. [2] Preheat the oven to 150 °C. [2]"
-    beside_it = beside((question,), "The oven should be hot [1].", extract, None)
-    assert "Preheat the oven to 150 °C. [2]" in beside_it
-    assert beside((question,), "Preheat the oven to 150 °C [2].", "Preheat the oven to 150 °C. [2]", None) == ""
-    assert beside((question,), "The oven should be hot [1].", "Nobody knows. [3]", None) == ""
 
 
 def test_a_model_that_does_not_know_is_believed(home):

@@ -234,12 +234,6 @@ def test_a_part_that_leans_on_the_conversation_carries_its_topic():
     assert understood.asked == ("How long does it keep?", "Can I freeze it?")
 
 
-def test_a_single_question_is_its_rewrite():
-    understood = understand_parts(HISTORY, "How long does it keep?")
-    assert understood == understand(HISTORY, "How long does it keep?")
-    assert understood.sub_questions == (understood.rewrite,)
-
-
 def test_what_goes_beyond_the_most_parts_stays_with_the_last():
     message = " ".join(f"What is thing number {n}?" for n in range(12))
     parts = parts_of(message, [], understand([], message))

@@ -6,7 +6,6 @@ import pytest
 
 from tests.assistant.notes import asked, hits
 from turnmark.assistant.steps.answer import extract
-from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.procedure import procedure_of
 from turnmark.assistant.steps.understand import wants_procedure
 from turnmark.assistant.steps.units import units_of
@@ -89,15 +88,6 @@ def test_a_procedure_is_completed_from_another_document_and_it_says_so():
     assert draft is not None
     assert [step.citations for step in draft.procedure] == [(1,), (1,), (2,), (2,)]
     assert "Steps 1 to 2 are of “Beds” [1] and steps 3 to 4 are of “Beds” [2]." in draft.text
-
-
-def test_one_document_with_enough_steps_stands_alone():
-    message = "How do I make tea?"
-    evidence = hits(LISTED, "## Steps\n\n1. Chill the tea.\n2. Add ice.\n3. Serve it.\n")
-    draft = extract(asked(message, steps=True), message, evidence, None)
-    assert draft is not None
-    assert {number for step in draft.procedure for number in step.citations} == {1}
-    assert set(cited(draft.text)) <= {1}
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,6 @@ QUESTION = Understanding(rewrite="How hot?", sub_questions=("How hot?",))
 HOW = Understanding(rewrite="How?", sub_questions=("How?",), wants_procedure=True)
 
 
-def test_a_step_given_twice_is_kept_once():
-    draft, repaired = repair(Draft(text="", procedure=(Step(step="Bake."), Step(step="bake."))), 1)
-    assert [step.step for step in draft.procedure] == ["Bake."]
-    assert repaired
-
-
 def test_grounded_is_the_share_of_sentences_that_rest_on_what_they_cite():
     text = "Bake the loaf at 240 degrees [1]. The ferry sails at nine [2]. Elephants paint ceilings [2]. It is nice."
     _, checks, parts = verify(Draft(text=text), "answer", QUESTION, HITS)
@@ -140,13 +134,6 @@ def test_a_part_is_answered_by_a_supported_sentence_that_is_about_it(text, answe
     _, checks, parts = verify(Draft(text=text), "answer", QUESTIONS, HITS)
     assert [part.answered for part in parts] == answered
     assert checks.parts_answered == sum(answered) / 2
-
-
-def test_where_it_is_known_what_was_said_to_a_part_that_counts():
-    text = "It is baked at 240 degrees [1]. It sails at nine on weekdays [2]."
-    answers = ("It is baked at 240 degrees [1].", "")
-    _, _, parts = verify(Draft(text=text), "answer", QUESTIONS, HITS, answers=answers)
-    assert [part.answered for part in parts] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import stat
 import struct
 import tarfile
@@ -176,15 +175,6 @@ def test_what_a_file_has_to_be(tmp_path):
         checking.check(empty)
     named = [problem.partition(":")[0] for problem in caught.value.problems]
     assert named == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
-
-
-def test_archives_of_other_benchmarks_and_data_check(tmp_path, turnmark):
-    files = {name: content for name, content in demo_files("compound-qa").items() if name.endswith(".jsonl")}
-    root = compound_qa.locate(zipped(tmp_path / "x.zip", files, "Compound-QA-main/")).root
-    assert files_below(root) == files
-    ran = turnmark("data", "check", tarred(tmp_path / "main.tgz", demo_files(), top="mt-rag-benchmark-main/"), "--json")
-    assert ran.code == 0
-    assert list(json.loads(ran.out)["benchmarks"]) == ["mtrag"]
 
 
 # --- a zipped corpus --------------------------------------------------------------------------------------------------

@@ -12,9 +12,7 @@ import pytest
 
 from tests.conftest import DEMO
 from tests.corpora.packing import MTRAG, TASKS, demo_files, zipped
-from turnmark.corpora import mtrag
 from turnmark.corpora.checking import check
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.fetching import MANIFEST, folder_of
 from turnmark.corpora.statistics import Checked, Line, Sheet
 
@@ -137,16 +135,6 @@ def test_zipped_passages_and_the_other_spelling_of_the_keys(clone):
     assert check(clone)[0].sheets == expected.sheets
 
 
-def test_labels_of_passages_that_are_not_there(clone):
-    path = clone / "corpora/passage_level/almanac.jsonl"
-    path.write_text(path.read_text(encoding="utf-8").splitlines()[0], encoding="utf-8")
-    lost = figures(check(clone)[0], "MTRAG: queries and relevance labels")[
-        "almanac: labels of passages that are not here"
-    ]
-    labels = mtrag.load_qrels(clone, "mtrag", "almanac").data
-    assert 0 < lost[0] <= sum(map(len, labels.values()))
-
-
 def test_a_folder_that_holds_nothing(tmp_path, turnmark):
     ran = turnmark("data", "check", tmp_path)
     assert ran.code == 2
@@ -191,14 +179,6 @@ def test_every_mistake_of_a_request(turnmark, tmp_path):
     assert turnmark("data", "fetch", "mtrag", "--from", tmp_path / "none.zip").code == 2
     assert turnmark("data", "fetch", "mtrag", "--revision", "../x").code == 2
     assert "--loopback" not in turnmark("data", "fetch", "--help").out
-
-
-def test_check_needs_no_more_than_part_of_a_benchmark(tmp_path):
-    (tmp_path / "validation.jsonl").write_bytes((DEMO / "inscoqa/test.jsonl").read_bytes())
-    (part,) = check(tmp_path)
-    assert (part.benchmark, part.missing) == ("inscoqa", ("no train.jsonl", "no test.jsonl"))
-    with pytest.raises(RequestError, match="is no folder"):
-        check(tmp_path / "none")
 
 
 @pytest.mark.data

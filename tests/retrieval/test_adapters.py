@@ -16,7 +16,6 @@ from llama_index.core.schema import Document, NodeWithScore, TextNode
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.adapters import as_llama_index, node_of, passage_of
-from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.servers import address, redact
@@ -147,17 +146,6 @@ def test_nodes_that_are_no_passages_of_ours_become_passages(demo):
     assert (bees.text, bees.title, bees.path, bees.page) == ("Feed the bees.", "bees.txt", "bees.txt", None)
     assert boats.document != bees.document
     assert boats.end - boats.start == len(boats.text)
-
-
-def test_an_index_without_vectors_is_enough(tmp_path):
-    (tmp_path / "a.md").write_text("# Boats\n\nDrain the tank.\n", encoding="utf-8")
-    build_index(tmp_path, "plain", retriever="bm25")
-    index = open_index("plain")
-    [passage] = index.store.by_rows([0])
-    retriever = scripted(index, (passage.id, "what the node says", 0.5), ("other", "another text", 0.25))
-    passages = [hit.passage for hit in retriever.search([Query(text="tank")], 5)[0]]
-    assert passages[0] == passage
-    assert (passages[1].id, passages[1].text, passages[1].document) == ("other", "another text", "other")
 
 
 def test_scores_order_and_doubles(demo):

@@ -18,8 +18,8 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.chroma import ChromaVectors
-from turnmark.retrieval.index import locked, open_index
-from turnmark.retrieval.maintenance import remove_index, verify_index
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.types import Query
@@ -89,25 +89,6 @@ def test_another_embedder_is_a_clear_error(notes):
         open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
 
 
-def test_vectors_of_another_index_are_a_clear_error(notes, monkeypatch):
-    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
-    build_index(notes, "n", retriever="hybrid")
-    index = open_index("n")
-    strange = index.embedder.encode(["a strange text"], "passage")
-    index.chroma.add(["strange.md-0"], strange, [{"hash": "0"}])
-    with pytest.raises(
-        TurnmarkError, match=r"hold 'strange\.md-0', .* of the index 'n': .*turnmark index remove n, then"
-    ):
-        open_retriever("dense", index).search([Query(text="a strange text")], 1)
-
-
-def test_other_bm25_settings_are_a_clear_error(notes):
-    build_index(notes, "n", retriever="bm25?k1=1.2")
-    assert open_retriever("bm25?k1=1.2", open_index("n"))
-    with pytest.raises(RequestError, match=r"was built with k1=1\.2, not 0\.9"):
-        open_retriever("bm25?k1=0.9", open_index("n"))
-
-
 def test_a_source_with_nothing_in_it_is_an_error_that_lists_why(tmp_path):
     source = write(tmp_path / "s", empty="   \n")
     with pytest.raises(RequestError, match=r"nothing to index.*\n.*empty\.md"):
@@ -146,15 +127,6 @@ def test_rebuilding_keeps_what_a_running_chat_has_not_opened_yet(notes):
     write(notes, more="# More\n\nAnother note.\n")
     build_index(notes, "n")
     assert sorted(path.name for path in (home() / "indexes" / "n").glob("g*")) == ["g0002", "g0003"]
-
-
-def test_removing_waits_for_no_build(notes):
-    build_index(notes, "n")
-    with locked(home() / "indexes" / "n"), pytest.raises(TurnmarkError, match="being built by another process"):
-        remove_index("n")
-    remove_index("n")
-    with pytest.raises(RequestError, match="no index is called 'n'"):
-        remove_index("n")
 
 
 @pytest.mark.parametrize(("part", "most"), [("passages.db", 9), ("bm25", 9), ("exact", 9), ("chroma", 0)])

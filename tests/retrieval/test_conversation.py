@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,7 @@ import pytest
 from tests.retrieval import tiny
 from tests.retrieval.conftest import write
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.types import Message, Passage
+from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.components import TokensComponent
 from turnmark.retrieval.conversation import ConversationalRetriever
@@ -136,29 +136,6 @@ def test_rows_are_reranked_as_hits_are(index: Index, first: str, fusion: Literal
         for name, place in by_row.found.items():
             assert place.rank == by_hit.found[name].rank
             assert place.score == pytest.approx(by_hit.found[name].score, abs=1e-6)
-
-
-def test_passages_are_fetched_for_what_is_shown_alone(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
-    build_index(Path(index.manifest.source), "graph")
-    for flat_or_chroma in (index, open_index("graph")):
-        fetched: list[int] = []
-        store = flat_or_chroma.store
-        by_rows = store.by_rows
-
-        def counted(
-            rows: Sequence[int],
-            fetched: list[int] = fetched,
-            by_rows: Callable[[Sequence[int]], list[Passage]] = by_rows,
-        ) -> list[Passage]:
-            fetched.extend(rows)
-            return by_rows(rows)
-
-        monkeypatch.setattr(store, "by_rows", counted)
-        retriever = open_retriever("conversational", flat_or_chroma)
-        hits = retriever.search([Query(text="fuel tank", history=HISTORY)], 2)[0]
-        assert fetched == [store.rows_of([hit.passage.id])[hit.passage.id] for hit in hits]
-        assert all(set(hit.found) >= {"late", "dense"} for hit in hits)
 
 
 def test_a_message_without_a_word_is_no_failure(index: Index) -> None:

@@ -32,15 +32,6 @@ def test_the_bundled_model_embeds():
     assert vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2]
 
 
-def test_order_and_batching_do_not_change_a_vector():
-    # As queries, which are not rounded; of what is, tests/retrieval/test_backends.py says how far it may differ.
-    minilm = open_embedder("minilm")
-    texts = [f"word {'long ' * (i % 23)}{i}" for i in range(0, 40, 3)]
-    together = minilm.encode(texts, "query")
-    alone = np.stack([minilm.encode([text], "query")[0] for text in texts])
-    assert np.abs(together - alone).max() < 1e-5
-
-
 def test_token_offsets_are_the_models_own():
     text = "Älplermagronen, and tea."
     spans = open_embedder("minilm").tokenizer()(text)

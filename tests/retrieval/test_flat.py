@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 from pathlib import Path
@@ -39,17 +38,6 @@ def notes(tmp_path: Path) -> Path:
 def opened(folder: Path, vectors: np.ndarray) -> FlatVectors:
     write_vectors(folder, [[row.tobytes() for row in vectors]], *vectors.shape)
     return FlatVectors(folder)
-
-
-def test_the_nearest_by_hand(tmp_path: Path) -> None:
-    half = 0.5**0.5
-    flat = opened(tmp_path / "v", np.array([[1, 0], [0, 1], [half, half], [-1, 0]], dtype=np.float32))
-    assert flat.shape == (4, 2)
-    (rows,) = flat.nearest(np.array([[1, 0]], dtype=np.float32), 3)
-    assert list(rows) == [(0, 1.0), (2, pytest.approx(0.707107)), (1, 0.0)]
-    (rows,) = flat.nearest(np.array([[1, 0]], dtype=np.float32), 9, np.array([False, True, False, True]))
-    assert list(rows) == [(1, 0.0), (3, -1.0)]
-    assert flat.of([2]) == pytest.approx(np.array([[half, half]]))
 
 
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(1, 50), st.integers(0, 1000))
@@ -138,18 +126,6 @@ def test_every_row_is_in_one_stretch_and_each_begins_at_a_step(rows, apiece, ste
     assert sorted(row for part in stretches for row in range(part.start, part.stop)) == list(range(rows))
     assert all(part.start % step == 0 for part in stretches)
     assert rows >= apiece or len(stretches) == 1, "a few rows are one core's"
-
-
-@pytest.mark.parametrize("failing", [0, 1])
-def test_what_goes_wrong_on_a_core_is_told(failing):
-    def work(part: slice) -> None:
-        if (part.start > 0) == bool(failing):
-            raise MemoryError(f"rows from {part.start}")
-
-    if failing and (os.cpu_count() or 1) < 2:
-        pytest.skip("one core only")
-    with pytest.raises(MemoryError, match="rows from"):
-        by_cores(100, work, apiece=1)
 
 
 @pytest.mark.data

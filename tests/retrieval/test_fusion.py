@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -111,32 +110,3 @@ def test_what_a_query_searches_and_how_much_each_text_counts(variants, data):
 def test_weights_that_are_none_are_refused(wrong):
     with pytest.raises(ValidationError, match="variant_weights"):
         Query(text="a", variants=("b",), **wrong)
-
-
-def test_a_hybrid_search_of_variants_flat_and_nested(tmp_path: Path, in_demo_home: None):
-    from turnmark.retrieval.index import open_index
-    from turnmark.retrieval.registry import open_retriever
-
-    retriever = open_retriever("hybrid", open_index("demo"))
-    texts = ("How much cheese does it take?", "How much rye flour goes into the bread?", "sourdough bread rye flour")
-    alone = [retriever.search([Query(text=text)], 1000)[0] for text in texts]
-    flat, nested, weightless, single = retriever.search(
-        [
-            Query(text=texts[0], variants=texts[1:]),
-            Query(text=texts[0], variants=texts[1:], fusion="nested", variant_weights=(0.5, 1, 0.25)),
-            Query(text=texts[0], variants=texts[1:], fusion="nested", variant_weights=(1, 0, 0)),
-            Query(text=texts[0], fusion="nested"),
-        ],
-        10,
-    )
-    expected: dict[str, float] = {}
-    for weight, hits in zip((0.5, 1, 0.25), alone, strict=True):
-        for rank, hit in enumerate(hits, 1):
-            expected[hit.passage.id] = expected.get(hit.passage.id, 0.0) + weight / (RRF_K + rank)
-    assert {hit.passage.id: hit.score for hit in nested} == pytest.approx(
-        dict(sorted(expected.items(), key=lambda pair: -pair[1])[:10])
-    )
-    assert {"dense", "bm25", "fused", "dense+1", "fused+1", "fused+2"} <= set(nested[0].found)
-    assert not any(name.startswith("fused") for name in flat[0].found)
-    assert [hit.passage.id for hit in single] == [hit.passage.id for hit in weightless]
-    assert [hit.passage.id for hit in single] == [hit.passage.id for hit in alone[0][:10]]

@@ -191,15 +191,6 @@ def test_prompts_of_the_model_are_put_in_front_and_are_in_its_fingerprint(tmp_pa
         assert weights == pytest.approx(more)
 
 
-def test_texts_that_activate_nothing_are_found_by_nothing(notes, tmp_path):
-    dead = tiny.splade(tmp_path / "dead", dead=True)
-    build_index(notes, "n", retriever=spec(dead))
-    index = open_index("n")
-    assert index.splade.postings == 0
-    assert verify_index(index) == []
-    assert open_retriever(spec(dead), index).search([Query(text="hull"), Query(text="")], 3) == [[], []]
-
-
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_damage_is_named_and_mended(notes, model, damage):
     build_index(notes, "n", retriever=spec(model))

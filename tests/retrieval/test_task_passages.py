@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,14 +98,3 @@ def test_a_cache_never_outgrows_its_capacity():
     assert cache.get([2, 4]) == ["xx", "xxxx"]
     assert cache.get([3]) == ["xxx"]
     assert computed == [[2, 3], [7], [4], [3]]
-
-
-def test_many_threads_get_the_same_vectors():
-    cached = by_list(Angles(), capacity=20)
-
-    def work(seed: int) -> bool:
-        texts = [str(seed % 13), str(seed % 13 + 1)]
-        return bool(np.allclose(cached(texts), [Angles.one(float(text)) for text in texts], atol=1e-6))
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(work, range(1600)))

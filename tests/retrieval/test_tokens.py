@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from turnmark.corpora.errors import RequestError
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.tokens import TokenIndex, frame, pack, packed_texts, token_embedder, unpack, write_tokens
 
@@ -86,11 +85,3 @@ def test_the_bundled_models_own_tokens_without_special_ones() -> None:
     tokens = [unpack(text)[1] for text in own]
     assert [len(ids) for ids in tokens] == [3, 0]
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1], abs=1e-5)
-
-
-def test_an_embedder_without_token_vectors_is_refused() -> None:
-    class Plain:
-        name = "plain"
-
-    with pytest.raises(RequestError, match="'plain' gives no token vectors"):
-        token_embedder(Plain())  # type: ignore[arg-type]
