@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.assistant.notes import BERG, KETTLE, RADIO, TOASTER, notes
 from tests.conftest import DEMO
+from turnmark.retrieval.build import build_index
 
 
 @pytest.fixture(scope="session")
@@ -15,20 +18,45 @@ def plain_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("plain-home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(home))
-        from turnmark.retrieval.build import build_index
-
         build_index(DEMO / "documents", "demo", retriever="bm25")
     return home
 
 
+@pytest.fixture(scope="session")
+def kitchen_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with the indexes `n`, of a kettle, a toaster and its maker, and `radio`, with a radio's reset."""
+    home = tmp_path_factory.mktemp("kitchen-home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNMARK_HOME", str(home))
+        build_index(notes(home / "n", kettle=KETTLE, toaster=TOASTER, berg=BERG), "n", retriever="bm25")
+        build_index(notes(home / "radio", **RADIO), "radio", retriever="bm25")
+    return home
+
+
 @pytest.fixture
-def home(tmp_path: Path, plain_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of its own that has the index of `plain_home`; the test runs in it."""
-    folder = tmp_path / "home"
-    folder.mkdir()
-    (folder / "indexes").symlink_to(plain_home / "indexes")
-    monkeypatch.setenv("TURNMARK_HOME", str(folder))
-    return folder
+def in_home_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
+    """Enters a home of the test's own that has the indexes of another."""
+
+    def enter(built: Path) -> Path:
+        folder = tmp_path / "home"
+        folder.mkdir()
+        (folder / "indexes").symlink_to(built / "indexes")
+        monkeypatch.setenv("TURNMARK_HOME", str(folder))
+        return folder
+
+    return enter
+
+
+@pytest.fixture
+def home(plain_home: Path, in_home_of: Callable[[Path], Path]) -> Path:
+    """A home with the index of `plain_home`; the test runs in it."""
+    return in_home_of(plain_home)
+
+
+@pytest.fixture
+def kitchen(kitchen_home: Path, in_home_of: Callable[[Path], Path]) -> Path:
+    """A home with the indexes of `kitchen_home`; the test runs in it."""
+    return in_home_of(kitchen_home)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from turnmark.retrieval.types import Hit
 
 def notes(tmp_path: Path, **files: str) -> Path:
     folder = tmp_path / "notes"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for name, text in files.items():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
     return folder
@@ -42,13 +42,11 @@ def script(tmp_path: Path, *lines: dict[str, Any] | str) -> str:
 KETTLE = "# Kettle\n\nThe kettle is red. It boils water in four minutes.\n"
 TOASTER = "# Toaster\n\nThe toaster is blue. The toaster was made by Ada Berg.\n"
 BERG = "# Ada Berg\n\nAda Berg died in 1931 in Oslo. She made toasters all her life.\n"
-
-
-def kitchen(folder: Path) -> Path:
-    """An index `n` of a kettle, a toaster and its maker."""
-    notes(folder, kettle=KETTLE, toaster=TOASTER, berg=BERG)
-    build_index(folder / "notes", "n", retriever="bm25")
-    return folder
+RADIO = {
+    "kettle": f"{KETTLE.strip()} The kettle must not be washed in the machine.\n",
+    "toaster": "# Toaster\n\nThe toaster is blue. The toaster was made by Ada Berg in 1931.\n",
+    "reset": "# Reset\n\nHow to reset the radio:\n\n1. Hold the button.\n2. Wait for the light.\n3. Turn it on.\n",
+}
 
 
 def with_model(home: Path, *lines: dict[str, Any] | str, steps: tuple[str, ...] = ()) -> Assistant:

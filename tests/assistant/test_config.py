@@ -149,21 +149,18 @@ def test_the_nearest_name_gives_the_price() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"),
-    [("200k", 200_000), (" 1.5M ", 1_500_000), ("200,000", 200_000), ("1_000_000", 1_000_000),
-     ("0.5 K", 500), (".5k", 500), ("5 tokens", 5), ("2m tokens", 2_000_000), ],
+    ("text", "budget"),
+    [
+        ("200k", {"tokens": 200_000}), (" 1.5M ", {"tokens": 1_500_000}), ("200,000", {"tokens": 200_000}),
+        ("1_000_000", {"tokens": 1_000_000}), ("0.5 K", {"tokens": 500}), (".5k", {"tokens": 500}),
+        ("5 tokens", {"tokens": 5}), ("2m tokens", {"tokens": 2_000_000}), ("$5", {"money": 5.0, "currency": "USD"}),
+        ("2.50 EUR", {"money": 2.5, "currency": "EUR"}), ("€0.10", {"money": 0.1, "currency": "EUR"}),
+        ("3 £", {"money": 3.0, "currency": "GBP"}), ("$1,200.50", {"money": 1200.5, "currency": "USD"}),
+        ("$ 5", {"money": 5.0, "currency": "USD"}),
+    ],
 )  # fmt: skip
-def test_tokens(text: str, tokens: int) -> None:
-    assert parse_budget(text) == Budget(tokens=tokens)
-
-
-@pytest.mark.parametrize(
-    ("text", "money", "currency"),
-    [("$5", 5.0, "USD"), ("2.50 EUR", 2.5, "EUR"), ("€0.10", 0.1, "EUR"), ("3 £", 3.0, "GBP"),
-     ("$1,200.50", 1200.5, "USD"), ("$ 5", 5.0, "USD")],
-)  # fmt: skip
-def test_money(text: str, money: float, currency: str) -> None:
-    assert parse_budget(text) == Budget(money=money, currency=currency)
+def test_budgets(text: str, budget: dict[str, float | str]) -> None:
+    assert parse_budget(text) == Budget.model_validate(budget)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assistant.notes import conversation, notes, script
+from tests.assistant.notes import RADIO, conversation, notes, script
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import GeneratorBase
 from turnmark.assistant.generators.choosing import Choice
@@ -21,22 +21,16 @@ from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.types import Hit
 
-KETTLE = (
-    "# Kettle\n\nThe kettle is red. It boils water in four minutes. The kettle must not be washed in the machine.\n"
-)
-TOASTER = "# Toaster\n\nThe toaster is blue. The toaster was made by Ada Berg in 1931.\n"
-RESET = "# Reset\n\nHow to reset the radio:\n\n1. Hold the button.\n2. Wait for the light.\n3. Turn the radio on.\n"
 RED = conversation("What colour is the kettle?", "The kettle is red.")
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    build_index(notes(tmp_path, kettle=KETTLE, toaster=TOASTER, reset=RESET), "n", retriever="bm25")
-    return tmp_path
+def home(kitchen: Path) -> Path:
+    return kitchen
 
 
 def with_model(home: Path, *lines: str) -> Assistant:
-    return open_assistant("n", script(home, *lines))
+    return open_assistant("radio", script(home, *lines))
 
 
 # --- understanding
@@ -192,9 +186,8 @@ def test_a_text_without_a_list_has_no_steps():
 
 @pytest.mark.reader
 def test_a_conversation_with_a_real_model(home, reader_path):
-    build_index(
-        home / "notes", "embedded"
-    )  # with BM25 alone "and when did she make it?" has too few words to decide by
+    # With BM25 alone "and when did she make it?" has too few words to decide by.
+    build_index(notes(home, **RADIO), "embedded")
     assistant = open_assistant("embedded", f"local:{reader_path}")
     history: list[Message] = []
     replies = []

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.assistant.notes import kitchen, understanding, with_model
+from tests.assistant.notes import understanding, with_model
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.types import Reply
 from turnmark.corpora.types import Message
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return kitchen(tmp_path)
+def home(kitchen: Path) -> Path:
+    return kitchen
 
 
 TWO_PARTS = understanding(

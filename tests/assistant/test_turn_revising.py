@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assistant.notes import conversation, kitchen, understanding, with_model
+from tests.assistant.notes import conversation, understanding, with_model
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.outline import same_words
 from turnmark.assistant.types import Event, Reply
@@ -15,8 +15,8 @@ from turnmark.corpora.text import strip_citations
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return kitchen(tmp_path)
+def home(kitchen: Path) -> Path:
+    return kitchen
 
 
 def whys(reply: Reply) -> list[str]:

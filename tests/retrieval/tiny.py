@@ -35,15 +35,15 @@ def bert(folder: Path, kind: str, seed: int = 7, words: int = 0, **more: Any) ->
     return folder
 
 
-def splade(folder: Path, seed: int = 7, prompts: dict[str, str] | None = None, dead: bool = False, **more: Any) -> Path:
-    """A sparse encoder; `dead`: no term is ever active; `more`: see `bert`."""
+def splade(folder: Path, seed: int = 7, prompts: dict[str, str] | None = None, **more: Any) -> Path:
+    """A sparse encoder; `more`: see `bert`."""
     import torch
     from sentence_transformers import SparseEncoder
 
     model = SparseEncoder(str(bert(folder / "base", "BertForMaskedLM", seed, **more)), prompts=prompts, device="cpu")
     with torch.no_grad():
         # Most of the terms of a trained model are off for most texts.
-        model.transformers_model.cls.predictions.bias.fill_(-1e4 if dead else -4.0)
+        model.transformers_model.cls.predictions.bias.fill_(-4.0)
     model.save(str(folder / "model"))
     return folder / "model"
 
