@@ -157,6 +157,8 @@ FACT_LENGTH, FACT_SENTENCES = 60, 3
 LEAD_LENGTH, LEAD_SENTENCES = 40, 1
 """Of what stands above a procedure."""
 SHORTEST_PART = 40
+LONGEST_ENTRY = 6
+"""Words of a list item that is a thing; a longer one without a capital letter is the end of somebody's sentence."""
 _NAMELESS = re.compile(r"^\W*(?:it|its|they|their|he|his|she|her)\b", re.IGNORECASE)
 LONGEST_TITLE = 5
 """Words of a title that can stand before a sentence: it is a name, then."""
@@ -267,9 +269,11 @@ def _usable(pool: Sequence[Unit], questions: Sequence[str]) -> list[Unit]:
     named = {word for question in questions for word in content_words(question)} if factual else set()
 
     def may_be_said(unit: Unit) -> bool:
-        if not unit.item or (len(words(unit.text)) >= MIN_WORDS and not unit.text[:1].islower()):
+        size = len(words(unit.text))
+        if not unit.item or (size >= MIN_WORDS and not unit.text[:1].islower()):
             return True
-        return bool(named & set(words(unit.text)) or question_words & set(words(unit.heading)))
+        listed = size <= LONGEST_ENTRY and question_words & set(words(unit.heading))
+        return bool(named & set(words(unit.text)) or listed)
 
     return [unit for unit in pool if unit.complete and may_be_said(unit)] or list(pool)
 

@@ -1,8 +1,8 @@
 """What kind of answer a question asks for (a number, a time, a person …), and whether a sentence holds one.
 
 The types are those of the question-answering tracks (TREC QA; Li and Roth 2002), as far as rules tell them in English.
-A type says which sentences can answer directly, and for quantities that no sentence does: "how many bugs are open?" is
-not answered by a passage on bugs without a number in it.
+A type says which sentences can answer directly, and for quantities and dates that no sentence does: "how many bugs are
+open?" is not answered by a passage on bugs without a number in it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from turnmark.assistant.steps.support import numbers_of, stems
 from turnmark.corpora.text import sentences
 
 Kind = Literal[
-    "count", "duration", "frequency", "money", "temperature", "measure", "person", "time", "place", "definition",
-    "yes_no", "reason", "command", "other",
+    "count", "duration", "frequency", "money", "temperature", "measure", "person", "date", "time", "place",
+    "definition", "yes_no", "reason", "command", "other",
 ]  # fmt: skip
 QUANTITIES: frozenset[Kind] = frozenset(("count", "duration", "frequency", "money", "temperature", "measure"))
 
@@ -48,7 +48,8 @@ _RULES: tuple[tuple[Kind, str], ...] = (
         rf"|\b(?:what|which) (?!(?:is|are|does|do) (?:an? )?\w+\W*$|(?:is|are) an? )(?:\w+ ){{0,2}}?(?:{_THINGS})\b",
     ),
     ("person", r"\b(?:who|whom|whose)\b"),
-    ("time", r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|time)\b"),
+    ("date", r"\bwhen (?:will|did|was|were)\b|\b(?:what|which) (?:year|date|day|month)\b"),
+    ("time", r"\bwhen\b|\b(?:what|which) time\b"),
     (
         "place",
         r"\bwhere\b|\b(?:what|which) (?:folder|directory|path|file|place|page|url|address|section)\b",
@@ -82,6 +83,10 @@ _SPELT = (
     r"|hundred|thousand|half|single|both|couple|several)"
 )
 _NUMBER = rf"(?:\d[\d.,]*|{_SPELT})"
+_CALENDAR = (
+    r"(?:january|february|march|april|june|july|august|september|october|november|december"
+    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
+)
 _TIME_UNIT = r"(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|nights?|weeks?|months?|years?|decades?)"
 _PATTERNS: dict[Kind, re.Pattern[str]] = {
     "duration": re.compile(
@@ -114,10 +119,15 @@ _PATTERNS: dict[Kind, re.Pattern[str]] = {
         r"|director|staff"
         r"|employees?|users?|group|people|person|anyone|everyone|anybody|nobody|supervisor|members?|author)\b"
     ),
+    "date": re.compile(
+        rf"\b(?:1\d|20)\d\d\b|\b\d\d?(?:st|nd|rd|th)\b|\b{_CALENDAR}\b|\bmay \d|\d may\b|\bcentur"
+        rf"|{_NUMBER}[\s-]{_TIME_UNIT}\b"
+        r"|\b(?:today|tomorrow|yesterday|tonight)\b|\d:\d\d|\d\s?(?:am|pm|bc|ad)\b"
+        r"|\b(?:next|last|this) (?:week|month|year|spring|summer|fall|autumn|winter)\b",
+        re.IGNORECASE,
+    ),
     "time": re.compile(
-        r"\b(?:1[5-9]|20)\d\d\b|\b(?:january|february|march|april|june|july|august|september|october|november|december"
-        rf"|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|\b(?:when|after|before|once|until"
-        rf"|as soon as|during"
+        rf"\b(?:1[5-9]|20)\d\d\b|\b{_CALENDAR}\b|\b(?:when|after|before|once|until|as soon as|during"
         rf"|within|by the end)\b|{_NUMBER}[\s-]{_TIME_UNIT}\b|\d\s?(?:am|pm)\b|\d:\d\d",
         re.IGNORECASE,
     ),
@@ -174,6 +184,11 @@ class AnswerType:
     def quantity(self) -> bool:
         """Whether a number is asked for."""
         return self.kind in QUANTITIES
+
+    @property
+    def stated(self) -> bool:
+        """Whether a passage answers only if it holds the type: no number or date, no answer."""
+        return self.quantity or self.kind == "date"
 
 
 @lru_cache(maxsize=256)

@@ -87,7 +87,7 @@ def decide(
     on MTRAG and MTRAG-UN (`turnmark.assistant.steps.decide`, docs/measured.md). `partial` where that is less than
     sure: what is nearest is given as such; and where the message has a name or a number that no hit has: these are
         `missing`. A
-    question for a number (how many, how long, how much) is not answered by passages without one.
+    question for a number or a date (how many, how long, when did) is not answered by passages without one.
 
     Args:
         trusted: passages are enough to try, whatever the confidence.
@@ -114,8 +114,8 @@ def decide(
     if not sure and (missing or COSINE not in signals or confidence < form.least - UNSURE):
         reason = f"confidence {confidence:.2f} is below {form.least:.2f} ({figures})"
         return Judgement(decision="unknown", confidence=confidence, reason=reason)
-    if lacks_quantity(questions, hits):
-        reason = "a number is asked for, and no sentence found has one for it"
+    if lacks_type(questions, hits):
+        reason = "a number or date is asked for, and no sentence found has one for it"
         return Judgement(decision="unknown", confidence=min(confidence, form.least - UNSURE), reason=reason)
     return Judgement(
         decision="answer" if sure and not missing else "partial",
@@ -126,10 +126,10 @@ def decide(
     )
 
 
-def lacks_quantity(questions: Sequence[str], hits: Sequence[Hit]) -> bool:
-    """Whether a number is asked for that no sentence of the hits has: of what is counted, or with a fitting unit."""
+def lacks_type(questions: Sequence[str], hits: Sequence[Hit]) -> bool:
+    """Whether a number or date is asked for that no sentence of the hits has."""
     expected = asked_type(questions)
-    if not expected.quantity:
+    if not expected.stated:
         return False
     return not any(holds(expected, unit.text) > COUNTS_SOMETHING_ELSE for unit in units_of(hits))
 

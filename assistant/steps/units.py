@@ -134,7 +134,7 @@ def _of_passage(passage: Passage) -> tuple[Unit, ...]:
 
     units = [
         Unit(
-            _clean(item.text),
+            _JOINED_ON.sub("", _clean(item.text)),
             1,
             passage.document,
             passage.start + item.start,
@@ -174,9 +174,10 @@ def _of_passage(passage: Passage) -> tuple[Unit, ...]:
     return tuple(_with_code(in_order, code, passage.start))
 
 
+_JOINED_ON = re.compile(r"\s*[;,]\s*(?:and|or)\W*$", re.IGNORECASE)
+"""The end of a list item that only leads on to the next."""
 LIST_WORDS, LEAD_WORDS = 50, 25
 """Of a list that is shown as one sentence with what leads up to it, and of what leads up to an item of a longer one."""
-_JOINS = re.compile(r"[\s;,.]*(?:[;,]\s*(?:and|or))?[\s;,.]*$", re.IGNORECASE)
 
 
 def with_lists(units: Sequence[Unit]) -> list[Unit]:
@@ -195,7 +196,7 @@ def with_lists(units: Sequence[Unit]) -> list[Unit]:
             joined.append(lead)
             at += 1
             continue
-        texts = [_JOINS.sub("", item.text) for item in items]
+        texts = [item.text.rstrip(" ;,.") for item in items]
         if len(items) > 1 and sum(len(words(text)) for text in (lead.text, *texts)) <= LIST_WORDS:
             joined.append(replace(lead, text=f"{lead.text} {'; '.join(texts)}.", complete=True))
         else:

@@ -74,6 +74,19 @@ def test_what_the_documents_answer_is_answered_and_what_they_are_not_about_is_no
     assert min(judgement.confidence for judgement in answerable) > max(judgement.confidence for judgement in unrelated)
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "decision"),
+    [
+        ("When will the second tower open?", "The second tower will open as soon as the stairs are mended.", "unknown"),
+        ("When will the second tower open?", "The second tower will open on 4 May, stairs or no stairs.", "answer"),
+        ("When should I open the tower?", "Open the tower as soon as the stairs are mended.", "answer"),
+        ("How many stairs has the tower?", "The tower has a good number of stairs, all of them steep.", "unknown"),
+    ],
+)
+def test_a_date_or_number_is_answered_only_by_one(question: str, text: str, decision: str):
+    assert decide(asked(question), question, [hit(1, text, cosine=0.9)]).decision == decision
+
+
 @pytest.mark.usefixtures("in_demo_home")
 def test_near_misses_lie_below_what_is_answered():
     near, answerable = judged(None, "near"), judged(None, "answerable")

@@ -130,3 +130,8 @@ def test_overlapping_passages_give_a_unit_once_and_the_longer_one():
         update={"passage": evidence[1].passage.model_copy(update={"start": 0, "end": 9})}
     )
     assert next(unit.text for unit in units_of(evidence)) == "The kettle is red and stands on the stove all day."
+
+
+def test_an_item_that_only_leads_on_to_the_next_ends_before_that():
+    [first, second] = units_of(hits("* must say its licence, and\n* must be built from what it ships.\n"))
+    assert (first.text, second.text) == ("must say its licence", "must be built from what it ships.")
