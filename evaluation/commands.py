@@ -273,7 +273,7 @@ def _asks_a_model(query: str | None, flags: Sequence[str], problems: list[str]) 
 
 def _run(request: EvalRequest, problems: list[str], flags: EvalFlags) -> None:
     from turnmark.evaluation import running
-    from turnmark.evaluation.judging.mounting import described, judged
+    from turnmark.evaluation.judging.mounting import described
     from turnmark.evaluation.planning import plan
     from turnmark.evaluation.spread import spread
 
@@ -282,7 +282,7 @@ def _run(request: EvalRequest, problems: list[str], flags: EvalFlags) -> None:
     if flags.dry_run:
         _print_plan(described(made_plan), flags.as_json)
         return
-    with spread(judged(made_plan)) as spread_plan:
+    with spread(made_plan) as spread_plan:
         summary, folder, gave_up = running.run(spread_plan)
     show_summary(summary, folder, flags.as_json, flags.full)
     if gave_up:

@@ -59,9 +59,7 @@ class EvalRequest(Record):
     references: Path | None = Field(default=None, description="compound-qa: a run that answers the sub-questions")
     prompts: Path | None = Field(default=None, description="folder with prompts of one's own")
     steps: tuple[str, ...] = Field(default=(), description="STEP=FORM, where a step takes another form than by default")
-    judge: tuple[str, ...] = Field(
-        default=(), description="specs; take effect by `turnmark.evaluation.judging.mounting.judged`"
-    )
+    judge: tuple[str, ...] = Field(default=(), description="specs of judges")
     limit: int | None = None
     sample: int | None = None
     only: tuple[str, ...] = ()

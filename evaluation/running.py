@@ -20,6 +20,7 @@ from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.budget import open_ledger, spent_on_judges
 from turnmark.evaluation.engine import Answer, Job, Outcome, generate
+from turnmark.evaluation.judging.mounting import open_judging
 from turnmark.evaluation.planning import Plan
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.page import write_page
@@ -40,6 +41,7 @@ def run(plan: Plan) -> tuple[Summary, Path, bool]:
         TurnmarkError: the folder is in use, or a retriever gave nonsense.
     """
     seconds: dict[str, float] = {}
+    judging, judge_notes = open_judging(plan)
     with open_run(plan.folder, plan.manifest) as folder:
         say_resumed(folder)
         finished = len(folder.samples) - folder.samples.unfinished
@@ -53,7 +55,7 @@ def run(plan: Plan) -> tuple[Summary, Path, bool]:
             benchmark, outcome = _search(plan, folder, pending, seconds), Outcome()
         else:
             benchmark, outcome = _answer(plan, folder, pending, seconds)
-        notes = [*plan.notes, *folder.resumed, *problem_notes(folder.samples.problems)]
+        notes = [*plan.notes, *judge_notes, *folder.resumed, *problem_notes(folder.samples.problems)]
         if outcome.stopped:
             notes.append(outcome.stopped)
         if finished and plan.answers is None:
@@ -72,6 +74,7 @@ def run(plan: Plan) -> tuple[Summary, Path, bool]:
                 seconds=seconds,
                 began=plan.began,
                 progress=progress,
+                judging=judging,
                 scorers=plan.scorers,
             )
     write_page(plan.folder)

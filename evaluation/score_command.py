@@ -131,12 +131,11 @@ def _asked(judges: Sequence[str], prompts: Path | None, budget: str | None) -> l
 def _score_answers(request: EvalRequest, problems: list[str], as_json: bool) -> None:
     from turnmark.evaluation import rescoring, running, suites
     from turnmark.evaluation.benchmarks.registry import task_names
-    from turnmark.evaluation.judging.mounting import judged
     from turnmark.evaluation.planning import plan
     from turnmark.evaluation.spread import spread
 
     def scored(system_request: EvalRequest) -> tuple[Summary, Path]:
-        with spread(judged(planned(plan, system_request, problems))) as spread_plan:
+        with spread(planned(plan, system_request, problems)) as spread_plan:
             return running.run(spread_plan)[:2]
 
     if not task_names(request.benchmark):  # there is no data to check the files against

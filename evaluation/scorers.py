@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, attempted, measured
-from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, attempted, measured
+from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.records import Sample, Score
 
 if TYPE_CHECKING:

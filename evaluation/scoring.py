@@ -20,7 +20,7 @@ from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words
 from turnmark.evaluation.benchmarks.registry import find_task
 from turnmark.evaluation.budget import added
-from turnmark.evaluation.judging.judged import ROLE, JudgedBenchmark, Judging
+from turnmark.evaluation.judging.judged import ROLE, Judging
 from turnmark.evaluation.passages import OFFICIAL_SEARCH
 from turnmark.evaluation.published import Extent, Fact, Ran, beside
 from turnmark.evaluation.published import facts as published_facts
@@ -81,11 +81,12 @@ def score_run(
     seconds: Mapping[str, float] | None = None,
     began: float | None = None,
     progress: Progress,
+    judging: Judging | None = None,
     scorers: Scorers | None = None,
 ) -> Summary:
     """Score every sample of a run, write `scores.jsonl` and `summary.json`.
 
-    A benchmark with judges (`turnmark.evaluation.judging`) is judged first, in a pass of its own.
+    Where there are judges (`turnmark.evaluation.judging`), they are asked first, in a pass of their own.
 
     Args:
         items: those of the run, in the data's order; one without a sample is left out.
@@ -95,14 +96,15 @@ def score_run(
         scorers: who computes what is worth sending elsewhere; None: all of it is computed here.
     """
     began = time.perf_counter() if began is None else began
-    judging = _judge(run, benchmark, progress, scorers)
+    if judging is not None:
+        _judge(judging, run, benchmark, progress, scorers)
     manifest, started = run.manifest, time.perf_counter()
     tally, gathered = Tally(manifest.seed), Scoring()
     order: list[tuple[str, int]] = []
     with facts.writing(run.path) as note:
         samples = _samples(run, noted(run, benchmark, items), progress)
         measured = (scorers.measured if scorers else measured_here)(benchmark, samples)
-        run.write_scores(_scores(benchmark, measured, tally, gathered, order, note))
+        run.write_scores(_scores(benchmark, judging, measured, tally, gathered, order, note))
     run.arrange(order)
     headline, breakdowns = tally.metrics(), tally.breakdowns()
     ended = time.perf_counter()
@@ -142,16 +144,14 @@ def score_run(
     return summary
 
 
-def _judge(run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None) -> Judging | None:
-    """Ask the judges of a benchmark that has some, and write down who they are."""
-    if not isinstance(benchmark, JudgedBenchmark):
-        return None
-    judging = benchmark.judging
+def _judge(
+    judging: Judging, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None
+) -> None:
+    """Ask the judges, and write down who they are."""
     judge_metrics = {judge.name: ", ".join(sorted(judge.metrics or ())) or "all" for judge in judging.judges}
     run.update_manifest(judges=judge_metrics, judge_prompts=judging.prompt_hashes)
     judging.ask(run, benchmark, progress, scorers)
     progress.start(f"scoring {inert(run.manifest.benchmark)}", len(run.samples) // max(1, run.manifest.repeat))
-    return judging
 
 
 def _samples(run: RunFolder, items: Iterable[Item], progress: Progress) -> Iterator[tuple[Item, Sample]]:
@@ -165,6 +165,7 @@ def _samples(run: RunFolder, items: Iterable[Item], progress: Progress) -> Itera
 
 def _scores(
     benchmark: Benchmark[Any],
+    judging: Judging | None,
     measured: Iterable[tuple[Item, Sample, list[Score]]],
     tally: Tally,
     gathered: Scoring,
@@ -178,8 +179,8 @@ def _scores(
             latest, facts = item, benchmark.facts(item)
             note(item.id, facts)
         order.append(sample.key)
-        if isinstance(benchmark, JudgedBenchmark):
-            scores += benchmark.judging.scores(benchmark, item, sample, scores)
+        if judging is not None:
+            scores += judging.scores(benchmark, item, sample, scores)
         tally.add(scores, facts, benchmark.rankings(item, sample))
         gathered.count(sample)
         yield from scores

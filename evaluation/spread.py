@@ -22,8 +22,8 @@ from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.engine import GRACE, Answer, Job, failed
 from turnmark.evaluation.judging.judge import METRICS, open_judges
-from turnmark.evaluation.judging.judged import JudgedBenchmark, Judging
-from turnmark.evaluation.judging.mounting import judged
+from turnmark.evaluation.judging.judged import Judging
+from turnmark.evaluation.judging.mounting import open_judging
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.planning import Plan, plan
 from turnmark.evaluation.records import RunManifest, Sample, Score
@@ -103,15 +103,14 @@ def _in_order(results: Iterator[tuple[tuple[int, Pairs], T]]) -> Iterator[tuple[
 # --- on a worker -----------------------------------------------------------------------------------------------------
 
 
-def scoring_there(benchmark: Benchmark[Any]) -> Mapping[str, Callable[..., Any]]:
+def scoring_there(benchmark: Benchmark[Any], judging: Judging | None) -> Mapping[str, Callable[..., Any]]:
     """What a worker does for the scores of a benchmark, by the first word of a task."""
 
     def measure(pairs: Pairs) -> list[list[Score]]:
         return [scores for _, _, scores in measured_here(benchmark, iter(pairs))]
 
     def judge(tasks: Sequence[Question]) -> list[TimedOutcome]:
-        assert isinstance(benchmark, JudgedBenchmark), "its judges were sent along"
-        judging: Judging = benchmark.judging
+        assert judging is not None, "its judges were sent along"
         measures = {named_part.name: named_part for named_part in judging.rubrics}
         judges = {named_part.name: named_part for named_part in judging.judges}
         return [judged_here(measures[measure], judges[judge].generator, case) for measure, judge, case in tasks]
@@ -136,18 +135,12 @@ def without_models(specs: Sequence[str]) -> tuple[str, ...]:
 
 
 def mark_of_judges(plan: Plan) -> str:
-    """A line for each metric of judges without a language model, with what they measure by.
-
-    Args:
-        plan: with its judges (`turnmark.evaluation.judging.mounting.judged`).
-    """
-    from turnmark.evaluation.benchmarks.turns import Parts
-
-    benchmark = plan.prepared.build(Parts(), {}) if plan.request.judge else None
-    if not isinstance(benchmark, JudgedBenchmark):
+    """A line for each metric of judges without a language model, with what they measure by."""
+    judging, _ = open_judging(plan)
+    if judging is None:
         return ""
-    judges = [judge for judge in benchmark.judging.judges if not judge.has_model]
-    measures = [rubric for rubric in benchmark.judging.rubrics if any(judge.grades(rubric.name) for judge in judges)]
+    judges = [judge for judge in judging.judges if not judge.has_model]
+    measures = [rubric for rubric in judging.rubrics if any(judge.grades(rubric.name) for judge in judges)]
     return "".join(
         f"\n{rubric.name} {rubric.by} {hashlib.sha256(rubric.extra.encode()).hexdigest()[:16]}" for rubric in measures
     )
@@ -254,7 +247,7 @@ class There:
         self._generator = plan.generator if answering else None
         parts = plan.parts()
         self._benchmark = plan.prepared.build(parts, open_retrievers(plan, None) if answering else {})
-        self._scoring = scoring_there(self._benchmark)
+        self._scoring = scoring_there(self._benchmark, open_judging(plan)[0])
         if answering:
             warm(plan, self._benchmark, parts)
         if self._generator is not None:
@@ -277,7 +270,7 @@ def open_there(request: EvalRequest, answering: bool) -> tuple[There, str]:
     Raises:
         RequestError: the request cannot be carried out on this node: the data are not there, say.
     """
-    planned = judged(plan(request))
+    planned = plan(request)
     return There(planned, answering), mark(planned.manifest) + mark_of_judges(planned)
 
 

@@ -81,10 +81,9 @@ def _run_part(part: Plan, elsewhere: Usage) -> tuple[Summary, bool]:
         RequestError: the folder holds another run, or finished samples come from another index.
         TurnmarkError: the folder is in use.
     """
-    from turnmark.evaluation.judging.mounting import judged
     from turnmark.evaluation.spread import spread
 
-    with spread(judged(replace(part, began=time.perf_counter(), elsewhere=elsewhere))) as spread_plan:
+    with spread(replace(part, began=time.perf_counter(), elsewhere=elsewhere)) as spread_plan:
         summary, _, gave_up = running.run(spread_plan)
     return summary, gave_up
 

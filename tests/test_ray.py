@@ -27,7 +27,6 @@ from tests.conftest import DEMO
 from turnmark.corpora.console import NoProgress
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.evaluation import planning, running
-from turnmark.evaluation.judging.mounting import judged
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.spread import spread
 from turnmark.retrieval import build
@@ -150,7 +149,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 def carried_out(request: EvalRequest) -> Any:
     """As `turnmark eval` does it."""
-    with spread(judged(planning.plan(request))) as planned:
+    with spread(planning.plan(request)) as planned:
         return running.run(planned)
 
 

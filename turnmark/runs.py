@@ -192,7 +192,6 @@ def evaluate(
         "setting": setting,
     }  # fmt: skip
     from turnmark.evaluation import running
-    from turnmark.evaluation.judging.mounting import judged
     from turnmark.evaluation.options import judges_of, protocol_problems
     from turnmark.evaluation.planning import plan
     from turnmark.evaluation.request import EvalRequest
@@ -208,7 +207,7 @@ def evaluate(
         task=task, steps=steps, judge=judges_of(benchmark, task, judge, problems), repeat=repeat, protocol=protocol,
         **of_generation, **common,
     )  # fmt: skip
-    return _ended(*running.run(judged(_sharing(planned(plan, request, problems), assistant))))
+    return _ended(*running.run(_sharing(planned(plan, request, problems), assistant)))
 
 
 def score(
@@ -239,7 +238,6 @@ def score(
         "domains": tuple(domains), "seed": seed, "out": _path(out), "command": f"turnmark.score({benchmark!r}, …)",
     }  # fmt: skip
     from turnmark.evaluation import running
-    from turnmark.evaluation.judging.mounting import judged
     from turnmark.evaluation.options import judges_of
     from turnmark.evaluation.planning import plan
     from turnmark.evaluation.request import EvalRequest
@@ -251,7 +249,7 @@ def score(
     request = EvalRequest(
         task=task, setting=setting, judge=judges_of(benchmark, task, judge, problems), budget=budget, **common
     )
-    summary, folder, _ = running.run(judged(planned(plan, request, problems)))
+    summary, folder, _ = running.run(planned(plan, request, problems))
     return Run(folder, summary)
 
 

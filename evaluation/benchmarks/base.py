@@ -2,19 +2,19 @@
 
 The engine (`turnmark.evaluation.engine`) knows no benchmark, and a benchmark knows nothing of threads, files or
 resuming. One pass asks `answer` for every item; another, which may be days later or over a file of somebody else's,
-asks `context` and hands it to the metrics. Items are streamed, so that memory does not grow with the data.
+asks `context` and hands it to metrics and judges. Items are streamed, so that memory does not grow with the data.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.corpora.types import Problem
+from turnmark.corpora.types import Message, Problem
 from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.summary import Facts, Ranked
 
@@ -42,6 +42,56 @@ class Item:
     domain: str | None = None
     after: str | None = None
     earlier: Sample | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One reply, and what it is scored by: metrics measure it, and judges are shown it.
+
+    Attributes:
+        answer: the reply without citation marks, unless instructions are about these.
+        history: the turns before the question.
+        reference: empty where the data has none.
+        passages: the texts that the system was given, best first; None: not all of them are known.
+        answerability: the task's label; None where it has none.
+        more: further texts that judges are shown, each with a name.
+        raw: the reply as it was written.
+        decision: of the system; None where it records none.
+    """
+
+    passages_judged: ClassVar[bool] = True
+    """Whether judges are shown the passages."""
+
+    question: str
+    answer: str
+    history: tuple[Message, ...] = ()
+    reference: str = ""
+    passages: tuple[str, ...] | None = ()
+    answerability: str | None = None
+    more: tuple[tuple[str, str], ...] = ()
+    raw: str = ""
+    decision: str | None = None
+
+    @property
+    def messages(self) -> list[str]:
+        """Everything that was said, up to and including the question."""
+        return [*(turn.content for turn in self.history), self.question]
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the data hold of an item, for whoever browses its samples.
+
+    Attributes:
+        texts: passage id -> title and text, of those that come with the item.
+        relevant: ids that the data calls relevant; None: it does not say.
+    """
+
+    question: str = ""
+    reference: str = ""
+    history: tuple[Message, ...] = ()
+    texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    relevant: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,11 +143,15 @@ class Benchmark(ABC, Generic[C]):
 
     @abstractmethod
     def context(self, item: Item, sample: Sample) -> C:
-        """What the metrics look at: the sample's text without citation marks, the reference, the passages."""
+        """What the metrics look at; of a task with judged metrics a `Case`, which judges look at, too."""
 
     @abstractmethod
     def facts(self, item: Item) -> Facts:
         """Cluster and labels of an item."""
+
+    def material(self, item: Item) -> Material:  # noqa: ARG002
+        """What the data hold of an item."""
+        return Material()
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
         """Name of an AUROC metric -> whether the sample is positive, and its score; empty where it takes no part."""

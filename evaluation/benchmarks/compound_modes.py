@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel
 
@@ -21,8 +22,8 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.compound_qa import Task
 from turnmark.corpora.specs import parse_spec
 from turnmark.corpora.text import words
-from turnmark.evaluation.benchmarks.base import Item, Metric, Value
-from turnmark.evaluation.benchmarks.measures import WORDS, Answered, unknown
+from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
+from turnmark.evaluation.benchmarks.measures import WORDS, unknown
 from turnmark.evaluation.metrics.language import another_language
 from turnmark.evaluation.metrics.language import by as told_by
 from turnmark.evaluation.metrics.matching import assign
@@ -181,30 +182,29 @@ CODE = "[code]"
 
 
 @dataclass(frozen=True)
-class CompoundAnswered(Answered):
-    """What the metrics of a reply to a compound question look at.
+class CompoundCase(Case):
+    """A reply to a compound question; judges are shown its question without the context.
 
     Attributes:
         parts: the sub-questions in the order in which they were asked.
         given: what was said to each of them, where each was asked by itself; else empty.
-        references: reference answers to each of them (`--references`); empty where there are none.
         order: for each place the sub-question of the original that is asked there; empty where they are as they were.
     """
 
+    passages_judged: ClassVar[bool] = False
     parts: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
-    references: tuple[str, ...] = ()
     order: tuple[int, ...] = ()
 
 
-def compound_metrics(embed: Embed | None, placed: bool) -> tuple[Metric[CompoundAnswered], ...]:
+def compound_metrics(embed: Embed | None, placed: bool) -> tuple[Metric[CompoundCase], ...]:
     """Metrics of the parts, those with an embedder first.
 
     Args:
         placed: questions are asked in several orders, so that what is covered is told by place, too.
     """
 
-    def answers(context: CompoundAnswered) -> tuple[str, ...]:
+    def answers(context: CompoundCase) -> tuple[str, ...]:
         """For each part the sentences that answer it."""
         assert embed is not None, "checked before"
         if unknown(context):
@@ -214,14 +214,14 @@ def compound_metrics(embed: Embed | None, placed: bool) -> tuple[Metric[Compound
             return tuple(assign([part], reply, embed)[0] for part, reply in pairs)
         return assign(context.parts, context.answer, embed)
 
-    def covered(context: CompoundAnswered) -> Mapping[str, Value]:
+    def covered(context: CompoundCase) -> Mapping[str, Value]:
         if embed is None or not context.parts:
             return {}
         texts = answers(context)
         errors = {} if unknown(context) else _errors(texts)
         return {COVERAGE: sum(map(bool, texts)) / len(texts), **errors, **_placed(context, texts)}
 
-    def _placed(context: CompoundAnswered, texts: Sequence[str]) -> Mapping[str, Value]:
+    def _placed(context: CompoundCase, texts: Sequence[str]) -> Mapping[str, Value]:
         return by_place(COVERAGE, context.order, [float(bool(text)) for text in texts]) if placed else {}
 
     name = getattr(embed, "name", "the embedder")
@@ -247,12 +247,12 @@ def _errors(texts: Sequence[str]) -> dict[str, Value]:
     return {OMITTED + CODE: float(len(answers) < len(texts)), MERGED + CODE: float(len(set(answers)) < len(answers))}
 
 
-def _language(context: CompoundAnswered) -> Mapping[str, Value]:
-    differs = another_language(context.answer, context.history[-1])
+def _language(context: CompoundCase) -> Mapping[str, Value]:
+    differs = another_language(context.answer, context.question)
     return {} if differs is None else {LANGUAGE + CODE: float(differs)}
 
 
-def _words(context: CompoundAnswered) -> Mapping[str, Value]:
+def _words(context: CompoundCase) -> Mapping[str, Value]:
     if not context.parts:
         return {}
     return {"words_per_part": len(words(context.answer)) / len(context.parts)}

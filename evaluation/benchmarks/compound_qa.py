@@ -38,11 +38,12 @@ from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.evaluation.benchmarks import compound_modes as modes
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
-from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, CompoundAnswered, compound_metrics
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric
+from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, CompoundCase, compound_metrics
 from turnmark.evaluation.benchmarks.measures import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
 from turnmark.evaluation.benchmarks.task import Prepared, Task, picked, prompt_inputs, used
-from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
+from turnmark.evaluation.benchmarks.turns import Parts, titled_texts, turn_sample, with_steps
+from turnmark.evaluation.judging.compound_qa import judged_texts, rubrics
 from turnmark.evaluation.metrics.matching import assign
 from turnmark.evaluation.records import Sample, SubAnswer
 from turnmark.evaluation.report.stored import read_run, samples
@@ -54,7 +55,7 @@ from turnmark.retrieval.task_passages import by_text, cut, ranked_by
 def tasks() -> Task:
     """The task of Compound-QA."""
     return Task(
-        "generation", settings=modes.SETTINGS, open=open_compound, flags=("references", "types"),
+        "generation", settings=modes.SETTINGS, open=open_compound, flags=("references", "types"), rubrics=rubrics,
         unnamed=modes.DECOMPOSE,  # as before there were others, so that such runs stay comparable
     )  # fmt: skip
 
@@ -126,7 +127,7 @@ References = Mapping[str, tuple[SubAnswer, ...]]
 """Id -> the sub-questions, each with the answer that replies are compared with."""
 
 
-class CompoundQA(Benchmark[CompoundAnswered]):
+class CompoundQA(Benchmark[CompoundCase]):
     """Compound-QA, streamed.
 
     Intervals resample contexts, which upstream several questions share; a closed-book question stands for itself.
@@ -163,7 +164,7 @@ class CompoundQA(Benchmark[CompoundAnswered]):
         compound_qa.stream_tasks(
             source.root, self.domains, self.types
         )  # says what is wrong with the request; nothing is read yet
-        self.metrics: Sequence[Metric[CompoundAnswered]] = (
+        self.metrics: Sequence[Metric[CompoundCase]] = (
             *compound_metrics(parts.embed, self.setting == modes.POSITIONS),
             *REFERENCE_METRICS,
             *PASSAGE_METRICS,
@@ -214,7 +215,7 @@ class CompoundQA(Benchmark[CompoundAnswered]):
         text = strip_citations(with_steps(sample.prediction or "", sample.procedure))
         return sample.model_copy(update={"sub_answers": _paired(parts, assign(parts, text, self.parts.embed))})
 
-    def context(self, item: Item, sample: Sample) -> CompoundAnswered:
+    def context(self, item: Item, sample: Sample) -> CompoundCase:
         """See `Benchmark.context`."""
         task: Row = item.task
         text = with_steps(sample.prediction or "", sample.procedure)
@@ -222,18 +223,19 @@ class CompoundQA(Benchmark[CompoundAnswered]):
         references = self.references.get(item.id.rpartition("#")[0] if order else item.id, ())
         if order and len(references) == len(order):
             references = tuple(references[place] for place in order)
-        asked_apart = self.setting == modes.DIALOGUE and bool(sample.sub_answers)
-        return CompoundAnswered(
-            raw=text,
+        apart = sample.sub_answers if self.setting == modes.DIALOGUE else ()
+        parts = tuple(part.question for part in apart or references) or split_questions(task.question)
+        given, answers = tuple(part.answer for part in apart), tuple(part.answer for part in references)
+        return CompoundCase(
+            question=task.question,
             answer=strip_citations(text),
             reference=task.reference,
             passages=() if task.context is None else (task.context,),
-            history=(task.question,),
+            more=judged_texts(parts, given, answers, order),
+            raw=text,
             decision=sample.decision,
-            parts=tuple(part.question for part in (sample.sub_answers if asked_apart else references))
-            or split_questions(task.question),
-            given=tuple(part.answer for part in sample.sub_answers) if asked_apart else (),
-            references=tuple(part.answer for part in references),
+            parts=parts,
+            given=given,
             order=order,
         )
 
@@ -250,6 +252,11 @@ class CompoundQA(Benchmark[CompoundAnswered]):
         if self._order(item):
             labels["order"] = (item.id.rpartition("#")[2],)
         return Facts(cluster=hashlib.sha256(task.group.encode()).hexdigest()[:16], labels=labels)
+
+    def material(self, item: Item) -> Material:
+        """See `Benchmark.material`."""
+        task: Row = item.task
+        return Material(task.question, task.reference, (), titled_texts(_passages(task)))
 
     def target(self, item: Item) -> Mapping[str, Any]:
         """See `Benchmark.target`."""

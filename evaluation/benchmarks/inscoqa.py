@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.retrieve import conversation_query
@@ -32,7 +32,7 @@ from turnmark.corpora.inscoqa import Task as Row
 from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric, Value
+from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric, Value
 from turnmark.evaluation.benchmarks.inscoqa_prompt import PROMPT, has_two_parts, prompted_sample, read_reply
 from turnmark.evaluation.benchmarks.measures import (
     CHARACTER_METRICS,
@@ -40,11 +40,11 @@ from turnmark.evaluation.benchmarks.measures import (
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
-    Answered,
 )
 from turnmark.evaluation.benchmarks.mtrag_data import corpus_used
 from turnmark.evaluation.benchmarks.task import Prepared, Task, picked, prompt_inputs, used
-from turnmark.evaluation.benchmarks.turns import Parts, turn_sample
+from turnmark.evaluation.benchmarks.turns import Parts, headed, titled_texts, turn_sample
+from turnmark.evaluation.judging.inscoqa import REFERENCE_STEP, STEP, rubrics
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.rundir import fingerprint
@@ -63,7 +63,7 @@ POOL = "pool"
 
 def tasks() -> Task:
     """The task of InsCoQA."""
-    return Task("generation", settings=SETTINGS, open=open_inscoqa, flags=("query",))
+    return Task("generation", settings=SETTINGS, open=open_inscoqa, flags=("query",), rubrics=rubrics)
 
 
 def open_inscoqa(request: EvalRequest, setting: str | None) -> Prepared:
@@ -107,23 +107,22 @@ def open_inscoqa(request: EvalRequest, setting: str | None) -> Prepared:
 
 
 @dataclass(frozen=True)
-class Instructed(Answered):
-    """What the metrics of InsCoQA look at.
+class InstructionalCase(Case):
+    """A reply with its steps, which stand in `more` beside the reference's; appendix E's judge is shown no documents.
 
     Attributes:
-        steps: of the reply's procedure, in order, without citation marks.
         format_ok: the reply is in the form of appendix D; None: it was not asked for, or is not there as written.
     """
 
-    steps: Sequence[str] = ()
+    passages_judged: ClassVar[bool] = False
     format_ok: bool | None = None
 
 
-def _format(context: Instructed) -> Mapping[str, Value]:
+def _format(context: InstructionalCase) -> Mapping[str, Value]:
     return {} if context.format_ok is None else {"format_ok": float(context.format_ok)}
 
 
-FORMAT_METRIC: Metric[Instructed] = Metric(
+FORMAT_METRIC: Metric[InstructionalCase] = Metric(
     ("format_ok",), "appendix D's form, read strictly", _format, "no reply was asked for in the two parts of appendix D"
 )
 
@@ -166,8 +165,7 @@ def write_pool(tasks: Iterable[Row | Problem], path: Path) -> int:
     count = 0
     with open(part, "w", encoding="utf-8", newline="\n") as file:
         for passage in pool(tasks):
-            title = " › ".join(filter(None, (passage.title, passage.section)))
-            row = {"_id": passage.id, "title": title, "text": passage.text}
+            row = {"_id": passage.id, "title": headed(passage), "text": passage.text}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
             count += 1
         file.flush()
@@ -180,7 +178,7 @@ def _content(document: InstructionalDocument) -> str:
     return hashlib.sha256(f"{document.title}\0{document.text}".encode()).hexdigest()
 
 
-class InsCoQA(Benchmark[Instructed]):
+class InsCoQA(Benchmark[InstructionalCase]):
     """A split of InsCoQA in one setting.
 
     Intervals resample source documents: samples share a cluster when the least of their documents' content hashes is
@@ -208,7 +206,7 @@ class InsCoQA(Benchmark[Instructed]):
     ) -> None:
         self.source, self.setting, self.parts, self.domains = source, setting, parts, tuple(domains)
         self.split = split or split_of(source)
-        self.metrics: Sequence[Metric[Instructed]] = (
+        self.metrics: Sequence[Metric[InstructionalCase]] = (
             *((FORMAT_METRIC,) if setting == "prompt" else ()),
             *REFERENCE_METRICS,
             *CHARACTER_METRICS,
@@ -246,7 +244,7 @@ class InsCoQA(Benchmark[Instructed]):
         )
         return sample.model_copy(update={"prediction": _plain_text(sample)})
 
-    def context(self, item: Item, sample: Sample) -> Instructed:
+    def context(self, item: Item, sample: Sample) -> InstructionalCase:
         """See `Benchmark.context`. The passages are the sample's documents, or in `rag` what was found in the pool.
 
         A reply that is as a model wrote it, in the setting `prompt` or in another system's file, is taken apart.
@@ -256,16 +254,18 @@ class InsCoQA(Benchmark[Instructed]):
         reply, format_ok = read_reply(text), None
         if has_two_parts(text) or (self.setting == "prompt" and tuple(steps) in ((), reply.steps)):
             text, steps, format_ok = reply.answer, steps or list(reply.steps), not reply.problem
-        documents = [document.text for document in task.documents]
-        return Instructed(
-            raw=text,
+        documents = tuple(document.text for document in task.documents)
+        steps = list(filter(None, (strip_citations(step).strip() for step in steps)))
+        return InstructionalCase(
+            question=task.question,
             answer=strip_citations(text),
-            steps=tuple(filter(None, (strip_citations(step).strip() for step in steps))),
-            format_ok=format_ok,
+            history=task.history,
             reference=task.answer,
             passages=self._found(sample) if self.setting == "rag" else documents,
-            history=(*(message.content for message in task.history), task.question),
+            more=(*((STEP, step) for step in steps), *((REFERENCE_STEP, step) for step in task.procedure)),
+            raw=text,
             decision=sample.decision,
+            format_ok=format_ok,
         )
 
     def facts(self, item: Item) -> Facts:
@@ -277,6 +277,14 @@ class InsCoQA(Benchmark[Instructed]):
         labels |= {name: part_of(count, BINS[name]) for name, count in counts.items()}
         return Facts(cluster=f"documents {least_hash[:16]}", labels={name: (value,) for name, value in labels.items()})
 
+    def material(self, item: Item) -> Material:
+        """See `Benchmark.material`."""
+        task: Row = item.task
+        steps = "\n".join(f"{number}. {step}" for number, step in enumerate(task.procedure, 1))
+        cuts = (cut(document.id, document.title, document.text) for document in task.documents)
+        texts = titled_texts(passage for passages in cuts for passage in passages)
+        return Material(task.question, f"{task.answer}\n\n{steps}", tuple(task.history), texts)
+
     def target(self, item: Item) -> Mapping[str, Any]:
         """See `Benchmark.target`."""
         row: Row = item.task
@@ -287,10 +295,10 @@ class InsCoQA(Benchmark[Instructed]):
     def _pool(self) -> Mapping[str, str]:
         return {passage.id: passage.text for passage in pool(inscoqa.stream_tasks(self.source.root, self.split))}
 
-    def _found(self, sample: Sample) -> list[str]:
+    def _found(self, sample: Sample) -> tuple[str, ...]:
         """The texts of what was found: from the sample where another system gave them, else from the pool."""
         texts = (context.text or self._pool.get(context.document_id, "") for context in sample.contexts)
-        return [text for text in texts if text]
+        return tuple(filter(None, texts))
 
 
 def part_of(count: int, ends: Sequence[int]) -> str:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
@@ -31,7 +30,7 @@ from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric, Value
+from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi_turns import (
     EDITS,
     FIRST,
@@ -41,14 +40,15 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     facts_of,
     first_answer,
     is_good,
+    material_of,
     rewritten,
 )
 from turnmark.evaluation.benchmarks.measures import WORDS
 from turnmark.evaluation.benchmarks.task import Prepared, Task, prompt_inputs, used
 from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, rubrics
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metrics import overlap
-from turnmark.evaluation.metrics.overlap import answer_words
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.summary import Facts
@@ -69,7 +69,7 @@ JUDGE_SETTINGS = ("zero-shot", "few-shot", "zero-shot+by-question", "few-shot+by
 def tasks() -> tuple[Task, ...]:
     """The tasks of KIWI."""
     return (
-        Task("revise", open=open_revise, flags=("chain",)),
+        Task("revise", open=open_revise, flags=("chain",), rubrics=rubrics),
         Task("judge", settings=JUDGE_SETTINGS, open=open_judge, flags=("chain",), measures_judges=True),
         Task("analyse", open=open_analyse, flags=("chain",), measures_judges=True),
     )
@@ -181,29 +181,16 @@ class EarlierTurn(TurnmarkError):
     """A turn of a chained session whose earlier turn has no answer to go on from."""
 
 
-@dataclass(frozen=True)
-class Revised:
-    """What the metrics of a revision look at: the answer before and after, without citation marks.
-
-    Attributes:
-        previous_as_written, answer_as_written: the same with their marks, as judges see them; instructions name marks.
-    """
-
-    previous: str
-    answer: str
-    previous_as_written: str = ""
-    answer_as_written: str = ""
-
-
-def _edits(context: Revised) -> Mapping[str, Value]:
+def _edits(case: Case) -> Mapping[str, Value]:
+    answer, previous = strip_citations(case.answer), strip_citations(dict(case.more)[PREVIOUS])
     return {
-        "length_ratio": overlap.length_ratio(context.answer, context.previous),
-        "edit_distance": overlap.edit_distance(context.answer, context.previous),
-        "edit_ratio": overlap.edit_ratio(context.answer, context.previous),
+        "length_ratio": overlap.length_ratio(answer, previous),
+        "edit_distance": overlap.edit_distance(answer, previous),
+        "edit_ratio": overlap.edit_ratio(answer, previous),
     }
 
 
-class Kiwi(Benchmark[Revised]):
+class Kiwi(Benchmark[Case]):
     """KIWI's turns, each a revision to make.
 
     Intervals resample sessions.
@@ -212,14 +199,16 @@ class Kiwi(Benchmark[Revised]):
         RequestError: the interaction data is not there.
     """
 
-    metrics: Sequence[Metric[Revised]] = (
+    metrics: Sequence[Metric[Case]] = (
         Metric(
             ("length_ratio", "edit_distance", "edit_ratio"),
             EDITS,
             _edits,
             "the previous answer has no word",
         ),
-        Metric(("answer_words",), WORDS, lambda context: {"answer_words": answer_words(context.answer)}),
+        Metric(
+            ("answer_words",), WORDS, lambda case: {"answer_words": overlap.answer_words(strip_citations(case.answer))}
+        ),
     )
 
     def __init__(self, source: Source, parts: Parts, chain: bool = False, paper: bool = False) -> None:
@@ -339,15 +328,19 @@ class Kiwi(Benchmark[Revised]):
         """An answer of ours as the next turn sees it: the paper's models saw their marks, our turn numbers its own."""
         return answer if self.paper else strip_citations(answer)
 
-    def context(self, item: Item, sample: Sample) -> Revised:
-        """See `Benchmark.context`.
+    def context(self, item: Item, sample: Sample) -> Case:
+        """See `Benchmark.context`; both answers as written, since instructions may be about citation marks.
 
         The previous answer is the recorded one, whatever a file of predictions says; in a chain, that of the sample.
         """
         turn: Turn = item.task.turn
         previous = sample.previous if self.chain and sample.previous is not None else turn.previous
-        answer = sample.prediction or ""
-        return Revised(strip_citations(previous), strip_citations(answer), previous, answer)
+        texts = ((PREVIOUS, previous), (INSTRUCTION, turn.instruction))
+        return Case(question=item.task.session.question, answer=sample.prediction or "", more=texts)
+
+    def material(self, item: Item) -> Material:
+        """See `Benchmark.material`."""
+        return material_of(item.task)
 
     def facts(self, item: Item) -> Facts:
         """See `Benchmark.facts`. What a user did not say, or what cannot be read, is no value of a dimension."""

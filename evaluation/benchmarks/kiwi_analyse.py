@@ -25,9 +25,9 @@ from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, Session, Turn
 from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric, Value
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi_labels import Labels, Retrieved, labels_asked, labels_by_rules, seeks
-from turnmark.evaluation.benchmarks.kiwi_turns import EDITS, Instruction, facts_of, is_good
+from turnmark.evaluation.benchmarks.kiwi_turns import EDITS, Instruction, facts_of, is_good, material_of
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import Sample
@@ -206,3 +206,7 @@ class KiwiAnalyse(Benchmark[Analysed]):
     def facts(self, item: Item) -> Facts:
         """See `Benchmark.facts`."""
         return facts_of(item.task)
+
+    def material(self, item: Item) -> Material:
+        """See `Benchmark.material`."""
+        return material_of(item.task)

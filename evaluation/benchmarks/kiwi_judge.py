@@ -29,8 +29,8 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.kiwi import Session, Turn, same_question
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric, Value
-from turnmark.evaluation.benchmarks.kiwi_turns import Instruction, asked, facts_of, fits, is_good
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric, Value
+from turnmark.evaluation.benchmarks.kiwi_turns import Instruction, asked, facts_of, fits, is_good, material_of
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.metrics.decisions import sample_values
@@ -232,6 +232,10 @@ class KiwiJudge(Benchmark[Verdict]):
         """See `Benchmark.facts`."""
         turn_facts = facts_of(item.task)
         return turn_facts.model_copy(update={"labels": {**turn_facts.labels, "split": (self.parts_of[item.id],)}})
+
+    def material(self, item: Item) -> Material:
+        """See `Benchmark.material`."""
+        return material_of(item.task)
 
     # --- asking ------------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.kiwi import Rating, Session, Turn
 from turnmark.corpora.types import Message
+from turnmark.evaluation.benchmarks.base import Material
 from turnmark.evaluation.benchmarks.turns import titled
 from turnmark.evaluation.judging.judgements import Messages, fit, room_for
 from turnmark.evaluation.prompts import load_prompt
@@ -66,6 +67,23 @@ def facts_of(task: Instruction) -> Facts:
     if not turn.fine:
         labels["instruction_by_rules"] = (typed(turn.instruction).fine,)
     return Facts(cluster=f"session {session.index}", labels=labels)
+
+
+def material_of(task: Instruction) -> Material:
+    """The session's question and the answer before the turn as its history, passages under the ids of samples."""
+    session, turn = task.session, task.turn
+    paragraphs = session.papers.paragraphs if session.papers else ()
+    groups = {
+        f"{turn.id}#passage": turn.passages, f"{session.index}#passage": session.passages,
+        f"{session.index}#paragraph": paragraphs,
+    }  # fmt: skip
+    texts = {
+        f"{place}-{number}": (passage.title, passage.text)
+        for place, passages in groups.items()
+        for number, passage in enumerate(passages, 1)
+    }
+    history = (Message(role="user", content=session.question), Message(role="assistant", content=turn.previous))
+    return Material(turn.instruction, turn.edit or turn.answer, history, texts)
 
 
 def is_good(rating: Rating) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,7 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import measures
 from turnmark.evaluation.benchmarks import mtrag_data as bench
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
-from turnmark.evaluation.benchmarks.measures import Labelled
-from turnmark.evaluation.benchmarks.mtrag_data import task_facts
+from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric
 from turnmark.evaluation.benchmarks.mtrag_evidence import (
     MOST_REFERENCES,
     SEARCHING,
@@ -47,6 +46,8 @@ from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, QuerySource, c
 from turnmark.evaluation.benchmarks.mtrag_retrieval import TrecAnswers, open_retrieval
 from turnmark.evaluation.benchmarks.task import Prepared, Task, picked, prompt_inputs, used
 from turnmark.evaluation.benchmarks.turns import Parts, fitted, titled, turn_sample, with_steps
+from turnmark.evaluation.judging.mtrag import rubrics, un_rubrics
+from turnmark.evaluation.judging.rubrics import BERT
 from turnmark.evaluation.metrics.decisions import unknown_label
 from turnmark.evaluation.passages import HIDDEN, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
 from turnmark.evaluation.records import ContextRef, Sample
@@ -68,12 +69,18 @@ FIRST = 3
 
 
 def tasks() -> tuple[Task, ...]:
-    """The tasks of MTRAG, MTRAG-UN and MTRAG-S."""
+    """The tasks of MTRAG and MTRAG-S."""
     return (
-        Task("generation", settings=SETTINGS, open=open_generation,
+        Task("generation", settings=SETTINGS, open=open_generation, rubrics=rubrics, brought=BERT,
              flags=("query", "queries", "passages", "counterfactual")),
         Task("retrieval", open=open_retrieval, flags=("query", "queries"), read=TrecAnswers.read),
     )  # fmt: skip
+
+
+def un_tasks() -> tuple[Task, ...]:
+    """The tasks of MTRAG-UN, in which judges also say whether a reply asks back."""
+    generation, retrieval = tasks()
+    return replace(generation, rubrics=un_rubrics), retrieval
 
 
 def open_generation(request: EvalRequest, setting: str | None) -> Prepared:
@@ -195,7 +202,7 @@ def takes_part(task: mtrag.Task, setting: str) -> bool:
     return setting != "reference+rag" or len(task.contexts) <= TOPPED_UP
 
 
-class Mtrag(Benchmark[Labelled]):
+class Mtrag(Benchmark[Case]):
     """The generation task of one of the three benchmarks.
 
     Args:
@@ -277,28 +284,32 @@ class Mtrag(Benchmark[Labelled]):
         # Of recorded ones a model judges for itself where there are no vectors.
         return self._evidence.recorded is not None and generator is not None and self._parts.embed is None
 
-    def context(self, item: Item, sample: Sample) -> Labelled:
+    def context(self, item: Item, sample: Sample) -> Case:
         """See `Benchmark.context`. Steps count as a part of the answer."""
         turn: Turn = item.task
         task = turn.task
-        raw = with_steps(sample.prediction or "", sample.procedure)
-        return Labelled(
-            raw=sample.prediction or "",
-            answer=strip_citations(raw).strip(),
+        text = with_steps(sample.prediction or "", sample.procedure)
+        return Case(
+            question=task.question,
+            answer=strip_citations(text).strip(),
+            history=tuple(task.history),
             reference="" if turn.hidden else task.reference,
             passages=self._texts(task, sample),
-            history=[*(message.content for message in task.history), task.question],
-            decision=sample.decision,
             answerability="UNANSWERABLE" if turn.hidden else task.answerability,
+            raw=sample.prediction or "",
+            decision=sample.decision,
         )
 
-    def _texts(self, task: mtrag.Task, sample: Sample) -> list[str]:
+    def _texts(self, task: mtrag.Task, sample: Sample) -> tuple[str, ...] | None:
         """The texts that the system was given: as its file says, else looked up, else the references.
 
-        None at all where one of them is not known: an answer is not held against a part of what it rests on.
+        None where one of them is not known: an answer is not held against a part of what it rests on. Nor are they
+        where another system's file names no passages: it may have been shown some all the same.
         """
-        if not sample.contexts and self._setting == "reference":
-            return [context.text for context in task.contexts[:MOST_REFERENCES]]
+        if not sample.contexts:
+            if self._setting == "reference":
+                return tuple(context.text for context in task.contexts[:MOST_REFERENCES])
+            return None if sample.decision is None else ()
         text_of_id = {context.document_id: context.text for context in task.contexts}
         corpus = self._evidence.texts.get(task.domain)
         texts: list[str] = []
@@ -307,20 +318,24 @@ class Mtrag(Benchmark[Labelled]):
             if text is None:
                 passage = corpus.get(ref.document_id) if corpus is not None else None
                 if passage is None:
-                    return []
+                    return None
                 text = passage.text
             texts.append(text)
-        return texts
+        return tuple(texts)
 
     def facts(self, item: Item) -> Facts:
         """See `Benchmark.facts`. Hidden tasks stay out of the headline, as CONVERSATIONAL ones do."""
         turn: Turn = item.task
         if turn.hidden:
             return Facts(cluster=turn.task.conversation, labels={"counterfactual": ("hidden",)}, headline=False)
-        facts = task_facts(turn.task, turn.task.domain)
+        facts = bench.task_facts(turn.task, turn.task.domain)
         if self._few and facts.headline and takes_part(turn.task, "reference+rag"):
             facts = facts.model_copy(update={"labels": {**facts.labels, **FEW_REFERENCES}})
         return facts
+
+    def material(self, item: Item) -> Material:
+        """See `Benchmark.material`."""
+        return bench.task_material(item.task.task, bool(item.task.hidden))
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
         """See `Benchmark.rankings`: `unknown.auroc` and, over pairs, `hidden.auroc`; low confidence means unknown.

@@ -15,6 +15,7 @@ from turnmark.corpora import mtrag
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem, Record
+from turnmark.evaluation.benchmarks.base import Material
 from turnmark.evaluation.records import CorpusUsed, DataUsed
 from turnmark.evaluation.rundir import fingerprint
 from turnmark.evaluation.summary import Facts
@@ -144,6 +145,18 @@ def task_facts(task: mtrag.Task, domain: str) -> Facts:
     if standalone is not None:
         labels["standalone"] = (STANDALONE[not standalone],)
     return Facts(cluster=task.conversation, labels=labels, headline=task.answerability != "CONVERSATIONAL")
+
+
+def task_material(task: mtrag.Task | None, hidden: bool = False) -> Material:
+    """What the data hold of a task.
+
+    Args:
+        hidden: its passages are hidden from the system, and its reference is none then.
+    """
+    if task is None:
+        return Material()
+    texts = {context.document_id: (context.title, context.text) for context in task.contexts}
+    return Material(task.question, "" if hidden else task.reference, tuple(task.history), texts, frozenset(texts))
 
 
 def _standalone(task: mtrag.Task) -> bool | None:

@@ -14,7 +14,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +29,7 @@ from turnmark.corpora.rows import RAW
 from turnmark.corpora.text import plain
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks import mtrag_data as bench
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric, Value
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric, Value
 from turnmark.evaluation.benchmarks.mtrag_queries import (
     Asking,
     NoQuery,
@@ -301,6 +301,10 @@ class Retrieval(Benchmark[Lists]):
     def facts(self, item: Item) -> Facts:
         """See `Benchmark.facts`."""
         return bench.facts_of(self._data, item.id, item.domain or "")
+
+    def material(self, item: Item) -> Material:
+        """See `Benchmark.material`."""
+        return replace(bench.task_material(item.task.task), relevant=frozenset(item.task.relevant))
 
 
 def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], retriever: Retriever) -> None:

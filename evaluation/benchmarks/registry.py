@@ -25,7 +25,7 @@ TASKS = ("generation", RETRIEVAL, "revise", "judge", "analyse")
 _OURS = "turnmark.evaluation.benchmarks"
 BENCHMARKS: Mapping[str, str] = {
     "mtrag": f"{_OURS}.mtrag:tasks",
-    "mtrag-un": f"{_OURS}.mtrag:tasks",
+    "mtrag-un": f"{_OURS}.mtrag:un_tasks",
     "mtrag-s": f"{_OURS}.mtrag:tasks",
     "inscoqa": f"{_OURS}.inscoqa:tasks",
     "compound-qa": f"{_OURS}.compound_qa:tasks",

@@ -30,8 +30,7 @@ from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Record
 from turnmark.evaluation.benchmarks import measures
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
-from turnmark.evaluation.benchmarks.measures import Answered
+from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric
 from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
 from turnmark.evaluation.journal import Key
 from turnmark.evaluation.predictions import check_predictions
@@ -43,14 +42,14 @@ from turnmark.retrieval.task_passages import cut, ranked_by
 from turnmark.retrieval.types import Retriever
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.judging.rubrics import JudgedTask
+    from turnmark.evaluation.judging.rubrics import Rubric
     from turnmark.evaluation.published import Fact
 
 Build = Callable[[Parts, Mapping[str, Retriever]], Benchmark[Any]]
 OpenCorpus = Callable[[str], Retriever]
 """Name of a corpus -> what searches it; its index is built where it is not there yet."""
 
-SCORERS: tuple[Metric[Answered], ...] = (
+SCORERS: tuple[Metric[Case], ...] = (
     *measures.REFERENCE_METRICS,
     *measures.PASSAGE_METRICS,
     *measures.STYLE_METRICS,
@@ -158,15 +157,16 @@ def by_turn(row: Row, generator: Generator | None, parts: Parts) -> Sample:
     return turn_sample(item, row.history, row.question, generator, parts, hits, trusted=True)
 
 
-def answered(row: Row, sample: Sample) -> Answered:
-    """What the metrics of answers look at."""
+def case_of(row: Row, sample: Sample) -> Case:
+    """What a sample is scored by, its steps being part of the answer."""
     text = with_steps(sample.prediction or "", sample.procedure)
-    return Answered(
-        raw=sample.prediction or "",
+    return Case(
+        question=row.question,
         answer=strip_citations(text).strip(),
+        history=row.history,
         reference=row.reference,
         passages=row.passages,
-        history=[*(message.content for message in row.history), row.question],
+        raw=sample.prediction or "",
         decision=sample.decision,
     )
 
@@ -181,8 +181,10 @@ class Task:
         settings: of `--setting`, the default first; empty: there are none.
         solve: answers a row; called from many threads, and with no generator for the extractive form.
         scorers: what is measured of every sample, over `context`.
-        context: row, sample -> what scorers look at.
-        rubrics: setting, embedder's spec -> what judges are asked; None: the task has no judged metrics.
+        context: row, sample -> what scorers look at; with rubrics a `Case`.
+        rubrics: setting, embedder's spec -> what judges are asked: rubrics whose names end in `[embedded]` the embedded
+            judge, the others language models; empty: the task has no judged metrics.
+        brought: further judged metrics, whose rubrics a judge brings with it, without the model's name.
         cluster: of a row: rows of one cluster are resampled together; by default each stands for itself.
         published: figures to set beside ours.
         open: request, setting -> the task prepared, in place of `load` and what goes with it; raises RequestError.
@@ -197,8 +199,9 @@ class Task:
     settings: tuple[str, ...] = ()
     solve: Callable[[Row, Generator | None, Parts], Sample] = by_turn
     scorers: Sequence[Metric[Any]] = SCORERS
-    context: Callable[[Row, Sample], Any] = answered
-    rubrics: Callable[[str | None, str], JudgedTask] | None = None
+    context: Callable[[Row, Sample], Any] = case_of
+    rubrics: Callable[[str | None, str], Sequence[Rubric]] = lambda _setting, _embedder: ()
+    brought: tuple[str, ...] = ()
     cluster: Callable[[Row], str] = lambda row: row.id
     published: tuple[Fact, ...] = ()
     open: OpenData | None = None
@@ -252,6 +255,12 @@ class TaskBenchmark(Benchmark[Any]):
         row: Row = item.task
         labels = {"domain": (row.domain,)} if row.domain else {}
         return Facts(cluster=self._task.cluster(row), labels={**labels, **row.labels})
+
+    def material(self, item: Item) -> Material:
+        """See `Benchmark.material`."""
+        row: Row = item.task
+        texts = {f"{row.id}#{n}": ("", text) for n, text in enumerate(row.passages, 1)}
+        return Material(row.question, row.reference, row.history, texts)
 
     def target(self, item: Item) -> Mapping[str, Any] | None:
         """See `Benchmark.target`."""

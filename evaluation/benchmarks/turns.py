@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from turnmark.assistant.steps.llm import numbered, turns
 from turnmark.assistant.tracing import traced_where_asked
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations
-from turnmark.corpora.types import Message
+from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.judging.judgements import Fitted, Messages, fit, room_for
 from turnmark.evaluation.prompts import load_prompt
@@ -125,6 +125,16 @@ def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
     """An answer with its procedure as people read it: the text, then a numbered line a step."""
     lines = [f"{number}. {step['step']}" for number, step in enumerate(procedure, 1)]
     return "\n".join([text, *lines] if text else lines)
+
+
+def headed(passage: Passage) -> str:
+    """The title of a passage's document, with the headings above it."""
+    return " › ".join(filter(None, (passage.title, passage.section)))
+
+
+def titled_texts(passages: Iterable[Passage]) -> dict[str, tuple[str, str]]:
+    """Id -> title and text of passages that a document is searched as (`base.Material.texts`)."""
+    return {passage.id: (headed(passage), passage.text) for passage in passages}
 
 
 def titled(title: str, text: str) -> str:

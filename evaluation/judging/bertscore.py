@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import SharedEmbed
 from turnmark.evaluation.judging.extractive import NoModel
-from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import BERT, Rubric, by_code, needs
 from turnmark.evaluation.metrics.agreement import harmonic_mean
 from turnmark.evaluation.metrics.overlap import rouge_l_word

@@ -21,11 +21,11 @@ from turnmark.assistant.settings import Budget, Price
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, attempted
+from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, attempted
 from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, Ledger, filled, spent_on
 from turnmark.evaluation.judging.judge import Judge
-from turnmark.evaluation.judging.judgements import FILE, Case, Judgement, JudgementJournal, Outcome
-from turnmark.evaluation.judging.rubrics import CaseOf, Rubric, judgement_key, prompts_digest
+from turnmark.evaluation.judging.judgements import FILE, Judgement, JudgementJournal, Outcome
+from turnmark.evaluation.judging.rubrics import Rubric, judgement_key, prompts_digest
 from turnmark.evaluation.judging.verdicts import Offer, Scale
 from turnmark.evaluation.limits import AdaptiveConcurrency
 from turnmark.evaluation.prompts import prompt_hashes
@@ -57,7 +57,6 @@ class JudgeCalls:
     Args:
         judges: in the order in which they were named.
         rubrics: what they are asked; those that no judge is there for are left out.
-        case: item, sample that is done, its metrics' context -> what is judged.
         tested: specs of the generators that wrote the samples, where that is known.
         at_once: calls at a time; a script is asked one thing after the other.
         prices: of models, by name or spec.
@@ -70,7 +69,6 @@ class JudgeCalls:
         self,
         judges: Sequence[Judge],
         rubrics: Sequence[Rubric],
-        case: CaseOf,
         *,
         tested: Sequence[str] = (),
         at_once: int = AT_ONCE,
@@ -88,7 +86,7 @@ class JudgeCalls:
         }
         self.tested = tuple(tested)
         self.prompts = prompts
-        self._case, self._prices = case, prices or {}
+        self._prices = prices or {}
         self._at_once = 1 if any(judge.name.startswith("replay:") for judge in judges) else at_once
         self._budget, self._elsewhere = budget, elsewhere or Usage()
         self._ledger = Ledger()
@@ -244,10 +242,8 @@ class JudgeCalls:
 
     def case_of(self, benchmark: Benchmark[Any], item: Item, sample: Sample) -> Case | None:
         """What is judged of a sample; None where it is not done, or cannot be read."""
-        if sample.status != "done":
-            return None
         # What it throws is reported by the metrics, which meet it too.
-        return attempted(lambda: self._case(item, sample, benchmark.context(item, sample)))[0]
+        return attempted(partial(benchmark.context, item, sample))[0] if sample.status == "done" else None
 
 
 def _samples(run: RunFolder, benchmark: Benchmark[Any]) -> Iterator[tuple[Item, Sample]]:

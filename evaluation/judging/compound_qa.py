@@ -8,11 +8,11 @@ words, and the judge sees the question and the two replies, not the context, as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, model_validator
 
@@ -22,22 +22,20 @@ from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.steps.llm import one_a_line, written
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.benchmarks.compound_modes import (
     DIALOGUE,
     LANGUAGE,
     MERGED,
     OMITTED,
     POSITIONS,
-    CompoundAnswered,
     by_place,
     places,
 )
-from turnmark.evaluation.judging.judgements import RAW, Case, Outcome, fit, room_for
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, JudgedTask, Rubric, failed, judge_prompt, needs
+from turnmark.evaluation.judging.judgements import RAW, Outcome, fit, room_for
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Rubric, failed, judge_prompt, needs
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.prompts import framed, load_prompt
-from turnmark.evaluation.records import Sample
 
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
 FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"
@@ -58,29 +56,28 @@ EMPTY_LOSES = "the reply is empty, which loses in both orders"
 NO_REFERENCES = "no answers to its sub-questions are there to compare with: --references names a run that has them"
 
 
-def judged_metrics(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.judged_metrics`."""
-    return (WIN_RATE, OMITTED, SUB_WIN_RATE) if task == "generation" else ()
-
-
-def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -> JudgedTask | None:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.judged_task`: whole replies but where parts are studied."""
-    if task != "generation":
-        return None
+def rubrics(setting: str | None, _embedder: str) -> Sequence[Rubric]:
+    """See `turnmark.evaluation.benchmarks.task.Task.rubrics`: whole replies but where parts are studied."""
     if setting == POSITIONS:
-        return JudgedTask([replace(PARTS, also=(*PARTS.also, *places(SUB_WIN_RATE)))], case_of)
-    return JudgedTask([PARTS] if setting == DIALOGUE else [WHOLE_REPLY, ERRORS, PARTS], case_of)
+        return [replace(PARTS, also=(*PARTS.also, *places(SUB_WIN_RATE)))]
+    return [PARTS] if setting == DIALOGUE else [WHOLE_REPLY, ERRORS, PARTS]
 
 
-def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
-    """What is judged: the reply; its parts where there are answers to them."""
-    answered: CompoundAnswered = context
-    texts = [(f"part {n}", part) for n, part in enumerate(answered.parts, 1)]
-    if len(answered.references) == len(answered.parts):
-        texts += [(f"given {n}", text) for n, text in enumerate(answered.given, 1)]
-        texts += [(f"reference {n}", text) for n, text in enumerate(answered.references, 1)]
-        texts += [("order", " ".join(map(str, answered.order)))] if answered.order else []
-    return Case(question=answered.history[-1], answer=answered.answer, reference=answered.reference, more=tuple(texts))
+def judged_texts(
+    parts: Sequence[str], given: Sequence[str], references: Sequence[str], order: Sequence[int]
+) -> tuple[tuple[str, str], ...]:
+    """`Case.more` of a reply: its parts and, where each has a reference, what is compared with these.
+
+    Args:
+        given: what was said to each part, where each was asked by itself.
+        order: for each place the sub-question of the original that is asked there; empty where they are as they were.
+    """
+    texts = [(f"part {n}", part) for n, part in enumerate(parts, 1)]
+    if len(references) == len(parts):
+        texts += [(f"given {n}", text) for n, text in enumerate(given, 1)]
+        texts += [(f"reference {n}", text) for n, text in enumerate(references, 1)]
+        texts += [("order", " ".join(map(str, order)))] if order else []
+    return tuple(texts)
 
 
 def _listed(case: Case, name: str) -> list[str]:

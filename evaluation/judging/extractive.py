@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, GeneratorError, PromptMessage
 from turnmark.assistant.steps.support import Sources, stems
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.idk import IDK_VALUES, WEIGHTS, says_idk, wording
-from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import EMBEDDED, Rubric, by_code, needs
 
 if TYPE_CHECKING:

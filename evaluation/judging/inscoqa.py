@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
@@ -27,16 +27,15 @@ from turnmark.assistant.generators.schema import short_text
 from turnmark.assistant.steps.llm import one_a_line
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.structured import Failure, ask
-from turnmark.corpora.inscoqa import Task
 from turnmark.corpora.text import words
-from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.base import Case
+from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import VARIANT, Embed, SentenceVectors, parts_of
-from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
+from turnmark.evaluation.judging.judgements import RAW, Outcome
 from turnmark.evaluation.judging.rubrics import (
     EMBEDDED,
     OWN_WORDS,
     TOO_LONG,
-    JudgedTask,
     Rubric,
     by_code,
     failed,
@@ -46,7 +45,6 @@ from turnmark.evaluation.judging.rubrics import (
 from turnmark.evaluation.judging.verdicts import ask_ratings
 from turnmark.evaluation.metrics.matching import LEAST, likeness, matched
 from turnmark.evaluation.prompts import load_prompt, own_names
-from turnmark.evaluation.records import Sample
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
 BY_STEPS = f"{COMPLETION}[steps]"
@@ -286,32 +284,9 @@ def _completion(case: Case, embedded: SentenceVectors) -> Outcome:
     return covered_outcome(covered, steps, expected)
 
 
-# --- as a whole ---
+def rubrics(_setting: str | None, embedder: str) -> Sequence[Rubric]:
+    """See `turnmark.evaluation.benchmarks.task.Task.rubrics`.
 
-NAMES = (JUDGE_SCORE, COVERAGE, SCORE_NAME, COMPLETION_NAME)
-"""What judges can be asked for. `task_completion` comes with the judge score, `task_completion[steps]` with the
-coverage."""
-
-
-def judged_metrics(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.judged_metrics`."""
-    return NAMES if task == "generation" else ()
-
-
-def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -> JudgedTask | None:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.judged_task`."""
-    from turnmark.evaluation.embedding import shared_embedder
-
-    return JudgedTask((INSEVAL, STEPS, *extractive_inseval(shared_embedder(embedder), embedder)), case_of)
-
-
-def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
-    """Item, sample and context of InsCoQA -> what is judged; the judge of appendix E is shown no documents."""
-    task: Task = item.task
-    return Case(
-        question=task.question,
-        answer=context.answer,
-        history=task.history,
-        reference=task.answer,
-        more=(*((STEP, step) for step in context.steps), *((REFERENCE_STEP, step) for step in task.procedure)),
-    )
+    `task_completion` comes with the judge score, `task_completion[steps]` with the coverage.
+    """
+    return INSEVAL, STEPS, *extractive_inseval(shared_embedder(embedder), embedder)

@@ -8,13 +8,11 @@ is new and what failed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
-from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
+from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Metric
 from turnmark.evaluation.judging.calls import BUDGET, JudgeCalls
 from turnmark.evaluation.judging.idk import (
     ASKS_BACK,
@@ -30,10 +28,9 @@ from turnmark.evaluation.judging.idk import (
     with_underspecified,
 )
 from turnmark.evaluation.judging.judge import Judge, same_model
-from turnmark.evaluation.judging.judgements import FILE, OFFICIAL, Case, Outcome, whose
+from turnmark.evaluation.judging.judgements import FILE, OFFICIAL, Outcome, whose
 from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
-    CaseOf,
     PanelOutcome,
     Rubric,
     agreement,
@@ -44,7 +41,6 @@ from turnmark.evaluation.judging.rubrics import (
 )
 from turnmark.evaluation.prompts import own_names
 from turnmark.evaluation.records import Panel, Sample, Score
-from turnmark.evaluation.summary import Facts, Ranked
 
 ROLE = "judge"
 
@@ -52,8 +48,8 @@ ROLE = "judge"
 class Judging(JudgeCalls):
     """Judges, what they are asked, and what they said of a run."""
 
-    def __init__(self, judges: Sequence[Judge], rubrics: Sequence[Rubric], case: CaseOf, **options: Any) -> None:
-        super().__init__(judges, rubrics, case, **options)
+    def __init__(self, judges: Sequence[Judge], rubrics: Sequence[Rubric], **options: Any) -> None:
+        super().__init__(judges, rubrics, **options)
         self.usage = Usage()
         self._seen: dict[str, list[Mapping[str, Outcome]]] = {rubric.name: [] for rubric in self.rubrics}
         self._counted: set[str] = set()
@@ -226,35 +222,3 @@ class Judging(JudgeCalls):
                 "nothing says which model wrote the answers: that no judge is the model under test is not checked"
             )
         return notes
-
-
-class JudgedBenchmark(Benchmark[Any]):
-    """A benchmark as it is, with judges; see `turnmark.evaluation.benchmarks.base.Benchmark`."""
-
-    def __init__(self, benchmark: Benchmark[Any], judging: Judging) -> None:
-        self._benchmark, self.judging = benchmark, judging
-        self.metrics, self.embeds, self.raters = benchmark.metrics, benchmark.embeds, benchmark.raters
-
-    def items(self) -> Iterator[Item | Problem]:
-        """See `Benchmark.items`."""
-        return self._benchmark.items()
-
-    def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`."""
-        return self._benchmark.answer(item, generator)
-
-    def context(self, item: Item, sample: Sample) -> Any:
-        """See `Benchmark.context`."""
-        return self._benchmark.context(item, sample)
-
-    def facts(self, item: Item) -> Facts:
-        """See `Benchmark.facts`."""
-        return self._benchmark.facts(item)
-
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
-        """See `Benchmark.rankings`."""
-        return self._benchmark.rankings(item, sample)
-
-    def target(self, item: Item) -> Mapping[str, Any] | None:
-        """See `Benchmark.target`."""
-        return self._benchmark.target(item)

@@ -27,6 +27,7 @@ from turnmark.assistant.prompts import Prompt, fence_tag
 from turnmark.assistant.steps.llm import numbered, turns
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message, Record
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.journal import Journal
 from turnmark.evaluation.prompts import TAG, OwnPrompt, framed, load_prompt, own_names
 from turnmark.evaluation.records import ScoreStatus
@@ -35,28 +36,6 @@ RAW = 20_000
 """Characters that are kept of what a judge wrote, of its end where it wrote more."""
 REASON = 600
 """Characters of a judge's reasons that a score repeats; the rest is in `judgements.jsonl`."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One reply, and what it is judged by.
-
-    Attributes:
-        history: the turns before the question.
-        answer: the reply without citation marks.
-        reference: empty where the data has none.
-        passages: the texts that the system was given, best first; None: not all of them are known.
-        answerability: the task's label; None where it has none.
-        more: further texts that a judge is shown, each with a name.
-    """
-
-    question: str
-    answer: str
-    history: tuple[Message, ...] = ()
-    reference: str = ""
-    passages: tuple[str, ...] | None = ()
-    answerability: str | None = None
-    more: tuple[tuple[str, str], ...] = ()
 
 
 class Outcome(Record):

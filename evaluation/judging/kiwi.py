@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from turnmark.assistant.steps.constraints import Unmet, constraints_of, unmet
 from turnmark.assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, classify, evened, wanted
@@ -23,35 +22,22 @@ from turnmark.assistant.steps.revise_rules import named
 from turnmark.assistant.steps.support import coverage, missing_numbers, stems
 from turnmark.corpora.kiwi import Rating
 from turnmark.corpora.text import content_words, strip_citations, words
-from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.judging.judgements import Case, Outcome
-from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, JudgedTask, Rubric, by_code, by_verdict
+from turnmark.evaluation.benchmarks.base import Case
+from turnmark.evaluation.judging.judgements import Outcome
+from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, Rubric, by_code, by_verdict
 from turnmark.evaluation.judging.verdicts import Labels
-from turnmark.evaluation.records import Sample
 
 GOOD, GOOD_EMBEDDED = "good", "good[embedded]"
-REVISE = "revise"
 PREVIOUS, INSTRUCTION = "previous", "instruction"
+"""Names of the texts in `Case.more`: the answer before the revision, and what was asked for."""
 RATINGS: Mapping[str, float] = {"good": 1.0, "neutral": 0.0, "bad": 0.0}
 """Rating -> what it adds to the share of good turns."""
 _OFFER = Labels(offered=tuple(RATINGS))
 
 
-def judged_metrics(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.judged_metrics`."""
-    return (GOOD, GOOD_EMBEDDED) if task == REVISE else ()
-
-
-def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -> JudgedTask | None:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.judged_task`."""
-    return JudgedTask((BY_MODEL, BY_CODE), case_of) if task == REVISE else None
-
-
-def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
-    """A revision with the answer before it and its instruction, as written: instructions may be about references."""
-    task = item.task
-    texts = ((PREVIOUS, context.previous_as_written), (INSTRUCTION, task.turn.instruction))
-    return Case(question=task.session.question, answer=context.answer_as_written, more=texts)
+def rubrics(_setting: str | None, _embedder: str) -> Sequence[Rubric]:
+    """See `turnmark.evaluation.benchmarks.task.Task.rubrics`."""
+    return BY_MODEL, BY_CODE
 
 
 def _without(case: Case) -> str | None:

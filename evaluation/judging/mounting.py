@@ -1,11 +1,10 @@
-"""Judges put to a plan of `eval` or `score`: the same plan, its benchmark judged as well."""
+"""The judges of a plan of `eval` or `score`: checked, opened, and what asking them would take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,55 +13,24 @@ from pydantic import ValidationError
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
-from turnmark.evaluation.benchmarks.registry import find_task
+from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task
 from turnmark.evaluation.judging.calls import AT_ONCE, counted
 from turnmark.evaluation.judging.judge import Judge, can_grade, open_judges, own_rubrics, panel_notes
-from turnmark.evaluation.judging.judged import ROLE, JudgedBenchmark, Judging
-from turnmark.evaluation.judging.judgements import Case
-from turnmark.evaluation.judging.rubrics import JudgedTask, Rubric
+from turnmark.evaluation.judging.judged import ROLE, Judging
+from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.records import RunManifest, Sample
 from turnmark.evaluation.request import EvalRequest
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.benchmarks.turns import Parts
     from turnmark.evaluation.planning import Plan
-    from turnmark.retrieval.types import Retriever
-
-MODULES: Mapping[str, str] = {
-    "mtrag": "mtrag",
-    "mtrag-un": "mtrag",
-    "mtrag-s": "mtrag",
-    "inscoqa": "inscoqa",
-    "compound-qa": "compound_qa",
-    "kiwi": "kiwi",
-}
-"""Benchmark -> the module of this package that says what its replies are judged by."""
 
 
-def judged_metrics(benchmark: str, task: str) -> tuple[str, ...]:
-    """The judged metrics of a task, nothing heavy being loaded; empty where it has none."""
-    if benchmark not in MODULES:
-        own = judged_task(benchmark, task, None, "minilm")
-        return tuple(rubric.name for rubric in own.rubrics) if own else ()
-    names: tuple[str, ...] = _module(benchmark).judged_metrics(benchmark, task)
-    return names
-
-
-def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -> JudgedTask | None:
-    """What judges are asked of a task; None where it has nothing to judge.
-
-    Args:
-        embedder: spec of the run's embedder, for measures that compare texts.
-    """
-    if benchmark not in MODULES:
-        own = find_task(benchmark, task)
-        return own.rubrics(setting, embedder) if own is not None and own.rubrics is not None else None
-    task_rubrics: JudgedTask | None = _module(benchmark).judged_task(benchmark, task, setting, embedder)
-    return task_rubrics
-
-
-def _module(benchmark: str) -> Any:
-    return import_module(f"turnmark.evaluation.judging.{MODULES[benchmark]}")
+def judged_metrics(benchmark: str, task: str | None) -> tuple[str, ...]:
+    """The judged metrics of a task (None: of the benchmark's first); empty where it has none. No model is loaded."""
+    known = find_task(benchmark, task)
+    if known is None:
+        return ()
+    return (*(rubric.name for rubric in known.rubrics(None, "minilm")), *known.brought)
 
 
 def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -> list[str]:
@@ -74,14 +42,8 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
     """
     errors = ErrorCollector()
     judges = errors.collect(open_judges, specs) or ()
-    benchmarks = MODULES if benchmark == "all" else [benchmark]
-    tasks_of = {name: _TASKS.get(name, ("generation",)) if benchmark == "all" else tasks for name in benchmarks}
-    judged = {
-        name
-        for benchmark_name, names in tasks_of.items()
-        for task in names
-        for name in judged_metrics(benchmark_name, task)
-    }
+    meant = [(name, None) for name in BENCHMARKS] if benchmark == "all" else [(benchmark, task) for task in tasks]
+    judged = {metric for name, task in meant for metric in judged_metrics(name, task)}
     if specs and not judged:
         errors.add(f"--judge: {' '.join([benchmark, *tasks])} has no judged metrics")
     for judge in judges if judged else ():
@@ -98,32 +60,39 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
     return errors.problems
 
 
-_TASKS: Mapping[str, tuple[str, ...]] = {"kiwi": ("revise",)}
-
-
-def judged(plan: Plan) -> Plan:
-    """The plan with the judges of its request, or as it is where it names none, or its benchmark has nothing to judge.
+def open_judging(plan: Plan) -> tuple[Judging | None, tuple[str, ...]]:
+    """The judges of a plan, and what is to be noted of them; None where its request names none, or nothing is judged.
 
     Raises:
         RequestError: something is wrong with the judges.
     """
+    from turnmark.assistant.settings import load_prices, parse_budget
+
     request, manifest = plan.request, plan.manifest
     if not request.judge:
-        return plan
-    if not judged_metrics(manifest.benchmark, manifest.task):
+        return None, ()
+    metrics = judged_metrics(manifest.benchmark, manifest.task)
+    if not metrics:
         note = f"--judge: {manifest.benchmark} has no judged metrics in {manifest.task}, and is scored without a judge"
-        return replace(plan, notes=(*plan.notes, note))
+        return None, (note,)
     judges = open_judges(request.judge)
-    missing: tuple[str, ...] = tuple(panel_notes(request.judge))
-    prepared = plan.prepared
-    build = prepared.build
+    judging = Judging(
+        judges,
+        [*_rubrics(plan), *own_rubrics(judges, metrics)],
+        tested=_tested(request, manifest),
+        at_once=AT_ONCE if request.scoring else request.concurrency,
+        prices=load_prices(),
+        prompts=request.prompts,
+        budget=parse_budget(request.budget) if request.budget else None,
+        elsewhere=plan.elsewhere,
+    )
+    return judging, tuple(panel_notes(request.judge))
 
-    def built(parts: Parts, retrievers: Mapping[str, Retriever]) -> Benchmark[Any]:
-        task = judged_task(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
-        assert task is not None, "it has judged metrics"
-        return JudgedBenchmark(build(parts, retrievers), _judging(task, judges, request, manifest, plan.elsewhere))
 
-    return replace(plan, prepared=replace(prepared, build=built), notes=(*plan.notes, *missing))
+def _rubrics(plan: Plan) -> Sequence[Rubric]:
+    task = find_task(plan.manifest.benchmark, plan.manifest.task)
+    assert task is not None, "the plan is of a task"
+    return task.rubrics(plan.manifest.setting, plan.request.embedder)
 
 
 def described(plan: Plan) -> dict[str, Any]:
@@ -132,39 +101,18 @@ def described(plan: Plan) -> dict[str, Any]:
     manifest, request = plan.manifest, plan.request
     if not request.judge or not judged_metrics(manifest.benchmark, manifest.task):
         return description
-    task = judged_task(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
-    assert task is not None, "it has judged metrics"
     from turnmark.evaluation.benchmarks.turns import Parts
     from turnmark.evaluation.request import selected
 
     judges = open_judges(request.judge)
     benchmark = plan.prepared.build(Parts(), {})
     used = estimate_judging(
-        benchmark, selected(benchmark.items(), plan.chosen), plan.items, judges, task.rubrics, task.case,
+        benchmark, selected(benchmark.items(), plan.chosen), plan.items, judges, _rubrics(plan),
         searched=plan.prepared.searched, prompts=request.prompts,
     )  # fmt: skip
     used = {key: value * request.repeat for key, value in used.items()}
     specs = description["specs"] | {ROLE: ", ".join(judge.name for judge in judges)}
     return description | {"estimated": description["estimated"] | {ROLE: used}, "specs": specs}
-
-
-def _judging(
-    task: JudgedTask, judges: Sequence[Judge], request: EvalRequest, manifest: RunManifest, elsewhere: Usage | None
-) -> Judging:
-    from turnmark.assistant.settings import load_prices, parse_budget
-
-    brought_rubrics = own_rubrics(judges, judged_metrics(manifest.benchmark, manifest.task))
-    return Judging(
-        judges,
-        [*task.rubrics, *brought_rubrics],
-        task.case,
-        tested=_tested(request, manifest),
-        at_once=AT_ONCE if request.scoring else request.concurrency,
-        prices=load_prices(),
-        prompts=request.prompts,
-        budget=parse_budget(request.budget) if request.budget else None,
-        elsewhere=elsewhere,
-    )
 
 
 def _tested(request: EvalRequest, manifest: RunManifest) -> list[str]:
@@ -196,7 +144,6 @@ def estimate_judging(
     total: int,
     judges: Sequence[Judge],
     rubrics: Sequence[Rubric],
-    case: Callable[[Item, Sample, Any], Case],
     searched: bool,
     prompts: Path | None = None,
 ) -> dict[str, int]:
@@ -214,13 +161,13 @@ def estimate_judging(
             continue
         sampled += 1
         sample = Sample(id=item.id, status="done", prediction=_ANSWER, procedure=_STEPS, decision="answer")
-        case_shown = case(item, sample, benchmark.context(item, sample))
-        if searched and not case_shown.passages:
-            case_shown = replace(case_shown, passages=_PASSAGES)
+        case = benchmark.context(item, sample)
+        if searched and not case.passages:
+            case = replace(case, passages=_PASSAGES)
         for rubric in rubrics:
             times = sum(judge.grades(rubric.name) for judge in judges)
-            if times and not rubric.without(case_shown):
-                once = counted(rubric, case_shown, prompts)
+            if times and not rubric.without(case):
+                once = counted(rubric, case, prompts)
                 for _ in range(times):
                     used += once
     scale = total / sampled if sampled else 0.0

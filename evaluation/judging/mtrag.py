@@ -6,11 +6,11 @@ instruments than the published ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from threading import Event, Lock
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, model_validator
 
@@ -18,18 +18,15 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.schema import at_most, short_text
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.judging.extractive import NAMES as EMBEDDED
+from turnmark.evaluation.benchmarks.base import Case
+from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import extractive_rubrics
 from turnmark.evaluation.judging.idk import IDK_VALUES
-from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import (
-    BERT,
     OWN_WORDS,
     TOO_LONG,
     UNDERSPECIFIED,
-    CaseOf,
-    JudgedTask,
     Rubric,
     by_verdict,
     failed,
@@ -38,7 +35,6 @@ from turnmark.evaluation.judging.rubrics import (
     tenth,
 )
 from turnmark.evaluation.judging.verdicts import Labels, Scale
-from turnmark.evaluation.records import Sample
 
 RATING = Scale(name="Rating", low=1, high=10)
 IDK = Labels(offered=("yes", "partial", "no"))
@@ -211,36 +207,25 @@ CLARIFICATION = Rubric(
 )  # fmt: skip
 
 
-RL_R = "rl_r"
 EMBEDDER = "minilm"
-_EVERY = (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, *EMBEDDED, *BERT)
-NAMES: Mapping[str, tuple[str, ...]] = {"mtrag": _EVERY, "mtrag-un": (*_EVERY, CLARIFICATION.name), "mtrag-s": _EVERY}
-"""Benchmark -> the metrics that judges are asked for. MTRAG section 9 says that MTRAG-S has no reference answers; the
-published tasks have a target each, and the official scores of its answers compare with them (`mtrag-synthetic`). Those
-of `bertscore` judges are own_rubrics by them, under names with their model."""
 
 
-def judged_metrics(benchmark: str, task: str) -> tuple[str, ...]:
-    """See `turnmark.evaluation.judging.mounting.judged_metrics`."""
-    return NAMES[benchmark] if task == "generation" else ()
+def rubrics(_setting: str | None, embedder: str) -> Sequence[Rubric]:
+    """See `turnmark.evaluation.benchmarks.task.Task.rubrics`.
 
-
-def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -> JudgedTask | None:
-    """See `turnmark.evaluation.judging.mounting.judged_task`."""
-    from turnmark.evaluation.embedding import shared_embedder
-
+    MTRAG section 9 says that MTRAG-S has no reference answers; the published tasks have a target each, and the official
+    scores of its answers compare with them (`mtrag-synthetic`).
+    """
     extractive = extractive_rubrics(shared_embedder(EMBEDDER), EMBEDDER)  # its weights were fitted over this one
-    known_rubrics = {
-        rubric.name: rubric
-        for rubric in (RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, CLARIFICATION, *extractive)
-    }
-    names = [name for name in judged_metrics(benchmark, task) if name in known_rubrics]
-    return JudgedTask([known_rubrics[name] for name in names], case_of(setting))
+    return RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, *extractive
+
+
+def un_rubrics(setting: str | None, embedder: str) -> Sequence[Rubric]:
+    """Those of MTRAG-UN."""
+    return *rubrics(setting, embedder), CLARIFICATION
 
 
 def _relevance(embedder: str) -> Rubric:
-    from turnmark.evaluation.embedding import shared_embedder
-
     shared, lock, loaded = shared_embedder(embedder), Lock(), Event()
 
     def embed(texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -253,23 +238,3 @@ def _relevance(embedder: str) -> Rubric:
         return vectors
 
     return relevance(embed, embedder)
-
-
-def case_of(setting: str | None) -> CaseOf:
-    """Item, sample and context of the MTRAG family -> what is judged."""
-
-    def case(item: Item, sample: Sample, context: Any) -> Case:
-        task = item.task.task
-        # Without texts, either nothing was shown to the system or nobody says what was. A file of another system that
-        # names no passages says nothing of them, except where the task's own are given.
-        texts_known = context.passages or not (sample.contexts or (setting != "reference" and sample.decision is None))
-        return Case(
-            question=task.question,
-            answer=context.answer,
-            history=tuple(task.history),
-            reference=context.reference,
-            passages=tuple(context.passages) if texts_known else None,
-            answerability=context.answerability,
-        )
-
-    return case

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,11 +20,10 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.structured import Failure
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message, Record
-from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import (
     RAW,
     REASON,
-    Case,
     Fitted,
     Messages,
     Outcome,
@@ -35,7 +34,7 @@ from turnmark.evaluation.judging.judgements import (
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.metrics.agreement import Level, krippendorff_alpha
 from turnmark.evaluation.prompts import load_prompt
-from turnmark.evaluation.records import Panel, Sample, Score, ScoreStatus
+from turnmark.evaluation.records import Panel, Score, ScoreStatus
 
 BERT = ("bert_recall", "bert_k_precision", "rb_alg")
 """Metrics of `bertscore` judges, by whichever model."""
@@ -87,10 +86,13 @@ def judgement_key(case: Case, rubric: Rubric, prompts: Mapping[str, str], judge:
         prompts: name -> hash of those that the rubric asks with.
         judge: its spec in normal form.
     """
-    case_fields = {**asdict(case), "history": [[turn.role, turn.content] for turn in case.history]}
-    if not case.more:
-        del case_fields["more"]  # keys of cases without are what they were
-    parts = [_FORM, rubric.name, rubric.extra, sorted(prompts.items()), judge, case_fields]
+    shown = {
+        "question": case.question, "answer": case.answer, "reference": case.reference,
+        "history": [[turn.role, turn.content] for turn in case.history],
+        "passages": case.passages if case.passages_judged else (), "answerability": case.answerability,
+        **({"more": case.more} if case.more else {}),
+    }  # fmt: skip
+    parts = [_FORM, rubric.name, rubric.extra, sorted(prompts.items()), judge, shown]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
 
@@ -143,7 +145,7 @@ def judge_prompt(
     def render(passages: Sequence[str], history: Sequence[Message]) -> Messages:
         return prompt.render(**placeholder_values(prompt, case, texts, passages, history), **(plain or {}))
 
-    passages = (case.passages or ()) if "passages" in prompt.placeholders else ()
+    passages = (case.passages or ()) if "passages" in prompt.placeholders and case.passages_judged else ()
     earlier = case.history if {"history", "conversation"} & prompt.placeholders else ()
     return fit(render, passages, earlier, room_for(generator, reply))
 
@@ -200,23 +202,6 @@ def needs(passages: bool = False, reference: bool = False) -> Callable[[Case], s
         return None
 
     return without
-
-
-CaseOf = Callable[[Item, Sample, Any], Case]
-"""Item, a sample of it that is done, what the metrics look at -> what is judged."""
-
-
-@dataclass(frozen=True)
-class JudgedTask:
-    """What judges are asked of the replies of one task of a benchmark.
-
-    Attributes:
-        rubrics: those whose names end in `[embedded]` are for the embedded judge, the others for language models.
-        case: how a sample becomes what is judged.
-    """
-
-    rubrics: Sequence[Rubric]
-    case: CaseOf
 
 
 # --- several judges --------------------------------------------------------------------------------------------------

@@ -25,8 +25,9 @@ from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, added
-from turnmark.evaluation.judging.judgements import Case, Messages, Outcome, fit, room_for
+from turnmark.evaluation.judging.judgements import Messages, Outcome, fit, room_for
 from turnmark.evaluation.judging.mtrag import ClaimsReply, VerdictsReply
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.limits import Bounded

@@ -20,7 +20,7 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.statistics import length
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message, Passage
-from turnmark.evaluation.judging.judgements import Case
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Reply, Seed
 from turnmark.evaluation.synth.folder import SynthItem, write_rows
 from turnmark.evaluation.synth.question_types import (

@@ -28,9 +28,9 @@ from tests.intervals import mean_interval
 from turnmark.corpora.mtrag import conversation_of
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.extractive import FAITHFULNESS, HIGH, IDK, LOW, Embed, SentenceVectors, reply_features
 from turnmark.evaluation.judging.idk import WEIGHTS, conditioned, mark_of, says_idk, wording
-from turnmark.evaluation.judging.judgements import Case
 from turnmark.evaluation.judging.rubrics import EMBEDDED
 from turnmark.evaluation.metrics.agreement import classified, rank_correlations, spearman
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall

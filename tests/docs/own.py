@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from turnmark.assistant.generators.base import Completion, Generator
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
-from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Metric
+from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import YES_NO
 from turnmark.evaluation.judging.rubrics import Rubric, failed, judge_prompt
 from turnmark.evaluation.judging.verdicts import ask_verdict

@@ -18,10 +18,9 @@ from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.corpora.console import NoProgress
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.specs import Entry
-from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.base import Case, Item
 from turnmark.evaluation.budget import Ledger
 from turnmark.evaluation.engine import Job, Limits, generate
-from turnmark.evaluation.judging.judgements import Case
 from turnmark.evaluation.rundir import open_run
 from turnmark.evaluation.scoring import score_run
 

@@ -8,7 +8,8 @@ from typing import Any
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.corpora.types import Message
-from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.benchmarks.base import Case
+from turnmark.evaluation.judging.judgements import Outcome
 
 
 def say(text: str, **more: Any) -> ScriptLine:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.bertscore import (
     PUBLISHED,
     Bert,
@@ -23,7 +24,6 @@ from turnmark.evaluation.judging.bertscore import (
     rb_alg,
 )
 from turnmark.evaluation.judging.extractive import NoModel
-from turnmark.evaluation.judging.judgements import Case
 
 TEXTS = ["the ferry leaves at noon", "a boat sails at eleven", "the dog is on deck", "deck and dog is free of charge"]
 

@@ -18,9 +18,10 @@ from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators.base import Completion, PromptMessage
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.judging.compound_qa import ERRORS, MARGINS, PARTS, WHOLE_REPLY, compare
-from turnmark.evaluation.judging.judgements import Case, Outcome
-from turnmark.evaluation.judging.mounting import judged_metrics, judged_task
+from turnmark.evaluation.benchmarks.base import Case
+from turnmark.evaluation.judging.compound_qa import ERRORS, MARGINS, PARTS, WHOLE_REPLY, compare, rubrics
+from turnmark.evaluation.judging.judgements import Outcome
+from turnmark.evaluation.judging.mounting import judged_metrics
 
 MIRRORED = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
 LABELS = st.sampled_from(list(MIRRORED))
@@ -217,9 +218,7 @@ def test_errors_of_parts_that_there_are_not_are_asked_for_once_more(text: str) -
 
 def test_what_is_judged_depends_on_the_setting() -> None:
     def of(setting: str | None) -> list[str]:
-        task = judged_task("compound-qa", "generation", setting, "minilm")
-        assert task is not None
-        return [name for rubric in task.rubrics for name in (rubric.name, *rubric.also)]
+        return [name for rubric in rubrics(setting, "minilm") for name in (rubric.name, *rubric.also)]
 
     assert of(None) == of("vanilla") == [
         "win_rate", "win_rate.flips", "win_rate.first", "preference", "omitted", "merged", "wrong_language",

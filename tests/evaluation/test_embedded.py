@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from turnmark.assistant.generators.base import GeneratorError, PromptMessage
 from turnmark.assistant.generators.replay import ReplayGenerator
 from turnmark.corpora.types import Message
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import (
     APPROPRIATENESS,
@@ -27,7 +28,7 @@ from turnmark.evaluation.judging.extractive import (
     parts_of,
     reply_features,
 )
-from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.judgements import Outcome
 
 PASSAGES = (
     "The night ferry leaves Harwich at eleven in the evening and reaches the Hook of Holland at eight. Cabins have to "

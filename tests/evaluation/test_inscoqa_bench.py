@@ -21,6 +21,7 @@ from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.inscoqa import BINS, InsCoQA, open_inscoqa, part_of, pool, split_of, write_pool
 from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.judging.inscoqa import steps_of
 from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Hit, Query
@@ -166,13 +167,13 @@ def test_rag_answers_from_what_is_found_and_is_measured_against_it(tmp_path):
     item = next(item for item in bench.items() if isinstance(item, Item))
     sample = bench.answer(item, None)
     assert [context.document_id for context in sample.contexts] == ["oven-0-58"]
-    assert bench.context(item, sample).passages == [inscoqa.load_tasks(source.root).data["a"].documents[0].text]
+    assert bench.context(item, sample).passages == (inscoqa.load_tasks(source.root).data["a"].documents[0].text,)
     scores = values(
         bench, item, done(item, "Bread needs salt.", contexts=(ContextRef(document_id="x-0-17", score=1.0),))
     )
     assert scores["k_precision"] == 1.0
     foreign = ContextRef(document_id="unheard of", score=1.0, text="Salt and pepper.")
-    assert bench.context(item, done(item, "", contexts=(foreign,))).passages == ["Salt and pepper."]
+    assert bench.context(item, done(item, "", contexts=(foreign,))).passages == ("Salt and pepper.",)
     nothing = values(bench, item, done(item, "Bread.", contexts=(ContextRef(document_id="unheard of", score=1.0),)))
     assert nothing["k_precision"] is None
     assert nothing["rouge_l.word"] is not None
@@ -315,8 +316,8 @@ def test_a_reply_in_two_parts_is_taken_apart(tmp_path):
     bench = InsCoQA(written(tmp_path, row(answer="Bake it.")), "documents", Parts())
     item = only(bench)
     context = bench.context(item, done(item, "Answer: Bake it.\nProcedural instructions: 1. Light it. 2. Bake [1]."))
-    assert (context.answer, context.steps) == ("Bake it.", ("Light it.", "Bake."))
-    assert bench.context(item, done(item, "Answer: Bake it.")).steps == ()
+    assert (context.answer, steps_of(context)[0]) == ("Bake it.", ["Light it.", "Bake."])
+    assert steps_of(bench.context(item, done(item, "Answer: Bake it.")))[0] == []
 
 
 def test_the_split_is_test_where_there_is_one(tmp_path):

@@ -23,6 +23,7 @@ from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
 from turnmark.corpora import inscoqa
 from turnmark.corpora.types import Message
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.extractive import NoModel
 from turnmark.evaluation.judging.inscoqa import (
     INSEVAL,
@@ -33,7 +34,7 @@ from turnmark.evaluation.judging.inscoqa import (
     extractive_inseval,
     f_beta,
 )
-from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.retrieval.embed import open_embedder
 
 Check = Callable[[Path], None]

@@ -19,6 +19,7 @@ from turnmark.evaluation.benchmarks.base import Item, measured
 from turnmark.evaluation.benchmarks.inscoqa import InsCoQA
 from turnmark.evaluation.benchmarks.inscoqa_prompt import ReadReply, read_reply
 from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.judging.inscoqa import steps_of
 from turnmark.evaluation.records import Sample
 
 GOOD = "Answer: Light it, then bake.\n\nProcedural instructions:\n1. Light the oven.\n2. Bake the bread."
@@ -170,7 +171,7 @@ def test_a_reply_is_asked_for_once_and_kept_as_written(
     assert bool(sample.notes) == (format_ok == 0)
     bench = InsCoQA(source, "prompt", Parts())
     context = bench.context(item, sample)
-    assert (context.steps, context.answer) == (steps, "Light it, then bake." if steps else reply)
+    assert (steps_of(context)[0], context.answer) == (list(steps), "Light it, then bake." if steps else reply)
     scores = {score.metric: score.value for score in measured(bench.metrics, sample, lambda: context)}
     assert scores["format_ok"] == format_ok
     assert scores["rouge_l.word"] is not None
@@ -183,7 +184,7 @@ def test_the_form_is_not_counted_where_it_was_not_asked_for(tmp_path: Path) -> N
         steps = ({"step": "Light the oven.", "citations": []},)
         sample = Sample(id="a", status="done", prediction=text, procedure=steps)
         context = bench.context(only(bench), sample)
-        assert (context.answer, context.steps, context.format_ok) == (text, ("Light the oven.",), None)
+        assert (context.answer, steps_of(context)[0], context.format_ok) == (text, ["Light the oven."], None)
 
 
 def test_a_reply_that_is_cut_is_not_asked_for_again(tmp_path: Path) -> None:

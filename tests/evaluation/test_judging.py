@@ -16,11 +16,12 @@ from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging import judgements
 from turnmark.evaluation.judging.calls import run_jobs
 from turnmark.evaluation.judging.compound_qa import FIVE, compare
 from turnmark.evaluation.judging.inscoqa import INSEVAL
-from turnmark.evaluation.judging.judgements import Case, Judgement, JudgementJournal
+from turnmark.evaluation.judging.judgements import Judgement, JudgementJournal
 from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, relevance
 from turnmark.evaluation.judging.rubrics import Rubric, panel_outcome
 from turnmark.evaluation.judging.rubrics import judgement_key as key_of

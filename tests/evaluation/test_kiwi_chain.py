@@ -19,7 +19,7 @@ from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.judging.kiwi import judged_metrics, judged_task
+from turnmark.evaluation.judging.mounting import judged_metrics
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.running import in_turns
@@ -56,9 +56,7 @@ def test_judges_see_a_revision_as_it_was_written(tmp_path: Path) -> None:
     bench = Kiwi(written(tmp_path, session(turn(), initial_answer="It was lit [0].")), Parts())
     [item] = items_of(bench)
     sample = Sample(id=item.id, status="done", prediction="It was lit [0]. By whom is not known [1].")
-    task = judged_task("kiwi", "revise", None, "minilm")
-    assert task is not None
-    case = task.case(item, sample, bench.context(item, sample))
+    case = bench.context(item, sample)
     assert (case.answer, dict(case.more)["previous"]) == (sample.prediction, "It was lit [0].")
 
 
@@ -244,7 +242,6 @@ def test_a_judge_that_gives_no_rating_has_failed(
 def test_only_revisions_are_judged() -> None:
     assert judged_metrics("kiwi", "revise") == ("good", "good[embedded]")
     assert judged_metrics("kiwi", "judge") == judged_metrics("kiwi", "analyse") == ()
-    assert judged_task("kiwi", "judge", None, "minilm") is None
 
 
 # --- files that are not in order -------------------------------------------------------------------------------------

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.corpora.text import words
-from turnmark.evaluation.benchmarks.base import measured
+from turnmark.evaluation.benchmarks.base import Case, measured
 from turnmark.evaluation.benchmarks.measures import (
     LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
-    Answered,
     lead,
     unknown,
 )
@@ -22,7 +21,7 @@ from turnmark.evaluation.records import Sample, Score
 METRICS = (*REFERENCE_METRICS, *LEAD_METRICS, *PASSAGE_METRICS, *STYLE_METRICS)
 
 
-def scores(context: Answered) -> dict[str, Score]:
+def scores(context: Case) -> dict[str, Score]:
     return {score.metric: score for score in measured(METRICS, Sample(id="a", status="done"), lambda: context)}
 
 
@@ -47,12 +46,12 @@ def test_the_lead_has_as_many_words_as_the_answer_where_there_are_so_many(passag
 
 def test_an_answer_by_hand() -> None:
     scores_of = scores(
-        Answered(
+        Case(
             raw="The bell is old [1].",
             answer="The bell is old.",
             reference="The old bell.",
-            passages=["A bell of 1858 hangs here."],
-            history=["how old is the bell"],
+            passages=("A bell of 1858 hangs here.",),
+            question="how old is the bell",
         )
     )
     assert {name: score.value for name, score in scores_of.items()} == pytest.approx({
@@ -64,7 +63,7 @@ def test_an_answer_by_hand() -> None:
 
 
 def test_what_cannot_be_compared_is_not_applicable() -> None:
-    scores_of = scores(Answered(raw="A bell.", answer="A bell."))
+    scores_of = scores(Case("", raw="A bell.", answer="A bell."))
     assert {name for name, score in scores_of.items() if score.status == "scored"} == {"answer_words", "idk_rate"}
     assert {score.status for score in scores_of.values()} == {"scored", "not_applicable"}
     assert scores_of["k_precision"].reason == "there are no passages, or not all of their texts are known"
@@ -72,13 +71,13 @@ def test_what_cannot_be_compared_is_not_applicable() -> None:
 
 
 def test_an_empty_answer_is_0_and_so_is_its_lead() -> None:
-    scores_of = scores(Answered(raw="", answer="", reference="A bell.", passages=["A bell."]))
+    scores_of = scores(Case("", raw="", answer="", reference="A bell.", passages=("A bell.",)))
     assert {score.value for name, score in scores_of.items()} == {0.0}
 
 
 def test_unknown_by_the_decision_else_by_the_detector() -> None:
     refusal = "I don't know: the passages do not say."
-    assert unknown(Answered(raw=refusal, answer=refusal))
-    assert not unknown(Answered(raw="It is old.", answer="It is old."))
-    assert not unknown(Answered(raw=refusal, answer=refusal, decision="partial"))
-    assert unknown(Answered(raw="It is old.", answer="It is old.", decision="unknown"))
+    assert unknown(Case("", raw=refusal, answer=refusal))
+    assert not unknown(Case("", raw="It is old.", answer="It is old."))
+    assert not unknown(Case("", raw=refusal, answer=refusal, decision="partial"))
+    assert unknown(Case("", raw="It is old.", answer="It is old.", decision="unknown"))

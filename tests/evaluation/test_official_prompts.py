@@ -14,7 +14,7 @@ from turnmark.evaluation.judging import judgements
 from turnmark.evaluation.judging.bertscore import PUBLISHED, Bert, bert_rubrics
 from turnmark.evaluation.judging.judge import Judge, open_judges
 from turnmark.evaluation.judging.judged import Judging
-from turnmark.evaluation.judging.judgements import OFFICIAL, OWN, Case, digest, whose
+from turnmark.evaluation.judging.judgements import OFFICIAL, OWN, digest, whose
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM
 from turnmark.evaluation.prompts import load_prompt
 from turnmark.evaluation.published import facts
@@ -64,9 +64,7 @@ def _judging(prompts: Path | None) -> Judging:
     judges = open_judges(["openai:x@http://localhost:1"])
     bert = bert_rubrics(Bert("x", rescaled=True, hub=PUBLISHED), "bertscore")
     bert_judge = Judge("bertscore", judges[0].generator, None, bert)
-    return Judging(
-        [*judges, bert_judge], [RB_LLM, IDK_JUDGE, *bert], lambda *_: Case(question="q", answer="a"), prompts=prompts
-    )
+    return Judging([*judges, bert_judge], [RB_LLM, IDK_JUDGE, *bert], prompts=prompts)
 
 
 def test_with_the_papers_prompts_every_judged_metric_is_the_published_instrument(

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT, Turnmark
+from tests.docs import own
 from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.corpora import mtrag
 from turnmark.corpora.types import Message
 from turnmark.evaluation import planning, running
-from turnmark.evaluation.benchmarks.mtrag_data import JudgedQuery
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.mtrag_data import task_material
 from turnmark.evaluation.journal import json_line, read_records
 from turnmark.evaluation.records import ContextRef, Sample, Score
 from turnmark.evaluation.report import browse
-from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, cut, material_of
+from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, cut
 from turnmark.evaluation.report.page_samples import samples_json
 from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.evaluation.request import EvalRequest
@@ -91,34 +94,35 @@ def test_what_is_relevant_and_was_not_found_stands_after_what_was() -> None:
         status="done",
         contexts=(ContextRef(document_id="p9", score=2.0), ContextRef(document_id="p2", score=1.0)),
     )
-    passages = list(browse._passages(sample, material_of(TASK), ("nine", "two, as it was shown")))
+    passages = list(browse._passages(sample, task_material(TASK), ("nine", "two, as it was shown")))
     assert passages == [
         SeenPassage(id="p9", text=cut("nine"), rank=1, score=2.0, relevant=False),
         SeenPassage(id="p2", text=cut("two"), rank=2, score=1.0, relevant=True),
         SeenPassage(id="p1", title="T", text=cut("one"), relevant=True),
     ]
     # Texts that are not one for each passage belong to nobody knows which.
-    assert next(iter(browse._passages(sample, material_of(TASK), ("two",)))).text is None
+    assert next(iter(browse._passages(sample, task_material(TASK), ("two",)))).text is None
 
 
-def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed() -> None:
-    refs = (ContextRef(document_id="p9", score=2.0), ContextRef(document_id="p2", score=1.0))
-    labels = {"turn": ("later",)}
-    sample = Sample(id="c<::>2", status="done", query="q", contexts=refs)
-    first = browse._line(sample, material_of(JudgedQuery(TASK, {"p2": 1, "p3": 1})), labels, ())
-    assert (first.labels, first.question.text, len(first.history)) == (labels, "When?", 2)
-    rows = [(hit.id, hit.rank, hit.relevant, hit.text and hit.text.text) for hit in first.passages]
-    assert rows == [
-        ("p9", 1, False, None), ("p2", 2, True, "two"), ("p3", None, True, None),
-    ]  # fmt: skip
-    second = browse._line(sample, material_of(JudgedQuery(None, {"p9": 1})), {}, ())
-    assert (second.labels, second.question.text) == ({}, "q")
-    assert [passage.relevant for passage in second.passages] == [True, False]
+def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trec = ROOT / "tests/frozen/run.trec"
+    assert turnmark("score", "mtrag", "--task", "retrieval", "--predictions", trec, "--out", "run").code == 0
+    rows = lines(tmp_path / "run")
+    assert all(row.question.text and row.labels["domain"] for row in rows)
+    assert any(row.history for row in rows)
+    passages = [passage for row in rows for passage in row.passages]
+    assert {(passage.rank is None, passage.relevant) for passage in passages} == {
+        (False, True), (False, False), (True, True),
+    }  # fmt: skip
+    assert all(passage.text for passage in passages if passage.relevant)
 
 
-def test_a_task_of_another_kind_shows_nothing_and_breaks_nothing() -> None:
-    assert material_of(object()) == browse.Material()
-    assert material_of(None) == browse.Material()
+def test_an_item_of_which_the_data_hold_nothing_shows_its_query() -> None:
+    browsed = browse.browsed(own.Capitals(), Item("c1", "aeio"), Sample(id="c1", status="done", query="q"))
+    assert (browsed.question.text, browsed.reference.text, browsed.passages) == ("q", "", ())
 
 
 def test_a_page_shows_what_it_can_where_the_file_is_damaged(tmp_path: Path) -> None:

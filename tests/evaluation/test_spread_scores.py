@@ -16,7 +16,6 @@ from tests.evaluation import costly
 from turnmark.corpora import mtrag
 from turnmark.evaluation import planning, running
 from turnmark.evaluation.benchmarks.base import Item, Metric
-from turnmark.evaluation.judging.mounting import judged
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.scorers import measured_here
@@ -127,13 +126,13 @@ def outcomes(folder: Path) -> list[Mapping[str, Any]]:
 def test_a_judged_run_is_the_same_and_language_models_are_asked_from_here(tmp_path: Path) -> None:
     judges = ("embedded?metrics=idk[embedded]", f"{costly.SPEC}?metrics=rb_llm&cache=0")
     local = request(tmp_path, "here", *judges)
-    running.run(judged(planning.plan(local)))
+    running.run(planning.plan(local))
     calls = len(costly.PROMPTS)
     assert calls > 0
 
     spread_out = request(tmp_path, "there", *judges)
     work, its_mark = open_there(absolute(spread_out), False)
-    plan = judged(planning.plan(spread_out))
+    plan = planning.plan(spread_out)
     assert its_mark == mark(plan.manifest) + mark_of_judges(plan)
     pool = Elsewhere(work)
     running.run(replace(plan, scorers=SpreadScores(pool)))
@@ -146,12 +145,13 @@ def test_a_judged_run_is_the_same_and_language_models_are_asked_from_here(tmp_pa
     assert len(costly.PROMPTS) == 2 * calls
 
     again = Elsewhere(work)
-    running.run(replace(judged(planning.plan(spread_out)), scorers=SpreadScores(again)))
+    running.run(replace(planning.plan(spread_out), scorers=SpreadScores(again)))
     assert not again.there, "all is judged, and no metric needs a model"
 
 
 def test_what_one_case_is_asked_goes_to_one_worker() -> None:
-    from turnmark.evaluation.judging.judgements import Case, Outcome
+    from turnmark.evaluation.benchmarks.base import Case
+    from turnmark.evaluation.judging.judgements import Outcome
 
     first, second = Case("q", "a"), Case("q", "b")
     pool = Elsewhere(
@@ -181,9 +181,9 @@ def test_a_request_is_sent_without_the_keys_of_judges(tmp_path: Path, monkeypatc
 
 
 def test_workers_with_another_judge_are_told_by_their_mark(tmp_path: Path) -> None:
-    first = judged(planning.plan(request(tmp_path, "r", "embedded")))
-    second = judged(planning.plan(request(tmp_path, "r", "embedded?metrics=idk[embedded]")))
-    model = judged(planning.plan(request(tmp_path, "r", costly.SPEC)))
+    first = planning.plan(request(tmp_path, "r", "embedded"))
+    second = planning.plan(request(tmp_path, "r", "embedded?metrics=idk[embedded]"))
+    model = planning.plan(request(tmp_path, "r", costly.SPEC))
     assert mark_of_judges(first) != mark_of_judges(second)
     assert mark_of_judges(second).count("\n") == 1
     assert mark_of_judges(model) == ""

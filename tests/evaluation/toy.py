@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.benchmarks.base import Metric, Value
-from turnmark.evaluation.benchmarks.measures import REFERENCE_METRICS, Answered
+from turnmark.evaluation.benchmarks.base import Case, Metric, Value
+from turnmark.evaluation.benchmarks.measures import REFERENCE_METRICS
 from turnmark.evaluation.benchmarks.task import Row, Task, by_turn
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.published import Fact, Instrument
@@ -41,7 +41,7 @@ def solve(row: Row, generator: object, parts: Parts) -> Sample:
     return by_turn(row, None, parts)
 
 
-def shouts(context: Answered) -> Mapping[str, Value]:
+def shouts(context: Case) -> Mapping[str, Value]:
     return {"shouts": float(context.answer.isupper())}
 
 
