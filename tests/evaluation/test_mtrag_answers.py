@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from turnmark.corpora import mtrag
-from turnmark.evaluation.benchmarks.mtrag import Mtrag
+from turnmark.evaluation.benchmarks.mtrag_generation import Mtrag
 from turnmark.evaluation.published import Ran, beside
 from turnmark.evaluation.records import DataUsed, Metrics, MetricSummary, Summary
 from turnmark.evaluation.report.paper import MARK
