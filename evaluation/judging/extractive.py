@@ -166,14 +166,6 @@ def _supported(case: Case, embedded: SentenceVectors) -> list[tuple[str, bool]]:
 Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
 """Texts -> unit vectors, in their order; from any thread."""
 
-FEATURES: Mapping[str, str] = {
-    "strange": "share of the reply's content words that neither a passage nor the question has",
-    "meant": "how near its sentences come in meaning to one of the passages', weighted by their words",
-    "evidence": "how near the passages come to the question: where nothing is about it, nothing can be drawn on",
-    "covered": "how near the reply comes to each sentence of the reference, weighted by their words",
-    "on_topic": "how near the reply's sentences come to one of the reference's",
-}
-
 
 def parts_of(text: str) -> list[str]:
     """The sentences of a text that have words, as plain text without citation marks."""
@@ -210,10 +202,11 @@ class SentenceVectors:
 
 def reply_features(case: Case, embedded: SentenceVectors, names: Sequence[str]) -> dict[str, float]:
     """Those of `FEATURES` that are named."""
-    return {name: _HOW[name](case, embedded) for name in names}
+    return {name: FEATURES[name](case, embedded) for name in names}
 
 
 def _strange(case: Case, _: SentenceVectors) -> float:
+    """Share of the reply's content words that neither a passage nor the question has."""
     answer_stems = stems(" ".join(content_words(strip_citations(case.answer))))
     if not answer_stems:
         return 0.0
@@ -222,26 +215,30 @@ def _strange(case: Case, _: SentenceVectors) -> float:
 
 
 def _meant(case: Case, embedded: SentenceVectors) -> float:
+    """How near its sentences come in meaning to one of the passages', weighted by their words."""
     parts = parts_of(case.answer)
     return _weighted(parts, embedded.nearest(parts, case.passages or ()))
 
 
 def _evidence(case: Case, embedded: SentenceVectors) -> float:
+    """How near the passages come to the question: where nothing is about it, nothing can be drawn on."""
     question = plain(case.question)
     return embedded.nearest([question], case.passages or ())[0] if words(question) else 0.0
 
 
 def _covered(case: Case, embedded: SentenceVectors) -> float:
+    """How near the reply comes to each sentence of the reference, weighted by their words."""
     parts = parts_of(case.reference)
     return _weighted(parts, embedded.nearest(parts, [case.answer]))
 
 
 def _on_topic(case: Case, embedded: SentenceVectors) -> float:
+    """How near the reply's sentences come to one of the reference's."""
     near = embedded.nearest(parts_of(case.answer), [case.reference])
     return sum(near) / len(near) if near else 0.0
 
 
-_HOW: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
+FEATURES: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
     "strange": _strange,
     "meant": _meant,
     "evidence": _evidence,

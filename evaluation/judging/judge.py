@@ -125,7 +125,7 @@ def _members(specs: Sequence[str], errors: ErrorCollector) -> list[Member]:
         elif metrics is not None:
             errors.add(f"--judge {text}: a panel takes no option {METRICS!r}; name its judges one by one, each with it")
         else:
-            members += [(spec, metrics, frozenset()) for spec, metrics in errors.collect(_panel, parsed) or []]
+            members += errors.collect(_panel, parsed) or []
     return members
 
 
@@ -184,14 +184,10 @@ def _parsed(text: str) -> Spec:
         raise RequestError([f"--judge: {problem}" for problem in error.problems]) from error
 
 
-def _panel(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
+def _panel(spec: Spec) -> list[Member]:
     """The member of a preset with one judge, or those of `panel:FILE` with a spec a line."""
     if spec.argument in ALONE:
-        return [(str(Spec("openai", ALONE[spec.argument], spec.url, dict(spec.options))), None)]
-    return _from_file(spec)
-
-
-def _from_file(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
+        return [(str(Spec("openai", ALONE[spec.argument], spec.url, dict(spec.options))), None, frozenset())]
     if spec.url or spec.options or not spec.argument:
         raise RequestError(
             f"--judge {spec}: write panel:{MTRAG_PANEL}[@URL], the four judges of MTRAG's appendix F, "
@@ -211,7 +207,7 @@ def _from_file(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
     nested = [line for line in specs if line.startswith(f"{PANEL}:")]
     if nested:
         raise RequestError(f"--judge {spec}: {', '.join(nested)}: a panel has no panels in it")
-    return [(str(bare), metrics) for bare, metrics in (_measures(_parsed(line)) for line in specs)]
+    return [(str(bare), metrics, frozenset()) for bare, metrics in (_measures(_parsed(line)) for line in specs)]
 
 
 def _open(text: str, metrics: frozenset[str] | None) -> Judge:
@@ -246,14 +242,15 @@ def _bertscore(spec: Spec, metrics: frozenset[str] | None) -> Judge:
         raise RequestError(
             f"--judge {spec}: write bertscore, bertscore:minilm, bertscore:FOLDER or bertscore:ORG/MODEL"
         )
-    from turnmark.evaluation.judging.bertscore import opened
+    from turnmark.evaluation.judging.bertscore import bert_rubrics, open_bert
+    from turnmark.evaluation.judging.extractive import NoModel
 
     try:
-        generator, rubrics = opened(str(spec), spec.argument)
+        rubrics = bert_rubrics(open_bert(spec.argument or None), str(spec))
     except RequestError as error:
         raise RequestError([f"--judge {spec}: {problem}" for problem in error.problems]) from error
     selected = tuple(rubric for rubric in rubrics if metrics is None or rubric.name.partition("[")[0] in metrics)
-    return Judge(str(spec), generator, metrics, selected)
+    return Judge(str(spec), NoModel(str(spec)), metrics, selected)
 
 
 def same_model(judge: str, other_spec: str) -> bool:

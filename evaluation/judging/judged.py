@@ -31,7 +31,6 @@ from turnmark.evaluation.judging.judge import Judge, same_model
 from turnmark.evaluation.judging.judgements import FILE, OFFICIAL, Outcome, whose
 from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
-    PanelOutcome,
     Rubric,
     agreement,
     further_scores,
@@ -66,7 +65,7 @@ class Judging(JudgeCalls):
         if case is None:
             return self._unjudged(sample, measured)
         scores: list[Score] = []
-        verdicts: dict[str, PanelOutcome] = {}
+        verdicts: dict[str, Outcome] = {}
         about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat}
         for rubric in self.rubrics:
             outcome = self._panel_outcome(case, rubric)
@@ -114,10 +113,10 @@ class Judging(JudgeCalls):
     def _idk_by(self, verdict: str) -> str:
         return "IDK by " + next(self._by(rubric) for rubric in self.rubrics if rubric.name == verdict)
 
-    def _panel_outcome(self, case: Case, rubric: Rubric) -> PanelOutcome:
+    def _panel_outcome(self, case: Case, rubric: Rubric) -> Outcome:
         reason = rubric.without(case)
         if reason:
-            return PanelOutcome(status="not_applicable", reason=reason)
+            return Outcome(status="not_applicable", reason=reason)
         outcomes: dict[str, Outcome] = {}
         for judge in self.of(rubric):
             key = self.key(case, rubric, judge)

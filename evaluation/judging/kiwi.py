@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from turnmark.assistant.steps.constraints import Unmet, constraints_of, unmet
+from turnmark.assistant.steps.constraints import constraints_of, unmet
 from turnmark.assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, classify, evened, wanted
 from turnmark.assistant.steps.operations import Operation, operations, pieces_of, squeezed
 from turnmark.assistant.steps.revise_rules import named
@@ -135,7 +135,7 @@ def read_revision(instruction: str, previous: str, revised: str) -> Reading:
         return _reading((), _share(len(changes_made), before), False, strict, 0.0)
     kind = classify(instruction)
     demands = constraints_of(instruction)
-    missed = [_in_words(operation) for operation in unmet(demands, before, after)]
+    missed = [demand.message for demand in unmet(demands, before, after)]
     missed += _still_there(instruction, before, after) if kind == "remove" else []
     missed += _lost(before, after) if kind == "reorganize" else []
     missed += _other_text(before, after) if kind == "condense" else []
@@ -169,10 +169,6 @@ def _reading(missed: Sequence[str], share: float, ignored: bool, changes: tuple[
 def _share(changed: int, previous: str) -> float:
     """Sentences changed, as a share of the previous ones, 1 at most."""
     return min(1.0, changed / max(1, len(pieces_of(previous))))
-
-
-def _in_words(demand: Unmet) -> str:
-    return demand.message
 
 
 def _told(operation: Operation) -> str:

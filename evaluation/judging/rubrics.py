@@ -14,12 +14,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pydantic import Field
-
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.structured import Failure
 from turnmark.assistant.types import Usage
-from turnmark.corpora.types import Message, Record
+from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import (
     RAW,
@@ -34,7 +32,7 @@ from turnmark.evaluation.judging.judgements import (
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.metrics.agreement import Level, krippendorff_alpha
 from turnmark.evaluation.prompts import load_prompt
-from turnmark.evaluation.records import Panel, Score, ScoreStatus
+from turnmark.evaluation.records import Panel, Score
 
 BERT = ("bert_recall", "bert_k_precision", "rb_alg")
 """Metrics of `bertscore` judges, by whichever model."""
@@ -157,15 +155,14 @@ def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], flo
         prompt = judge_prompt(name, case, generator, prompts, parts, dict(case.more))
         if prompt is None:
             return TOO_LONG
-        reply, usage = ask_verdict(generator, prompt.messages, offer, prompts)
-        if isinstance(reply, Failure):
-            return failed(reply, usage, prompt.notes)
-        verdict = reply.verdict
+        verdict, usage = ask_verdict(generator, prompt.messages, offer, prompts)
+        if isinstance(verdict, Failure):
+            return failed(verdict, usage, prompt.notes)
         return Outcome(
             status="scored",
             value=value(verdict.label, verdict.value),
             label=verdict.label if verdict.value is None else None,
-            reason=reply.text[-RAW:],
+            reason=verdict.text[-RAW:],
             notes=prompt.notes,
             usage=usage,
         )
@@ -207,18 +204,7 @@ def needs(passages: bool = False, reference: bool = False) -> Callable[[Case], s
 # --- several judges --------------------------------------------------------------------------------------------------
 
 
-class PanelOutcome(Record):
-    """What a panel makes of a case."""
-
-    status: ScoreStatus
-    value: float | None = None
-    label: str | None = None
-    reason: str
-    weight: float = 1.0
-    also: dict[str, float | None] = Field(default_factory=dict)
-
-
-def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> PanelOutcome:
+def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> Outcome:
     """One outcome of those of several judges, or of one.
 
     Numbers: the median of those that there are. Labels: the one that most judges chose; of those that equally many
@@ -231,6 +217,7 @@ def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> PanelOutco
     scored = {name: outcome for name, outcome in outcomes.items() if outcome.status == "scored"}
     if not scored:
         return _without(outcomes)
+    label: str | None
     notes = list(dict.fromkeys(note for outcome in scored.values() for note in outcome.notes))
     unscored = {name: outcome for name, outcome in outcomes.items() if outcome.status != "scored"}
     tail = [
@@ -243,15 +230,14 @@ def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> PanelOutco
         label, split = majority([outcome.label or "" for outcome in scored.values()])
         tail = [*(["split evenly; the judge named first decides"] if split else []), *tail]
         reasons = _told(scored, lambda outcome: outcome.label or "")
-        value = rubric.values[label]
-        return PanelOutcome(
-            status="scored", value=value, label=label, reason=_reason(reasons, tail), also=_also(rubric, scored)
-        )
-    value = median(outcome.value for outcome in scored.values() if outcome.value is not None)
-    reasons = _told(scored, lambda outcome: f"{outcome.value:g}")
-    weight = median(outcome.weight for outcome in scored.values())
-    also = _also(rubric, scored)
-    return PanelOutcome(status="scored", value=value, reason=_reason(reasons, tail), weight=weight, also=also)
+        value, weight = rubric.values[label], 1.0
+    else:
+        label = None
+        reasons = _told(scored, lambda outcome: f"{outcome.value:g}")
+        value = median(outcome.value for outcome in scored.values() if outcome.value is not None)
+        weight = median(outcome.weight for outcome in scored.values())
+    reason = " — ".join(filter(None, [reasons, "; ".join(tail)]))
+    return Outcome(status="scored", value=value, label=label, reason=reason, weight=weight, also=_also(rubric, scored))
 
 
 def _also(rubric: Rubric, scored: Mapping[str, Outcome]) -> dict[str, float | None]:
@@ -263,7 +249,7 @@ def _also(rubric: Rubric, scored: Mapping[str, Outcome]) -> dict[str, float | No
     return {name: median(values) if values else None for name, values in values_by_metric.items()}
 
 
-def further_scores(rubric: Rubric, outcome: PanelOutcome, about: Mapping[str, Any]) -> list[Score]:
+def further_scores(rubric: Rubric, outcome: Outcome, about: Mapping[str, Any]) -> list[Score]:
     """The lines of the metrics that came out of the same calls."""
     scores = []
     for name in rubric.also:
@@ -293,13 +279,11 @@ def majority(labels: Sequence[str]) -> tuple[str, bool]:
     return leading[0], len(leading) > 1
 
 
-def _without(outcomes: Mapping[str, Outcome]) -> PanelOutcome:
+def _without(outcomes: Mapping[str, Outcome]) -> Outcome:
     failed = {name: outcome for name, outcome in outcomes.items() if outcome.status == "failed"}
-    if failed or not outcomes:
-        return PanelOutcome(status="failed", reason=_failures(failed) or "no judge was asked")
-    return PanelOutcome(
-        status="not_applicable", reason=next(iter(outcomes.values())).reason or "there is nothing to judge"
-    )
+    if failed:
+        return Outcome(status="failed", reason=_failures(failed))
+    return Outcome(status="not_applicable", reason=next(iter(outcomes.values())).reason or "there is nothing to judge")
 
 
 def _failures(failed: Mapping[str, Outcome]) -> str:
@@ -316,10 +300,6 @@ def _told(scored: Mapping[str, Outcome], value: Callable[[Outcome], str]) -> str
         return _brief(next(iter(scored.values())).reason, REASON)
     share = max(80, REASON // len(scored))
     return " | ".join(f"{name}: {value(outcome)}, {_brief(outcome.reason, share)}" for name, outcome in scored.items())
-
-
-def _reason(reasons: str, tail: Sequence[str]) -> str:
-    return " — ".join(filter(None, [reasons, "; ".join(tail)]))
 
 
 def _brief(text: str, limit: int) -> str:

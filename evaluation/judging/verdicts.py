@@ -91,6 +91,7 @@ class Verdict(Record):
 
     label: str
     value: FiniteFloat | None = Field(default=None, description="of a scale")
+    text: str = Field(default="", description="the whole text that it ends")
 
 
 Offer = Labels | Scale
@@ -174,16 +175,9 @@ def _short(text: str) -> str:
     return text if len(text) <= 40 else text[:40] + "…"
 
 
-class VerdictReply(Record):
-    """A verdict, and the whole text that it ends."""
-
-    verdict: Verdict
-    text: str
-
-
 def ask_verdict(
     generator: Generator, messages: Sequence[PromptMessage], offer: Offer, prompts: Path | None = None
-) -> tuple[VerdictReply | Failure, Usage]:
+) -> tuple[Verdict | Failure, Usage]:
     """A verdict that is on offer, or a failure with the last text that the judge wrote; and what it cost.
 
     A reply cut by its limit is asked for once more with twice the room, as everywhere, and one that is cut again has
@@ -195,9 +189,9 @@ def ask_verdict(
         prompts: folder with prompts of one's own.
     """
 
-    def read(text: str) -> VerdictReply | str:
+    def read(text: str) -> Verdict | str:
         verdict = read_verdict(text, offer)
-        return verdict if isinstance(verdict, str) else VerdictReply(verdict=verdict, text=spoken(text).strip())
+        return verdict if isinstance(verdict, str) else verdict.model_copy(update={"text": spoken(text).strip()})
 
     def repair(problem: str) -> Sequence[PromptMessage]:
         return load_prompt("verdict-repair", prompts).render(

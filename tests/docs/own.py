@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from turnmark.assistant.generators.base import Completion, Generator
+from turnmark.assistant.structured import Failure
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Metric
@@ -105,10 +106,9 @@ def asked(judge: Generator, case: Case, prompts: Path | None) -> Outcome:
     fitted = judge_prompt("clarification", case, judge, prompts, ("question", "answer"))
     assert fitted is not None
     reply, usage = ask_verdict(judge, fitted.messages, YES_NO, prompts)
-    if not hasattr(reply, "verdict"):
+    if isinstance(reply, Failure):
         return failed(reply, usage)
-    label = str(reply.verdict.label)
-    return Outcome(status="scored", value=float(label == "yes"), label=label, usage=usage)
+    return Outcome(status="scored", value=float(reply.label == "yes"), label=reply.label, usage=usage)
 
 
 ASKS_BACK = Rubric("asks_back", "own", ("clarification",), asked, offers=YES_NO)

@@ -19,7 +19,7 @@ from turnmark.evaluation.judging.compound_qa import FIVE
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import IDK, IDK_JUDGE, RATING, RB_LLM, RL_F, relevance
 from turnmark.evaluation.judging.rubrics import Rubric
-from turnmark.evaluation.judging.verdicts import Labels, Scale, Verdict, VerdictReply, ask_verdict, read_verdict, spoken
+from turnmark.evaluation.judging.verdicts import Labels, Scale, Verdict, ask_verdict, read_verdict, spoken
 
 FOLDER = ROOT / "tests" / "evaluation" / "data" / "verdicts"
 REPLIES: list[dict[str, Any]] = [json.loads(line) for line in (FOLDER / "replies.jsonl").read_text().splitlines()]
@@ -45,7 +45,7 @@ def measure_of(form: str) -> Rubric:
     return {"rating": RB_LLM, "idk": IDK_JUDGE, "claims": RL_F, "verdicts": RL_F, "questions": relevant}[form]
 
 
-def outcome_of(form: str, *lines: ScriptLine) -> Outcome | VerdictReply | Failure:
+def outcome_of(form: str, *lines: ScriptLine) -> Outcome | Verdict | Failure:
     """What comes of a judge that writes these lines."""
     if form == "pairwise":
         return ask_verdict(replay(*lines), (), FIVE)[0]
@@ -78,7 +78,7 @@ def test_a_broken_reply_twice(row: dict[str, Any]) -> None:
         assert outcome.kind == "invalid"
         assert f"each claim from 1 to {len(expect)}" in outcome.reason
     elif row["form"] == "pairwise":
-        label = outcome.verdict.label if isinstance(outcome, VerdictReply) else outcome.kind  # type: ignore[union-attr]
+        label = outcome.label if isinstance(outcome, Verdict) else outcome.kind  # type: ignore[union-attr]
         assert label == expect
     elif expect == "not_applicable":
         assert isinstance(outcome, Outcome)
@@ -98,7 +98,7 @@ def test_a_broken_reply_twice(row: dict[str, Any]) -> None:
 def test_a_broken_reply_is_asked_for_once_more(row: dict[str, Any]) -> None:
     outcome = outcome_of(row["form"], ScriptLine(text=row["reply"]), ScriptLine(text=GOOD[row["form"]]))
     if row["form"] == "pairwise":
-        assert isinstance(outcome, VerdictReply)
+        assert isinstance(outcome, Verdict)
     else:
         assert isinstance(outcome, Outcome)
         assert outcome.status == "scored" or (row["form"] == "claims" and "claim from 1 to 1" in outcome.reason)
@@ -114,8 +114,8 @@ def test_the_second_request_says_what_was_wrong() -> None:
 
     lines = [ScriptLine(text="Rating: [[11]]"), ScriptLine(text="Rating: [[10]]")]
     reply, usage = ask_verdict(Heard("replay:x", lines), [PromptMessage(role="user", content="Rate it.")], RATING)
-    assert isinstance(reply, VerdictReply)
-    assert reply.verdict.value == 10
+    assert isinstance(reply, Verdict)
+    assert reply.value == 10
     assert usage.calls == 2
     assert "'11', is not a number from 1 to 10" in text[1]
     assert "Rating: [[N]]" in text[1]
