@@ -26,7 +26,7 @@ from typing import Any
 from turnmark.assistant.generators.base import EmptyReply, Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.decide import decide
-from turnmark.assistant.steps.llm import written
+from turnmark.assistant.steps.llm import Written, written
 from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.steps.understand import understand
@@ -201,14 +201,11 @@ class CompoundQA(Benchmark[CompoundCase]):
         if self.setting == modes.DIALOGUE:
             return self._dialogue(item, task, generator)
         if generator is None:
-            return self._turn(item, task, None)
-        if self.setting != modes.DECOMPOSE:
-            mode = "vanilla" if self.setting == modes.POSITIONS else self.setting
-            sample = self._moded(item, task, generator, mode)
-        elif task.closed_book:
-            sample = self._asked(item, task, generator)
+            return self._turn(item, task.question, apart=True)
+        if self.setting == modes.DECOMPOSE and not task.closed_book:
+            sample = self._turn(item, task.question, generator=generator)
         else:
-            sample = self._turn(item, task, generator)
+            sample = self._asked(item, task, generator)
         if self.parts.embed is None:
             return sample  # what answers which part is found by vectors
         parts = split_questions(task.question)
@@ -266,44 +263,43 @@ class CompoundQA(Benchmark[CompoundCase]):
         """See `modes.order_of`; an id of the data may look like one of ours, so only `positions` has orders."""
         return modes.order_of(item.id) if self.setting == modes.POSITIONS else ()
 
-    def _turn(self, item: Item, task: Row, generator: Generator | None) -> Sample:
+    def _turn(
+        self,
+        item: Item,
+        question: str,
+        history: Sequence[Message] = (),
+        generator: Generator | None = None,
+        apart: bool = False,
+    ) -> Sample:
         """The assistant's turn over the context.
 
         Without a model the context is trusted for each part where it is near enough to the question as a whole.
         """
         parts = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
-        hits = ranked_by(_passages(task), (task.question,), parts.embed)
+        hits = ranked_by(_passages(item.task), (question,), parts.embed)
         trusted = generator is not None or (
-            decide(understand((), task.question), task.question, hits, embed=parts.embed).decision in GROUNDED
+            decide(understand(history, question), question, hits, embed=parts.embed).decision in GROUNDED
         )
-        return turn_sample(item, (), task.question, generator, parts, hits, trusted, apart=generator is None)
+        return turn_sample(item, history, question, generator, parts, hits, trusted, apart)
 
     def _asked(self, item: Item, task: Row, generator: Generator) -> Sample:
-        """The model's answer to a question that comes without a context.
+        """A model's answer to a question put to it by our prompt for closed-book ones, or by one of the paper's modes.
 
         Raises:
             GeneratorError: no reply was to be had.
         """
         began = time.perf_counter()
-        prompt = load_prompt("compound", self.parts.prompts).render(question=task.question)
-        reply = written(generator, prompt)
-        notes = () if reply.note is None else (f"the answer is not whole: it was ended by {reply.finish_reason}",)
-        decision = "unknown" if reply.note is None and says_unknown(reply.text) else "answer"
-        return _sample(item, task, reply.text, decision, reply.usage, began, notes)
-
-    def _moded(self, item: Item, task: Row, generator: Generator, mode: str) -> Sample:
-        """A model's answer to a question put to it by one of the paper's modes.
-
-        Raises:
-            GeneratorError: no reply was to be had.
-        """
-        began = time.perf_counter()
-        prompt = modes.prompt_of(mode, task.question, task.context, self.parts.prompts)
-        reply = modes.said(generator, prompt, self.tuning)
-        return _sample(
-            item, task, reply.text, "unknown" if not reply.note and says_unknown(reply.text) else "answer", reply.usage,
-            began, notes=(reply.note,) if reply.note else (),
-        )  # fmt: skip
+        reply: Written | modes.Reply
+        if self.setting == modes.DECOMPOSE:
+            reply = written(generator, load_prompt("compound", self.parts.prompts).render(question=task.question))
+            note = f"the answer is not whole: it was ended by {reply.finish_reason}" if reply.note is not None else ""
+        else:
+            mode = "vanilla" if self.setting == modes.POSITIONS else self.setting
+            prompt = modes.prompt_of(mode, task.question, task.context, self.parts.prompts)
+            reply = modes.said(generator, prompt, self.tuning)
+            note = reply.note or ""
+        decision = "unknown" if not reply.note and says_unknown(reply.text) else "answer"
+        return _sample(item, task, reply.text, decision, reply.usage, began, (note,) if note else ())
 
     def _dialogue(self, item: Item, task: Row, generator: Generator | None) -> Sample:
         """The sub-questions one a turn, each with the turns before it.
@@ -321,7 +317,7 @@ class CompoundQA(Benchmark[CompoundCase]):
             parts, used = modes.parts_by_model(generator, task.question, self.parts.prompts)
         parts = parts or split_questions(task.question)
         if generator is None:
-            replies = self._turns(item, task, parts)
+            replies = self._turns(item, parts)
             decided = [reply.decision or "answer" for reply in replies]
             texts = [strip_citations(with_steps(reply.prediction or "", reply.procedure)) for reply in replies]
             notes: tuple[str, ...] = tuple(dict.fromkeys(note for reply in replies for note in reply.notes))
@@ -336,16 +332,12 @@ class CompoundQA(Benchmark[CompoundCase]):
         sample = _sample(item, task, "\n\n".join(texts).strip(), decision, used, began, notes)
         return sample.model_copy(update={"sub_answers": _paired(parts, texts)})
 
-    def _turns(self, item: Item, task: Row, parts: Sequence[str]) -> list[Sample]:
+    def _turns(self, item: Item, parts: Sequence[str]) -> list[Sample]:
         """The assistant's turns of a dialogue without a model, each trusting the context as the whole would."""
-        turn_parts = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
         history: list[Message] = []
         replies: list[Sample] = []
         for part in parts:
-            hits = ranked_by(_passages(task), (part,), turn_parts.embed)
-            decided = decide(understand(history, part), part, hits, embed=turn_parts.embed)
-            trusted = decided.decision in GROUNDED
-            replies.append(turn_sample(item, history, part, None, turn_parts, hits, trusted))
+            replies.append(self._turn(item, part, history))
             answer = strip_citations(replies[-1].prediction or "")
             history += [Message(role="user", content=part), Message(role="assistant", content=answer)]
         return replies

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.instructions import InstructionType, typed
-from turnmark.assistant.steps.operations import operations
+from turnmark.assistant.steps.operations import Operation, operations
 from turnmark.assistant.steps.revise_llm import revised
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
@@ -37,6 +38,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     NEEDS_MODEL,
     PROMPTS,
     Instruction,
+    Rewritten,
     facts_of,
     first_answer,
     is_good,
@@ -249,63 +251,49 @@ class Kiwi(Benchmark[Case]):
         hits = self._evidence(task)
         previous, used = self._previous(item, generator)
         if self.paper:
-            return self._rewritten(item, generator, previous, used, hits)
-        sort = (
-            InstructionType(coarse=turn.coarse, fine=turn.fine or typed(turn.instruction).fine) if turn.coarse else None
-        )
-        revision = revised(
-            generator, question, previous, turn.instruction, lambda _: hits, self.parts.embed, self.parts.prompts,
-            sort=sort,
-        )  # fmt: skip
-        if revision.fallback:
-            raise GeneratorError("bad_reply", revision.fallback, used + revision.usage)
+            revision, hits = self._rewritten(task, generator, previous, hits)
+            changes: Sequence[Operation] = operations(previous, revision.text)
+        else:
+            sort = None
+            if turn.coarse:
+                sort = InstructionType(coarse=turn.coarse, fine=turn.fine or typed(turn.instruction).fine)
+            by_turn = revised(
+                generator, question, previous, turn.instruction, lambda _: hits, self.parts.embed, self.parts.prompts,
+                sort=sort,
+            )  # fmt: skip
+            if by_turn.fallback:
+                raise GeneratorError("bad_reply", by_turn.fallback, used + by_turn.usage)
+            revision, changes = Rewritten(by_turn.text, by_turn.usage, tuple(by_turn.notes)), by_turn.operations
         roles = {"first_answer": used, "revise": revision.usage}
         return Sample(
             id=item.id,
             status="done",
             query=turn.instruction,
-            contexts=_contexts(hits),
+            contexts=tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits),
             prediction=revision.text,
             turn=turn.turn,
             previous=previous,
-            operations=tuple(operation.model_dump(mode="json") for operation in revision.operations),
-            notes=tuple(revision.notes),
+            operations=tuple(change.model_dump(mode="json") for change in changes),
+            notes=revision.notes,
             usage={role: usage for role, usage in roles.items() if usage != Usage()},
             timings={"revise": round(time.perf_counter() - began, 4)},
         )
 
     def _rewritten(
-        self, item: Item, generator: Generator | None, previous: str, used: Usage, hits: Sequence[Hit]
-    ) -> Sample:
-        """The revision as the paper's prompts ask for it."""
+        self, task: Instruction, generator: Generator | None, previous: str, hits: list[Hit]
+    ) -> tuple[Rewritten, list[Hit]]:
+        """The revision as the paper's prompts ask for it, and the passages that the model was shown."""
         if generator is None:
             raise RequestError(NEEDS_MODEL)
-        began = time.perf_counter()
-        task: Instruction = item.task
-        turn = task.turn
+        turn, best = task.turn, hits[:PARAGRAPHS]
         seeks = (turn.coarse or typed(turn.instruction).coarse) == "information-seeking"
         revision = rewritten(
-            generator, task.session.question, previous, turn.instruction, hits[:PARAGRAPHS], seeks, self.parts.prompts
+            generator, task.session.question, previous, turn.instruction, best, seeks, self.parts.prompts
         )
-        roles = {"first_answer": used, "revise": revision.usage}
-        notes = (
-            revision.notes
-            if turn.coarse
-            else (*revision.notes, "the data do not say whether it seeks information: by rules")
-        )
-        return Sample(
-            id=item.id,
-            status="done",
-            query=turn.instruction,
-            contexts=_contexts(hits[:PARAGRAPHS]) if seeks else (),
-            prediction=revision.text,
-            turn=turn.turn,
-            previous=previous,
-            operations=tuple(operation.model_dump(mode="json") for operation in operations(previous, revision.text)),
-            notes=notes,
-            usage={role: usage for role, usage in roles.items() if usage != Usage()},
-            timings={"revise": round(time.perf_counter() - began, 4)},
-        )
+        if not turn.coarse:
+            note = "the data do not say whether it seeks information: by rules"
+            revision = replace(revision, notes=(*revision.notes, note))
+        return revision, best if seeks else []
 
     def _previous(self, item: Item, generator: Generator | None) -> tuple[str, Usage]:
         """The answer that a turn starts from, and what it took to write it."""
@@ -372,10 +360,6 @@ class Kiwi(Benchmark[Case]):
             return []
         paragraphs = _passages(session.papers.paragraphs, f"{session.index}#paragraph")
         return ranked_by(paragraphs, (*queries, session.question), self._embed)[:PARAGRAPHS]
-
-
-def _contexts(hits: Sequence[Hit]) -> tuple[ContextRef, ...]:
-    return tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits)
 
 
 def _passages(texts: Sequence[kiwi.Passage], place: str) -> list[Passage]:

@@ -9,7 +9,6 @@ English only. A question may be of several types.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -19,7 +18,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+from pydantic import Field
+
 from turnmark.corpora.text import words
+from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,39 +69,26 @@ def surface(question: str) -> list[float]:
     return [*(float(bool(mark.search(low))) for mark in _MARKS), math.log1p(count), short]
 
 
-@dataclass(frozen=True)
-class Model:
-    """The classifier, and what follows what.
+class Model(Record):
+    """The classifier, and what follows what."""
 
-    Attributes:
-        intercepts: type -> of its logistic regression.
-        weights: type -> of each dimension of the vector, then of each entry of `surface`.
-        starts: type -> share of first questions.
-        follows: type -> type -> share of the questions that come after one of the first type.
-        clarifies: share of later questions that are labelled as clarifications.
-        answerability: label -> share of the questions.
-    """
-
-    intercepts: Mapping[str, float]
-    weights: Mapping[str, tuple[float, ...]]
-    starts: Mapping[str, float]
-    follows: Mapping[str, Mapping[str, float]]
-    clarifies: float
-    answerability: Mapping[str, float]
+    made_by: str = Field(description="the command that wrote it")
+    intercepts: Mapping[str, float] = Field(description="type -> of its logistic regression")
+    weights: Mapping[str, tuple[float, ...]] = Field(
+        description="type -> of each dimension of the vector, then of each entry of `surface`"
+    )
+    starts: Mapping[str, float] = Field(description="type -> share of first questions")
+    follows: Mapping[str, Mapping[str, float]] = Field(
+        description="type -> type -> share of the questions that come after one of the first type"
+    )
+    clarifies: float = Field(description="share of later questions that are labelled as clarifications")
+    answerability: Mapping[str, float] = Field(description="label -> share of the questions")
 
 
 @lru_cache(maxsize=1)
 def model() -> Model:
     """What the package ships."""
-    stored = json.loads(WEIGHTS.read_text(encoding="utf-8"))
-    return Model(
-        intercepts=stored["intercepts"],
-        weights={name: tuple(values) for name, values in stored["weights"].items()},
-        starts=stored["starts"],
-        follows=stored["follows"],
-        clarifies=stored["clarifies"],
-        answerability=stored["answerability"],
-    )
+    return Model.model_validate_json(WEIGHTS.read_bytes())
 
 
 def chances(questions: Sequence[str], embed: Embed) -> list[dict[str, float]]:

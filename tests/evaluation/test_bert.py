@@ -19,13 +19,19 @@ from turnmark.evaluation.judging.bertscore import (
     Bert,
     bert_k_precision,
     bert_recall,
+    bert_rubrics,
     open_bert,
-    opened,
     rb_alg,
 )
 from turnmark.evaluation.judging.extractive import NoModel
+from turnmark.evaluation.judging.rubrics import Rubric
 
 TEXTS = ["the ferry leaves at noon", "a boat sails at eleven", "the dog is on deck", "deck and dog is free of charge"]
+
+
+def judge_of(spec: str, model: str) -> tuple[NoModel, tuple[Rubric, ...]]:
+    """What `--judge` opens."""
+    return NoModel(spec), bert_rubrics(open_bert(model or None), spec)
 
 
 @pytest.fixture
@@ -96,7 +102,7 @@ def case(answer: str, **more: Any) -> Case:
 
 
 def test_the_metrics_carry_the_models_name(tiny_bert: Path):
-    generator, measures = opened("bertscore:x", str(tiny_bert))
+    generator, measures = judge_of("bertscore:x", str(tiny_bert))
     names = [f"{name}[tiny-bert]" for name in ("bert_recall", "bert_k_precision", "rb_alg")]
     assert [rubric.name for rubric in measures] == names
     assert all("not rescaled" in rubric.by for rubric in measures)
@@ -106,7 +112,7 @@ def test_the_metrics_carry_the_models_name(tiny_bert: Path):
 
 
 def test_a_whole_judgement_by_hand(tiny_bert: Path):
-    generator, (recall, precision, mean) = opened("bertscore:x", str(tiny_bert))
+    generator, (recall, precision, mean) = judge_of("bertscore:x", str(tiny_bert))
     reply = case(TEXTS[0], reference=TEXTS[1], passages=(TEXTS[2], TEXTS[3]))
     near = by_hand(tiny_bert, TEXTS[0], TEXTS[1], 2)[1]
     nearest = max(by_hand(tiny_bert, TEXTS[0], text, 2)[0] for text in TEXTS[2:])
@@ -120,7 +126,7 @@ def test_a_whole_judgement_by_hand(tiny_bert: Path):
 
 
 def test_what_is_missing_is_not_judged(tiny_bert: Path):
-    _, (recall, precision, mean) = opened("bertscore:x", str(tiny_bert))
+    _, (recall, precision, mean) = judge_of("bertscore:x", str(tiny_bert))
     text = "the ferry leaves at noon"
     assert recall.without(case(text, reference=" "))
     assert mean.without(case(text, reference=" "))
@@ -135,7 +141,7 @@ def test_what_is_missing_is_not_judged(tiny_bert: Path):
 @pytest.mark.parametrize("passages", [(), (" ",)])
 def test_without_passages_the_papers_figure_and_that_of_the_script(tiny_bert: Path, passages: tuple[str, ...]):
     """MTRAG Table 13 prints .75 for the references of unanswerable tasks: 3 / (1 + 1 + 2)."""
-    generator, (_, precision, full) = opened("bertscore:x", str(tiny_bert))
+    generator, (_, precision, full) = judge_of("bertscore:x", str(tiny_bert))
     reply = case("the ferry leaves at noon", passages=passages)
     near, mean = precision.ask(generator, reply, None), full.ask(generator, reply, None)
     assert (near.value, near.also) == (0.0, {"bert_k_precision[tiny-bert,script]": None})
@@ -160,10 +166,10 @@ def test_the_published_one_is_rescaled_and_bears_the_plain_names(tiny_bert: Path
     from bert_score.utils import model2layers
 
     folder = hub(PUBLISHED, tiny_bert)
-    _, measures = opened("bertscore", "")
+    _, measures = judge_of("bertscore", "")
     assert [rubric.name for rubric in measures] == ["bert_recall", "bert_k_precision", "rb_alg"]
     assert all(f"bert-score with {PUBLISHED}, rescaled by its baseline" in rubric.by for rubric in measures)
-    assert opened("bertscore", PUBLISHED)[1][0].name == "bert_recall"
+    assert judge_of("bertscore", PUBLISHED)[1][0].name == "bert_recall"
     assert open_bert().model == str(folder), "from its folder, so that nothing asks the hub"
     assert model2layers[PUBLISHED] == 40
     baseline = Path(bert_score.__file__).parent / "rescale_baseline" / "en" / f"{PUBLISHED}.tsv"
