@@ -43,6 +43,13 @@ def added(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[str, 
     return total
 
 
+def with_cost(used: Usage, price: Price | None) -> Usage:
+    """Usage with what it costs, where a price is known and its endpoint said none."""
+    if price is None or used.cost is not None:
+        return used
+    return used.model_copy(update={"cost": price.cost(used.prompt_tokens, used.completion_tokens)})
+
+
 class Ledger:
     """Adds up usage over all calls of a command.
 

@@ -9,7 +9,7 @@ from turnmark.assistant.steps.marks import says_unknown
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case, Metric, Value
 from turnmark.evaluation.metrics import overlap
-from turnmark.evaluation.metrics.decisions import clarify_label, said_unknown, sample_values, unknown_label
+from turnmark.evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
 
 ROUGE = "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"
 ROUGE_UNICODE = "ROUGE-L F1 (rapidfuzz; Unicode words)"
@@ -22,8 +22,11 @@ LEAD, BESIDE_LEAD = "[lead]", "[-lead]"
 
 
 def unknown(context: Case) -> bool:
-    """Whether the reply says "I don't know": its decision or, where none is recorded, the detector."""
-    return bool(said_unknown(context.decision, says_unknown(context.raw)))
+    """Whether the reply says "I don't know": its decision or, where none is recorded, the IDK detector by rules.
+
+    The detector reads the answer with its citation marks, which are stripped only for scoring.
+    """
+    return says_unknown(context.raw) if context.decision is None else context.decision == "unknown"
 
 
 def lead(passages: Sequence[str], length: int) -> str:

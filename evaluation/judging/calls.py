@@ -12,17 +12,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, ON_RATE_LIMIT, GeneratorError, PromptMessage, make_ready
-from turnmark.assistant.settings import Budget, Price
+from turnmark.assistant.settings import Budget, Price, price_of
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, attempted
-from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, Ledger, filled, spent_on
+from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, Ledger, filled, spent_on, with_cost
 from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.judgements import FILE, Judgement, JudgementJournal, Outcome
 from turnmark.evaluation.judging.rubrics import Rubric, judgement_key, prompts_digest
@@ -233,12 +233,7 @@ class JudgeCalls:
         return judgement, used
 
     def _priced(self, judge: Judge, used: Usage) -> Usage:
-        from turnmark.assistant.settings import price_of
-
-        price = price_of(judge.name, self._prices)
-        if used.cost is not None or price is None:
-            return used
-        return used.model_copy(update={"cost": price.cost(used.prompt_tokens, used.completion_tokens)})
+        return with_cost(used, price_of(judge.name, self._prices))
 
     def case_of(self, benchmark: Benchmark[Any], item: Item, sample: Sample) -> Case | None:
         """What is judged of a sample; None where it is not done, or cannot be read."""
@@ -259,6 +254,45 @@ def _samples(run: RunFolder, benchmark: Benchmark[Any]) -> Iterator[tuple[Item, 
 
 J = TypeVar("J")
 R = TypeVar("R")
+
+
+class _Threads(Generic[J, R]):
+    """Threads that do jobs. They are daemons, so that an interrupted command does not wait for their calls."""
+
+    def __init__(self, do: Callable[[J], R], limit: int, slow_down: Callable[[], None]) -> None:
+        self._do, self._limit, self._slow_down = do, limit, slow_down
+        self._waiting: queue.SimpleQueue[tuple[J] | None] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[J, R] | BaseException] = queue.SimpleQueue()
+        self._threads = self.running = 0
+
+    def start(self, job: J) -> None:
+        """Do a job beside those that run."""
+        if self._threads < min(self._limit, self.running + 1):
+            threading.Thread(target=self._work, daemon=True, name="judge").start()
+            self._threads += 1
+        self._waiting.put((job,))
+        self.running += 1
+
+    def ended(self) -> tuple[J, R]:
+        """The next job that ends, and what came of it; raises what it raised."""
+        ended = self._ended.get()
+        self.running -= 1
+        if isinstance(ended, BaseException):
+            raise ended
+        return ended
+
+    def close(self) -> None:
+        """Let the threads end with what they do."""
+        for _ in range(self._threads):
+            self._waiting.put(None)
+
+    def _work(self) -> None:
+        ON_RATE_LIMIT.set(self._slow_down)
+        while (entry := self._waiting.get()) is not None:
+            try:
+                self._ended.put((entry[0], self._do(entry[0])))
+            except BaseException as error:
+                self._ended.put(error)
 
 
 def run_jobs(
@@ -287,50 +321,29 @@ def run_jobs(
                 refused(job)
         return
     pace = AdaptiveConcurrency(limit)
-    waiting_jobs: queue.SimpleQueue[tuple[J] | None] = queue.SimpleQueue()
-    results: queue.SimpleQueue[tuple[J, R | None, BaseException | None]] = queue.SimpleQueue()
-
-    def work() -> None:
-        ON_RATE_LIMIT.set(pace.slow_down)
-        while (entry := waiting_jobs.get()) is not None:
-            (job,) = entry
-            try:
-                results.put((job, do(job), None))
-            except BaseException as error:
-                results.put((job, None, error))
-
-    running, threads, more_jobs = 0, 0, True
-    waiting: J | None = None
+    threads = _Threads(do, limit, pace.slow_down)
+    held: J | None = None  # until one of those that run has ended
     try:
         while True:
-            while more_jobs and running < pace.limit:
-                following = waiting if waiting is not None else next(jobs, None)
-                waiting = None
+            while threads.running < pace.limit:
+                following = held if held is not None else next(jobs, None)
+                held = None
                 if following is None:
-                    more_jobs = False
                     break
-                if not may(following, running):
-                    if running:
-                        waiting = following
-                        break
+                if may(following, threads.running):
+                    threads.start(following)
+                elif threads.running:
+                    held = following
+                    break
+                else:
                     refused(following)
-                    continue
-                if threads < min(limit, running + 1):
-                    threading.Thread(target=work, daemon=True, name="judge").start()
-                    threads += 1
-                waiting_jobs.put((following,))
-                running += 1
-            if not running:
+            if not threads.running:
                 return
-            job, result, error = results.get()
-            running -= 1
-            if error is not None:
-                raise error
+            ended = threads.ended()
             pace.went_well()
-            yield job, result  # type: ignore[misc]
+            yield ended
     finally:
-        for _ in range(threads):
-            waiting_jobs.put(None)
+        threads.close()
 
 
 # --- what a call would take ------------------------------------------------------------------------------------------

@@ -31,15 +31,6 @@ def clarify_label(answerability: str | None) -> bool | None:
     return _CLARIFY_LABELS.get(answerability or "")
 
 
-def said_unknown(decision: str | None, detected: bool | None = None) -> bool | None:
-    """Whether a reply says "I don't know": by the decision of the system, else by what an IDK detector says.
-
-    None where neither is known. `detected` is for the answers of systems that record no decision; `by` of the score
-    names the detector. A detector reads the answer with its citation marks, which are stripped only for scoring.
-    """
-    return detected if decision is None else decision == "unknown"
-
-
 def _share(part: int, total: int) -> float | None:
     return part / total if total else None
 

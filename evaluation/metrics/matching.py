@@ -1,4 +1,4 @@
-"""Which sentences of an answer answer which part of a compound question, and what share of the parts is answered.
+"""Which sentences of an answer answer which part of a compound question.
 
 A sentence fits a part by the cosine of their embeddings plus `WORDS_WEIGHT` times the share of the part's content words
 (stemmed) that it has. It is given to the part that it fits best, where that reaches `LEAST_FIT`, and to every other
@@ -68,19 +68,6 @@ def assign(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:
             if fit >= threshold:
                 answers[row].append(sentence_texts[i])
     return tuple(" ".join(" ".join(sentence.split()) for sentence in group) for group in answers)
-
-
-def part_coverage(parts: Sequence[str], answer: str, embed: Embed) -> float | None:
-    """`part_coverage`: share of the sub-questions that have a sentence of the answer (`assign`), 0..1.
-
-    None where there is no part. An answer without a word, and one that says that it does not know, cover 0. A sentence
-    counts for two parts only where it fits both nearly alike.
-
-    Source: ours; Compound-QA (section 4.1) only has whole answers compared by a model.
-    """
-    if not parts:
-        return None
-    return sum(map(bool, assign(parts, answer, embed))) / len(parts)
 
 
 LEAST = 0.35

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -20,13 +20,14 @@ from pydantic import BaseModel
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
 from turnmark.assistant.prompts import Prompt, fence, fence_tag
+from turnmark.assistant.settings import Price
 from turnmark.assistant.steps.llm import numbered, turns
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, added
+from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, added, with_cost
 from turnmark.evaluation.judging.judgements import Messages, Outcome, fit, room_for
 from turnmark.evaluation.judging.mtrag import ClaimsReply, VerdictsReply
 from turnmark.evaluation.judging.rubrics import Rubric
@@ -91,7 +92,7 @@ class Tools:
         judge: the model that filters; None: the embedded judge.
         same: the judge is the model that writes, because nobody else was named.
         measures: `faithfulness` and `idk` -> what judges them, of a model or embedded.
-        price: the usage of a judge's call -> with its cost.
+        judge_price: of the judge's tokens; None: nobody says.
         dry: nothing is made; tokens are counted and every filter is passed.
     """
 
@@ -102,7 +103,7 @@ class Tools:
     same: bool = False
     measures: Mapping[str, Rubric] = field(default_factory=dict)
     prompts: Path | None = None
-    price: Callable[[Usage], Usage] = lambda usage: usage
+    judge_price: Price | None = None
     deadline: float = 300.0
     dry: bool = False
 
@@ -223,7 +224,7 @@ class Attempt:
 
     def _spend(self, role: str, usage: Usage) -> None:
         if usage != Usage():
-            priced = self.tools.price(usage) if role == JUDGE else usage
+            priced = with_cost(usage, self.tools.judge_price) if role == JUDGE else usage
             self.usage[role] = self.usage.get(role, Usage()) + priced
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -113,7 +113,8 @@ def plan(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) ->
     writer_judges = judge is None and "faithfulness" not in synthesis.measures
     tools = Tools(
         source=source, seed=request.seed, embed=shared_embedder(EMBEDDER), judge=generator if writer_judges else judge,
-        same=writer_judges, prompts=request.prompts, price=_judge_price(judge_name), deadline=request.deadline,
+        same=writer_judges, prompts=request.prompts, judge_price=price_of(judge_name, load_prices()),
+        deadline=request.deadline,
     )  # fmt: skip
     tools = replace(tools, measures=_measures(synthesis, tools))
     seeds = synthesis.seeds(source, request.seed)
@@ -219,17 +220,6 @@ def _judge_prompts(measures: Mapping[str, Rubric]) -> dict[str, str]:
     from turnmark.evaluation.prompts import prompt_hashes as judge_hashes
 
     return judge_hashes([name for measure in measures.values() for name in measure.prompts])
-
-
-def _judge_price(judge: str) -> Callable[[Usage], Usage]:
-    price = price_of(judge, load_prices())
-
-    def priced(usage: Usage) -> Usage:
-        if price is None or usage.cost is not None:
-            return usage
-        return usage.model_copy(update={"cost": price.cost(usage.prompt_tokens, usage.completion_tokens)})
-
-    return priced
 
 
 # --- the work --------------------------------------------------------------------------------------------------------

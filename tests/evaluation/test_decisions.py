@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
-from turnmark.assistant.types import Decision
 from turnmark.corpora.mtrag import Answerability
-from turnmark.evaluation.metrics.decisions import auroc, clarify_label, said_unknown, sample_values, unknown_label
+from turnmark.evaluation.metrics.decisions import auroc, clarify_label, sample_values, unknown_label
 
 # Eighths: many ties, and exact.
 SCORED = st.lists(st.tuples(st.booleans(), st.integers(-8, 8).map(lambda n: n / 8), st.integers(0, 3)), max_size=30)
@@ -32,12 +31,6 @@ def test_who_counts() -> None:
         "ANSWERABLE": False, "PARTIAL": False, "UNANSWERABLE": False, "UNDERSPECIFIED": True, "CONVERSATIONAL": None,
     }  # fmt: skip
     assert unknown_label(None) is clarify_label(None) is None
-
-
-def test_a_recorded_decision_goes_before_a_detector() -> None:
-    assert [decision for decision in get_args(Decision) if said_unknown(decision, True)] == ["unknown"]
-    assert said_unknown("unknown", False) is True
-    assert [said_unknown(None, detected) for detected in (True, False, None)] == [True, False, None]
 
 
 @settings(deadline=None)
