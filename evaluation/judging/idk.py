@@ -196,18 +196,25 @@ def answered_right(answerability: str | None, idk: str) -> bool | None:
     return None if unknown is None else (idk == "yes") == unknown
 
 
-def conditioned(score: Score, answerability: str | None, idk: str, judge: str, verdict: str = IDK) -> Score:
+def conditioned(
+    score: Score, answerability: str | None, idk: str | None, judge: str, verdict: str = IDK, no_verdict: str = ""
+) -> Score:
     """A score after conditioning, under the metric's name with `.idk` or `.idk[embedded]`.
 
     Where the label and the verdict alone decide, the metric itself need not have been scored.
 
     Args:
-        idk: `yes`, `partial` or `no`.
+        idk: `yes`, `partial` or `no`; None: there is no verdict, and so the conditioned score has failed.
         judge: whose verdict it is.
         verdict: which of `VERDICTS` it is.
+        no_verdict: why there is none.
     """
-    about = _about(score, judge, verdict)
+    name = score.metric + mark_of(verdict)
+    about: dict[str, Any] = {"id": score.id, "repeat": score.repeat, "metric": name, "by": f"{score.by}; {judge}"}
     unknown = unknown_label(answerability)
+    if idk is None:
+        status = "failed" if unknown is not None else "not_applicable"
+        return Score(status=status, reason=f"no IDK verdict: {no_verdict or 'the judge gave none'}", **about)
     if unknown is None:
         return Score(
             status="not_applicable", reason="the task has no label that says whether it can be answered", **about
@@ -217,34 +224,6 @@ def conditioned(score: Score, answerability: str | None, idk: str, judge: str, v
         claim = "says that it does not know" if idk == "yes" else "does not say that it does not know"
         return Score(status="scored", value=value, reason=f"{answerability}, and the reply {claim}", **about)
     return score.model_copy(update=about)
-
-
-def with_conditioned(
-    scores: Sequence[Score],
-    answerability: str | None,
-    idk: str | None,
-    judge: str,
-    no_verdict: str = "",
-    verdict: str = IDK,
-) -> list[Score]:
-    """The conditioned scores of one sample, for those of its metrics that are conditioned.
-
-    Args:
-        idk: None: there is no verdict, and so the conditioned scores have failed.
-        no_verdict: there is no verdict.
-        verdict: which of `VERDICTS` it is.
-    """
-    scores_conditioned = []
-    for score in scores:
-        if not is_conditioned(score.metric):
-            continue
-        if idk is not None:
-            scores_conditioned.append(conditioned(score, answerability, idk, judge, verdict))
-        else:
-            status = "failed" if unknown_label(answerability) is not None else "not_applicable"
-            reason = f"no IDK verdict: {no_verdict or 'the judge gave none'}"
-            scores_conditioned.append(Score(status=status, reason=reason, **_about(score, judge, verdict)))
-    return scores_conditioned
 
 
 def with_underspecified(scores: Sequence[Score], answerability: str | None, verdict: Score) -> list[Score]:
@@ -291,8 +270,3 @@ def accuracy(
     if failed:
         return Score(status="failed", reason=f"no IDK verdict: {failed}", **about)
     return Score(status="not_applicable", reason="no label says whether the task can be answered", **about)
-
-
-def _about(score: Score, judge: str, verdict: str) -> dict[str, Any]:
-    name = score.metric + mark_of(verdict)
-    return {"id": score.id, "repeat": score.repeat, "metric": name, "by": f"{score.by}; {judge}"}

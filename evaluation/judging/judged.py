@@ -21,10 +21,10 @@ from turnmark.evaluation.judging.idk import (
     VERDICTS,
     accuracy,
     accuracy_of,
+    conditioned,
     is_conditioned,
     mark_of,
     unjudged,
-    with_conditioned,
     with_underspecified,
 )
 from turnmark.evaluation.judging.judge import Judge, same_model
@@ -84,7 +84,11 @@ class Judging(JudgeCalls):
             judge = self._idk_by(name)
             failed = idk.reason if idk.status == "failed" else ""
             scores.append(accuracy(case.answerability, idk.label, failed, judge, name, about))
-            scores += with_conditioned(lines, case.answerability, idk.label, judge, idk.reason, name)
+            scores += [
+                conditioned(score, case.answerability, idk.label, judge, name, idk.reason)
+                for score in lines
+                if is_conditioned(score.metric)
+            ]
         return [*scores, *self._underspecified(scores, case.answerability)]
 
     def _underspecified(self, scores: Sequence[Score], answerability: str | None) -> list[Score]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.evaluation.scripted_judges import FAILED, scored
-from turnmark.evaluation.judging.idk import answered_right, with_conditioned, with_underspecified
+from turnmark.evaluation.judging.idk import answered_right, conditioned, is_conditioned, with_underspecified
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM, RL_F
 from turnmark.evaluation.judging.rubrics import agreement, majority, panel_outcome
@@ -113,25 +113,25 @@ def score(value: float | None, metric: str = "rl_f") -> Score:
      ("UNANSWERABLE", "no", 0.0, False), ("UNANSWERABLE", "partial", 0.0, False), ("UNANSWERABLE", "yes", 1.0, True)],
 )  # fmt: skip
 def test_the_table_of_section_6_3_3(answerability: str, idk: str, value: float, accurate: bool) -> None:
-    (conditioned,) = with_conditioned([score(0.7)], answerability, idk, "IDK by j")
-    assert (conditioned.metric, conditioned.status, conditioned.value) == ("rl_f.idk", "scored", value)
+    line = conditioned(score(0.7), answerability, idk, "IDK by j")
+    assert (line.metric, line.status, line.value) == ("rl_f.idk", "scored", value)
     assert answered_right(answerability, idk) is accurate
 
 
 def test_which_metrics_are_conditioned_and_where_nothing_is() -> None:
     scores = [score(0.7, name) for name in ("rb_alg", "rb_alg[MiniLM]", "rb_llm", "rl_f", "rl_r", "rouge_l.word")]
-    conditioned = with_conditioned(scores, "ANSWERABLE", "no", "IDK by j")
+    lines = [conditioned(line, "ANSWERABLE", "no", "IDK by j") for line in scores if is_conditioned(line.metric)]
     clarification = Score(id="a", metric="clarification", status="failed", reason="no verdict", by="k")
-    counted = with_underspecified(conditioned, "ANSWERABLE", clarification)
+    counted = with_underspecified(lines, "ANSWERABLE", clarification)
     assert [(line.metric, line.status) for line in counted][:2] == [
-        ("rb_alg.idk_underspecified", conditioned[0].status),
-        ("rb_alg[MiniLM].idk_underspecified", conditioned[1].status),
+        ("rb_alg.idk_underspecified", lines[0].status),
+        ("rb_alg[MiniLM].idk_underspecified", lines[1].status),
     ]
-    assert {line.status for line in with_underspecified(conditioned, "UNDERSPECIFIED", clarification)} == {"failed"}
-    assert [line.metric for line in conditioned] == ["rb_alg.idk", "rb_alg[MiniLM].idk", "rb_llm.idk", "rl_f.idk"]
+    assert {line.status for line in with_underspecified(lines, "UNDERSPECIFIED", clarification)} == {"failed"}
+    assert [line.metric for line in lines] == ["rb_alg.idk", "rb_alg[MiniLM].idk", "rb_llm.idk", "rl_f.idk"]
     for label in ("CONVERSATIONAL", "UNDERSPECIFIED", None):
-        assert {line.status for line in with_conditioned(scores, label, "no", "j")} == {"not_applicable"}
-    nothing = with_conditioned([score(None)], "UNANSWERABLE", "yes", "j")[0]
+        assert conditioned(score(0.7), label, "no", "j").status == "not_applicable"
+    nothing = conditioned(score(None), "UNANSWERABLE", "yes", "j")
     assert nothing.value == 1.0, "label and verdict decide, whether there were claims or not"
-    assert with_conditioned([score(None)], "ANSWERABLE", "no", "j")[0].status == "not_applicable"
-    assert with_conditioned([score(0.7)], "ANSWERABLE", None, "j", "cut")[0].status == "failed"
+    assert conditioned(score(None), "ANSWERABLE", "no", "j").status == "not_applicable"
+    assert conditioned(score(0.7), "ANSWERABLE", None, "j", no_verdict="cut").status == "failed"
