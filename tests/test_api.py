@@ -104,22 +104,16 @@ def test_a_revised_answer_stands_in_the_place_of_the_one_before(assistant: tm.As
     assert revised.trace.understanding.kind == "revision"
 
 
-def test_a_streamed_turn_ends_in_the_same_reply(assistant: tm.Assistant) -> None:
+def test_a_streamed_turn_ends_in_the_same_reply_and_one_that_is_left_is_no_part(assistant: tm.Assistant) -> None:
     plain, streamed = assistant.chat(), assistant.chat()
     reply = plain.ask(QUESTION)
     events = list(streamed.stream(QUESTION))
     assert "".join(event.delta for event in events).strip()
     assert streamed.replies[-1].model_copy(update={"timings": reply.timings}) == reply
     assert streamed.history == plain.history
-
-
-def test_a_turn_that_is_left_is_no_part_of_the_conversation(assistant: tm.Assistant) -> None:
-    chat = assistant.chat()
-    chat.ask(QUESTION)
-    before = chat.history
-    for _ in chat.stream("And how often is the dough folded?"):
+    for _ in streamed.stream("And how often is the dough folded?"):
         break
-    assert chat.history == before
+    assert streamed.history == plain.history
 
 
 class Kettle:

@@ -69,9 +69,6 @@ def piped(questions: Path, *arguments: str | Path, lines: int) -> tuple[int, str
     return child.returncode, errors.decode()
 
 
-# -- what others named cannot act on the terminal
-
-
 def test_a_name_with_a_newline_forges_no_line(turnmark, tmp_path, monkeypatch):
     source = tmp_path / "so\nturnmark: forged\x1b[2J"
     source.mkdir()
@@ -147,9 +144,6 @@ def test_a_home_of_nobody_is_a_wrong_request(turnmark, monkeypatch):
     assert "TURNMARK_HOME" in ran.err
 
 
-# -- bytes that are not UTF-8
-
-
 def test_bytes_that_are_no_text_are_replaced():
     ran = run("search", b"teapot \xff", "--index", "tea", "--json", "--where", b"path=*\xff*")
     assert ran.returncode == 0, ran.stderr
@@ -177,9 +171,6 @@ def test_an_output_that_takes_ascii_only_gets_whole_json():
     assert json.loads(ran.stdout.decode("ascii"))["question"] == "Wo ist das Käfig?"
 
 
-# -- all mistakes at once
-
-
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
@@ -204,9 +195,6 @@ def test_every_mistake_is_named(turnmark, words, messages):
     assert not [message for message in messages if message not in ran.err]
 
 
-# -- indexes kept for benchmarks
-
-
 def test_internal_indexes_are_listed_only_when_asked_for(turnmark):
     assert "corpus-x" not in turnmark("index", "list").out
     assert "corpus-x" in turnmark("index", "list", "--all").out
@@ -214,9 +202,6 @@ def test_internal_indexes_are_listed_only_when_asked_for(turnmark):
     assert names == ["corpus-x", "tea"]
     assert "corpus-x" not in turnmark("search", "tea", "--index", "nope").err
     assert turnmark("chat", stdin="What colour is the teapot?\n").code == 0
-
-
-# -- how it ends
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,14 @@ class Terminal:
         return int(self.child.exitstatus if self.child.exitstatus is not None else -self.child.signalstatus)
 
 
+def assert_golden(name: str, text: str) -> None:
+    """A text is what a file of `golden/` holds. TURNMARK_UPDATE_GOLDEN=1 writes it anew."""
+    path = Path(__file__).parent / "golden" / name
+    if os.environ.get("TURNMARK_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
 def steady(screen: str) -> str:
     """A screen without what differs from run to run: seconds, dates, names made of the time."""
     screen = re.sub(r"\d+\.\d\d s\b", "_.__ s", screen)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import re
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from tests.assistant.terminal import assert_golden, steady
 from tests.conftest import DEMO, ROOT
 from tests.run_checker import problems_of_reply
 from turnmark.assistant.assistant import Assistant
@@ -22,24 +21,14 @@ from turnmark.corpora.errors import TurnmarkError
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import open_retriever
 
-GOLDEN = Path(__file__).parent / "golden"
-
 pytestmark = pytest.mark.usefixtures("in_demo_home")
 
 
-def steady(transcript: str) -> str:
-    """A transcript without what differs from run to run: the seconds."""
-    return re.sub(r"\d+\.\d\d s\b", "_.__ s", transcript)
-
-
 def test_the_demo_conversation(turnmark):
-    """The conversation that `make demo` prints, whole. TURNMARK_UPDATE_GOLDEN=1 writes it anew."""
+    """The conversation that `make demo` prints, whole."""
     ran = turnmark("chat", "--index", "demo", stdin=(DEMO / "questions.txt").read_text(encoding="utf-8"))
     assert ran.code == 0
-    golden = GOLDEN / "demo_chat.txt"
-    if os.environ.get("TURNMARK_UPDATE_GOLDEN"):
-        golden.write_text(steady(ran.out), encoding="utf-8")
-    assert steady(ran.out) == golden.read_text(encoding="utf-8")
+    assert_golden("demo_chat.txt", steady(ran.out))
 
 
 def test_commands_on_a_pipe(turnmark):
@@ -135,9 +124,6 @@ def test_a_scripted_model_answers_with_citations_and_steps(turnmark, tmp_path):
     assert reply["generator"].startswith("replay:")
 
 
-# -- mistakes and failures
-
-
 def test_every_mistake_of_an_ask_is_named(turnmark):
     words = ["--generator", "bad", "--history", "/nonexist", "--retriever", "foo"]
     ran = turnmark("ask", "", "--index", "nope", *words)
@@ -211,8 +197,8 @@ def test_a_source_with_a_newline_in_its_name_takes_one_line():
 
 
 def test_the_page_of_the_chat_shows_the_conversation_that_is_tested():
-    golden = (GOLDEN / "demo_chat.txt").read_text(encoding="utf-8").strip()
-    assert golden in (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
+    golden = Path(__file__).with_name("golden") / "demo_chat.txt"
+    assert golden.read_text(encoding="utf-8").strip() in (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
 
 
 def test_a_folder_is_indexed_on_the_way(turnmark, tmp_path):

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.assistant.talk import scripted
-from tests.assistant.terminal import Terminal, steady
+from tests.assistant.terminal import Terminal, assert_golden, steady
 from turnmark.assistant.session_files import read_session
 
 # Each starts processes and waits as a person would: pytest -m slow tests/assistant/test_chat_terminal.py
 pytestmark = pytest.mark.slow
 
-GOLDEN = Path(__file__).parent / "golden"
 
 ANSWER = """\
 It is **fed weekly** with `rye`, half and half. [1] Keep it cool between feeds, and never seal the jar. [1]
@@ -30,15 +29,6 @@ ALTERED = "It is *kept cold* and fed. [1]\n"
 
 def opened(home: Path, *arguments: str | Path, columns: int = 80, **env: str) -> Terminal:
     return Terminal("chat", *arguments, columns=columns, env={"TURNMARK_HOME": str(home), **env})
-
-
-def golden(name: str, screen: str) -> None:
-    """The whole transcript is as the file has it. TURNMARK_UPDATE_GOLDEN=1 writes it anew."""
-    path = GOLDEN / name
-    transcript = steady(screen) + "\n"
-    if os.environ.get("TURNMARK_UPDATE_GOLDEN"):
-        path.write_text(transcript, encoding="utf-8")
-    assert transcript == path.read_text(encoding="utf-8")
 
 
 def kept(home: Path, monkeypatch: pytest.MonkeyPatch, name: str | None = None) -> list[str]:
@@ -75,7 +65,7 @@ def test_a_whole_conversation(home, tmp_path, columns):
     talk.until("of the kind")
     talk.say("")
     talk.say("/undo")
-    golden(f"terminal_{columns}.txt", talk.screen())
+    assert_golden(f"terminal_{columns}.txt", steady(talk.screen()) + "\n")
     talk.child.send("\x04")
     assert talk.ended() == 0
     assert (home / "chat_history").stat().st_mode & 0o777 == 0o600

@@ -25,9 +25,6 @@ def minilm(texts):
     return open_embedder("minilm").encode(list(texts), "passage")
 
 
-# --- numbers and names -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "numbers"),
     [
@@ -67,9 +64,6 @@ def test_a_text_has_all_its_own_numbers_and_names(text):
     assert not missing_numbers(text, [text])
     assert not missing_names(text, [text])
     assert not strange_names(text, [text])
-
-
-# --- claims ----------------------------------------------------------------------------------------------------------
 
 
 def test_sentences_and_steps_with_what_they_cite():

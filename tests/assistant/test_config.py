@@ -145,9 +145,6 @@ def test_the_nearest_name_gives_the_price() -> None:
     assert prompt_price("No Spec") is None
 
 
-# --- budgets ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "budget"),
     [

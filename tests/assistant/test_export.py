@@ -40,9 +40,6 @@ def talked(*events: object) -> Conversation:
     return conversation
 
 
-# -- the round: chat, export, eval
-
-
 def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnmark, tmp_path, monkeypatch):
     folder = tmp_path / "mine"
     lines = [*TALK, f"/export mtrag {folder}", f"/export mtrag {folder}", f"/export mtrag {folder / 'all'} all"]
@@ -135,9 +132,6 @@ def test_a_chat_is_revised_rated_exported_and_measured_in_all_three_tasks(
     assert again[1] == danced.answer
 
 
-# -- what goes in
-
-
 def test_only_what_the_person_spoke_of_is_exported(tmp_path):
     talk = talked(turned(1, "Who?", "Ada [1].", "a"), turned(2, "When?", "May [1].", "b"), Rated(turn=2, rating="bad"))
     with pytest.raises(RequestError, match="no turn was rated"):
@@ -206,9 +200,6 @@ def test_two_indexes_are_two_domains(tmp_path):
     plan = mtrag(talk.exchanges, "s", tmp_path, None)
     names = {path.name for path in plan.files if path.parent.name == "passage_level"}
     assert names == {"mynotes.jsonl", "mynotesx2.jsonl"}
-
-
-# -- Markdown
 
 
 def test_a_transcript_shows_what_documents_say_and_runs_none_of_it():

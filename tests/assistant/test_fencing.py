@@ -65,9 +65,6 @@ class Room:
     name, context_tokens, reply_tokens = "room", 10_000_000, 100
 
 
-# --- what is built ---------------------------------------------------------------------------------------------------
-
-
 def by_answer(hostile):
     history = conversation(hostile, hostile)
     return answer_prompt("How?", history, [hit(BENIGN), hit(hostile, 2), hit(BENIGN, 3)], True)
@@ -199,9 +196,6 @@ def test_every_prompt_that_shows_material_is_among_these():
     assert len(list(HERE.glob("*.txt"))) == len(prompt_names())
 
 
-# --- prompts that quote -----------------------------------------------------------------------------------------------
-
-
 def by_condense(hostile):
     history = conversation(hostile, hostile)
     return condense_prompt(history, "And how often?")
@@ -246,9 +240,6 @@ def test_prompts_of_a_conversation_begin_alike():
     excerpts = excerpts_of([("How?", "How?")], [hit(BENIGN)], [1], None)
     first, second = (read_prompt(question, excerpts)[-1].content for question in ("Who?", "When?"))
     assert first.removesuffix("Who?") == second.removesuffix("When?")
-
-
-# --- the marks of chat templates -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("control", CONTROLS)

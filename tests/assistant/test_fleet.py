@@ -34,9 +34,6 @@ def counts(generator):
     return [(member.answered, member.failed) for member in generator._members]
 
 
-# --- who is asked ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["openai", "vllm", "ollama"])
 def test_the_load_is_shared(kind):
     with ScriptedServer(Say("a", pause=0.05)) as a, ScriptedServer(Say("b", pause=0.05)) as b:
@@ -62,9 +59,6 @@ def test_the_least_busy_is_asked():
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: generator.complete(ASK), range(4)))
         assert (len(a.seen), len(b.seen)) == (2, 2)
-
-
-# --- who rests -------------------------------------------------------------------------------------------------------
 
 
 def test_one_dies_in_the_middle_and_nothing_fails_and_it_is_used_again_when_it_is_back(capfd):
@@ -187,9 +181,6 @@ def test_concurrency_holds_for_all_together():
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda _: generator.complete(ASK), range(12)))
     assert most[0] <= 2
-
-
-# --- keys, names, context --------------------------------------------------------------------------------------------
 
 
 def test_one_variable_is_for_all(monkeypatch):

@@ -16,9 +16,6 @@ from turnmark.assistant.generators.replies import retry_after
 pytestmark = pytest.mark.usefixtures("short_waits")
 
 
-# --- retries and deadlines -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("trouble", [Status(500), Status(408), Status(409), Status(503), Reset()])
 def test_passing_trouble_is_tried_again(trouble):
     with ScriptedServer(trouble, Say("Fine.")) as server:
@@ -134,9 +131,6 @@ def test_a_stream_that_breaks_is_tried_again_unless_something_of_it_was_told():
     with ScriptedServer(Say("one two", cut=0), Say("one two")) as server:
         assert opened(server).complete(ASK, on_text=pieces.append).text == "one two"
     assert pieces[2:] == ["one", " two"]
-
-
-# --- leaving in the middle -------------------------------------------------------------------------------------------
 
 
 def test_what_the_listener_raises_ends_the_stream_and_travels_on():

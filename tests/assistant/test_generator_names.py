@@ -18,9 +18,6 @@ from turnmark.corpora.home import home
 KEY = "sk-very-secret-1234567890"
 
 
-# --- keys ------------------------------------------------------------------------------------------------------------
-
-
 def test_the_key_is_sent_and_appears_nowhere_else(monkeypatch, caplog):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     caplog.set_level(logging.DEBUG)
@@ -93,9 +90,6 @@ def test_wrong_specs_name_all_their_mistakes(spec, problems):
     assert "hunter2" not in str(raised.value)
 
 
-# --- the context -----------------------------------------------------------------------------------------------------
-
-
 def test_the_context_is_an_option_or_asked_of_the_endpoint_once():
     with ScriptedServer(
         Say("x"), models=[{"id": "other", "max_model_len": 1}, {"id": "tiny", "max_model_len": 2048}]
@@ -111,9 +105,6 @@ def test_the_context_is_an_option_or_asked_of_the_endpoint_once():
     with ScriptedServer(Say("x")) as server:
         assert opened(server).context_tokens == 8192
     assert opened(server).context_tokens == 8192  # nobody is there any more
-
-
-# --- the other generators --------------------------------------------------------------------------------------------
 
 
 def test_all_names_are_listed_and_extractive_is_no_model():
@@ -161,33 +152,28 @@ def test_replay_carries_logprobs_and_gives_them_when_asked(tmp_path):
     assert generator.complete(ASK, logprobs=True).logprobs is None
 
 
-@pytest.mark.parametrize(
-    "logprobs",
-    ['[{"token": "Yes", "logprob": -1}]', '[{"token": "Yes.", "logprob": 0.5}]', "[]", '[{"token": "Yes."}]', "NaN",
-     '[{"token": "Yes.", "logprob": NaN}]', '[{"token": "Yes.", "logprob": -1e9}]'],
-)  # fmt: skip
-def test_logprobs_of_a_script_that_do_not_fit_are_told(tmp_path, logprobs):
-    path = script(tmp_path, {"text": "x"}, f'{{"text": "Yes.", "logprobs": {logprobs}}}')
-    with pytest.raises(RequestError, match=r"script\.jsonl:2: "):
-        open_generator(f"replay:{path}")
-
-
-def test_replay_with_a_delay_keeps_the_deadline(tmp_path):
-    generator = open_generator(f"replay:{script(tmp_path, {'text': 'a b c d e f g h'})}?delay=0.1")
-    assert failure(generator, on_text=lambda piece: None, deadline=0.25).kind == "timeout"
-
-
 def test_mistakes_of_a_script_are_told_with_their_lines(tmp_path):
-    path = script(tmp_path, {"text": "fine"}, '{"text": ', {"txt": "x"}, {"text": "x", "finish_reason": "done"}, "[]")
+    logprobs = (
+        '[{"token": "Yes", "logprob": -1}]', '[{"token": "Yes.", "logprob": 0.5}]', "[]", '[{"token": "Yes."}]', "NaN",
+        '[{"token": "Yes.", "logprob": NaN}]', '[{"token": "Yes.", "logprob": -1e9}]',
+    )  # fmt: skip
+    wrong = ['{"text": ', {"txt": "x"}, {"text": "x", "finish_reason": "done"}, "[]"]
+    wrong += [f'{{"text": "Yes.", "logprobs": {rows}}}' for rows in logprobs]
+    path = script(tmp_path, {"text": "fine"}, *wrong)
     with pytest.raises(RequestError) as raised:
         open_generator(f"replay:{path}")
-    for number in (2, 3, 4, 5):
+    for number in range(2, 2 + len(wrong)):
         assert f"script.jsonl:{number}: " in str(raised.value)
     assert ":1:" not in str(raised.value)
     with pytest.raises(RequestError, match="cannot be read"):
         open_generator(f"replay:{tmp_path / 'nowhere.jsonl'}")
     with pytest.raises(RequestError, match="nothing in it"):
         open_generator(f"replay:{script(tmp_path, ' ')}")
+
+
+def test_replay_with_a_delay_keeps_the_deadline(tmp_path):
+    generator = open_generator(f"replay:{script(tmp_path, {'text': 'a b c d e f g h'})}?delay=0.1")
+    assert failure(generator, on_text=lambda piece: None, deadline=0.25).kind == "timeout"
 
 
 def test_a_llama_index_llm_chats_and_streams():
@@ -263,18 +249,14 @@ def test_thinking_is_taken_off():
     assert without_thinking("A <think>x</think> B") == "A <think>x</think> B"
 
 
-# --- vLLM, of which nothing is started --------------------------------------------------------------------------------
-
-
 def test_a_wrong_configuration_of_vllm_is_told_with_all_its_mistakes(monkeypatch):
     monkeypatch.setenv("TURNMARK_VLLM_COMMAND", "vllm 'serve")
     home().mkdir(parents=True, exist_ok=True)
-    path = home() / "config.toml"
-    path.write_text('[vllm]\narguments = ["--port=1", "--api_key", "x"]\nstart = "soon"\n', encoding="utf-8")
+    (home() / "config.toml").write_text(
+        '[vllm]\narguments = ["--port=1", "--api_key", "x"]\nstart = "soon"\nstat = 1\n', encoding="utf-8"
+    )
     with pytest.raises(RequestError) as raised:
         open_generator("vllm:m?nonsense=1")
-    for words in ("TURNMARK_VLLM_COMMAND: No closing quotation", "--port", "--api_key", "vllm.start", "'nonsense'"):
+    problems = ("TURNMARK_VLLM_COMMAND: No closing quotation", "--port", "--api_key", "vllm.start", "'nonsense'")
+    for words in (*problems, "did you mean 'start'"):
         assert words in str(raised.value)
-    path.write_text("[vllm]\nstat = 1\n", encoding="utf-8")
-    with pytest.raises(RequestError, match="did you mean 'start'"):
-        open_generator("vllm:m")

@@ -29,9 +29,6 @@ pytestmark = pytest.mark.usefixtures("short_waits")
 STREAMED = [None, lambda piece: None]
 
 
-# --- the request and the reply ---------------------------------------------------------------------------------------
-
-
 def test_a_reply_comes_whole_with_its_usage_and_nothing_is_sent_that_was_not_asked_for():
     with ScriptedServer(Say("Fine, thanks.")) as server:
         reply = opened(server).complete(ASK)
@@ -153,9 +150,6 @@ def test_many_threads_share_a_generator():
     assert replies == [(f"number {n}", f"number {n}" if n % 2 else "") for n in range(16)]
 
 
-# --- what an endpoint does not take ----------------------------------------------------------------------------------
-
-
 def test_too_many_tokens_is_not_mistaken_for_an_unknown_parameter():
     message = "'max_tokens' or 'max_completion_tokens' is too large: 1024. This model's context has 512 tokens"
     with ScriptedServer(Status(400, message)) as server:
@@ -173,9 +167,6 @@ def test_a_refused_schema_is_an_error_of_its_own_and_ends_no_call_without_one():
                 generator.complete(ASK, schema=Colour)
         assert len(server.seen) == 1
         assert generator.complete(ASK).text == "Yes."
-
-
-# --- logprobs and seeds ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("on_text", STREAMED)
@@ -245,9 +236,6 @@ def test_a_seed_is_a_whole_number_of_63_bits(seed):
         open_generator(f"openai:m@http://localhost:1/v1?seed={seed}")
 
 
-# --- what ends a reply -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
@@ -273,9 +261,6 @@ def test_an_empty_reply_is_one(on_text, text):
     with ScriptedServer(Say(text)) as server:
         reply = opened(server).complete(ASK, on_text=on_text, logprobs=True)
     assert (reply.text, reply.finish_reason, reply.logprobs) == ("", "stop", None)
-
-
-# --- how many at once ------------------------------------------------------------------------------------------------
 
 
 def test_no_more_requests_run_at_once_than_the_option_allows():

@@ -43,9 +43,6 @@ def answered(*replies, steps=False, question="How much cheese?", history=HISTORY
         return answer(generator, question, history, HITS, steps, notes.append), notes, server.bodies
 
 
-# --- rewrite ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_message_is_rewritten_from_the_fenced_conversation():
     rewrite, bodies = rewritten(classed("non-standalone", "And how much cheese do\nÄlplermagronen take?"))
     assert rewrite.rewrite == "And how much cheese do Älplermagronen take?"
@@ -82,9 +79,6 @@ def test_a_rewrite_that_fails_leaves_the_message_with_a_note(reply):
     assert rewrite.note is not None
     assert rewrite.note.startswith("searched as typed")
     assert rewrite.usage.calls == len(bodies)
-
-
-# --- answer ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_answer_streams_and_keeps_its_marks():
@@ -169,9 +163,6 @@ def test_an_unknown_answer_carries_no_marks():
     draft, _, _ = answered(Say("I don't know: the passages do not say how much wine it takes [1][2]."))
     assert draft.unknown
     assert "[" not in draft.draft.text
-
-
-# --- reading a reply -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("head", ["Steps:", "**Steps:**", "**Steps**:", "## Steps", "Steps"])

@@ -44,9 +44,6 @@ def passage() -> str:
     return (ROOT / "docs" / "documents.md").read_text("utf-8")[:5400]
 
 
-# --- with the model --------------------------------------------------------------------------------------------------
-
-
 @reader_test
 def test_the_streamed_pieces_are_the_text(reader: LocalGenerator):
     pieces: list[str] = []
@@ -234,9 +231,6 @@ def test_a_whole_turn_answers_from_the_documents_with_a_citation(
     assert "40 hours" in reply["answer"]
     assert [source for source in reply["citations"] if "freezer" in source["text"]]
     assert sum(used["completion_tokens"] for used in reply["usage"].values()) > 0
-
-
-# --- without it ------------------------------------------------------------------------------------------------------
 
 
 def gguf(path: Path, *fields: tuple[str, str | int]) -> Path:

@@ -28,9 +28,6 @@ def edited(*edits: Edit, answer: str = ANSWER) -> str:
     return joined(applied(pieces, good))
 
 
-# --- edits by number -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("edits", "text"),
     [
@@ -126,9 +123,6 @@ def test_a_sentence_that_no_edit_names_stays_as_it_is(text, edits):
         for edit in good
     )
     assert moved <= len(texts)
-
-
-# --- operations ------------------------------------------------------------------------------------------------------
 
 
 def test_operations_of_each_kind():

@@ -123,9 +123,6 @@ def test_wrong_names_and_folders(tmp_path):
         prompt_hashes(tmp_path)
 
 
-# --- fences ----------------------------------------------------------------------------------------------------------
-
-
 @given(st.text())
 def test_no_text_closes_its_fence(text):
     fenced = fence(text, "passage")

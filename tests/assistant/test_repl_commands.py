@@ -18,9 +18,6 @@ def talk(home: Path) -> Talk:
     return Talk()
 
 
-# -- looking
-
-
 def test_before_the_first_question_every_command_says_what_is_missing(talk):
     lines = "/why|/steps|/rate good|/edit x|/relevant 1|/retry|/undo|/grade|/revise shorter"
     for name in lines.split("|"):
@@ -58,9 +55,6 @@ def test_an_unknown_answer_rests_on_no_sources(talk):
     talk("Who won the 1998 World Cup?")
     assert talk.last.reply.decision == "unknown"
     assert "rests on no sources" in talk("/sources")
-
-
-# -- the person's verdict
 
 
 def test_rating(talk):
@@ -127,9 +121,6 @@ def test_what_is_edited_is_deleted_afterwards(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# -- the evidence
-
-
 def test_passages_are_repaired_and_the_turn_answered_again(talk):
     talk(STARTER)
     before = [citation.id for citation in talk.last.reply.citations]
@@ -155,9 +146,6 @@ def test_numbers_that_are_no_sources_are_all_named(talk):
     assert talk.last.labels == {}
 
 
-# -- again, and back
-
-
 def test_undo_takes_an_exchange_back_and_retry_answers_again(home, tmp_path):
     talk = Talk(scripted(tmp_path, *(f"A sourdough starter is kept {how} [1]." for how in ("first", "next", "last"))))
     talk(STARTER)
@@ -170,9 +158,6 @@ def test_undo_takes_an_exchange_back_and_retry_answers_again(home, tmp_path):
     assert "nothing to take back" in talk("/undo")
     talk(STARTER)
     assert talk.last.turn == 2
-
-
-# -- parts
 
 
 def test_parts_are_swapped_in_the_middle_and_the_conversation_stays(talk, tmp_path):
@@ -225,9 +210,6 @@ def test_settings_are_shown_and_kept(talk):
     assert talk("/set passages").strip() == "passages = 5"
     talk(STARTER)
     assert read_session(talk.chat.session.name)[0].settings == {"passages": 5}
-
-
-# -- sessions
 
 
 def test_sessions_are_named_listed_loaded_and_deleted(home):

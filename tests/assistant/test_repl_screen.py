@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from rich.console import Console
 
 from tests.assistant.exchanges import reply
 from tests.assistant.talk import STARTER, Talk
+from tests.assistant.terminal import assert_golden
 from turnmark.assistant.repl.loop import COMMANDS
 from turnmark.assistant.repl.markdown import MarkdownStream
 from turnmark.assistant.repl.screen import TurnView
@@ -23,9 +23,6 @@ from turnmark.assistant.types import Checks, Event
 @pytest.fixture
 def talk(home: Path) -> Talk:
     return Talk()
-
-
-# -- the screen of a turn
 
 
 def test_notes_and_rewrites_never_stand_in_the_middle_of_a_line():
@@ -66,9 +63,6 @@ def test_on_a_terminal_that_cannot_move_nothing_does(monkeypatch):
     assert "\x1b" not in out.getvalue()
 
 
-# -- completion
-
-
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
@@ -101,11 +95,6 @@ def test_completion_of_paths(talk, tmp_path):
     assert completions(talk, f"/export markdown {tmp_path}/no") == ["tes.jsonl"]
     assert completions(talk, f"/generator replay:{tmp_path}/no") == ["tes.jsonl"]
 
-
-# -- Markdown that streams in: every way of cutting it gives the same screen, and no line is too long
-
-
-GOLDEN = Path(__file__).parent / "golden"
 
 SAMPLE = """\
 # Feeding a starter, which is a title that is too long for a narrow terminal
@@ -156,12 +145,7 @@ def drawn(pieces: list[str], width: int, color: bool = False) -> str:
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_a_sample_of_everything(width):
-    """TURNMARK_UPDATE_GOLDEN=1 writes it anew."""
-    golden = GOLDEN / f"markdown_{width}.txt"
-    screen = drawn([SAMPLE], width)
-    if os.environ.get("TURNMARK_UPDATE_GOLDEN"):
-        golden.write_text(screen, encoding="utf-8")
-    assert screen == golden.read_text(encoding="utf-8")
+    assert_golden(f"markdown_{width}.txt", drawn([SAMPLE], width))
 
 
 @given(st.lists(st.integers(1, 40), max_size=200), st.sampled_from([40, 80]))

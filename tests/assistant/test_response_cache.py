@@ -47,9 +47,6 @@ def cached(server, store, options="", model="tiny", repeat=0):
     return Cached(opened(server, options, model), store, repeat)
 
 
-# --- what is kept ----------------------------------------------------------------------------------------------------
-
-
 def test_what_was_said_before_is_said_again_at_no_cost_and_marked(store):
     text = 'Ä "1" \u2028 \U0001f600 </s>\n'
     with ScriptedServer(Say(text, logprobs=[-0.25, -1e-9])) as server:
@@ -133,9 +130,6 @@ def test_what_did_not_end_well_is_never_kept(store, reply, options):
         assert cached(server, store, "?retries=0").complete(ASK, **options).saved is None
         assert len(server.bodies) == 2
         assert cached(server, store, "?retries=0").complete(ASK, **options).saved
-
-
-# --- how it is switched on -------------------------------------------------------------------------------------------
 
 
 def test_the_option_of_a_spec_puts_it_in_front_and_changes_no_name():

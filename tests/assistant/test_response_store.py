@@ -19,9 +19,6 @@ def store(tmp_path):
     opened.close()
 
 
-# --- the store -------------------------------------------------------------------------------------------------------
-
-
 UTF8 = st.text(st.characters(codec="utf-8"), max_size=200)
 
 
@@ -80,9 +77,6 @@ def test_many_processes_share_a_store(store, start, work):
         child.join(60)
     assert store.get("before") == "x"
     assert store.get("1-29") is not None
-
-
-# --- files that are not as they should be ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,6 @@ def revised(instruction, answer=ANSWER, hits=(), embed=None):
     return revise_answer(None, QUESTION, answer, instruction, lambda _: hits, embed)
 
 
-# --- the extractive form ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("instruction", "text"),
     [
@@ -164,8 +161,6 @@ def test_the_real_embedder_finds_what_is_meant_in_other_words():
     )
     assert shorter.text == f"{FIRST} {SECOND}\n\n{THIRD}"  # otters say least of what the others say
 
-
-# --- anything goes ----------------------------------------------------------------------------------------------------
 
 TEXTS = st.lists(
     st.sampled_from([FIRST, SECOND, THIRD, FOURTH, "It rained.", "It snowed. [2]", "- An item here", "Why? [3][4]"]),

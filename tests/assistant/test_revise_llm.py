@@ -47,9 +47,6 @@ def asked(*replies, instruction="Say 45 minutes.", hits=HITS, options="&max_toke
     return revision, [body["messages"] for body in server.bodies], searched
 
 
-# --- the way through -------------------------------------------------------------------------------------------------
-
-
 def test_an_instruction_that_seeks_information_is_looked_up_summarised_and_put_in():
     insert = edits({"op": "insert", "after": 2, "text": FARE})
     revision, requests, searched = asked(LOOK_UP, Say(FARE), insert, instruction="What does a ticket cost?")
@@ -114,9 +111,6 @@ def test_passages_that_say_nothing_change_nothing(hits, replies, note):
     assert note in revision.notes[0]
 
 
-# --- what is checked, and mended once --------------------------------------------------------------------------------
-
-
 def test_edits_that_cannot_be_made_are_asked_for_again():
     revision, requests, _ = asked(STYLE, edits({"op": "delete", "sentence": 9}), edits({"op": "delete", "sentence": 4}))
     assert revision.text == f"{FIRST} {SECOND}\n\n{THIRD}"
@@ -163,9 +157,6 @@ def test_what_is_still_missed_is_said():
     assert revision.unmet[0] in revision.notes[0]
 
 
-# --- when it goes wrong ----------------------------------------------------------------------------------------------
-
-
 def test_without_a_type_rules_type():
     revision, _, _ = asked(
         Say("hm"), Say("hm"), edits({"op": "delete", "sentence": 4}), instruction="Remove the sentence on otters."
@@ -204,9 +195,6 @@ def test_passages_that_do_not_fit_are_left_out_and_an_answer_that_does_not_is_an
     with pytest.raises(GeneratorError, match="does not fit") as error:
         asked(STYLE, answer="Long words. " * 400, options=tight)
     assert error.value.kind == "bad_request"
-
-
-# --- the prompts -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -138,9 +138,6 @@ def test_many_at_once_are_all_served(server):
     assert len(set(answers)) == 1
 
 
-# -- with a token, and a language model that takes its time
-
-
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[ScriptedServer]:
     with ScriptedServer(Say("Sharpen it on a stone. [1]")) as scripted:
@@ -273,9 +270,6 @@ def test_sigterm_lets_a_turn_finish(written, endpoint):
     assert responses[0].json()["choices"][0]["finish_reason"] == "stop"
 
 
-# -- clients that others wrote
-
-
 def test_the_official_client_talks_to_it(server):
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     assert [listed_model.id for listed_model in client.models.list()] == ["demo"]
@@ -315,9 +309,6 @@ def test_llama_index_talks_to_it(server):
         return answer, "".join([chunk.delta or "" async for chunk in await llm.astream_chat(talk)])
 
     assert asyncio.run(both()) == (answer_text, answer_text)
-
-
-# -- the command
 
 
 def test_ctrl_c_ends_it_with_130(plain_home):

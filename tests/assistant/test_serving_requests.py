@@ -112,9 +112,6 @@ def test_no_request_breaks_the_reading(body):
     assert 400 <= refusal.status < 500
 
 
-# -- footnotes
-
-
 def reply(answer: str = "It is red. [1] It boils. [2, 3]", **more: object) -> Reply:
     citations = tuple(
         Citation(n=n, id=f"k-{n}", document="k", title=f"Title {n} <b>", path=f"k{n}.md", page=None, start=0, end=4,
@@ -158,9 +155,6 @@ def test_pieces_are_noted_as_the_whole_is(pieces):
     assert text == noted("".join(pieces), 999)
 
 
-# -- streams
-
-
 def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[str, list[dict[str, object]]]:
     """The content of a stream, and all that it told beside it."""
     stream = Stream(Form("id", 0, "m", ChatRequest(message="?", stream=True, **options)))
@@ -188,9 +182,6 @@ def test_a_draft_stands_where_checking_left_it_and_is_followed_where_not():
     changed = reply(checks=Checks(repaired=True))
     content, _ = streamed(changed, ("It is blue. [1]",), streaming="draft")
     assert content == f"It is blue. [^1]\n\n*After checking:*\n\n{with_footnotes(changed)}"
-
-
-# -- who may
 
 
 @pytest.mark.parametrize(

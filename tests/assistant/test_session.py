@@ -43,9 +43,6 @@ def folded(*events: object) -> Conversation:
     return conversation
 
 
-# -- what stands after events
-
-
 def test_a_conversation_is_what_was_said_without_marks():
     talk = folded(BEGAN, turned(1, "Who?", "Ada [1]. So it is [2]."), turned(2, "When?", "In May."))
     assert [message.content for message in talk.history()] == ["Who?", "Ada. So it is.", "When?", "In May."]
@@ -103,9 +100,6 @@ def test_whatever_a_step_reports_can_be_kept(value):
         assert stored is None
     elif isinstance(value, int | bool):
         assert stored == value
-
-
-# -- files
 
 
 def test_a_chat_without_a_turn_leaves_no_file():

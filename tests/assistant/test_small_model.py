@@ -33,9 +33,6 @@ def with_model(home: Path, *lines: str) -> Assistant:
     return open_assistant("radio", script(home, *lines))
 
 
-# --- understanding
-
-
 def test_a_first_message_is_not_rewritten_and_a_question_costs_one_call(home):
     reply = with_model(home, "The kettle is red [1].").reply([], "What colour is the kettle?")
     assert reply.decision == "answer"
@@ -81,9 +78,6 @@ def test_no_model_says_that_a_message_revises(home):
     reply = assistant.reply(RED, "and who made the toaster?")
     assert reply.trace.understanding.kind == "question"
     assert "Ada Berg" in reply.answer
-
-
-# --- answering
 
 
 def test_each_part_is_asked_after_the_same_excerpts(home):
@@ -155,9 +149,6 @@ def test_a_question_that_the_model_holds_unanswered_is_not_answered(home, stated
     assert ("answer" in reply.usage) == (decision == "answer")
 
 
-# --- what is read and how it is read
-
-
 def test_an_excerpt_has_what_matters_in_its_order():
     filler = " ".join(f"The shed number {n} is painted in some colour or other." for n in range(30))
     text = f"The kettle is red. {filler}\n\nTo clean the kettle:\n\n- vinegar\n- water\n\nThe kettle boils fast.\n"
@@ -179,9 +170,6 @@ def test_a_list_that_nobody_wanted_is_read_as_steps(home):
 def test_a_text_without_a_list_has_no_steps():
     text = "It takes 2. 5 litres are too many."
     assert steps_in(text) == (text, ())
-
-
-# --- with a real model
 
 
 @pytest.mark.reader

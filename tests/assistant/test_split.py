@@ -186,8 +186,6 @@ def test_what_repeats_thousands_of_times_is_split_without_trying_each_place_as_a
     assert sum(map(len, parts)) <= 82 * len(parts) + len(piece) * 4000
 
 
-# --- parts that are complete in themselves ---
-
 HISTORY = conversation("How do I make Älplermagronen?", "Cook the pasta with potatoes.")
 
 

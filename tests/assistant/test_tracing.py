@@ -200,22 +200,16 @@ def test_what_fails_is_marked_without_what_was_said(home, tmp_path, traces):
     assert "SECRET" not in traces.text()
 
 
-def test_off_by_default_and_on_where_asked(home, monkeypatch):
-    from opentelemetry import trace
-
-    plain = open_parts("demo")
-    assert type(plain.assistant).__name__ == "Assistant"
-    own = Traces()
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: own.provider)
-    monkeypatch.setattr("turnmark.assistant.tracing._own_provider", lambda endpoint: own.provider)
+def test_off_by_default_and_on_where_asked(home, monkeypatch, traces):
+    assert type(open_parts("demo").assistant).__name__ == "Assistant"
+    monkeypatch.setattr("turnmark.assistant.tracing._own_provider", lambda endpoint: traces.provider)
     monkeypatch.setenv("TURNMARK_TRACING", "1")
     opened = open_parts("demo")
     opened.assistant.reply([], ASK)
-    first = len(own.spans)
+    first = len(traces.spans)
     assert first > 5
-    again = swapped(opened, retriever="bm25")
-    again.assistant.reply([], ASK)
-    assert len(own.spans) == 2 * first, "parts that are taken along are traced once"
+    swapped(opened, retriever="bm25").assistant.reply([], ASK)
+    assert len(traces.spans) == 2 * first, "parts that are taken along are traced once"
 
 
 def test_spans_are_sent_where_the_configuration_says(home, monkeypatch):

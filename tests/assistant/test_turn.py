@@ -177,9 +177,6 @@ def test_several_readings_are_asked_back_once(home):
     assert reply.usage["answer"].calls == 1
 
 
-# -- what a stranger's reading found
-
-
 def test_a_reply_of_nothing_but_steps_is_an_answer(home):
     assistant = with_model(home, "Steps:\n1. Fill it with water. [1]\n2. Boil it. [1]")
     reply = assistant.reply([], "How do I use the kettle?")

@@ -47,8 +47,6 @@ def test_a_wrong_number_is_not_supported(text):
     assert verify(Draft(text=text), "answer", QUESTION, HITS)[1].grounded == 0.0
 
 
-# --- repair ----------------------------------------------------------------------------------------------------------
-
 RIGHT, STRANGE = "Bake the loaf at 240 degrees [1].", "Elephants paint ceilings [2]."
 
 
@@ -113,8 +111,6 @@ def test_any_draft_can_be_verified_and_a_second_time_changes_nothing(text, writt
     assert twice.text.split() == once.text.split()
     assert again.grounded == checks.grounded
 
-
-# --- parts -----------------------------------------------------------------------------------------------------------
 
 QUESTIONS = Understanding(
     rewrite="Both?", sub_questions=("How hot is the loaf baked?", "When does the ferry sail?"), wants_procedure=False

@@ -71,9 +71,6 @@ def gone(pid, seconds=10.0):
     return False
 
 
-# --- starting --------------------------------------------------------------------------------------------------------
-
-
 def test_nothing_runs_before_the_first_call_and_then_a_server_on_loopback(capfd, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     monkeypatch.setenv("MY_KEY", "k-2")
@@ -143,9 +140,6 @@ def test_an_adapter_is_asked_where_it_is_served_already(monkeypatch):
         assert opened(f"@{server.url}", model="polite").complete(ASK).text == "Please."
         assert [body["model"] for body in server.bodies] == ["polite", "polite"]
         assert description(opened("?lora=rude:org/rude-lora"))["asked"] == "rude"
-
-
-# --- finding ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_server_on_the_usual_port_is_preferred_where_it_has_the_model(monkeypatch, capfd):
@@ -226,9 +220,6 @@ def test_a_server_whose_starter_left_is_started_anew_by_who_still_needs_it():
     assert description(generator)["pid"] != pid
 
 
-# --- stopping --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_what_was_started_ends_with_its_process_however_that_ends():
     ends = ("return", "raise", "SIGINT", "SIGTERM", "SIGHUP", "SIGKILL")
@@ -268,9 +259,6 @@ def children(pid):
     """The processes that a process has started."""
     listed = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(number) for path in listed for number in path.read_text().split()]
-
-
-# --- failures --------------------------------------------------------------------------------------------------------
 
 
 def failure(generator):

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 from turnmark.corpora.readers import read_source
 from turnmark.corpora.types import Document, Problem
+
+
+def jsonl(*rows: Any) -> bytes:
+    """Rows as lines of JSON; bytes are a line as they stand."""
+    lines = (row if isinstance(row, bytes) else json.dumps(row, ensure_ascii=False).encode() for row in rows)
+    return b"\n".join(lines) + b"\n"
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> Path:

@@ -138,9 +138,6 @@ def test_no_damage_is_more_than_a_request_error(data, kind, tmp_path_factory):
     assert set(files_below(folder)) == {"x", *(f"out/{path}" for path in paths)}
 
 
-# --- an archive as --data ---------------------------------------------------------------------------------------------
-
-
 def test_an_archive_is_unpacked_once_and_then_a_folder(tmp_path, monkeypatch):
     archive = zipped(tmp_path / "main.zip", demo_files() | {"scripts/x.py": b""}, "mt-rag-benchmark-main/")
     source = mtrag.locate(archive)
@@ -175,9 +172,6 @@ def test_what_a_file_has_to_be(tmp_path):
         checking.check(empty)
     named = [problem.partition(":")[0] for problem in caught.value.problems]
     assert named == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
-
-
-# --- a zipped corpus --------------------------------------------------------------------------------------------------
 
 
 def test_a_zipped_corpus_is_unpacked_once(tmp_path):

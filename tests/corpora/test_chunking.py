@@ -127,9 +127,9 @@ def test_a_title_longer_than_a_window_leaves_room_for_the_text() -> None:
 
 def test_two_megabytes_on_one_line_take_linear_time() -> None:
     document = Document(id="d", title="t", text="The quick brown fox jumps over the lazy dog and sleeps. " * 36_000)
-    begun = time.perf_counter()
+    begun = time.process_time()
     passages = chunk(document, regex_tokens)
-    assert time.perf_counter() - begun < 20
+    assert time.process_time() - begun < 20
     assert len(passages) > 400
 
 

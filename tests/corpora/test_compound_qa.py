@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.corpora.reading import jsonl
+from tests.corpora.reading import write as write_files
 from tests.corpora.values import JSON
 from turnmark.corpora import compound_qa
 from turnmark.corpora.errors import RequestError
@@ -37,11 +39,7 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def write(root: Path, *lines: Any, relative: str = FACTS) -> Path:
-    path = root / relative
-    path.parent.mkdir(parents=True, exist_ok=True)
-    texts = [line if isinstance(line, bytes) else json.dumps(line, ensure_ascii=False).encode() for line in lines]
-    path.write_bytes(b"\n".join(texts) + b"\n")
-    return root
+    return write_files(root, {relative: jsonl(*lines)})
 
 
 def test_a_row_becomes_a_task(tmp_path: Path) -> None:

@@ -102,13 +102,6 @@ def test_every_bad_row_is_named_with_file_and_line(clone, turnmark):
     assert {problem["line"] for problem in problems if problem["file"] == TASKS} == {2, 5, len(tasks)}
 
 
-def test_many_bad_rows_are_all_in_the_json(clone, turnmark):
-    (clone / TASKS).write_text("{\n" * 70, encoding="utf-8")
-    ran = turnmark("data", "check", clone)
-    assert "and 20 more: --json names them all" in ran.out
-    assert len(json.loads(turnmark("data", "check", clone, "--json").out)["benchmarks"]["mtrag"]["problems"]) == 70
-
-
 def test_what_is_missing_of_a_complete_clone(clone):
     shutil.rmtree(clone / "mtrag-synthetic")
     (clone / "mtrag-human/retrieval_tasks/almanac/almanac_rewrite.jsonl").unlink()
@@ -145,7 +138,7 @@ def test_a_folder_that_holds_nothing(tmp_path, turnmark):
     assert "neither a folder nor a zip or tar archive" in turnmark("data", "check", tmp_path / "x.zip").err
 
 
-def test_list(turnmark):
+def test_list_and_every_mistake_of_a_request(turnmark, tmp_path):
     ran = turnmark("data", "list")
     assert ran.code == 0
     for word in ("https://github.com/IBM/mt-rag-benchmark", "Apache-2.0", "fangyuan/kiwi", "no public copy exists"):
@@ -153,6 +146,11 @@ def test_list(turnmark):
     listed = json.loads(turnmark("data", "list", "--json").out)
     assert list(listed) == ["mtrag", "compound-qa", "kiwi", "inscoqa"]
     assert listed["mtrag"]["fetched"] is None
+    ran = turnmark("data", "fetch", "squad", "--from", tmp_path, "--revision", "x")
+    assert ran.code == 2
+    assert ran.err.count("turnmark: ") == 2
+    for words in (["inscoqa"], ["mtrag", "--from", tmp_path / "none.zip"], ["mtrag", "--revision", "../x"]):
+        assert turnmark("data", "fetch", *words).code == 2
 
 
 def test_fetch_from_an_archive_then_list_and_check(tmp_path, turnmark):
@@ -169,16 +167,6 @@ def test_fetch_from_an_archive_then_list_and_check(tmp_path, turnmark):
     ran = turnmark("data", "fetch", "mtrag")
     assert ran.code == 1
     assert "unpacked from a zip file" in ran.err
-
-
-def test_every_mistake_of_a_request(turnmark, tmp_path):
-    ran = turnmark("data", "fetch", "squad", "--from", tmp_path, "--revision", "x")
-    assert ran.code == 2
-    assert ran.err.count("turnmark: ") == 2
-    assert turnmark("data", "fetch", "inscoqa").code == 2
-    assert turnmark("data", "fetch", "mtrag", "--from", tmp_path / "none.zip").code == 2
-    assert turnmark("data", "fetch", "mtrag", "--revision", "../x").code == 2
-    assert "--loopback" not in turnmark("data", "fetch", "--help").out
 
 
 @pytest.mark.data

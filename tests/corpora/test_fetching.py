@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.conftest import DEMO
 from tests.corpora.hosting import COMMIT, Handler, Hosting, blob
@@ -94,9 +95,8 @@ def test_a_host_that_now_sends_something_else_cannot_mend(host):
     folder = fetched(host).folder
     (folder / TASKS).write_text("mine")
     host.twists[TASKS] = lambda handler, content: handler.plainly(b"x" * len(content))
-    with pytest.raises(
-        TurnmarkError, match=f"checksum is not sha256:{hashlib.sha256(demo(MTRAG.folder)[TASKS]).hexdigest()}"
-    ):
+    digest = hashlib.sha256(demo(MTRAG.folder)[TASKS]).hexdigest()
+    with pytest.raises(TurnmarkError, match=f"checksum is not sha256:{digest}"):
         fetched(host)
     assert (folder / TASKS).read_text() == "mine"
 
@@ -304,8 +304,6 @@ def test_a_folder_that_is_not_ours_is_left_alone(host):
 
 
 def test_one_at_a_time(host):
-    from filelock import FileLock
-
     (home() / "data").mkdir(parents=True)
     with (
         FileLock(home() / "data" / ".mt-rag-benchmark.lock"),

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.corpora.reading import jsonl
+from tests.corpora.reading import write as write_files
 from tests.corpora.values import JSON
 from turnmark.corpora import inscoqa, rows
 from turnmark.corpora.errors import RequestError
@@ -31,9 +33,7 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def write(root: Path, *lines: Any, split: str = "test") -> Path:
-    texts = [line if isinstance(line, bytes) else json.dumps(line, ensure_ascii=False).encode() for line in lines]
-    (root / f"{split}.jsonl").write_bytes(b"\n".join(texts) + b"\n")
-    return root
+    return write_files(root, {f"{split}.jsonl": jsonl(*lines)})
 
 
 def test_a_row_becomes_a_task(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.corpora.reading import jsonl
+from tests.corpora.reading import write as write_files
 from tests.corpora.values import JSON
 from turnmark.corpora import kiwi
 from turnmark.corpora.types import Problem
@@ -33,10 +35,7 @@ def row(*turns: Any, **changes: Any) -> dict[str, Any]:
 
 
 def write(root: Path, *lines: Any, name: str = FILE) -> Path:
-    texts = [line if isinstance(line, bytes) else json.dumps(line, ensure_ascii=False).encode() for line in lines]
-    (root / name).parent.mkdir(exist_ok=True)
-    (root / name).write_bytes(b"\n".join(texts) + b"\n")
-    return root
+    return write_files(root, {name: jsonl(*lines)})
 
 
 def ratings(root: Path, *values: Any) -> tuple[list[str], list[str]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.corpora.reading import jsonl, write
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.rows import Loaded
@@ -37,14 +37,8 @@ def row(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not ...}
 
 
-def write(root: Path, relative: str, content: bytes | str) -> None:
-    path = root / relative
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-
 def load_one(root: Path, fields: dict[str, Any]) -> Loaded[dict[str, mtrag.Task]]:
-    write(root, TASKS, json.dumps(fields) + "\n")
+    write(root, {TASKS: jsonl(fields)})
     return mtrag.load_tasks(root, "mtrag")
 
 
@@ -106,7 +100,7 @@ def test_what_the_data_does_not_say_is_none(tmp_path: Path) -> None:
 def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    write(tmp_path, TASKS, json.dumps(row(**changes)) + "\n" + json.dumps(row(task_id="ok")) + "\n")
+    write(tmp_path, {TASKS: jsonl(row(**changes), row(task_id="ok"))})
     loaded = mtrag.load_tasks(tmp_path, "mtrag")
     assert list(loaded.data) == ["ok"]
     assert [(problem.file, problem.line) for problem in loaded.problems] == [(TASKS, 1)]
@@ -119,7 +113,7 @@ def test_user_marks_are_stripped_from_every_line_of_a_query(tmp_path: Path) -> N
         {"_id": "c", "text": "plain"}, {"_id": "c", "text": "again"}, {"text": "no id"},
     ]  # fmt: skip
     path = "mtrag-human/retrieval_tasks/clapnq/clapnq_questions.jsonl"
-    write(tmp_path, path, "".join(json.dumps(r) + "\n" for r in rows))
+    write(tmp_path, {path: jsonl(*rows)})
     loaded = mtrag.load_queries(tmp_path, "clapnq", "questions")
     assert loaded.data == {"a": "What?\nAnd |user|: then?", "c": "plain"}
     assert [(problem.file, problem.line) for problem in loaded.problems] == [(path, 2), (path, 4), (path, 5)]
@@ -127,7 +121,7 @@ def test_user_marks_are_stripped_from_every_line_of_a_query(tmp_path: Path) -> N
 
 def test_qrels(tmp_path: Path) -> None:
     rows = ["q\ta\t1", "q\tb\t2\r", "q\ta\t1", "q\tc", "q\td\tx", "", "z\ta\t0", "q\te\t0"]
-    write(tmp_path, QRELS, "\n".join(["query-id\tcorpus-id\tscore", *rows]))
+    write(tmp_path, {QRELS: "\n".join(["query-id\tcorpus-id\tscore", *rows])})
     loaded = mtrag.load_qrels(tmp_path, "mtrag", "clapnq")
     assert loaded.data == {"q": {"a": 1, "b": 2, "e": 0}}
     assert [problem.line for problem in loaded.problems] == [4, 5, 6, None]
@@ -145,7 +139,7 @@ def test_what_is_missing_is_said_with_what_was_expected(tmp_path: Path) -> None:
         with pytest.raises(RequestError) as caught:
             call()
         assert expected in str(caught.value)
-    write(tmp_path, "corpora/passage_level/govt.jsonl.zip", "")
+    write(tmp_path, {"corpora/passage_level/govt.jsonl.zip": ""})
     with pytest.raises(RequestError, match="not a zip archive that can be read"):
         mtrag.corpus_path(tmp_path, "govt")
 

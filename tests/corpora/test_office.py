@@ -34,7 +34,6 @@ def test_pdf_pages(tmp_path: Path) -> None:
     assert document.text.split() == ["The", "first", "page.", "The", "third", "page."]
     assert len(document.pages) == 3
     assert document.text[document.pages[2] :].strip() == "The third page."
-    assert [b.kind for b in document.blocks] == ["paragraph", "paragraph"]
 
 
 def test_pdfs_that_give_no_text(tmp_path: Path) -> None:
@@ -84,14 +83,8 @@ def test_docx_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pytest.Mon
     begins = part_of_it.header_offset + 30 + len(part_of_it.filename)
     content[begins : begins + 20] = b"\xff" * 20  # no such kind of block in what is compressed
     (tmp_path / "f-packed.docx").write_bytes(content)
-    messages = problems(tmp_path)
-    assert len(messages) == 6
-    for line, part in zip(
-        messages,
-        ["XML entities", "unpacks to", "word/document.xml", "broken", "encrypted", "decompressing"],
-        strict=True,
-    ):
-        assert part in line
+    parts = ("XML entities", "unpacks to", "word/document.xml", "broken", "encrypted", "decompressing")
+    assert all(part in line for part, line in zip(parts, problems(tmp_path), strict=True))
 
 
 def test_reading_word_sets_up_no_logging(tmp_path: Path) -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 
+from tests.corpora.reading import jsonl, write
 from tests.corpora.values import JSON
 from turnmark.corpora.rows import RAW, RecordedQuery, read_recorded
 
 
 def read(tmp_path: Path, *rows: Any) -> tuple[dict[str, RecordedQuery], list[str]]:
-    path = tmp_path / "queries.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path = write(tmp_path, {"queries.jsonl": jsonl(*rows)}) / "queries.jsonl"
     loaded = read_recorded(path, path.name)
     return loaded.data, [str(problem) for problem in loaded.problems]
 

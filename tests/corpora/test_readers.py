@@ -18,8 +18,6 @@ from turnmark.corpora.readers.prose import split_front_matter
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Document, Problem
 
-# --- folders ---------------------------------------------------------------------------------------------------------
-
 
 def test_a_folder_is_walked_in_order_without_hidden_and_ignored_files(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = dict.fromkeys(
@@ -55,12 +53,16 @@ def test_links(tmp_path: Path) -> None:
     assert "leads out of the source" in problems(root)[1]
 
 
-def test_names_that_are_no_utf8(tmp_path: Path) -> None:
-    try:
-        Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.md")).write_text("x")
-    except OSError:
-        pytest.skip("this file system refuses such names")
-    assert problems(tmp_path) == ["bad\\xff.md: the file's name is not valid UTF-8; rename it"]
+def test_files_too_large_or_locked_or_with_a_name_that_is_no_utf8(tmp_path: Path) -> None:
+    with open(write(tmp_path, {"big.txt": ""}) / "big.txt", "wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    assert "64 MB at most" in problems(tmp_path)[0]
+    write(tmp_path, {"locked.txt": "x"})
+    (tmp_path / "locked.txt").chmod(0)
+    if os.geteuid() != 0:  # root may read anything
+        assert "check its permissions" in problems(tmp_path)[1]
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.md")).write_text("x")
+    assert "bad\\xff.md: the file's name is not valid UTF-8; rename it" in problems(tmp_path)
 
 
 def test_sources_that_cannot_be(tmp_path: Path) -> None:
@@ -96,19 +98,6 @@ def test_byte_order_marks_are_believed(tmp_path: Path, encoding: str) -> None:
     (document,) = read_source(tmp_path)
     assert isinstance(document, Document)
     assert (document.title, document.text) == ("Tïtle", "# Tïtle\n\nText\n")
-
-
-def test_files_too_large_or_locked(tmp_path: Path) -> None:
-    with open(write(tmp_path, {"big.txt": ""}) / "big.txt", "wb") as file:
-        file.truncate(MAX_BYTES + 1)
-    write(tmp_path, {"locked.txt": "x"})
-    (tmp_path / "locked.txt").chmod(0)
-    assert "64 MB at most" in problems(tmp_path)[0]
-    if os.geteuid() != 0:  # root may read anything
-        assert "check its permissions" in problems(tmp_path)[1]
-
-
-# --- BEIR ------------------------------------------------------------------------------------------------------------
 
 
 def test_beir_rows_and_what_is_wrong_with_some(tmp_path: Path) -> None:
@@ -155,9 +144,6 @@ def test_real_corpora(corpus: Path) -> None:
     items = list(read_source(corpus))
     assert len(items) == count_source(corpus) == {"clapnq": 12647, "fiqa": 15364}[corpus.stem]
     assert not [item for item in items if isinstance(item, Problem)]
-
-
-# --- Markdown and text -----------------------------------------------------------------------------------------------
 
 
 def test_markdown_blocks() -> None:
@@ -237,9 +223,6 @@ def test_real_recipes_have_titles_and_steps() -> None:
         any(block.number for block in document.blocks) for document in documents if isinstance(document, Document)
     ]
     assert sum(numbered) > 300
-
-
-# --- HTML ------------------------------------------------------------------------------------------------------------
 
 
 def test_html_is_rendered_as_it_is_read() -> None:

@@ -187,7 +187,7 @@ def test_printable_holds_no_control_and_is_final(text: str) -> None:
     "bad", ["." * 200_000 + '"' * 200_000 + "x", "[1]" * 100_000 + "(", " " * 300_000 + "x", "`" * 300_000]
 )
 def test_hostile_text_takes_linear_time(bad: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     for function in (t.sentences, t.list_items, t.words, t.strip_citations, t.plain, t.printable):
         function(bad)
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5

@@ -58,8 +58,6 @@ def test_fusion_gives_every_row_once_in_order(lists, method, k):
         assert set(row.found) == {f"l{i}" for i, pairs in enumerate(lists) if row.row in dict(pairs)}
 
 
-# --- nested ----------------------------------------------------------------------------------------------------------
-
 groups = st.lists(st.lists(rows, min_size=1, max_size=3), min_size=1, max_size=4)
 methods = st.sampled_from(["rrf", "zscore"])
 

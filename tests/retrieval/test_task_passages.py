@@ -81,9 +81,6 @@ def test_passages_fit_the_bundled_model():
     assert max(lengths) <= embedder.max_tokens
 
 
-# --- the cache of embeddings
-
-
 def test_a_cache_never_outgrows_its_capacity():
     computed: list[Sequence[int]] = []
 
