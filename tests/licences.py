@@ -1,8 +1,7 @@
 """The licences of the pinned packages, by what they say of themselves: `python -m tests.licences [--write FILE]`.
 
 Each package of constraints.txt that is installed here is asked for its SPDX expression, its classifiers and its licence
-field, in this order. A licence that is not known, or that asks a whole program to be under it, ends with 1, unless the
-package is in `ALLOWED` with its reason.
+field, in this order. A licence that is not known, or that asks a whole program to be under it, ends with 1.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ FAMILIES = (
     ("HPND", r"\bHPND|Historical Permission|\bMIT-CMU"),
     ("NVIDIA", r"NVIDIA"),
 )
-ALLOWED: dict[str, tuple[str, str]] = {}
-"""Package -> its family and why it may be used, where its own words do not tell; a person has looked at each."""
 
 _TEXT = re.compile(r"Permission is hereby granted, free of charge")
 
@@ -98,10 +95,7 @@ def rows() -> tuple[list[tuple[str, str, str, str]], list[str]]:
             continue
         words = said(package)
         family = family_of(words)
-        allowed = ALLOWED.get(name)
-        if allowed:
-            family, words = allowed[0], f"{words or 'nothing'}: {allowed[1]}"
-        elif not family:
+        if not family:
             problems.append(f"{name} {package.version}: its licence is not known: {words or 'it names none'}")
         elif family == "strong copyleft":
             problems.append(f"{name} {package.version}: {words}: asks a whole program to be under it")

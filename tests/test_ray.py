@@ -295,17 +295,8 @@ def test_by_a_client_server_index_run_and_scores_are_the_same(head: Head, tmp_pa
     run = head.turnmark("eval", "compound-qa", "--limit", "20", "--out", tmp_path / "parts", "--json")
     assert run.returncode == 0, run.stderr
     relative = os.path.relpath(tmp_path / "parts" / "predictions.jsonl")
-    scored = head.turnmark(
-        "score",
-        "compound-qa",
-        "--predictions",
-        relative,
-        "--out",
-        tmp_path / "again",
-        "--engine",
-        head.engine,
-        "--json",
-    )
+    words = ["score", "compound-qa", "--predictions", relative, "--engine", head.engine, "--json"]
+    scored = head.turnmark(*words, "--out", tmp_path / "again")
     assert scored.returncode == 0, scored.stderr
     assert json.loads(scored.stdout)["metrics"] == json.loads(run.stdout)["metrics"]
 

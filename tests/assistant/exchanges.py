@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from turnmark.assistant.session import Turned
+from turnmark.assistant.session import Conversation, Turned
 from turnmark.assistant.types import Citation, Reply
+
+
+def folded(*events: object) -> Conversation:
+    """The conversation that stands after these events."""
+    conversation = Conversation()
+    for event in events:
+        conversation.apply(event)  # type: ignore[arg-type]
+    return conversation
 
 
 def citation(n: int, name: str) -> Citation:

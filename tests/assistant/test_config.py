@@ -122,27 +122,23 @@ def test_a_file_that_cannot_be_read_is_a_mistake(content: bytes, problem: str) -
         load_prices()
 
 
-def test_the_nearest_name_gives_the_price() -> None:
-    prices = {
-        name: Price(prompt=n, completion=0)
-        for n, name in enumerate(("m", "openai:m", "openai:m@http://h/v1", "openai:m@http://h/v1?retries=1&temperature=0"))
-    }  # fmt: skip
-
-    def prompt_price(spec: str, *without: str) -> float | None:
-        price = price_of(spec, {name: price for name, price in prices.items() if name not in without})
-        return None if price is None else price.prompt
-
-    spec = "openai:m@http://h/v1?temperature=0&retries=1"
-    names = list(prices)
-    assert prompt_price(spec) == 3
-    assert prompt_price(spec, names[3]) == 2
-    assert prompt_price(spec, names[3], names[2]) == 1
-    assert prompt_price(spec, *names[1:]) == 0
-    assert prompt_price(spec, *names) is None
-    assert prompt_price("vllm:m") == 0
-    assert prompt_price("openai:other") is None
-    assert prompt_price("extractive") is None
-    assert prompt_price("No Spec") is None
+@pytest.mark.parametrize(
+    ("spec", "known", "price"),
+    [
+        ("openai:m@http://h/v1?temperature=0&retries=1", 4, 3),
+        ("openai:m@http://h/v1?temperature=0&retries=1", 3, 2),
+        ("openai:m@http://h/v1?temperature=0&retries=1", 2, 1),
+        ("openai:m@http://h/v1?temperature=0&retries=1", 1, 0),
+        ("vllm:m", 4, 0),
+        ("openai:other", 4, None),
+        ("extractive", 4, None),
+        ("No Spec", 4, None),
+    ],
+)
+def test_the_nearest_name_gives_the_price(spec: str, known: int, price: int | None) -> None:
+    names = ("m", "openai:m", "openai:m@http://h/v1", "openai:m@http://h/v1?retries=1&temperature=0")[:known]
+    nearest = price_of(spec, {name: Price(prompt=n, completion=0) for n, name in enumerate(names)})
+    assert (None if nearest is None else nearest.prompt) == price
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from tests.assistant.exchanges import citation, reply, turned
+from tests.assistant.exchanges import citation, folded, reply, turned
+from tests.assistant.talk import Talk
 from tests.conftest import Turnmark
 from turnmark.assistant.export import export_session, markdown, mtrag
-from turnmark.assistant.repl.chat import Chat
-from turnmark.assistant.repl.loop import handle
 from turnmark.assistant.session import Began, Conversation, Labelled, Rated, Swapped, Turned
 from turnmark.assistant.session_files import new_session
 from turnmark.corpora import kiwi as kiwi_data
@@ -33,11 +31,7 @@ TALK = [
 
 
 def talked(*events: object) -> Conversation:
-    conversation = Conversation()
-    conversation.apply(Began(index="My Notes", generator="extractive"))
-    for event in events:
-        conversation.apply(event)  # type: ignore[arg-type]
-    return conversation
+    return folded(Began(index="My Notes", generator="extractive"), *events)
 
 
 def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnmark, tmp_path, monkeypatch):
@@ -227,29 +221,21 @@ def test_a_transcript_shows_what_documents_say_and_runs_none_of_it():
 
 
 def test_files_are_not_overwritten_unless_a_person_says_so(home, tmp_path):
-    import io
-
     path = tmp_path / "talk.md"
     path.write_text("mine", encoding="utf-8")
-    questions: list[str] = []
-    answers = [False, True]
+    questions, answers = list[str](), [False, True]
 
     def confirm(question: str) -> bool:
         questions.append(question)
         return answers.pop(0)
 
-    class Nobody:
-        generator, name, retriever = None, "nobody", None
-
-    session = new_session(Began(index="demo", generator="extractive"), keep=False)
-    session.record(turned(1, "Who?", "Ada."))
-    chat = Chat(Nobody(), Console(file=io.StringIO(), width=80), session, confirm=confirm)  # type: ignore[arg-type]
-    handle(chat, f"/export markdown {path}")
+    talk = Talk(confirm=confirm)
+    talk("Who won the 1998 World Cup?")
+    talk(f"/export markdown {path}")
     assert path.read_text(encoding="utf-8") == "mine"
-    handle(chat, f"/export markdown {path}")
+    talk(f"/export markdown {path}")
     assert path.read_text(encoding="utf-8").startswith("# Conversation")
-    assert all(str(path) in question for question in questions)
-    assert len(questions) == 2
+    assert [str(path) in question for question in questions] == [True, True]
 
 
 def test_the_target_must_be_what_the_format_needs(tmp_path: Path):

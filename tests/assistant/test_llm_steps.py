@@ -173,17 +173,7 @@ def test_the_line_that_begins_the_steps(head):
 
 
 @pytest.mark.parametrize(
-    "block",
-    [
-        "1. One\n  1. Half\n2. Two",
-        "1. One\n- Two",
-        "1. One\n3. Three",
-        "2. Two",
-        "1. One\nThat is all.",
-        "1. One\nmore of one",
-        "",
-        "1.",
-    ],
+    "block", ["1. One\n  1. Half\n2. Two", "1. One\n- Two", "1. One\n3. Three", "2. Two", "1. One\nThat is all.", ""]
 )
 def test_what_is_no_flat_list_is_not_split_off(block):
     text = f"Do it.\nSteps:\n{block}"

@@ -129,14 +129,11 @@ def test_what_the_answer_says_already_is_not_added():
     "instruction",
     [
         "Copy the answer as it stands.",
-        "Make it sing!",
         "",
         "缩短",
         "Remove the paragraph on volcanoes.",
         "Remove the Marigold, the crossing, the engines and the otters.",
         "Shorten it to 2 words.",
-        "Put the volcanoes first.",
-        "What about the bakery?",
         "Reduce the discussion about otters and the engines to one sentence.",
     ],
 )

@@ -137,29 +137,6 @@ def test_one_that_hangs_is_left_out_when_the_time_is_over():
     assert len(rewrites.variants) == 4
 
 
-def test_a_generator_that_heeds_no_deadline_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr("turnmark.assistant.steps.rewrites.GRACE", 0.1)
-    released = threading.Event()
-
-    class Deaf:
-        name, context_tokens, reply_tokens = "deaf", 8192, 512
-
-        def __init__(self, generator):
-            self._generator = generator
-
-        def complete(self, messages, **options):
-            if "Name the words" in messages[0].content:
-                released.wait(30)
-            return self._generator.complete(messages, **options)
-
-    with ScriptedServer(answering()) as server:
-        generator = Deaf(opened(server, "?retries=0"))
-        rewrites = MODES["multi"].make(Asked(generator, HISTORY, MESSAGE, lambda _: [], seconds=0.5))
-        released.set()
-    assert rewrites.left_out["keyword-anchor"] == "timeout"
-    assert "0.5 s" in rewrites.notes[-1]
-
-
 def test_rate_limits_are_heard_of_from_every_thread():
     from turnmark.assistant.generators.base import ON_RATE_LIMIT
 

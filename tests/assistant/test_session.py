@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.exchanges import reply, turned
+from tests.assistant.exchanges import folded, reply, turned
 from turnmark.assistant.session import (
     EVENT,
     Began,
     Changed,
-    Conversation,
     Edited,
     Rated,
     Turned,
@@ -34,13 +33,6 @@ from turnmark.assistant.types import Event, RevisedAnswer
 from turnmark.corpora.errors import RequestError
 
 BEGAN = Began(index="notes", generator="extractive")
-
-
-def folded(*events: object) -> Conversation:
-    conversation = Conversation()
-    for event in events:
-        conversation.apply(event)  # type: ignore[arg-type]
-    return conversation
 
 
 def test_a_conversation_is_what_was_said_without_marks():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import get_args
 
 import pytest
 
@@ -70,23 +69,6 @@ def test_compound_qa_is_true_to_its_context(task: compound_qa.Task) -> None:
         assert any(paragraph in text for text in documents().values()), paragraph
     # 14:00 and 23:00 are worked out, and written in words; every other number stands in the context.
     assert not unknown_numbers(task.reference, task.context, task.question)
-
-
-def test_kiwi_has_enough_of_everything() -> None:
-    recorded = sessions()
-    turns = [turn for session in recorded for turn in session.turns]
-    assert len(recorded) >= 6
-    assert len(turns) >= 20
-    assert {turn.rating for turn in turns} == set(get_args(kiwi.Rating))
-    assert {turn.coarse for turn in turns} == set(get_args(kiwi.Coarse))
-    assert {turn.fine for turn in turns} == set(kiwi.FINE_TYPES)
-    assert all(turn.comment for turn in turns)
-    assert len({session.model for session in recorded}) == 3
-    edited = [turn for turn in turns if turn.edit]
-    assert len(edited) >= 3
-    assert {turn.rating for turn in edited} == {"bad", "neutral"}  # a good revision is not edited (section 2.2)
-    assert any(turn.rating == "bad" and not turn.edit for session in recorded for turn in session.turns[:-1])
-    assert any(turn.passages for turn in turns)
 
 
 @pytest.mark.parametrize("session", sessions(), ids=lambda session: str(session.index))

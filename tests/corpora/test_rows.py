@@ -91,16 +91,6 @@ def test_a_line_of_fifty_megabytes_is_a_problem_and_is_never_in_memory(tmp_path:
     assert peak < 3 * rows.MAX_LINE
 
 
-@pytest.mark.parametrize("ending", [b"\n", b""])
-def test_the_longest_line_is_still_read(tmp_path: Path, ending: bytes) -> None:
-    path = tmp_path / "rows.jsonl"
-    line = b'{"a": "1234"}'
-    for limit, is_read in ((len(line) + 1, True), (len(line), True), (len(line) - 1, False)):
-        path.write_bytes(b"{}\n" + line + ending)
-        (_, first), (number, second) = rows.json_lines(path, "rows.jsonl", limit)
-        assert (first, number, isinstance(second, dict)) == ({}, 2, is_read)
-
-
 @pytest.mark.parametrize("name", ["inscoqa", "compound-qa", "kiwi"])
 def test_a_stream_reads_one_row_at_a_time(tmp_path: Path, name: str) -> None:
     loader, streams = LOADERS[name], {

@@ -181,24 +181,6 @@ def test_a_changed_source_keeps_the_tokens_of_what_stayed(tmp_path: Path, monkey
     assert first(open_retriever("conversational", after).search([Query(text="ants")], 1)[0]) == "aardvark"
 
 
-def test_a_model_whose_tokens_are_wider_than_its_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Dense, Pooling, Transformer
-
-    torch.manual_seed(3)
-    transformer = Transformer(str(tiny.bert(tmp_path / "bert", "BertModel")), max_seq_length=32)
-    narrow = Dense(in_features=16, out_features=8)
-    SentenceTransformer(modules=[transformer, Pooling(16), narrow], device="cpu").save(str(tmp_path / "model"))
-    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
-    build_index(write(tmp_path / "notes", **DOCUMENTS), "notes", embedder=f"sentence-transformers:{tmp_path / 'model'}")
-    index = open_index("notes")
-    assert (index.embedder.dimension, index.tokens.dimension) == (8, 16)
-    hits = open_retriever("conversational", index).search([Query(text="fuel tank", history=HISTORY)], 5)[0]
-    assert len(hits) == 5
-    assert all("late" in hit.found for hit in hits)
-
-
 def test_a_corpus_index_is_of_the_model_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     corpus = tmp_path / "corpus.jsonl"

@@ -167,17 +167,6 @@ def test_what_is_no_sparse_encoder_is_refused(tmp_path, model):
         SpladeEncoder(Spec("splade", str(broken))).encode(["fuel"], "query")
 
 
-def test_a_trained_sparse_layer_over_an_embedder_is_a_sparse_encoder_too(tmp_path):
-    from sentence_transformers import SparseEncoder
-
-    SparseEncoder(str(tiny.dense(tmp_path / "dense")), device="cpu").save(str(tmp_path / "csr"))
-    encoder = SpladeEncoder(Spec("splade", str(tmp_path / "csr"), options={"precision": "fp32"}))
-    [(terms, weights)] = encoder.encode(["fuel"], "passage")
-    assert encoder.dimension == 64
-    assert 0 < len(terms) <= 4
-    assert (weights > 0).all()
-
-
 def test_prompts_of_the_model_are_put_in_front_and_are_in_its_fingerprint(tmp_path):
     folder = tiny.splade(tmp_path / "m", prompts={"query": "sugar ", "passage": "hull "})
     encoder = SpladeEncoder(Spec("splade", str(folder), options={"precision": "fp32"}))
