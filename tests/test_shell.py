@@ -263,8 +263,6 @@ def test_an_interrupt_while_it_waits_exits_with_130():
         [*COMMAND, "ask", "-", "--index", "tea", "--json"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
     )  # fmt: skip
-    assert child.stdin is not None
-    assert child.stdout is not None
     child.stdin.write(b"teapot?\n")
     child.stdin.flush()
     assert child.stdout.readline().startswith(b"{")

@@ -73,7 +73,6 @@ def serving(home: Path, *flags: str, **environment: str) -> Iterator[Server]:
         [*command, "--port", "0", *flags], cwd=ROOT, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
         env={**os.environ, "TURNMARK_HOME": str(home), **environment},
     )  # fmt: skip
-    assert process.stderr is not None
     try:
         line = process.stderr.readline()
         assert "endpoint http" in line, line + process.stderr.read()

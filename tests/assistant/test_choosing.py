@@ -24,7 +24,6 @@ def test_the_likeliest_first_tokens_of_one_request_for_one_token(options: str):
         choice = choose(opened(server, f"?retries=0{options}"), ASK, ("Yes", "No"))
     (body,) = server.bodies
     assert (body["max_tokens"], body["logprobs"], body["top_logprobs"], body["temperature"]) == (1, True, 20, 0.0)
-    assert choice is not None
     assert choice.probabilities == pytest.approx((0.75, 0.25))
     assert choice.usage.calls == 1
 
@@ -32,7 +31,6 @@ def test_the_likeliest_first_tokens_of_one_request_for_one_token(options: str):
 def test_an_option_that_is_not_among_them_is_as_good_as_impossible():
     with ScriptedServer(Say("Yes", logprobs=[-0.1], first=logs(Yes=0.9, Maybe=0.1))) as server:
         choice = choose(opened(server), ASK, ("Yes", "No"))
-    assert choice is not None
     assert (choice.logprobs[1], choice.probabilities) == (-9999.0, (1.0, 0.0))
 
 

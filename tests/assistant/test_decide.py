@@ -44,7 +44,6 @@ def judged(retriever: str | None, kind: str, embeds: bool = True) -> list[Judgem
     """Decisions on the questions of a kind, in the home that has the demo index: the same for all tests."""
     assistant = open_assistant("demo")
     searched = open_retriever(retriever, open_index("demo")) if retriever else assistant.retriever
-    assert searched is not None
     embed = assistant.embed if embeds else None
     hits = searched.search([conversation_query((), question) for question in LABELS[kind]], 3)
     return [

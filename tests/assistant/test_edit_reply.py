@@ -31,17 +31,13 @@ PROCEDURE = "Limoncello takes lemons. [1]\n\n" + "\n".join(f"{n}. {step}" for n,
 
 
 def changed(reply: str, message: str) -> str:
-    request = edit_request(message)
-    assert request is not None
-    change = edited(reply, request, "How is the Marigold run?")
+    change = edited(reply, edit_request(message), "How is the Marigold run?")
     assert change.outline is not None, change.reason
     return change.outline.text
 
 
 def refused(reply: str, message: str) -> tuple[str, bool]:
-    request = edit_request(message)
-    assert request is not None
-    change = edited(reply, request)
+    change = edited(reply, edit_request(message))
     assert change.outline is None
     return change.reason, change.elsewhere
 
@@ -102,10 +98,7 @@ def test_shorter_is_shorter_and_says_nothing_new(message, reply):
 
 def test_the_first_and_direct_answer_is_kept():
     answer = "In this section we will focus on fees. The fee is 20 euros. Fees were raised in spring. Ask at the desk."
-    request = edit_request("shorter")
-    assert request is not None
-    outline = edited(answer, request, "How much is the fee?").outline
-    assert outline is not None
+    outline = edited(answer, edit_request("shorter"), "How much is the fee?").outline
     assert "20 euros" in outline.text
     assert "this section" not in outline.text
 

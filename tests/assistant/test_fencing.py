@@ -75,7 +75,6 @@ def by_rewrite(name):
         history = conversation(hostile, hostile)
         passages = [BENIGN, hostile] if "passages" in load_prompt(name).placeholders else None
         prompt = rewrite_prompt(name, Room(), history, "And how often?", None, passages)
-        assert prompt is not None
         assert prompt[1] is None
         return prompt[0]
 

@@ -33,9 +33,7 @@ def asking(text: str, system: str = "You answer in one short sentence.") -> list
 
 @pytest.fixture(scope="module")
 def reader(reader_path: Path) -> LocalGenerator:
-    generator = open_generator(f"local:{reader_path}?seed=5&max_tokens=40")
-    assert isinstance(generator, LocalGenerator)
-    return generator
+    return open_generator(f"local:{reader_path}?seed=5&max_tokens=40")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +58,6 @@ def test_usage_counts_the_tokens_that_the_model_read_and_wrote(reader: LocalGene
     assert "Paris" in reply.text
     assert reply.finish_reason == "stop"
     assert reply.usage.prompt_tokens == reader.count_tokens(messages)
-    assert reply.logprobs is not None
     # The token that ends a reply is written, but is no token of its text.
     assert reply.usage.completion_tokens == len(reply.logprobs) + 1
     assert "".join(token.token for token in reply.logprobs) == reply.text
@@ -77,7 +74,6 @@ def test_a_reply_that_is_cut_says_so(reader: LocalGenerator):
 def test_a_seed_reproduces_what_is_sampled(reader: LocalGenerator, reader_path: Path):
     def sampled(seed: int) -> str:
         generator = open_generator(f"local:{reader_path}?seed={seed}&max_tokens=20&temperature=1.2")
-        assert generator is not None
         return generator.complete(asking("Tell me about a made-up animal.")).text
 
     first = sampled(1)
@@ -114,14 +110,11 @@ def test_the_probabilities_of_options(reader: LocalGenerator):
     system = "Answer with one word, Yes or No."
     yes = choose(reader, asking("Is Paris a city?", system), ("Yes", "No"))
     no = choose(reader, asking("Is the moon made of cheese?", system), ("Yes", "No"))
-    assert yes is not None
-    assert no is not None
     assert sum(yes.probabilities) == pytest.approx(1.0)
     assert yes.probabilities[0] > 0.5 > no.probabilities[0]
     assert sum(map(exp, yes.logprobs)) > 0.5
     # The probability is the one that free writing has: of the first token among all tokens.
     free = reader.complete(asking("Is Paris a city?", system), logprobs=True, max_tokens=1)
-    assert free.logprobs is not None
     assert free.logprobs[0].token == "Yes"
     assert free.logprobs[0].logprob == pytest.approx(yes.logprobs[0], abs=0.05)
 
@@ -164,7 +157,6 @@ def test_a_deadline_ends_a_call_with_what_to_do(reader: LocalGenerator):
 @reader_test
 def test_a_prompt_beyond_the_context_is_refused(reader_path: Path):
     generator = open_generator(f"local:{reader_path}?context=256")
-    assert generator is not None
     assert generator.context_tokens == 256
     with pytest.raises(GeneratorError, match=r"the context of .* is 256"):
         generator.complete(asking("word " * 300))
@@ -208,7 +200,6 @@ def test_ctrl_c_ends_the_reply_and_the_model_goes_on(reader_path: Path):
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, f"local:{reader_path}"], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
-    assert process.stdout is not None
     for _ in range(3):
         assert process.stdout.readline().strip().isdigit()
     process.send_signal(signal.SIGINT)

@@ -26,9 +26,7 @@ STREAMED = [None, lambda piece: None]
 
 
 def opened(url: str) -> Generator:
-    generator = open_generator(f"openai:tiny@{url}?retries=2")
-    assert generator is not None
-    return generator
+    return open_generator(f"openai:tiny@{url}?retries=2")
 
 
 @contextmanager
@@ -132,7 +130,6 @@ def test_whoever_listens_where_a_model_server_is_looked_for_is_not_heard_out():
 
 def test_what_a_llama_index_llm_sends_is_measured():
     generator = open_generator("llama-index:llama_index.core.llms:MockLLM")
-    assert generator is not None
     with pytest.raises(GeneratorError, match="a text of more than 8 million characters"):
         generator.complete([PromptMessage(role="user", content="x" * REPLY_BYTES)])
 

@@ -21,7 +21,7 @@ from tests.servers import Hang, Say, ScriptedServer, Status
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_parts
 from turnmark.assistant.serving.guard import Limits
-from turnmark.assistant.serving.request import ChatRequest, Refusal
+from turnmark.assistant.serving.request import ChatRequest
 from turnmark.assistant.serving.turns import TurnPool
 
 pytestmark = pytest.mark.server
@@ -239,7 +239,6 @@ def outcome(assistant: Assistant, limits: Limits) -> object:
 def test_a_turn_that_takes_too_long_is_ended(home):
     with ScriptedServer(Hang(60)) as endpoint:
         refusal = outcome(open_parts("demo", f"openai:tiny@{endpoint.url}").assistant, Limits(seconds=0.8))
-    assert isinstance(refusal, Refusal)
     assert (refusal.status, refusal.code, str(refusal)) == (504, "timeout", "the turn was not done within 0.8 seconds")
 
 
@@ -252,7 +251,6 @@ def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_ser
     opened.assistant.retriever.search = search_with_a_fault
 
     refusal = outcome(opened.assistant, Limits())
-    assert isinstance(refusal, Refusal)
     assert (refusal.status, str(refusal)) == (500, "the turn failed unexpectedly (KeyError)")
     assert "in search_with_a_fault" in caplog.text
     assert "sk-secret" not in caplog.text.replace('raise KeyError("sk-secret")', "")

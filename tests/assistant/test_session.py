@@ -86,7 +86,6 @@ def test_whatever_a_step_reports_can_be_kept(value):
     line = json.dumps(storable(event.model_dump()), ensure_ascii=False, allow_nan=False).encode("utf-8")
     assert b"\n" not in line
     again = EVENT.validate_python(json.loads(line))
-    assert isinstance(again, Turned)
     stored = again.events[0].detail["x"]
     if isinstance(value, float) and not math.isfinite(value):
         assert stored is None

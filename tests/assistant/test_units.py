@@ -61,7 +61,6 @@ def test_steps_are_found_however_they_are_written(text):
     steps = steps_of(hits(text))
     assert len(steps) == 3
     draft = extract(asked("How do I make tea?", steps=True), "How do I make tea?", hits(text), None)
-    assert draft is not None
     assert procedure_valid(draft.procedure)
 
 
@@ -85,7 +84,6 @@ def test_a_procedure_is_completed_from_another_document_and_it_says_so():
     second = "## Steps\n\n1. Let the rain wash the seaweed.\n2. Spread a strip of turf.\n3. Set the potatoes.\n"
     message = "How do I grow potatoes?"
     draft = extract(asked(message, steps=True), message, hits(first, second, title="Beds"), None)
-    assert draft is not None
     assert [step.citations for step in draft.procedure] == [(1,), (1,), (2,), (2,)]
     assert "Steps 1 to 2 are of “Beds” [1] and steps 3 to 4 are of “Beds” [2]." in draft.text
 

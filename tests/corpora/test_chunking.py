@@ -153,7 +153,6 @@ def test_real_recipes_with_the_bundled_tokenizer() -> None:
         return offsets
 
     for document in read_source(real_data("docs/based-cooking")):
-        assert isinstance(document, Document)
         check(document, chunk(document, tokenize, 254, 50), tokenize, 254)
     blob = Document(id="d", title="blob", text="data " + "QUJD" * 20_000 + " unbelievability " * 400)
     check(blob, chunk(blob, tokenize, 64, 16), tokenize, 64)
@@ -162,5 +161,4 @@ def test_real_recipes_with_the_bundled_tokenizer() -> None:
 @pytest.mark.parametrize("corpus", beir_corpora(), ids=lambda path: path.stem)
 def test_a_real_corpus_gives_one_passage_a_row(corpus: Path) -> None:
     for document in read_source(corpus):
-        assert isinstance(document, Document)
         assert [passage.id for passage in chunk(document, regex_tokens)] == [document.id]

@@ -73,7 +73,6 @@ def test_compound_qa_is_true_to_its_context(task: compound_qa.Task) -> None:
 
 @pytest.mark.parametrize("session", sessions(), ids=lambda session: str(session.index))
 def test_kiwi_is_true_to_its_papers(session: kiwi.Session) -> None:
-    assert session.papers is not None
     assert len(session.papers.cited_papers) >= 4  # section 3.1
     titles = {titled(name)[0]: titled(name)[1] for name in documents()}
     assert set(session.papers.cited_papers) == {paragraph.title for paragraph in session.papers.paragraphs}

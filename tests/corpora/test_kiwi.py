@@ -203,7 +203,6 @@ def test_companion_rows_of_any_shape(
 ) -> None:
     companion = {"question": "Why?", "cited_papers": cited, "cited_paragraphs": paragraphs}
     loaded = kiwi.load_papers(write(tmp_path, companion, name="longform_sciqa/train.jsonl"))
-    assert loaded is not None
     assert loaded.problems == ()
     (papers,) = loaded.data.values()
     assert papers.cited_papers == titles

@@ -42,7 +42,6 @@ def served(scene: Scene) -> Iterator[str]:
         [*command, "--port", "0"], cwd=ROOT, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
         env={**scene.inherited(), **scene.environment},
     )  # fmt: skip
-    assert process.stderr is not None
     try:
         line = process.stderr.readline()
         assert "endpoint http" in line, line + process.stderr.read()

@@ -60,7 +60,6 @@ def test_a_server_gives_the_hits_that_files_give(server, demo_home, in_demo_home
     note = json.loads((index.files / "chroma" / "server.json").read_text(encoding="utf-8"))
     assert [path.name for path in (index.files / "chroma").iterdir()] == ["server.json"]
     assert collections(server) == [note["name"]]
-    assert index.manifest.server is not None
     assert (index.manifest.server.url, index.manifest.server.name) == (server, "")
     assert verify_index(index) == []
     ids = [passage.id for page in local.store.pages() for _, _, passage in page]

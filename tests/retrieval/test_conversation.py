@@ -17,12 +17,10 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.components import TokensComponent
-from turnmark.retrieval.conversation import ConversationalRetriever
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.rerank import LateReranker, Reranked
-from turnmark.retrieval.search import FusedRetriever
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 DOCUMENTS = {
@@ -126,7 +124,6 @@ def test_rows_are_reranked_as_hits_are(index: Index, first: str, fusion: Literal
         Query(text="xylophone"),
     ]
     late = LateReranker(index)
-    assert isinstance(plain, FusedRetriever | ConversationalRetriever)
     by_rows = Reranked("x", plain, late, depth=depth, weight=0.7, rows=plain).search(queries, k)
     by_hits = Reranked("x", SearchOnly(plain), late, depth=depth, weight=0.7).search(queries, k)
     assert [ids(hits) for hits in by_rows] == [ids(hits) for hits in by_hits]
