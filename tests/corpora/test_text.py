@@ -190,4 +190,4 @@ def test_hostile_text_takes_linear_time(bad: str) -> None:
     begun = time.process_time()
     for function in (t.sentences, t.list_items, t.words, t.strip_citations, t.plain, t.printable):
         function(bad)
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 20  # squared it would take hours
