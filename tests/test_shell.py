@@ -35,14 +35,10 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-@pytest.fixture
-def in_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(autouse=True)
+def _in_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNMARK_HOME", str(shelf))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return shelf
-
-
-pytestmark = pytest.mark.usefixtures("in_shelf")
 
 
 def run(*arguments: str | bytes | Path, stdin: bytes = b"", **options: object) -> subprocess.CompletedProcess[bytes]:

@@ -24,24 +24,19 @@ from turnmark.retrieval.types import Hit
 RED = conversation("What colour is the kettle?", "The kettle is red.")
 
 
-@pytest.fixture
-def home(kitchen: Path) -> Path:
-    return kitchen
+def with_model(kitchen: Path, *lines: str) -> Assistant:
+    return open_assistant("radio", script(kitchen, *lines))
 
 
-def with_model(home: Path, *lines: str) -> Assistant:
-    return open_assistant("radio", script(home, *lines))
-
-
-def test_a_first_message_is_not_rewritten_and_a_question_costs_one_call(home):
-    reply = with_model(home, "The kettle is red [1].").reply([], "What colour is the kettle?")
+def test_a_first_message_is_not_rewritten_and_a_question_costs_one_call(kitchen):
+    reply = with_model(kitchen, "The kettle is red [1].").reply([], "What colour is the kettle?")
     assert reply.decision == "answer"
     assert reply.answer.startswith("The kettle is red [1].")
     assert {role: usage.calls for role, usage in reply.usage.items()} == {"answer": 1}
 
 
-def test_a_message_that_leans_is_put_as_a_question_beside_it(home):
-    assistant = with_model(home, "How fast does the kettle boil water?\nIt", "In four minutes it boils water [1].")
+def test_a_message_that_leans_is_put_as_a_question_beside_it(kitchen):
+    assistant = with_model(kitchen, "How fast does the kettle boil water?\nIt", "In four minutes it boils water [1].")
     reply = assistant.reply(RED, "and how fast does it boil?")
     assert reply.rewrite == "How fast does the kettle boil water?"
     search = reply.trace.searches[0]
@@ -72,16 +67,18 @@ def test_a_new_topic_that_the_model_repeats_stands_alone():
     assert (alone.standalone, alone.rewrite, alone.sub_questions) == (True, "Lye soap?", ("Lye soap?",))
 
 
-def test_no_model_says_that_a_message_revises(home):
+def test_no_model_says_that_a_message_revises(kitchen):
     """One that writes of revising all the time changes nothing: the message is a question, and is answered."""
-    assistant = with_model(home, "Make the last answer about the toaster shorter", "Ada Berg made the toaster [1].")
+    assistant = with_model(kitchen, "Make the last answer about the toaster shorter", "Ada Berg made the toaster [1].")
     reply = assistant.reply(RED, "and who made the toaster?")
     assert reply.trace.understanding.kind == "question"
     assert "Ada Berg" in reply.answer
 
 
-def test_each_part_is_asked_after_the_same_excerpts(home):
-    assistant = with_model(home, "The kettle boils water in four minutes [1].", "The toaster was made by Ada Berg [2].")
+def test_each_part_is_asked_after_the_same_excerpts(kitchen):
+    assistant = with_model(
+        kitchen, "The kettle boils water in four minutes [1].", "The toaster was made by Ada Berg [2]."
+    )
     events: list[Event] = []
     reply = assistant.reply([], "How fast does the kettle boil water, and who made the toaster?", events.append)
     assert [part.answered for part in reply.sub_questions] == [True, True]
@@ -100,21 +97,21 @@ def test_each_part_is_asked_after_the_same_excerpts(home):
         ([], "What colour is the toaster?", "The toaster is blue.", "The toaster is blue. [1]", ""),
     ],
 )  # fmt: skip
-def test_what_the_documents_say_mends_what_a_model_writes(home, history, message, written, holds, without):
-    reply = with_model(home, written).reply(history, message)
+def test_what_the_documents_say_mends_what_a_model_writes(kitchen, history, message, written, holds, without):
+    reply = with_model(kitchen, written).reply(history, message)
     assert holds in reply.answer
     assert not without or without not in reply.answer
     assert not history or not same_words(reply.answer, RED[1].content)
     assert reply.checks.citations_valid
 
 
-def test_a_model_that_does_not_know_is_believed(home):
-    reply = with_model(home, "The documents do not say.").reply([], "How heavy is the red kettle?")
+def test_a_model_that_does_not_know_is_believed(kitchen):
+    reply = with_model(kitchen, "The documents do not say.").reply([], "How heavy is the red kettle?")
     assert reply.decision == "unknown"
 
 
-def test_steps_of_the_documents_stand_under_the_models_sentence(home):
-    reply = with_model(home, "You reset the radio with its button [1].").reply([], "How do I reset the radio?")
+def test_steps_of_the_documents_stand_under_the_models_sentence(kitchen):
+    reply = with_model(kitchen, "You reset the radio with its button [1].").reply([], "How do I reset the radio?")
     assert reply.answer.startswith("You reset the radio with its button")
     assert [step.step for step in reply.procedure][:2] == ["Hold the button.", "Wait for the light."]
 
@@ -138,8 +135,8 @@ class Doubting(GeneratorBase):
 
 
 @pytest.mark.parametrize(("stated", "decision"), [(0.9, "answer"), (0.3, "unknown")])
-def test_a_question_that_the_model_holds_unanswered_is_not_answered(home, stated, decision):
-    assistant = with_model(home, "The kettle is red [1].")
+def test_a_question_that_the_model_holds_unanswered_is_not_answered(kitchen, stated, decision):
+    assistant = with_model(kitchen, "The kettle is red [1].")
     doubting = Doubting(assistant.generator, stated)
     assistant.generator = doubting
     reply = assistant.reply([], "What colour is the kettle?")
@@ -161,9 +158,9 @@ def test_an_excerpt_has_what_matters_in_its_order():
     assert len(lines.split()) < 130
 
 
-def test_a_list_that_nobody_wanted_is_read_as_steps(home):
+def test_a_list_that_nobody_wanted_is_read_as_steps(kitchen):
     listed = "1. The kettle boils water [1].\n2. The kettle is red [1]."
-    reply = with_model(home, listed).reply([], "What about the kettle, red or not, boiling water?")
+    reply = with_model(kitchen, listed).reply([], "What about the kettle, red or not, boiling water?")
     assert [step.step for step in reply.procedure] == ["The kettle boils water.", "The kettle is red."]
 
 
@@ -173,9 +170,9 @@ def test_a_text_without_a_list_has_no_steps():
 
 
 @pytest.mark.reader
-def test_a_conversation_with_a_real_model(home, reader_path):
+def test_a_conversation_with_a_real_model(kitchen, reader_path):
     # With BM25 alone "and when did she make it?" has too few words to decide by.
-    build_index(notes(home, **RADIO), "embedded")
+    build_index(notes(kitchen, **RADIO), "embedded")
     assistant = open_assistant("embedded", f"local:{reader_path}")
     history: list[Message] = []
     replies = []

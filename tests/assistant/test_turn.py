@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,12 +10,6 @@ from tests.assistant.notes import understanding, with_model
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.types import Reply
 from turnmark.corpora.types import Message
-
-
-@pytest.fixture
-def home(kitchen: Path) -> Path:
-    return kitchen
-
 
 TWO_PARTS = understanding(
     parts=[{"question": "What colour is the kettle?"}, {"question": "Who made the toaster?", "needs": [2]}]
@@ -40,7 +33,7 @@ def whys(reply: Reply) -> list[str]:
     return [search.why for search in reply.trace.searches]
 
 
-def test_each_part_is_answered_from_its_own_evidence_in_the_order_asked(home):
+def test_each_part_is_answered_from_its_own_evidence_in_the_order_asked(kitchen):
     reply = open_assistant("n").reply([], BOTH)
     assert reply.answer.index("The kettle is red.") < reply.answer.index("The toaster was made by Ada Berg.")
     assert [part.text for part in reply.sub_questions] == ["What colour is the kettle?", "Who made the toaster?"]
@@ -51,16 +44,16 @@ def test_each_part_is_answered_from_its_own_evidence_in_the_order_asked(home):
     assert documents[int(reply.answer.split("The kettle is red. [")[1][0])] == "kettle.md"
 
 
-def test_parts_that_all_find_nothing_are_one_unknown(home):
+def test_parts_that_all_find_nothing_are_one_unknown(kitchen):
     reply = open_assistant("n").reply([], "What is the capital of Peru, and who wrote Hamlet?")
     assert reply.decision == "unknown"
     assert reply.answer.startswith("I don't know")
     assert reply.answer.count("I don't know") == 1
 
 
-def test_a_dependent_part_is_searched_for_when_what_it_builds_on_is_answered(home):
+def test_a_dependent_part_is_searched_for_when_what_it_builds_on_is_answered(kitchen):
     assistant = with_model(
-        home,
+        kitchen,
         CHAIN,
         {"match": "1. Who made the toaster?", "text": "Ada Berg made it [1]."},
         {"match": "1. When did that person die?", "text": "She died in 1931 [2]."},
@@ -73,18 +66,18 @@ def test_a_dependent_part_is_searched_for_when_what_it_builds_on_is_answered(hom
     assert reply.usage["answer"].calls == 2
 
 
-def test_parts_that_build_on_nothing_are_written_in_one_call(home):
+def test_parts_that_build_on_nothing_are_written_in_one_call(kitchen):
     written = "The kettle is red [1]. Aliens wove it from cheese [1].\n\nThe toaster was made by Ada Berg [2]."
-    reply = with_model(home, TWO_PARTS, {"match": "2. Who made the toaster?", "text": written}).reply([], BOTH)
+    reply = with_model(kitchen, TWO_PARTS, {"match": "2. Who made the toaster?", "text": written}).reply([], BOTH)
     assert reply.usage["answer"].calls == 1
     assert reply.trace.understanding.needs == ()
     assert reply.answer == "The kettle is red [1].\n\nThe toaster was made by Ada Berg [2]."
     assert [part.answer for part in reply.sub_questions] == ["The kettle is red.", "The toaster was made by Ada Berg."]
 
 
-def test_a_part_that_the_model_left_out_is_asked_for_once_more(home):
+def test_a_part_that_the_model_left_out_is_asked_for_once_more(kitchen):
     assistant = with_model(
-        home,
+        kitchen,
         TWO_PARTS,
         {"match": "2. Who made the toaster?", "text": "The kettle is red [1]."},
         {"match": "1. Who made the toaster?", "text": "The toaster was made by Ada Berg [2]."},
@@ -106,17 +99,19 @@ def test_a_part_that_the_model_left_out_is_asked_for_once_more(home):
         '{"class": "sideways"}',
     ],
 )
-def test_a_decomposition_that_cannot_be_used_leaves_the_question_as_it_is(home, garbage):
-    assistant = with_model(home, garbage, "The kettle is red [1].", "The kettle is red [1].", "The kettle is red [1].")
+def test_a_decomposition_that_cannot_be_used_leaves_the_question_as_it_is(kitchen, garbage):
+    assistant = with_model(
+        kitchen, garbage, "The kettle is red [1].", "The kettle is red [1].", "The kettle is red [1]."
+    )
     history = [Message(role="user", content="Hi there."), Message(role="assistant", content="Hello!")]
     reply = assistant.reply(history, "What colour is the kettle?")
     assert reply.answer == "The kettle is red [1]."
     assert [part.text for part in reply.sub_questions] == ["What colour is the kettle?"]
 
 
-def test_thin_evidence_is_searched_for_again_with_the_narrower_query(home):
+def test_thin_evidence_is_searched_for_again_with_the_narrower_query(kitchen):
     assistant = with_model(
-        home,
+        kitchen,
         decided(("no", "when its maker died", "Ada Berg died")),
         decided(("yes", "", "")),
         "She died in 1931 [1].",
@@ -131,16 +126,18 @@ def test_thin_evidence_is_searched_for_again_with_the_narrower_query(home):
     assert "berg.md" in {citation.document for citation in reply.citations}
 
 
-def test_one_search_where_the_form_says_once(home):
-    assistant = with_model(home, decided(("no", "all of it", "toaster maker")), steps=("decide=llm", "retrieve=once"))
+def test_one_search_where_the_form_says_once(kitchen):
+    assistant = with_model(
+        kitchen, decided(("no", "all of it", "toaster maker")), steps=("decide=llm", "retrieve=once")
+    )
     reply = assistant.reply([], "When did the maker of the toaster die?")
     assert reply.decision == "unknown"
     assert len(reply.trace.searches) == 1
 
 
-def test_partly_covered_is_partial_with_what_is_missing(home):
+def test_partly_covered_is_partial_with_what_is_missing(kitchen):
     assistant = with_model(
-        home,
+        kitchen,
         decided(("partly", "its price", "")),
         "It is red [1]. The passages do not say what it costs.",
         steps=("decide=llm",),
@@ -154,17 +151,17 @@ def test_partly_covered_is_partial_with_what_is_missing(home):
     "garbage",
     ["nothing", decided(), decided(("yes", "", ""), ("yes", "", "")), '{"parts": [{"part": 1, "covered": "maybe"}]}'],
 )
-def test_a_judgement_that_cannot_be_used_is_made_without_the_model(home, garbage):
-    assistant = with_model(home, garbage, garbage, {"match": "Question:", "text": "Red [1]."}, steps=("decide=llm",))
+def test_a_judgement_that_cannot_be_used_is_made_without_the_model(kitchen, garbage):
+    assistant = with_model(kitchen, garbage, garbage, {"match": "Question:", "text": "Red [1]."}, steps=("decide=llm",))
     reply = assistant.reply([], "What colour is the kettle?")
     assert reply.answer == "Red [1]."
     assert any("decided without the model" in note for note in reply.notes)
     assert reply.trace.forms["decide"] == "extractive"
 
 
-def test_several_readings_are_asked_back_once(home):
+def test_several_readings_are_asked_back_once(kitchen):
     assistant = with_model(
-        home,
+        kitchen,
         decided(("yes", "", ""), readings=("What colour is the kettle?", "What colour is the toaster?")),
         "It can mean the kettle, which is red [1], or the toaster. Which of them?",
         steps=("decide=llm",),
@@ -176,8 +173,8 @@ def test_several_readings_are_asked_back_once(home):
     assert reply.usage["answer"].calls == 1
 
 
-def test_a_reply_of_nothing_but_steps_is_an_answer(home):
-    assistant = with_model(home, "Steps:\n1. Fill it with water. [1]\n2. Boil it. [1]")
+def test_a_reply_of_nothing_but_steps_is_an_answer(kitchen):
+    assistant = with_model(kitchen, "Steps:\n1. Fill it with water. [1]\n2. Boil it. [1]")
     reply = assistant.reply([], "How do I use the kettle?")
     assert reply.decision == "answer"
     assert reply.answer.startswith("These are the steps.")
@@ -185,7 +182,7 @@ def test_a_reply_of_nothing_but_steps_is_an_answer(home):
     assert reply.citations
 
 
-def test_chained_parts_share_the_room_for_passages(home):
+def test_chained_parts_share_the_room_for_passages(kitchen):
     assistant = open_assistant("n")
     assistant.passages, assistant.most = 1, 2
     reply = assistant.reply([], "Who made the toaster? When did she die? What colour is the kettle? What did she make?")
@@ -194,7 +191,7 @@ def test_chained_parts_share_the_room_for_passages(home):
     assert parts == [0, 1, 2, 3]
 
 
-def test_a_refused_part_is_quoted_as_one_phrase_and_is_no_claim(home):
+def test_a_refused_part_is_quoted_as_one_phrase_and_is_no_claim(kitchen):
     message = "What colour is the kettle? The hill is high. It is green. Who is the president of Brazil?"
     reply = open_assistant("n").reply([], message)
     assert "“Who is the president of Brazil”" in reply.answer
@@ -202,13 +199,13 @@ def test_a_refused_part_is_quoted_as_one_phrase_and_is_no_claim(home):
     assert reply.checks.grounded == 1.0
 
 
-def test_a_long_part_is_not_echoed_whole(home):
+def test_a_long_part_is_not_echoed_whole(kitchen):
     reply = open_assistant("n").reply([], f"What colour is the kettle, and who is {'very ' * 400}old?")
     assert len(reply.answer) < 600
 
 
-def test_a_step_that_fell_back_is_named_by_the_form_that_ran(home):
-    assistant = with_model(home, "garbage", "garbage", "It is red [1].", "garbage", "garbage", steps=("verify=llm",))
+def test_a_step_that_fell_back_is_named_by_the_form_that_ran(kitchen):
+    assistant = with_model(kitchen, "garbage", "garbage", "It is red [1].", "garbage", "garbage", steps=("verify=llm",))
     reply = assistant.reply([], "What colour is the kettle, and who made the toaster?")
     assert any("understood by rules" in note for note in reply.notes)
     assert any("verified by rules" in note for note in reply.notes)
