@@ -16,7 +16,6 @@ import typer
 import turnmark.assistant.commands
 import turnmark.corpora.commands
 import turnmark.evaluation.commands
-import turnmark.evaluation.completing
 import turnmark.evaluation.configured
 import turnmark.evaluation.doctor.command
 import turnmark.evaluation.grading
@@ -88,10 +87,6 @@ def run() -> int:
 
 def _run() -> int:
     try:
-        if turnmark.evaluation.completing.asked():
-            command = typer.main.get_command(app)
-            turnmark.evaluation.completing.attach(command)
-            command(prog_name="turnmark")
         app(prog_name="turnmark")
     except ReaderGone:
         raise

@@ -160,7 +160,7 @@ class EvalFlags:
     ] = None
     budget: Budget = None
     engine: Annotated[
-        str, typer.Option(metavar="local|ray[://HOST]", help="Who answers and scores: this process, or a Ray cluster.")
+        str, typer.Option(metavar="local|ray[://HOST]", help="Who answers: this process, or a Ray cluster.")
     ] = "local"
     out: Out = None
     dry_run: Annotated[
@@ -282,8 +282,7 @@ def _run(request: EvalRequest, problems: list[str], flags: EvalFlags) -> None:
     if flags.dry_run:
         _print_plan(described(made_plan), flags.as_json)
         return
-    with spread(made_plan) as spread_plan:
-        summary, folder, gave_up = running.run(spread_plan)
+    summary, folder, gave_up = running.run(spread(made_plan))
     show_summary(summary, folder, flags.as_json, flags.full)
     if gave_up:
         noun = "queries" if made_plan.prepared.retrieves else "samples"

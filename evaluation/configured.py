@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -75,16 +75,8 @@ def _lend(context: typer.Context, variables: Mapping[str, str]) -> None:
     """Set variables that are not set, until the command has ended."""
     for name, value in variables.items():
         if not os.environ.get(name):
-            former = os.environ.get(name)
             os.environ[name] = value
-            context.call_on_close(lambda name=name, former=former: _give_back(name, former))
-
-
-def _give_back(name: str, former: str | None) -> None:
-    if former is None:
-        os.environ.pop(name, None)
-    else:
-        os.environ[name] = former
+            context.call_on_close(lambda name=name: os.environ.pop(name, None))
 
 
 class Tables:
@@ -118,9 +110,17 @@ class Tables:
         """
         target, defaults = self._root.commands[command], dict[str, Any]()
         for layer in self._layers:
-            defaults = _merged(defaults, self._defaults(target, layer))
+            source = layer.source
+
+            def place(key: str, source: Source = source) -> str:
+                return f"{source.at('defaults', key)}defaults.{key}"
+
+            defaults = _merged(defaults, self._defaults(target, layer.common, source.path.parent, place))
             defaults = _merged(defaults, layer.own.get(command, {}))
-        defaults = _merged(defaults, self._of_environment(target))
+        # That of the generator is read where its flag is.
+        named = {key: os.environ.get(name, "").strip() for key, name in VARIABLES.items() if key != "generator"}
+        said = {key: text for key, text in named.items() if text}
+        defaults = _merged(defaults, self._defaults(target, said, Path(), VARIABLES.__getitem__, texts=True))
         if self._problems:
             raise RequestError(self._problems)
         return defaults
@@ -188,45 +188,33 @@ class Tables:
                     self._add(source, place, str(error))
         return values
 
-    def _defaults(self, command: Any, layer: _Layer) -> dict[str, Any]:
-        """`[defaults]` of a file for one command, or for each of a group."""
-        if inner := getattr(command, "commands", None):
-            return {
-                name: defaults
-                for name, inner_command in inner.items()
-                if (defaults := self._defaults(inner_command, layer))
-            }
-        values: dict[str, Any] = {}
-        for key, parameter in options(command).items():
-            if key in layer.common:
-                value = layer.common[key]
-                if isinstance(value, list) and not parameter.type_descriptor.is_list:
-                    if len(value) != 1:
-                        continue  # several judges are for the commands that take several
-                    value = value[0]
-                try:
-                    values[parameter.name] = converted(parameter, value, layer.source.path.parent)
-                except ValueError as error:
-                    self._add(layer.source, ("defaults", key), str(error))
-        return values
+    def _defaults(
+        self, command: Any, common: Mapping[str, Any], folder: Path, place: Callable[[str], str], texts: bool = False
+    ) -> dict[str, Any]:
+        """`[defaults]` of a file, or what the environment says, for one command or for each of a group.
 
-    def _of_environment(self, command: Any) -> dict[str, Any]:
-        """What the variables say; that of the generator is read where its flag is."""
+        Args:
+            place: of a key, as a mistake names it.
+            texts: all values are texts, as in the environment.
+        """
         if inner := getattr(command, "commands", None):
-            return {
-                name: defaults
-                for name, inner_command in inner.items()
-                if (defaults := self._of_environment(inner_command))
-            }
+            by_command = {name: self._defaults(one, common, folder, place, texts) for name, one in inner.items()}
+            return {name: defaults for name, defaults in by_command.items() if defaults}
         values: dict[str, Any] = {}
         for key, parameter in options(command).items():
-            text = os.environ.get(VARIABLES.get(key, ""), "").strip()
-            if text and key != "generator":
-                words: Any = text.split() if parameter.type_descriptor.is_list else text
-                try:
-                    values[parameter.name] = converted(parameter, words, Path(), texts=True)
-                except ValueError as error:
-                    self._problems.append(f"{VARIABLES[key]}: {error}")
+            if key not in common:
+                continue
+            value, takes_several = common[key], parameter.type_descriptor.is_list
+            if texts and takes_several:
+                value = value.split()
+            elif isinstance(value, list) and not takes_several:
+                if len(value) != 1:
+                    continue  # several judges are for the commands that take several
+                value = value[0]
+            try:
+                values[parameter.name] = converted(parameter, value, folder, texts)
+            except ValueError as error:
+                self._problems.append(f"{place(key)}: {error}")
         return values
 
 

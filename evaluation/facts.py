@@ -28,18 +28,14 @@ class _Line(Record):
 
 
 @contextmanager
-def writing(run: Path) -> Iterator[Callable[[str, Facts], None]]:
+def writing(run: Path) -> Iterator[Callable[[str, Facts], object]]:
     """Write the facts of one item after the other; the file is there when all of them are written.
 
     Args:
         run: the folder of the run. A file that was there is replaced, unless the writing breaks off.
     """
     with written_whole(run / NAME) as file:
-        yield lambda name, facts: _write(file.write, name, facts)
-
-
-def _write(write: Callable[[str], int], name: str, facts: Facts) -> None:
-    write(json_line(_Line(id=name, cluster=facts.cluster, labels=facts.labels, headline=facts.headline)))
+        yield lambda name, facts: file.write(json_line(_Line(id=name, **dict(facts))))
 
 
 def read(run: Path) -> dict[str, Facts] | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from turnmark.evaluation.stats import finite, in_order, power_of_two
+from turnmark.evaluation.stats import in_order
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,6 @@ class Difference:
     value: float
     clusters: int
     fixed: bool
-    scale: float
     first: Floats
     first_weights: Floats
     second: Floats
@@ -62,21 +61,19 @@ class Difference:
 
         if not first_weights.sum() > 0 or not second_weights.sum() > 0:
             return None
-        scale = power_of_two(np.concatenate((first, second)))
         number, count = in_order(clusters)
 
         def added(values: Floats) -> Floats:
             return np.bincount(number, weights=values, minlength=count).astype(float)
 
-        sums, weights = added(first / scale), added(first_weights)
-        second_sums, other_weights = added(second / scale), added(second_weights)
+        sums, weights = added(first), added(first_weights)
+        second_sums, other_weights = added(second), added(second_weights)
         identical = bool((sums == second_sums).all() and (weights == other_weights).all())
         value = second_sums.sum() / other_weights.sum() - sums.sum() / weights.sum()
         return cls(
-            value=finite(float(value) * scale),
+            value=float(value),
             clusters=count,
             fixed=count == 1 or identical,
-            scale=scale,
             first=sums,
             first_weights=weights,
             second=second_sums,

@@ -9,13 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.mtrag import canonical_id
 from turnmark.corpora.rows import json_lines, non_blank, objects, string
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.predictions import ends_a_line
+from turnmark.evaluation.journal import read_records
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.trec import read_runs
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, neighbours_of
@@ -150,7 +148,7 @@ def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
     first repeat. Nothing is written there: it may be going on.
 
     Raises:
-        RequestError: it is neither, or lines of it are wrong: all of them.
+        RequestError: it is neither, no sample of it is done, or tasks or lines of a TREC run are wrong: all of them.
     """
     if not path.exists():
         raise RequestError(f"--passages {str(path)!r}: no such run folder or TREC run")
@@ -162,9 +160,11 @@ def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
     if path.is_dir() or path.suffix == ".jsonl":
         return _of_samples(file, str(path))
     try:
-        return dict(read_runs([path]).lists)
+        return dict(read_runs([path]))
     except RequestError as error:
-        raise RequestError([f"--passages {_without_flag(problem)}" for problem in error.problems]) from None
+        raise RequestError(
+            [f"--passages {problem.removeprefix('--predictions ')}" for problem in error.problems]
+        ) from None
 
 
 def is_official(path: Path) -> bool:
@@ -205,32 +205,9 @@ def _shown(context: Mapping[str, Any], rank: int) -> ContextRef:
     )
 
 
-def _without_flag(problem: str) -> str:
-    return problem.removeprefix("--predictions ")
-
-
 def _of_samples(file: Path, path_in_words: str) -> dict[str, tuple[ContextRef, ...]]:
-    lists: dict[str, tuple[ContextRef, ...]] = {}
-    problems: list[tuple[int, str]] = []
-    last = 0
-    for number, row in json_lines(file, file.name):
-        last = number
-        try:
-            sample = None if isinstance(row, Problem) else Sample.model_validate(row)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            problems.append((number, f"not a sample of a run: {'.'.join(map(str, first['loc']))}: {first['msg']}"))
-            continue
-        if sample is None:
-            problems.append((number, "not a JSON object"))
-        elif sample.status == "done" and sample.repeat == 0:
-            lists[canonical_id(sample.id)] = sample.contexts
-    if problems and problems[-1][0] == last and not ends_a_line(file):
-        problems.pop()  # torn: the sample was not finished
-    if problems:
-        raise RequestError(
-            [f"--passages {path_in_words!r}, predictions.jsonl:{number}: {problem}" for number, problem in problems]
-        )
+    finished = (sample for sample in read_records(file, Sample) if sample.status == "done" and sample.repeat == 0)
+    lists = {canonical_id(sample.id): sample.contexts for sample in finished}
     if not lists:
         raise RequestError(f"--passages {path_in_words!r}: no sample in it is done")
     return lists

@@ -22,13 +22,13 @@ from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark
 from turnmark.evaluation.benchmarks.mtrag_data import data_notes
 from turnmark.evaluation.benchmarks.registry import find_task, setting_of, task_of
-from turnmark.evaluation.benchmarks.task import Answers, Prepared
+from turnmark.evaluation.benchmarks.task import Prepared
 from turnmark.evaluation.engine import DEADLINE, Answer, Limits
 from turnmark.evaluation.passages import HIDDEN, FirstPassages
+from turnmark.evaluation.predictions import Answers
 from turnmark.evaluation.records import RunManifest
-from turnmark.evaluation.request import Checked, EvalRequest, check_flags, failures, selected, selection_of
-from turnmark.evaluation.rundir import check_folder, default_folder, read_folder, version_of, versions
-from turnmark.evaluation.scorers import Scorers
+from turnmark.evaluation.request import Checked, EvalRequest, check_flags, failures, select, selected
+from turnmark.evaluation.rundir import check_folder, default_folder, read_manifest, version_of, versions
 from turnmark.evaluation.scoring import now
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ class Plan:
         answers: those that are written already; None: items are answered.
         elsewhere: what other runs on the same budget have used.
         answering: who answers, where it is not the benchmark in this process.
-        scorers: who computes scores, where it is not this process.
     """
 
     request: EvalRequest
@@ -66,7 +65,6 @@ class Plan:
     answers: Answers | None = None
     elsewhere: Usage | None = None
     answering: Answering | None = None
-    scorers: Scorers | None = None
 
     @property
     def items(self) -> int:
@@ -143,14 +141,14 @@ def plan(request: EvalRequest) -> Plan:
     if prepared is None and request.domains:  # the rest of the request is checked against all domains
         prepared = _prepared(request, setting, (), answers, ErrorCollector())
     if request.out is not None:
-        errors.collect(read_folder, request.out)
+        errors.collect(read_manifest, request.out, RunManifest, "run")
     domain_of_id, problems = _read_through(prepared) if prepared is not None else ({}, [])
     chosen_ids = list(domain_of_id)
     if prepared is not None and not request.scoring and not prepared.selected:
         if not domain_of_id:
             first = f"; the first mistake in it: {problems[0]}" if problems else ""
             errors.add(f"{_in_words(request, setting)}: there is nothing to answer in the data{first}")
-        chosen_ids = selection_of(request).of(chosen_ids, errors, prepared.stratum)
+        chosen_ids = select(request, chosen_ids, errors, prepared.stratum)
     if prepared is not None and answers is not None:
         _check_answers(request, setting, prepared, answers, domain_of_id, errors)
     errors.raise_all()
@@ -197,7 +195,7 @@ def _prepared(
     task = find_task(request.benchmark, request.task) or find_task(request.benchmark, None)
     if task is None:
         return None
-    hidden = answers is not None and setting == "rag" and any(name.endswith(HIDDEN) for name, _ in answers.ids)
+    hidden = answers is not None and setting == "rag" and any(sample.id.endswith(HIDDEN) for sample in answers.samples)
     changed = {"domains": domains, "counterfactual": request.counterfactual or hidden}
     return task.prepare(request.model_copy(update=changed), setting, errors)
 
@@ -241,7 +239,7 @@ def _setting_name(request: EvalRequest, errors: ErrorCollector) -> str | None:
 def _answers(request: EvalRequest, errors: ErrorCollector) -> Answers | None:
     task = find_task(request.benchmark, request.task) or find_task(request.benchmark, None)
     answers = errors.collect(task.read, request.predictions, request.benchmark) if task is not None else None
-    repeats = {repeat for _, repeat in answers.ids} if answers is not None else set()
+    repeats = {sample.repeat for sample in answers.samples} if answers is not None else set()
     if repeats and max(repeats) >= len(repeats):
         errors.add(f"--predictions: repeat {max(repeats)} stands there, but not all of 0 to {max(repeats) - 1}")
     return answers
@@ -255,10 +253,10 @@ def _check_answers(
     known_ids: Collection[str],
     errors: ErrorCollector,
 ) -> None:
-    ids = {name for name, _ in answers.ids}
+    ids = {sample.id for sample in answers.samples}
     if ids.isdisjoint(known_ids):
         noun = "queries" if prepared.retrieves else "ids"
-        first = next(iter(answers.ids), ("",))[0]
+        first = answers.samples[0].id if answers.samples else ""
         data = _in_words(request, setting, prepared.domains if prepared.retrieves else ())
         errors.add(
             f"--predictions: none of the {len(ids)} {noun} (the first is {first!r}) is one of {data} in "
@@ -274,7 +272,7 @@ def _narrowed(
     domain_of_id: Mapping[str, str | None],
 ) -> tuple[Prepared, list[str]]:
     """The data of the domains that are asked for or, where none is, that are answered; and the ids that take part."""
-    ids = {name for name, _ in answers.ids}
+    ids = {sample.id for sample in answers.samples}
     answered = {domain_of_id[name] for name in ids & domain_of_id.keys()}
     domains = request.domains or tuple(name for name in prepared.domains if name in answered)
     if domains != prepared.domains:
@@ -291,7 +289,7 @@ def _strangers(
     request: EvalRequest, setting: str | None, prepared: Prepared, answers: Answers, chosen: Sequence[str]
 ) -> list[str]:
     """What is not answered though it should be, of lists of passages, and what is answered and does not take part."""
-    ids = {name for name, _ in answers.ids}
+    ids = {sample.id for sample in answers.samples}
     notes = []
     if prepared.retrieves and (absent := len(set(chosen) - ids)):
         notes.append(f"{absent} of {len(chosen)} queries have no entry in the run and count as 0")
@@ -313,7 +311,7 @@ def _manifest(
         specs = {"predictions": ", ".join(name for name, _ in files)}
         specs |= {} if prepared.retrieves else {"embedder": request.embedder}
         inputs = {f"predictions/{number}/{name}": content for number, (name, content) in enumerate(files, 1)}
-        repeat = 1 + max((repeat for _, repeat in answers.ids), default=0)
+        repeat = 1 + max((sample.repeat for sample in answers.samples), default=0)
     else:
         specs, repeat = _specs(request, prepared, flags), request.repeat
         inputs = {**prepared.inputs, **(_reranked_by(flags.retriever) if prepared.searched else {})}

@@ -1,4 +1,4 @@
-"""Files of predictions, of any system: checked whole in a first pass, read a sample at a time in a second.
+"""Files of predictions, of any system, every line checked.
 
 Two forms are read (`turnmark.evaluation.predictions_official`): the official one of the MTRAG family, and ours, which
 is that of `predictions.jsonl`. A run's folder stands for the file in it. Of a run's file the last line of a sample
@@ -16,15 +16,15 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Row, json_lines
 from turnmark.corpora.text import spans
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.predictions_official import MTRAG_FAMILY, Fault, Form, Key, form_of, key_of, quoted, read_line
+from turnmark.evaluation.predictions_official import MTRAG_FAMILY, Fault, Form, Key, form_of, quoted, read_line
 from turnmark.evaluation.records import RunManifest, Sample
 
 # What is listed of each kind of thing before it is only counted.
-_KINDS, _SPANS, _DETAILS, _FIELDS = 40, 12, 3, 20
+_KINDS, _SPANS, _DETAILS = 40, 12, 3
 
 _FORMS: Mapping[Form, str] = {
     "official": "the official MTRAG form (`task_id`, `predictions`)",
@@ -47,48 +47,22 @@ class _File:
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """Files that hold nothing but right lines.
+class Answers:
+    """Answers that are written already, checked.
 
     Attributes:
-        form: `official` (MTRAG, SemEval-2026 task 8) or `turnmark`.
-        ids: (id, repeat) of every sample -> the file's place among the files, and the line, 1-based.
-        task_types: the distinct values of `task_type`; empty in our form. All files of the real systems say `rag`,
-            whatever passages were given.
-        notes: what was decided on reading, for the report: fields that were not used, lines that were superseded.
+        samples: in the order of the files.
+        notes: what was decided on reading, for the report, such as lines that were superseded.
         paths: the files that were read.
     """
 
-    form: Form
-    ids: Mapping[Key, tuple[int, int]]
-    task_types: tuple[str, ...]
+    samples: tuple[Sample, ...]
     notes: tuple[str, ...]
     paths: tuple[Path, ...]
-    benchmark: str
-    _files: tuple[_File, ...]
-
-    def samples(self) -> Iterator[Sample]:
-        """The samples in the order of the files, one in memory at a time. May be asked again.
-
-        Raises:
-            TurnmarkError: a file is not what it was when it was checked.
-        """
-        count = 0
-        for place, file in enumerate(self._files):
-            for number, row in json_lines(file.path, file.shown):
-                key = None if isinstance(row, Problem) else key_of(row, self.form, self.benchmark)
-                if isinstance(row, Problem) or key is None or self.ids.get(key) != (place, number):
-                    continue
-                sample = read_line(row, self.form, self.benchmark, keep_order=file.run).sample
-                if sample is not None:
-                    count += 1
-                    yield sample
-        if count != len(self.ids):
-            raise TurnmarkError("the predictions were changed while they were read; score them again")
 
 
-def check_predictions(paths: Sequence[Path], benchmark: str) -> Predictions:
-    """Read files through and check every line.
+def check_predictions(paths: Sequence[Path], benchmark: str) -> Answers:
+    """Read files, and check every line.
 
     Args:
         paths: files, or folders of runs; several where a system wrote one for each domain. All in one form.
@@ -113,16 +87,7 @@ def check_predictions(paths: Sequence[Path], benchmark: str) -> Predictions:
     if not paths:
         errors.add("--predictions: no file is named")
     errors.raise_all()
-    assert check.form is not None, "a file without a line is a mistake"
-    return Predictions(
-        form=check.form,
-        ids=check.ids,
-        task_types=tuple(check.task_types),
-        notes=tuple(check.notes()),
-        paths=tuple(file.path for file in files),
-        benchmark=benchmark,
-        _files=tuple(files),
-    )
+    return Answers(tuple(check.samples.values()), tuple(check.notes()), tuple(file.path for file in files))
 
 
 def _file(path: Path, paths: Sequence[Path]) -> _File:
@@ -135,7 +100,7 @@ def _file(path: Path, paths: Sequence[Path]) -> _File:
             if not path.is_file():
                 raise RequestError(f"--predictions {str(path.parent)!r} is no run: there is no predictions.jsonl in it")
         if path.exists() and not path.is_file():
-            raise RequestError(f"--predictions {str(path)!r} is no plain file; it is read twice, so a pipe will not do")
+            raise RequestError(f"--predictions {str(path)!r} is no plain file")
         with open(path, "rb"):
             return _File(path, file_name, path.name == "predictions.jsonl" and _is_run(path.parent))
     except (OSError, ValueError) as error:
@@ -162,19 +127,18 @@ class _Group:
 
 
 class _Check:
-    """The first pass: what the files answer, and what is wrong with them."""
+    """What the files answer, and what is wrong with them."""
 
     def __init__(self, benchmark: str) -> None:
         self.benchmark = benchmark
         self.form: Form | None = None
-        self.ids: dict[Key, tuple[int, int]] = {}
-        self.task_types: dict[str, None] = {}
+        self.samples: dict[Key, Sample] = {}
+        self._places: dict[Key, tuple[int, int]] = {}  # the file's place among the files, and the line, 1-based
         self.faults = 0
         self._wrong: set[tuple[str, int]] = set()
         self._began = ""  # where the form was first seen
         self._groups: dict[tuple[str, str, str], _Group] = {}
         self._names: list[str] = []
-        self._unused: Counter[str] = Counter()
         self._remarks: Counter[str] = Counter()
 
     def read(self, file: _File) -> None:
@@ -227,16 +191,12 @@ class _Check:
         for fault in line.faults:
             self._add(file, number, fault)
         if line.key is not None:
-            self._answered(file, number, line.key)
-        if line.task_type is not None:
-            self.task_types[line.task_type] = None
+            self._answered(file, number, line.key, line.sample)
         self._remarks.update(line.remarks)
-        for name in dict.fromkeys(line.unused):
-            self._unused[name if name in self._unused or len(self._unused) < _FIELDS else "others"] += 1
 
-    def _answered(self, file: _File, number: int, key: Key) -> None:
+    def _answered(self, file: _File, number: int, key: Key, sample: Sample | None) -> None:
         place = len(self._names) - 1
-        earlier = self.ids.get(key)
+        earlier = self._places.get(key)
         if earlier and not (file.run and earlier[0] == place):
             earlier_place = f"line {earlier[1]}" if earlier[0] == place else f"{self._names[earlier[0]]}:{earlier[1]}"
             name = quoted(key[0]) + (f", repeat {key[1]}" if key[1] else "")
@@ -245,7 +205,10 @@ class _Check:
             return
         if earlier:
             self._remarks["superseded"] += 1
-        self.ids[key] = (place, number)
+            self.samples.pop(key, None)
+        self._places[key] = (place, number)
+        if sample is not None:
+            self.samples[key] = sample
 
     def _add(self, file: _File, number: int, fault: Fault) -> None:
         self.faults += 1
@@ -281,9 +244,6 @@ class _Check:
 
     def notes(self) -> Iterator[str]:
         """What was decided on reading, a sentence each."""
-        if self._unused:
-            fields = ", ".join(f"{name} ({_counted(count)})" for name, count in self._unused.items())
-            yield f"predictions: fields that were not used: {fields}"
         for kind, words in _REMARKS.items():
             if self._remarks[kind]:
                 yield f"predictions: {words} ({_counted(self._remarks[kind])})"

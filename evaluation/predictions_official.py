@@ -15,7 +15,7 @@ wants `input` and `contexts` too; as no answer is found by them, they may be lef
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
@@ -35,10 +35,6 @@ M = TypeVar("M", bound=BaseModel)
 
 MTRAG_FAMILY: tuple[str, ...] = get_args(Benchmark)
 
-_IGNORED = frozenset(
-    ("answerability", "Answerability", "Question Type", "Multi-Turn", "Standalone Type", "enrichments", "turn")
-)  # of the data, copied into official files; they are read from the data, so that nobody needs to be told
-
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -56,16 +52,13 @@ class Line:
     Attributes:
         key: of its sample, where that can be told.
         sample: None where there are faults.
-        unused: fields that mean nothing here, such as `metrics` or `contexts[].source`.
         remarks: what was decided on reading it, a kind each.
     """
 
     key: Key | None
     sample: Sample | None = None
     faults: list[Fault] = field(default_factory=list)
-    unused: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    task_type: str | None = None
 
 
 class _Wire(BaseModel):
@@ -162,7 +155,6 @@ def read_line(row: Row, form: Form, benchmark: str, keep_order: bool = False) ->
 
 
 def _read_official(row: Row, line: Line) -> None:
-    line.unused += _strangers(row, {*_Official.model_fields, *_IGNORED})
     if row.get("contexts") is None:
         line.remarks.append("no_contexts")
     official = _validated(_Official, row, line)
@@ -177,7 +169,6 @@ def _read_official(row: Row, line: Line) -> None:
         return
     if len(official.predictions) > 1:
         line.remarks.append("several")
-    line.task_type = official.task_type
     last_turn = official.input[-1] if official.input and official.input[-1].speaker == "user" else None
     line.sample = Sample(
         id=canonical_id(official.task_id),
@@ -192,7 +183,6 @@ def _read_official(row: Row, line: Line) -> None:
 def _read_ours(row: Row, line: Line, benchmark: str) -> None:
     if _named_as_task(row, benchmark):
         row["id"] = row.pop("task_id")
-    line.unused += _strangers(row, _Ours.model_fields)
     status = row.get("status") or "done"
     if status == "done" and row.get("prediction") is None:
         line.faults.append(Fault("prediction", "missing: the answer is expected, or the status failed with a reason"))
@@ -200,10 +190,6 @@ def _read_ours(row: Row, line: Line, benchmark: str) -> None:
     if ours is not None and not line.faults:
         name = canonical_id(ours.id) if benchmark in MTRAG_FAMILY else ours.id
         line.sample = Sample.model_validate({**ours.model_dump(), "id": name, "usage": row.get("usage", {})})
-
-
-def _strangers(row: Row, fields: Container[str]) -> list[str]:
-    return [_joined("", name) for name, value in row.items() if value is not None and name not in fields]
 
 
 def _named_as_task(row: Row, benchmark: str) -> bool:
@@ -214,7 +200,7 @@ def _named_as_task(row: Row, benchmark: str) -> bool:
 
 
 def _validated(model: type[M], row: Row, line: Line) -> M | None:
-    """The row as a model, or None and the faults. Fields that the model lacks leave the row and are written down.
+    """The row as a model, or None and the faults. Fields that the model lacks mean nothing here.
 
     A field that is null is as if it were not there.
     """
@@ -233,7 +219,6 @@ def _validated(model: type[M], row: Row, line: Line) -> M | None:
             return None
         extra = [fault["loc"] for fault in errors if fault["type"] == "extra_forbidden"]
         for loc in extra:
-            line.unused.append(_path(loc, generic=True))
             _remove(row, loc)
         if not extra:
             break
@@ -291,9 +276,9 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _path(loc: Sequence[int | str], generic: bool = False) -> str:
-    """`("contexts", 2, "score")` as `contexts[2].score`, or with `generic` as `contexts[].score`."""
+def _path(loc: Sequence[int | str]) -> str:
+    """`("contexts", 2, "score")` as `contexts[2].score`."""
     path = ""
     for step in loc:
-        path = f"{path}[{'' if generic else step}]" if isinstance(step, int) else _joined(path, step)
+        path = f"{path}[{step}]" if isinstance(step, int) else _joined(path, step)
     return path

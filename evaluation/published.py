@@ -261,7 +261,7 @@ def _judge(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
     here: dict[str, None] = {}
     for metric in shared:
         theirs, ours = fact.instruments[metric].judges, _judges(ran, metric)
-        if theirs and set(map(_model, theirs)) != set(map(_model, ours)):
+        if theirs and set(map(model, theirs)) != set(map(model, ours)):
             published |= dict.fromkeys(theirs)
             here |= dict.fromkeys(ours)
     if published:
@@ -276,13 +276,18 @@ def _judges(ran: Ran, metric: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(judge for metric in judged for judge in ran.judged.get(metric, ()))) or ran.judges
 
 
-def _model(judge: str) -> str:
-    """The letters and digits of a model's name, whatever serves it."""
+def short_name(judge: str) -> str:
+    """A model's own name, whatever serves it."""
     try:
         name = parse_spec(judge).argument or judge
     except RequestError:
         name = judge
-    return "".join(filter(str.isalnum, name.rpartition("/")[2].casefold()))
+    return name.rpartition("/")[2]
+
+
+def model(judge: str) -> str:
+    """What two spellings of a model's name have in common."""
+    return "".join(filter(str.isalnum, short_name(judge).casefold()))
 
 
 def _metric(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:

@@ -84,53 +84,37 @@ class EvalRequest(Record):
         return not self.scoring and not self.generator.startswith("extractive")
 
 
-def all_alike(_: str) -> str:
-    """The stratum of items that are in one."""
-    return ""
+def select(
+    request: EvalRequest, ids: Sequence[str], errors: ErrorCollector, stratum: Callable[[str], str] | None = None
+) -> list[str]:
+    """The ids that a request asks for, in the order of the data; names that there are not join `errors`.
+
+    Args:
+        stratum: of an id; a sample has of each its share of all ids, to within one. None: all are alike.
+    """
+    known_ids = set(ids)
+    only = frozenset(map(canonical_id, request.only))
+    for name in request.only:
+        if canonical_id(name) not in known_ids:
+            errors.add(f"--only {name!r}: no item of the data has this id")
+    ids_taken = [name for name in ids if name in only] if only else list(ids)
+    if request.sample is not None and 0 < request.sample < len(ids_taken):
+        ids_taken = _drawn(ids_taken, request.sample, request.seed, stratum or (lambda _: ""))
+    return ids_taken if request.limit is None or request.limit < 1 else ids_taken[: request.limit]
 
 
-class Selection(Record):
-    """What was asked for."""
-
-    only: tuple[str, ...] = ()
-    sample: int | None = Field(default=None, description="so many, drawn at random by the seed")
-    limit: int | None = Field(default=None, description="the first so many of what is left")
-    seed: int = 0
-
-    def check(self, errors: ErrorCollector) -> None:
-        """Take down what is wrong with the numbers by themselves."""
-        for flag, value in (("--limit", self.limit), ("--sample", self.sample)):
-            if value is not None and value < 1:
-                errors.add(f"{flag} {value}: a number from 1 was expected")
-
-    def of(self, ids: Sequence[str], errors: ErrorCollector, stratum: Callable[[str], str] = all_alike) -> list[str]:
-        """The ids that take part, in the order of the data.
-
-        Args:
-            stratum: of an id; a sample has of each its share of all ids, to within one.
-        """
-        known_ids = set(ids)
-        only = frozenset(map(canonical_id, self.only))
-        for name in self.only:
-            if canonical_id(name) not in known_ids:
-                errors.add(f"--only {name!r}: no item of the data has this id")
-        ids_taken = [name for name in ids if name in only] if only else list(ids)
-        if self.sample is not None and 0 < self.sample < len(ids_taken):
-            ids_taken = self._drawn(ids_taken, self.sample, stratum)
-        return ids_taken if self.limit is None or self.limit < 1 else ids_taken[: self.limit]
-
-    def _drawn(self, ids: Sequence[str], sample: int, stratum: Callable[[str], str]) -> list[str]:
-        places: dict[str, list[int]] = {}
-        for place, name in enumerate(ids):
-            places.setdefault(stratum(name), []).append(place)
-        shares = {name: sample * len(stratum_places) / len(ids) for name, stratum_places in places.items()}
-        counts = {name: int(share) for name, share in shares.items()}
-        rounded_up = sorted(shares, key=lambda name: counts[name] - shares[name])[: sample - sum(counts.values())]
-        rng = random.Random(self.seed)
-        places_drawn: set[int] = set()
-        for name, stratum_places in places.items():
-            places_drawn.update(rng.sample(stratum_places, counts[name] + (name in rounded_up)))
-        return [name for place, name in enumerate(ids) if place in places_drawn]
+def _drawn(ids: Sequence[str], sample: int, seed: int, stratum: Callable[[str], str]) -> list[str]:
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(ids):
+        places.setdefault(stratum(name), []).append(place)
+    shares = {name: sample * len(stratum_places) / len(ids) for name, stratum_places in places.items()}
+    counts = {name: int(share) for name, share in shares.items()}
+    rounded_up = sorted(shares, key=lambda name: counts[name] - shares[name])[: sample - sum(counts.values())]
+    rng = random.Random(seed)
+    places_drawn: set[int] = set()
+    for name, stratum_places in places.items():
+        places_drawn.update(rng.sample(stratum_places, counts[name] + (name in rounded_up)))
+    return [name for place, name in enumerate(ids) if place in places_drawn]
 
 
 def selected(items: Iterable[Item | Problem], ids: frozenset[str] | None) -> Iterator[Item]:
@@ -163,7 +147,9 @@ def check_flags(request: EvalRequest, errors: ErrorCollector) -> Checked:
     if request.scoring:
         return Checked()
     generator, prompts = generator_of(request, errors)
-    selection_of(request).check(errors)
+    for flag, value in (("--limit", request.limit), ("--sample", request.sample)):
+        if value is not None and value < 1:
+            errors.add(f"{flag} {value}: a number from 1 was expected")
     retriever, embedder = errors.collect(retriever_specs, request.retriever, request.embedder) or ("", "")
     errors.collect(forms_for, not request.generator.startswith("extractive"), request.steps)
     if request.repeat < 1:
@@ -189,11 +175,6 @@ def _check_targets(request: EvalRequest, errors: ErrorCollector) -> None:
             errors.add(f"{flag} is for what answers; --generator reference gives the targets of the data; leave it out")
     if request.engine != "local":
         errors.add(f"--engine {request.engine}: --generator reference asks nobody; leave it out")
-
-
-def selection_of(request: EvalRequest) -> Selection:
-    """Which items are asked for."""
-    return Selection(only=request.only, sample=request.sample, limit=request.limit, seed=request.seed)
 
 
 def generator_of(request: EvalRequest, errors: ErrorCollector) -> tuple[Generator | None, dict[str, str]]:

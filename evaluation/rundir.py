@@ -173,11 +173,6 @@ def made_with(manifest: RunManifest) -> dict[str, str]:
     return {"turnmark": manifest.version, **relevant}
 
 
-def differences(stored: RunManifest, current: RunManifest) -> list[str]:
-    """What two manifests disagree on, a line each: `specs.query: 'rewrite' there, 'last-turn' here`."""
-    return disagreements(identity(stored), identity(current))
-
-
 class RunFolder:
     """An open run. Use `open_run`; only one process has a run open at a time."""
 
@@ -273,23 +268,14 @@ class RunFolder:
         self.samples.close()
 
 
-def read_folder(path: Path) -> RunManifest | None:
-    """The manifest of the run that is in `path` already, if there is one. Writes nothing.
-
-    Raises:
-        RequestError: something else is there: a file, a folder that is no run.
-    """
-    return read_manifest(path, RunManifest, "run")
-
-
 def check_folder(path: Path, manifest: RunManifest) -> RunManifest | None:
     """The manifest that is in `path` already, if the run there is the one that `manifest` describes. Writes nothing.
 
     Raises:
         RequestError: something else is there: a file, a folder that is no run, a run that differs.
     """
-    stored = read_folder(path)
-    lines = differences(stored, manifest) if stored else []
+    stored = read_manifest(path, RunManifest, "run")
+    lines = disagreements(identity(stored), identity(manifest)) if stored else []
     if lines:
         raise another(path, "run", lines)
     return stored

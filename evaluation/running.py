@@ -75,7 +75,6 @@ def run(plan: Plan) -> tuple[Summary, Path, bool]:
                 began=plan.began,
                 progress=progress,
                 judging=judging,
-                scorers=plan.scorers,
             )
     write_page(plan.folder)
     return summary, plan.folder, outcome.gave_up
@@ -88,7 +87,7 @@ def _take_over(plan: Plan, folder: RunFolder) -> Benchmark[Any]:
     """Write down the answers that are there; what has none is a failed sample, or of a retrieval an empty list."""
     assert plan.answers is not None, "a plan of `score` has answers"
     benchmark = plan.prepared.build(plan.parts(), {})
-    for sample in plan.answers.samples():
+    for sample in plan.answers.samples:
         takes_part = sample.id in (plan.domain_of_id if plan.chosen is None else plan.chosen)
         if takes_part and not folder.samples.finished(sample.key):
             folder.append(sample.model_copy(update={"domain": plan.domain_of_id[sample.id]}))

@@ -75,9 +75,6 @@ class ScoreFlags:
         ),
     ] = None
     seed: Seed = 0
-    engine: Annotated[
-        str, typer.Option(metavar="local|ray[://HOST]", help="Who computes: this process, or a Ray cluster.")
-    ] = "local"
     out: Out = None
     as_json: AsJson = False
 
@@ -89,7 +86,7 @@ def score(flags: ScoreFlags) -> None:
     if retrieves(flags.benchmark, flags.task):
         unused = {
             f"--setting {flags.setting}": flags.setting, "--embedder": flags.embedder != "minilm",
-            "--references": flags.references, "--engine": flags.engine != "local", "--judge": flags.judge,
+            "--references": flags.references, "--judge": flags.judge,
             "--prompts": flags.prompts, "--budget": flags.budget,
         }  # fmt: skip
         problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
@@ -97,7 +94,7 @@ def score(flags: ScoreFlags) -> None:
         return
     specs = judges_of(flags.benchmark, flags.task, flags.judge, problems)
     problems += _asked(specs, flags.prompts, flags.budget)
-    copied = ("setting", "references", "embedder", "prompts", "budget", "engine")
+    copied = ("setting", "references", "embedder", "prompts", "budget")
     fields = {name: getattr(flags, name) for name in copied}
     _score_answers(_request(flags, domains, judge=specs, **fields), problems, flags.as_json)
 
@@ -132,11 +129,9 @@ def _score_answers(request: EvalRequest, problems: list[str], as_json: bool) -> 
     from turnmark.evaluation import rescoring, running, suites
     from turnmark.evaluation.benchmarks.registry import task_names
     from turnmark.evaluation.planning import plan
-    from turnmark.evaluation.spread import spread
 
     def scored(system_request: EvalRequest) -> tuple[Summary, Path]:
-        with spread(planned(plan, system_request, problems)) as spread_plan:
-            return running.run(spread_plan)[:2]
+        return running.run(planned(plan, system_request, problems))[:2]
 
     if not task_names(request.benchmark):  # there is no data to check the files against
         raise RequestError(problems)

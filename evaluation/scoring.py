@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
 from turnmark.evaluation import facts
-from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
 from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words
 from turnmark.evaluation.benchmarks.registry import find_task
 from turnmark.evaluation.budget import added
@@ -27,7 +28,6 @@ from turnmark.evaluation.published import facts as published_facts
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.browse import noted
 from turnmark.evaluation.rundir import RunFolder
-from turnmark.evaluation.scorers import Scorers, measured_here
 from turnmark.evaluation.summary import Facts, Tally
 
 MISSING = "missing"
@@ -82,7 +82,6 @@ def score_run(
     began: float | None = None,
     progress: Progress,
     judging: Judging | None = None,
-    scorers: Scorers | None = None,
 ) -> Summary:
     """Score every sample of a run, write `scores.jsonl` and `summary.json`.
 
@@ -93,18 +92,16 @@ def score_run(
         notes: what the summary says beside its figures, before what is found here.
         seconds: phase -> seconds so far.
         began: when the command began, by `time.perf_counter()`; None: with the scoring.
-        scorers: who computes what is worth sending elsewhere; None: all of it is computed here.
     """
     began = time.perf_counter() if began is None else began
     if judging is not None:
-        _judge(judging, run, benchmark, progress, scorers)
+        _judge(judging, run, benchmark, progress)
     manifest, started = run.manifest, time.perf_counter()
     tally, gathered = Tally(manifest.seed), Scoring()
     order: list[tuple[str, int]] = []
     with facts.writing(run.path) as note:
         samples = _samples(run, noted(run, benchmark, items), progress)
-        measured = (scorers.measured if scorers else measured_here)(benchmark, samples)
-        run.write_scores(_scores(benchmark, judging, measured, tally, gathered, order, note))
+        run.write_scores(_scores(benchmark, judging, samples, tally, gathered, order, note))
     run.arrange(order)
     headline, breakdowns = tally.metrics(), tally.breakdowns()
     ended = time.perf_counter()
@@ -144,13 +141,11 @@ def score_run(
     return summary
 
 
-def _judge(
-    judging: Judging, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None
-) -> None:
+def _judge(judging: Judging, run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> None:
     """Ask the judges, and write down who they are."""
     judge_metrics = {judge.name: ", ".join(sorted(judge.metrics or ())) or "all" for judge in judging.judges}
     run.update_manifest(judges=judge_metrics, judge_prompts=judging.prompt_hashes)
-    judging.ask(run, benchmark, progress, scorers)
+    judging.ask(run, benchmark, progress)
     progress.start(f"scoring {inert(run.manifest.benchmark)}", len(run.samples) // max(1, run.manifest.repeat))
 
 
@@ -166,15 +161,16 @@ def _samples(run: RunFolder, items: Iterable[Item], progress: Progress) -> Itera
 def _scores(
     benchmark: Benchmark[Any],
     judging: Judging | None,
-    measured: Iterable[tuple[Item, Sample, list[Score]]],
+    samples: Iterable[tuple[Item, Sample]],
     tally: Tally,
     gathered: Scoring,
     order: list[tuple[str, int]],
-    note: Callable[[str, Facts], None],
+    note: Callable[[str, Facts], object],
 ) -> Iterator[Score]:
     latest: Item | None = None
     facts: Facts | None = None
-    for item, sample, scores in measured:
+    for item, sample in samples:
+        scores = measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
         if facts is None or item is not latest:  # the repeats of an item follow each other
             latest, facts = item, benchmark.facts(item)
             note(item.id, facts)

@@ -8,8 +8,6 @@ that is asked for at once and has as many clusters shares them: memory does not 
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 MULTINOMIAL_UP_TO = 10_000  # clusters; above it, drawing each cluster by its number is ten times as fast
 _CELLS = 1 << 21  # numbers in a block; 2000 draws of 1000 clusters are one block
-_LARGE = 400  # as a power of two: values and weights below it can be multiplied and added up without overflow
 
 
 class Figure(Protocol):
@@ -47,11 +44,6 @@ class Figure(Protocol):
         """Whether no draw can give anything but `value`."""
         ...
 
-    @property
-    def scale(self) -> float:
-        """What the numbers of `over` are to be multiplied by: 1 but for values too large to be added up."""
-        ...
-
     def over(self, draws: Floats) -> Floats:
         """The figure over each row of `draws` that has one; rows without (a denominator of 0) are left out.
 
@@ -68,7 +60,6 @@ class Mean:
     value: float
     clusters: int
     fixed: bool
-    scale: float
     sums: Floats
     weights: Floats
 
@@ -83,22 +74,19 @@ class Mean:
         """
         import numpy as np
 
-        scale = power_of_two(values)
-        weights = weights / power_of_two(weights)
-        products = values / scale * weights
+        products = values * weights
         number, count = in_order(clusters)
         return cls(
             # One after the other, as the sum over a list of them would be: the same figure to the last bit.
-            value=finite(sum(products.tolist()) / sum(weights.tolist()) * scale),
+            value=sum(products.tolist()) / sum(weights.tolist()),
             clusters=count,
             fixed=count == 1 or bool(values.min() == values.max()),
-            scale=scale,
             sums=np.bincount(number, weights=products).astype(float),
             weights=np.bincount(number, weights=weights).astype(float),
         )
 
     def over(self, draws: Floats) -> Floats:
-        """The mean over each draw, divided by `scale`."""
+        """The mean over each draw."""
         import numpy as np
 
         # Products with one column each: with all figures in one matrix the last bit would depend on how many there are.
@@ -119,8 +107,6 @@ class Auroc:
     negative: Ints
     below: Ints
     not_above: Ints
-
-    scale = 1.0
 
     @classmethod
     def of(cls, positive: NDArray[np.bool_], scores: Floats, clusters: Ints) -> Auroc | None:
@@ -192,7 +178,7 @@ def intervals(figures: Sequence[Figure], seed: int, resamples: int = RESAMPLES) 
     for figure, parts in zip(figures, draws_of, strict=True):
         if sum(map(len, parts)):
             low, high = np.percentile(np.concatenate(parts), [2.5, 97.5])
-            bounds.append((finite(float(low) * figure.scale), finite(float(high) * figure.scale)))
+            bounds.append((float(low), float(high)))
         else:
             bounds.append((figure.value, figure.value))
     return bounds
@@ -227,15 +213,3 @@ def in_order(clusters: Ints) -> tuple[Ints, int]:
     number = np.empty(len(first), dtype=np.int64)
     number[np.argsort(first)] = np.arange(len(first))
     return number[inverse], len(first)
-
-
-def power_of_two(numbers: Floats) -> float:
-    """1, or what numbers too large to be multiplied and added up are to be divided by: a power of two, so exactly."""
-    import numpy as np
-
-    return math.ldexp(1.0, max(0, math.frexp(float(np.abs(numbers).max()))[1] - _LARGE))
-
-
-def finite(number: float) -> float:
-    """Rounding may carry a mean of the largest numbers there are past them."""
-    return max(-sys.float_info.max, min(sys.float_info.max, number))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,31 +69,6 @@ def _plan_of(part: Part, request: EvalRequest) -> Plan:
     if part.task == RETRIEVAL:  # no model is asked, and nothing of a budget is taken
         changed |= {"generator": "extractive", "judge": (), "steps": (), "repeat": 1, "budget": None, "prompts": None}
     return plan(request.model_copy(update=changed))
-
-
-def _run_part(part: Plan, elsewhere: Usage) -> tuple[Summary, bool]:
-    """The summary of a part, and whether the work was given up because of failures.
-
-    Args:
-        elsewhere: what the other parts have used of the budget, which is one for all.
-
-    Raises:
-        RequestError: the folder holds another run, or finished samples come from another index.
-        TurnmarkError: the folder is in use.
-    """
-    from turnmark.evaluation.spread import spread
-
-    with spread(replace(part, began=time.perf_counter(), elsewhere=elsewhere)) as spread_plan:
-        summary, _, gave_up = running.run(spread_plan)
-    return summary, gave_up
-
-
-def locators() -> Mapping[str, Callable[[Path | None], Any]]:
-    """Benchmark -> what finds its data, or says that it is not there."""
-    from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
-
-    family = dict.fromkeys(("mtrag", "mtrag-un", "mtrag-s"), mtrag.locate)
-    return {**family, "inscoqa": inscoqa.locate, "compound-qa": compound_qa.locate, "kiwi": kiwi.locate}
 
 
 @dataclass(frozen=True)
@@ -182,8 +157,11 @@ def _planned(parts: tuple[Part, ...], request: EvalRequest) -> dict[str, Plan | 
 
 def _missing(name: str, data: Path | None) -> str:
     """Why there is no data for a benchmark; empty where there is."""
+    from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
+
+    locate = {"inscoqa": inscoqa.locate, "compound-qa": compound_qa.locate, "kiwi": kiwi.locate}
     try:
-        locators()[name](data)
+        locate.get(name, mtrag.locate)(data)
     except RequestError as error:
         return str(error)
     return ""
@@ -195,13 +173,16 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
     Returns:
         Part -> its summary, or why there is none; the folder; whether any failed.
     """
+    from turnmark.evaluation.spread import spread
+
     entries: dict[str, Summary | str] = {name: part for name, part in plan.plans.items() if isinstance(part, str)}
     failed = False
     for name, part in plan.plans.items():
         if isinstance(part, str):
             continue
         try:
-            entries[name], gave_up = _run_part(part, _elsewhere(plan, name))
+            ready = replace(part, began=time.perf_counter(), elsewhere=_elsewhere(plan, name))
+            entries[name], _, gave_up = running.run(spread(ready))
             failed |= gave_up
         except (TurnmarkError, OSError) as error:
             entries[name] = f"failed: {error}"

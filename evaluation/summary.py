@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -201,19 +200,3 @@ class Tally:
                 yield name, None, 0, 0, len(at)
             else:
                 yield name, area, len(at), 0, 0
-
-
-def summarise(scores: Iterable[Score], facts: Mapping[str, Facts], seed: int) -> tuple[Metrics, Breakdowns]:
-    """Headline metrics and every breakdown of scores that are all there; in any order.
-
-    Args:
-        facts: task id -> facts, for every id among the scores.
-        seed: of the bootstrap.
-
-    Returns:
-        Both as `Tally` gives them.
-    """
-    tally = Tally(seed)
-    for (identifier, _), group in groupby(scores, key=lambda score: (score.id, score.repeat)):
-        tally.add(tuple(group), facts[identifier])
-    return tally.metrics(), tally.breakdowns()

@@ -24,7 +24,7 @@ from turnmark.retrieval.cluster import connected, lost_connection, shapes
 
 LOCAL = "local"
 AHEAD = 2
-"""Tasks that a worker has at a time while many are handed out: one in work, one at hand."""
+"""Tasks that a worker has, for each that it does at a time: one in work, one at hand."""
 TRIES = 3
 """Workers that a task may outlive its own death in, before it is taken for what kills them."""
 START = 300.0
@@ -173,14 +173,11 @@ class Workers(Generic[R]):
         with self._lock:
             return len(self._there)
 
-    def spread(
-        self, tasks: Iterable[tuple[T, tuple[Any, ...]]], tasks_each: int | None = None
-    ) -> Iterator[tuple[T, R]]:
+    def spread(self, tasks: Iterable[tuple[T, tuple[Any, ...]]]) -> Iterator[tuple[T, R]]:
         """Each task's result as it comes, in no order; few tasks are drawn before they can be given to a worker.
 
         Args:
             tasks: a name for the caller, and the arguments.
-            tasks_each: tasks that a worker has at a time; None: `AHEAD` for each that it does at the same time.
 
         Raises:
             WorkerLost: see there.
@@ -188,10 +185,9 @@ class Workers(Generic[R]):
         """
         queue, retries = iter(tasks), list[tuple[T, tuple[Any, ...], int]]()
         waiting: dict[Any, tuple[T, tuple[Any, ...], int, _Worker]] = {}
-        tasks_each = tasks_each or AHEAD * self._at_once
         while True:
             self._welcome()
-            while len(waiting) < tasks_each * max(1, self.count):
+            while len(waiting) < AHEAD * self._at_once * max(1, self.count):
                 if retries:
                     name, task, tries = retries.pop()
                 elif (next_task := next(queue, None)) is not None:

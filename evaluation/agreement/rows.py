@@ -21,7 +21,7 @@ from turnmark.corpora.types import Problem
 from turnmark.evaluation import facts
 from turnmark.evaluation.metrics.agreement import harmonic_mean
 from turnmark.evaluation.records import Panel, Sample, Summary
-from turnmark.evaluation.report.stored import StoredRun, read_run, samples, scores
+from turnmark.evaluation.report.stored import StoredRun, read_one, samples, scores
 from turnmark.evaluation.summary import Facts
 
 FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
@@ -30,7 +30,7 @@ FANC_MEAN = "FANC"
 """The harmonic mean of the four, answer by answer, of the medians of the raters."""
 _BASELINES = ("[lead]", "[-lead]", "[always-unknown]")
 _PARTS = ("unknown.", "clarify.", "hidden.")  # what a sample adds to a ratio is no score of it
-LARGEST = 1e300
+LARGEST = 1e100
 """A score beyond it, NaN included, is none."""
 LEFT_OUT = "_idk"
 """Ends the names of an official file's conditioned scores, which are 0 where the paper's rule gives 1."""
@@ -98,7 +98,7 @@ def gather(paths: Sequence[Path]) -> Rows:
     files = [path for path in paths if path.is_file()]
     for path in files:
         errors.collect(_add_file, path, rows)
-    runs = [run for path in paths if path not in files and (run := errors.collect(_run, path)) is not None]
+    runs = [run for path in paths if path not in files and (run := errors.collect(read_one, path)) is not None]
     errors.raise_all()
     for run in runs:
         errors.collect(_join if files else _alone, run, rows)
@@ -266,16 +266,6 @@ def _value(value: Any) -> float | None:
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
-
-
-def _run(path: Path) -> StoredRun:
-    stored = read_run(path)
-    if stored.several:
-        inside = ", ".join(str(run.path) for run in stored.runs) or "none has ended"
-        raise RequestError(f"RUN {str(path)!r} holds the runs of `eval all`; name one of them: {inside}")
-    if not (path / "predictions.jsonl").is_file():
-        raise RequestError(f"RUN {str(path)!r} has no predictions.jsonl; score or evaluate again")
-    return stored.runs[0]
 
 
 def sample_metrics(summary: Summary) -> list[str]:

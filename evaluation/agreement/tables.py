@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from turnmark.evaluation.agreement.measuring import Agreement, Correlated, Estimate
 from turnmark.evaluation.agreement.rows import FANC, FANC_MEAN
@@ -126,18 +126,8 @@ def means(agreement: Agreement, printed: bool) -> Table:
         for system, values in PRINTED_MEANS.items():
             cells = [_printed(values.get(name)) for name in (*agreement.properties, *metrics)]
             rows.append(Row((agreement.systems.get(system, system), str(PRINTED_TASKS), *cells), "below"))
-    lines = ["Ratings: means of the raters' medians; FANC: of the harmonic mean of the four, answer by answer."]
-    lines += _two_ways(agreement)
-    return Table("By system", columns, tuple(rows), tuple(lines) if agreement.people else (), tight=True)
-
-
-def _two_ways(agreement: Agreement) -> Iterator[str]:
-    rated = [item for item in agreement.means if item.subset == "all" and "win-rate" in item.raters]
-    if rated:
-        rates = ", ".join(
-            f"{agreement.systems.get(item.system, item.system)} {item.raters['win-rate']:.1f}" for item in rated
-        )
-        yield f"Win rate as the mean of all ratings instead, over all answers: {rates}."
+    lines = ("Ratings: means of the raters' medians; FANC: of the harmonic mean of the four, answer by answer.",)
+    return Table("By system", columns, tuple(rows), lines if agreement.people else (), tight=True)
 
 
 def annotators(agreement: Agreement, printed: bool) -> Table:

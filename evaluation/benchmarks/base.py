@@ -103,14 +103,12 @@ class Metric(Generic[C_contra]):
         by: what measures: a library, a judge's spec.
         measure: context -> name -> value; a name that is left out, or None, is not applicable.
         without: why a value is None, for the line in `scores.jsonl`.
-        heavy: a model works for it, so that it is worth sending a sample to another machine.
     """
 
     names: tuple[str, ...]
     by: str
     measure: Callable[[C_contra], Mapping[str, Value]]
     without: str = "there is nothing to compare with"
-    heavy: bool = False
 
 
 class Benchmark(ABC, Generic[C]):

@@ -232,7 +232,6 @@ def compound_metrics(embed: Embed | None, placed: bool) -> tuple[Metric[Compound
             f"parts by rules, matched by {name}",
             covered,
             "it needs an embedder; errors need two parts and a reply that knows, a place the order that has it",
-            heavy=embed is not None,
         ),
         Metric((LANGUAGE + CODE,), told_by(), _language, "the reply or the question is too short to tell its language"),
         Metric(("words_per_part",), WORDS, _words),

@@ -25,7 +25,7 @@ from turnmark.evaluation.benchmarks.mtrag_evidence import (
 )
 from turnmark.evaluation.benchmarks.mtrag_generation import PROMPTS, Mtrag, takes_part
 from turnmark.evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
-from turnmark.evaluation.benchmarks.mtrag_retrieval import TrecAnswers, open_retrieval
+from turnmark.evaluation.benchmarks.mtrag_retrieval import open_retrieval, trec_answers
 from turnmark.evaluation.benchmarks.task import Prepared, Task, picked, prompt_inputs
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.mtrag import rubrics, un_rubrics
@@ -44,7 +44,7 @@ def tasks() -> tuple[Task, ...]:
     return (
         Task("generation", settings=SETTINGS, open=open_generation, rubrics=rubrics, brought=BERT,
              flags=("query", "queries", "passages", "counterfactual")),
-        Task("retrieval", open=open_retrieval, flags=("query", "queries"), read=TrecAnswers.read),
+        Task("retrieval", open=open_retrieval, flags=("query", "queries"), read=trec_answers),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,14 +41,14 @@ from turnmark.evaluation.benchmarks.mtrag_queries import (
 )
 from turnmark.evaluation.benchmarks.task import OpenCorpus, Prepared
 from turnmark.evaluation.engine import HOPELESS
-from turnmark.evaluation.journal import Key
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.metrics import retrieval as metrics
+from turnmark.evaluation.predictions import Answers
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.request import EvalRequest, selection_of
+from turnmark.evaluation.request import EvalRequest, select
 from turnmark.evaluation.rundir import RunFolder
 from turnmark.evaluation.summary import Facts
-from turnmark.evaluation.trec import TrecRun, format_trec, ranked, read_runs
+from turnmark.evaluation.trec import format_trec, ranked, read_runs
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 DEPTH = 10
@@ -67,32 +67,15 @@ def measured_list(context: Lists) -> Mapping[str, Value]:
     return metrics.score_lists({"query": relevant}, {"query": contexts}).get("query", {})
 
 
-@dataclass(frozen=True)
-class TrecAnswers:
-    """TREC runs to be scored; see `turnmark.evaluation.benchmarks.task.Answers`."""
+def trec_answers(paths: Sequence[Path], _: str) -> Answers:
+    """Read TREC runs to be scored.
 
-    run: TrecRun
-    paths: tuple[Path, ...]
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, paths: Sequence[Path], _: str) -> TrecAnswers:
-        """Read one or several files.
-
-        Raises:
-            RequestError: every wrong line of every file.
-        """
-        return cls(read_runs(paths), tuple(paths))
-
-    @property
-    def ids(self) -> Mapping[Key, str]:
-        """See `Answers`."""
-        return {(query, 0): query for query in self.run.lists}
-
-    def samples(self) -> Iterator[Sample]:
-        """See `Answers`."""
-        for query, contexts in self.run.lists.items():
-            yield Sample(id=query, status="done", contexts=contexts[:DEPTH])
+    Raises:
+        RequestError: every wrong line of every file.
+    """
+    lists = read_runs(paths)
+    samples = (Sample(id=query, status="done", contexts=contexts[:DEPTH]) for query, contexts in lists.items())
+    return Answers(tuple(samples), (), tuple(paths))
 
 
 # --- what is asked for -----------------------------------------------------------------------------------------------
@@ -174,7 +157,7 @@ def _selected(
         recorded_ids = queries.recorded.keys()
         labels = {domain: judged for domain, judged in labels.items() if not recorded_ids.isdisjoint(judged)}
     ids = {query: domain for domain, judged in labels.items() for query in judged}
-    return {query: ids[query] for query in selection_of(request).of(list(ids), errors)}
+    return {query: ids[query] for query in select(request, list(ids), errors)}
 
 
 # --- the benchmark ---------------------------------------------------------------------------------------------------

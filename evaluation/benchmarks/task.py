@@ -20,7 +20,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -32,10 +32,9 @@ from turnmark.corpora.types import Message, Record
 from turnmark.evaluation.benchmarks import measures
 from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric
 from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
-from turnmark.evaluation.journal import Key
-from turnmark.evaluation.predictions import check_predictions
+from turnmark.evaluation.predictions import Answers, check_predictions
 from turnmark.evaluation.records import CorpusUsed, DataUsed, Sample
-from turnmark.evaluation.request import EvalRequest, all_alike
+from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.rundir import RunFolder, fingerprint
 from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.task_passages import cut, ranked_by
@@ -57,29 +56,6 @@ SCORERS: tuple[Metric[Case], ...] = (
 """What is measured where a task names nothing else."""
 
 
-class Answers(Protocol):
-    """Answers that are written already, checked.
-
-    Attributes:
-        ids: (id, repeat) of every sample.
-        notes: what was decided on reading them.
-        paths: the files that were read.
-    """
-
-    @property
-    def ids(self) -> Mapping[Key, Any]: ...
-
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-
-    @property
-    def paths(self) -> tuple[Path, ...]: ...
-
-    def samples(self) -> Iterator[Sample]:
-        """The samples, one after the other."""
-        ...
-
-
 @dataclass(frozen=True)
 class Prepared:
     """A task in one setting, checked before anything heavy is loaded, and ready to be built once there are parts.
@@ -93,7 +69,7 @@ class Prepared:
         inputs: role -> SHA-256 of files that were handed in.
         prompts: prompt -> hash, for the manifest; None: those of the assistant.
         counterfactual: items are there once more, with their passages hidden.
-        stratum: of an item's id; what `--sample` draws of in equal shares.
+        stratum: of an item's id; what `--sample` draws of in equal shares; None: all are alike.
         retrieves: lists of passages are made and scored, and nothing is answered.
         selected: the benchmark's items are those asked for already.
         asks: specs of what a retrieval asks a language model for.
@@ -114,7 +90,7 @@ class Prepared:
     prompts: Mapping[str, str] | None = None
     counterfactual: bool = False
     notes: tuple[str, ...] = ()
-    stratum: Callable[[str], str] = all_alike
+    stratum: Callable[[str], str] | None = None
     retrieves: bool = False
     selected: bool = False
     asks: Mapping[str, str] = field(default_factory=dict)

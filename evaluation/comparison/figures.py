@@ -7,7 +7,6 @@ system's own behaviour decides (the precision of its "I don't know"), these are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -60,15 +59,6 @@ class Place(Record):
 
 
 Slice = dict[str, Compared]
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """What is to be tested: a metric, in a slice, of one run against another."""
-
-    metric: str
-    at: tuple[int, int]
-    difference: Difference
 
 
 class Figures:
@@ -134,20 +124,20 @@ class Figures:
 
         sample_ids = {metric: self._kept(metric, ids) for metric in self.metrics}
         pairs = [
-            _Pair(metric, (0, index), difference)
+            (metric, self._runs[index].letter, difference)
             for metric in self.metrics
             if self._why[metric] is None
             for index in range(1, len(self._runs))
             if (difference := self._difference(metric, sample_ids[metric][0], 0, index)) is not None
         ]
-        differences = [pair.difference for pair in pairs]
+        differences = [difference for _, _, difference in pairs]
         tests = permutation_tests(differences, SEED)
         adjusted: Sequence[float | None] = holm(tests) if corrected else [None] * len(tests)
         changes: dict[str, list[Change]] = {}
-        for pair, interval, p, p_holm in zip(pairs, intervals(differences, SEED), tests, adjusted, strict=True):
-            letter, value = self._runs[pair.at[1]].letter, pair.difference.value
-            change = Change(run=letter, difference=value, ci95=interval, p=p, p_holm=p_holm)
-            changes.setdefault(pair.metric, []).append(change)
+        tested = zip(pairs, intervals(differences, SEED), tests, adjusted, strict=True)
+        for (metric, letter, difference), interval, p, p_holm in tested:
+            change = Change(run=letter, difference=difference.value, ci95=interval, p=p, p_holm=p_holm)
+            changes.setdefault(metric, []).append(change)
         return {metric: self._compared(metric, *sample_ids[metric], changes.get(metric, ())) for metric in self.metrics}
 
     def _compared(self, metric: str, sample_ids: Sequence[str], left_out: int, changes: Iterable[Change]) -> Compared:

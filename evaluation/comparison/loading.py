@@ -17,7 +17,7 @@ from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.types import Record
 from turnmark.evaluation import facts
 from turnmark.evaluation.records import RunManifest, Score, Summary
-from turnmark.evaluation.report.stored import read_run, samples, score_lines
+from turnmark.evaluation.report.stored import read_one, samples, score_lines
 from turnmark.evaluation.report.tables import data_name
 from turnmark.evaluation.rundir import identity
 from turnmark.evaluation.summary import Facts
@@ -122,15 +122,11 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _load(path: Path, name: str, letter: str) -> Run:
-    stored, label = read_run(path), f"RUN {str(path)!r}"
-    if stored.several:
-        inside = ", ".join(str(run.path) for run in stored.runs) or "none has ended"
-        raise RequestError(f"{label} holds the runs of `eval all`; name one of them: {inside}")
+    stored, label = read_one(path), f"RUN {str(path)!r}"
     errors = ErrorCollector()
     manifest = errors.collect(_manifest, path, label)
-    for part in ("scores.jsonl", "predictions.jsonl"):
-        if not (path / part).is_file():
-            errors.add(f"{label} has no {part}; score or evaluate again")
+    if not (path / "scores.jsonl").is_file():
+        errors.add(f"{label} has no scores.jsonl; score or evaluate again")
     errors.raise_all()
     assert manifest is not None, "errors.raise_all() raised otherwise"
     cells: dict[str, dict[str, Cell]] = {}
@@ -151,7 +147,7 @@ def _load(path: Path, name: str, letter: str) -> Run:
         name=name,
         path=path,
         manifest=manifest,
-        summary=stored.runs[0].summary,
+        summary=stored.summary,
         cells=cells,
         by={metric: tuple(sorted(measured)) for metric, measured in by.items()},
         domains={name: domain for name, (domain, _) in samples_seen.items()},

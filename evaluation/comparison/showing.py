@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from turnmark.evaluation.comparison.compare import PIPELINE_ROLES, ROLES, Comparison, Pipelines, Side
+from turnmark.evaluation.comparison.compare import PIPELINE_ROLES, Comparison, Pipelines
 from turnmark.evaluation.comparison.figures import LEVEL, Change, Compared, Place
 from turnmark.evaluation.comparison.judges import judge_tables
 from turnmark.evaluation.metric_info import metric_info
@@ -50,7 +50,7 @@ def document(comparison: Comparison | Pipelines, metrics: int, apart: bool = Fal
         _headline(comparison),
         (
             runs(comparison),
-            *((*grid(comparison), matrix(comparison), ranking(comparison)) if len(comparison.runs) > 2 else ()),
+            *((matrix(comparison), ranking(comparison)) if len(comparison.runs) > 2 else ()),
             *(differences(comparison, index) for index in pairs),
             *folded(rest),
             changed(comparison),
@@ -128,29 +128,6 @@ def _starred(metric: str, change: Change | None) -> str:
     if change is None:
         return "-"
     return signed(metric, change.difference) + (_star(change) or " ")
-
-
-def grid(comparison: Comparison) -> tuple[Table, ...]:
-    """Retrievers as rows, generators as columns, for the metric that tells most; none where only one of them varies."""
-    row_of, column_of = (_values(comparison.runs, role) for role in ROLES)
-    if len(row_of) < 2 or len(column_of) < 2 or not comparison.lead:
-        return ()
-    metric = comparison.lead[0]
-    means = comparison.metrics[metric].means
-    cells: dict[tuple[str, str], list[str]] = {}
-    for side, mean in zip(comparison.runs, means, strict=True):
-        key = (side.specs[ROLES[0]], side.specs[ROLES[1]])
-        cells.setdefault(key, []).append(f"{side.letter} {tables.figure(metric, mean)}")
-    rows = tuple(Row((spec, *(", ".join(cells.get((spec, two), ["-"])) for two in column_of))) for spec in row_of)
-    columns = (Column(ROLES[0]), *(Column(name, True) for name in column_of))
-    return (Table(f"Retriever x generator, by {metric}", columns, rows),)
-
-
-def _values(runs: Sequence[Side], role: str) -> list[str]:
-    """The specs of a role, each once; none where a run does not say its own."""
-    if not all(role in side.specs for side in runs):
-        return []
-    return list(dict.fromkeys(side.specs[role] for side in runs))
 
 
 def ranking(comparison: Comparison) -> Table:
@@ -273,7 +250,7 @@ def _with_sign(text: str) -> str:
 
 def interval(metric: str, change: Change) -> str:
     """The interval of a difference, both ends with their signs."""
-    return " to ".join(_with_sign(f"{bound:.{tables.decimals(metric)[1]}f}") for bound in change.ci95)
+    return " to ".join(_with_sign(f"{bound:.{metric_info(metric).digits[1]}f}") for bound in change.ci95)
 
 
 def probability(value: float | None, star: bool = False) -> str:

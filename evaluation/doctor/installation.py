@@ -158,9 +158,7 @@ def _extra(extra: str, packages: list[Requirement]) -> Finding:
 def models() -> Iterator[Finding]:
     """Findings of the section `models`."""
     yield _bundled()
-    yield _converted()
     yield from _named()
-    yield from _hub()
 
 
 def _bundled() -> Finding:
@@ -182,25 +180,6 @@ def _bundled() -> Finding:
     return finding("models", name, "ok", detail)
 
 
-def _converted() -> Finding:
-    """Forms for OpenVINO, which are made when a model embeds for the first time."""
-    from turnmark.retrieval.models import openvino_installed
-
-    folder = Path(os.environ.get("TURNMARK_CACHE") or home() / "cache") / "openvino"
-    if not openvino_installed():
-        return finding("models", "openvino forms", "absent", "PyTorch embeds")
-    from turnmark.retrieval.openvino_export import is_whole
-
-    forms = [path for path in folder.glob("*") if path.is_dir() and not path.name.startswith(".")]
-    full = [path for path in forms if is_whole(path)]
-    detail = f"{len(full)} in {folder}, {size_of(sum(map(weight, full)))}"
-    if len(full) < len(forms):
-        detail += f"; {len(forms) - len(full)} not whole, made again when needed"
-    if not full:
-        detail = f"none yet in {folder}; made when a model embeds for the first time"
-    return finding("models", "openvino forms", "ok" if full else "absent", detail)
-
-
 def _named() -> Iterator[Finding]:
     """The models of `turnmark model`."""
     from turnmark.corpora.models import MODELS, is_complete, model_path
@@ -218,25 +197,6 @@ def _named() -> Iterator[Finding]:
             detail = f"not there ({size_of(model.size)}); {model.summary}"
             advice = f"turnmark model get {name}, then {model.next_command}"
             yield finding("models", name, "absent", detail, advice)
-
-
-def hub_cache() -> Path:
-    """Where the hub's client keeps models, by the variables that it reads."""
-    if named := os.environ.get("HF_HUB_CACHE"):
-        return Path(named).expanduser()
-    base = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
-    return Path(base).expanduser() / "hub"
-
-
-def _hub() -> Iterator[Finding]:
-    cache = hub_cache()
-    models = sorted(cache.glob("models--*")) if cache.is_dir() else []
-    if not models:
-        detail = f"no model in {cache}"
-        yield finding("models", "hub cache", "absent", detail)
-    for folder in models:
-        name = folder.name.removeprefix("models--").replace("--", "/")
-        yield finding("models", name, "ok", f"{size_of(weight(folder))} in the hub's cache")
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------

@@ -21,6 +21,9 @@ Named = Sequence[tuple[str, StoredRun]]
 """Runs, and what to call each."""
 
 
+_END = 2_000  # bytes at either end of a file
+
+
 class Exported(Record):
     """A file that was written."""
 
@@ -47,20 +50,44 @@ def exports(texts: Iterable[str], errors: ErrorCollector) -> list[Export]:
             errors.add(f"--export {text!r}: expected FORM=FILE, FORM being one of {', '.join(FORMS)}")
             continue
         path = Path(file)
-        place = f"--export {form}: {file!r}"
-        above = next((folder for folder in path.absolute().parents if folder.exists()), None)
-        if path.is_dir():
-            errors.add(f"{place} is a folder; name a file")
-        elif path.exists() or path.is_symlink():
-            errors.add(f"{place} is there already; name another file, or remove it")
-        elif above is not None and not above.is_dir():
-            errors.add(f"{place}: {str(above)!r} is a file; name another place")
-        elif os.path.realpath(path) in (os.path.realpath(earlier.path) for earlier in listed):
-            errors.add(f"{place} is named twice; name two files")
-        elif form == "official" and path.suffix != ".jsonl":
-            errors.add(f"{place}: the format checker and `score` want a name that ends in .jsonl")
+        check_target(f"--export {form}:", path, errors)
+        if os.path.realpath(path) in (os.path.realpath(earlier.path) for earlier in listed):
+            errors.add(f"--export {form}: {file!r} is named twice; name two files")
+        if form == "official" and path.suffix != ".jsonl":
+            errors.add(f"--export {form}: {file!r}: the format checker and `score` want a name that ends in .jsonl")
         listed.append(Export(form, path))
     return listed
+
+
+def check_target(flag: str, path: Path, errors: ErrorCollector, marker: str = "") -> None:
+    """Take down why a file cannot be written: nobody's file is overwritten, but one of ours that has a marker."""
+    above = next((folder for folder in path.absolute().parents if folder.exists()), None)
+    if path.is_dir():
+        errors.add(f"{flag} {str(path)!r} is a folder; name a file")
+    elif above is not None and not above.is_dir():
+        errors.add(f"{flag} {str(path)!r}: {str(above)!r} is a file; name another place")
+    elif not path.exists() and not path.is_symlink():
+        return
+    elif not marker:
+        errors.add(f"{flag} {str(path)!r} is there already; name another file, or remove it")
+    elif not path.is_file():
+        errors.add(f"{flag} {str(path)!r} is no regular file; name one")
+    else:
+        try:
+            ours = not path.stat().st_size or marker.encode() in _ends(path)
+        except OSError as error:
+            errors.add(f"{flag} {str(path)!r} cannot be read: {error.strerror or error}; name another file")
+            return
+        if not ours:
+            errors.add(f"{flag} {str(path)!r} is there already and is no report of this kind; name another file")
+
+
+def _ends(path: Path) -> bytes:
+    """The first bytes of a file and its last, where a report of ours says what it is."""
+    with open(path, "rb") as file:
+        head = file.read(_END)
+        file.seek(max(len(head), path.stat().st_size - _END))
+        return head + file.read(_END)
 
 
 def check(requested: Sequence[Export], runs: Named, errors: ErrorCollector) -> None:

@@ -7,7 +7,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,6 @@ from turnmark.evaluation.limits import AdaptiveConcurrency
 from turnmark.evaluation.prompts import prompt_hashes
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import RunFolder
-from turnmark.evaluation.scorers import Scorers, TimedOutcome, judged_here
 
 AT_ONCE = 16
 HOPELESS, IN_A_ROW = "auth", 3
@@ -127,13 +126,8 @@ class JudgeCalls:
         n = len(self._refused)
         return [f"judging {self._ledger.exhausted()}; {n} judgements were not asked for, and are with a larger budget"]
 
-    def ask(
-        self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None = None
-    ) -> None:
+    def ask(self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> None:
         """Ask the judges what there is no judgement for yet, and write each down as it comes.
-
-        Args:
-            scorers: who answers for judges without a language model; None: this process.
 
         Raises:
             OSError: a judgement could not be written; those before it are on file.
@@ -147,7 +141,10 @@ class JudgeCalls:
             # Samples count where they were made here and not handed in.
             spent = self._file.used() + (spent_on(run.samples) if "generator" in run.manifest.specs else Usage())
             self._ledger = Ledger(budget=self._budget, spent=spent + self._elsewhere)
-            for job, (judgement, used) in self._done(partial(self._jobs, run, benchmark, progress), scorers):
+            jobs = self._jobs(run, benchmark, progress)
+            for job, (judgement, used) in run_jobs(
+                jobs, self._judge, self._at_once, may=self._affords, refused=lambda job: self._refused.add(job.key)
+            ):
                 self._file.append(judgement)
                 self._ledger.spend({"judge": used})
                 failed += judgement.status == "failed"
@@ -166,24 +163,6 @@ class JudgeCalls:
         if self._file is not None:
             self._file.close()
 
-    def _done(
-        self, jobs: Callable[[Collection[Judge]], Iterator[_Job]], scorers: Scorers | None
-    ) -> Iterator[tuple[_Job, tuple[Judgement, Usage]]]:
-        """Each job with what came of it; calls of language models are made by this process, whoever does the rest."""
-        remote = [judge for judge in self.judges if scorers is not None and not judge.has_model]
-        local = [judge for judge in self.judges if judge not in remote]
-        if scorers is not None and remote:
-            calls = ((job, (job.rubric.name, job.judge.name, job.case)) for job in jobs(remote))
-            for job, verdict in scorers.judged(calls):
-                yield job, self._written(job, verdict)
-        if not local:
-            return
-        yield from run_jobs(
-            jobs(local), self._judge, self._at_once,
-            may=self._affords,
-            refused=lambda job: self._refused.add(job.key),
-        )  # fmt: skip
-
     def _affords(self, job: _Job, running: int) -> bool:
         """Whether one more judgement fits beside so many that run. Judges without a language model cost nothing."""
         if self._budget is None or not job.judge.has_model:
@@ -193,16 +172,14 @@ class JudgeCalls:
                 self._ledger.expect(self._priced(job.judge, counted(job.rubric, job.case, self.prompts)))
         return self._ledger.affords(running)
 
-    def _jobs(
-        self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, judges: Collection[Judge]
-    ) -> Iterator[_Job]:
+    def _jobs(self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> Iterator[_Job]:
         assert self._file is not None, "opened before"
         keys: set[str] = set()
         ready: set[str] = set()
         for item, sample in _samples(run, benchmark):
             case = self.case_of(benchmark, item, sample)
             for rubric in self.rubrics:
-                for judge in filter(judges.__contains__, self.of(rubric)):
+                for judge in self.of(rubric):
                     key = "" if case is None or rubric.without(case) else self.key(case, rubric, judge)
                     if case is None or not key or key in keys or self._file.settled(key) or judge.name in self._stopped:
                         progress.advance()
@@ -217,10 +194,11 @@ class JudgeCalls:
     def _judge(self, job: _Job) -> tuple[Judgement, Usage]:
         """The judgement, and what it took this time."""
         generator = job.judge.for_try(job.previous.tries if job.previous else 0)
-        return self._written(job, judged_here(job.rubric, generator, job.case, self.prompts))
-
-    def _written(self, job: _Job, verdict: TimedOutcome) -> tuple[Judgement, Usage]:
-        outcome, seconds = verdict
+        began = time.perf_counter()
+        # What it brings about fails its verdict, and nothing else.
+        answer, failure = attempted(partial(job.rubric.ask, generator, job.case, self.prompts))
+        outcome = answer or Outcome(status="failed", kind="error", reason=failure)
+        seconds = time.perf_counter() - began
         used = self._priced(job.judge, outcome.usage)
         previous = job.previous
         fields = {name: getattr(outcome, name) for name in Outcome.model_fields}

@@ -14,9 +14,7 @@ from turnmark.corpora.errors import ErrorCollector
 
 if TYPE_CHECKING:
     from turnmark.evaluation.report.overview import Document
-    from turnmark.evaluation.report.stored import Stored, StoredRun
-
-_END = 2_000  # bytes at either end of a file, in which a report of ours says what it is
+    from turnmark.evaluation.report.stored import Stored
 
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
@@ -40,6 +38,7 @@ def report(
 ) -> None:
     """Show finished runs again: means, breakdowns, published figures; as tables, Markdown, a page or JSON."""
     from turnmark.evaluation.exporting import exports
+    from turnmark.evaluation.report.overview import named
     from turnmark.evaluation.report.stored import read_run
 
     errors = ErrorCollector()
@@ -47,7 +46,7 @@ def report(
     _check_targets(html, markdown, errors)
     exports_requested = exports.exports(export or (), errors)
     stored = [folder for folder in folders if folder is not None]
-    named_runs = _named(stored) if exports_requested else []
+    named_runs = named(stored)
     exports.check(exports_requested, named_runs, errors)
     errors.raise_all()
     exported = exports.write(exports_requested, named_runs)
@@ -66,42 +65,15 @@ def report(
 
 
 def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollector) -> None:
+    from turnmark.evaluation.exporting.exports import check_target
     from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
     from turnmark.evaluation.report.rendering import MARKER as MARKDOWN_MARKER
 
     for flag, path, marker in (("--html", html, PAGE_MARKER), ("--markdown", markdown, MARKDOWN_MARKER)):
         if path is not None:
-            _check_target(flag, path, marker, errors)
+            check_target(flag, path, errors, marker)
     if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
         errors.add(f"--html and --markdown both name {str(html)!r}; name two files")
-
-
-def _check_target(flag: str, path: Path, marker: str, errors: ErrorCollector) -> None:
-    """A file of somebody's is not overwritten; a report of ours is."""
-    above = next((folder for folder in path.absolute().parents if folder.exists()), None)
-    if path.is_dir():
-        errors.add(f"{flag} {str(path)!r} is a folder; name a file")
-    elif above is not None and not above.is_dir():
-        errors.add(f"{flag} {str(path)!r}: {str(above)!r} is a file; name another place")
-    elif path.exists() or path.is_symlink():
-        if not path.is_file():
-            errors.add(f"{flag} {str(path)!r} is no regular file; name one")
-            return
-        try:
-            ours = not path.stat().st_size or marker.encode() in _ends(path)
-        except OSError as error:
-            errors.add(f"{flag} {str(path)!r} cannot be read: {error.strerror or error}; name another file")
-            return
-        if not ours:
-            errors.add(f"{flag} {str(path)!r} is there already and is no report of this kind; name another file")
-
-
-def _ends(path: Path) -> bytes:
-    """The first bytes of a file and its last."""
-    with open(path, "rb") as file:
-        head = file.read(_END)
-        file.seek(max(len(head), path.stat().st_size - _END))
-        return head + file.read(_END)
 
 
 def _write(stored: Sequence[Stored], html: Path | None, markdown: Path | None) -> list[Path]:
@@ -125,13 +97,6 @@ def _documents(stored: Sequence[Stored], breakdown_metrics: int) -> list[Documen
     runs = [run for folder in stored for run in folder.runs]
     documents = [run_document(run.summary, run.path, breakdown_metrics) for run in runs]
     return [*([together] if together else []), *documents]
-
-
-def _named(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
-    from turnmark.evaluation.report.overview import named
-
-    runs = [run for folder in stored for run in folder.runs]
-    return list(zip((name for name, _ in named(stored)), runs, strict=True))
 
 
 def _described(stored: Sequence[Stored]) -> dict[str, object]:

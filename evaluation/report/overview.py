@@ -9,7 +9,7 @@ from pathlib import Path
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.paper_tables import paper_tables, tables_together
-from turnmark.evaluation.report.stored import Stored, why_not_done
+from turnmark.evaluation.report.stored import Stored, StoredRun, why_not_done
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 MOST = 3
@@ -84,7 +84,7 @@ def overview(stored: Sequence[Stored]) -> Document | None:
 
     Runs of the same benchmark and task stand together in the tables of its paper.
     """
-    runs = named(stored)
+    runs = [(name, run.summary) for name, run in named(stored)]
     left_out = {name: reason for folder in stored for name, reason in folder.left_out.items()}
     if len(runs) == 1 and not left_out:
         return None
@@ -110,10 +110,10 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
     return Table("All runs", columns, tuple(rows), lines, tight=True)
 
 
-def named(stored: Sequence[Stored]) -> list[tuple[str, Summary]]:
+def named(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
     """Every run of these folders by the name of its folder, and of the folder that holds it beside others."""
     return [
-        (f"{folder.path.name}/{run.path.name}" if folder.several else run.path.name, run.summary)
+        (f"{folder.path.name}/{run.path.name}" if folder.several else run.path.name, run)
         for folder in stored
         for run in folder.runs
     ]

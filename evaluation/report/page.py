@@ -44,23 +44,22 @@ def write_page(run: Path) -> Path:
 
 def write_html(stored: Sequence[Stored], path: Path) -> Path:
     """Write one page about the runs of these folders, a section each. Readers see the old page or the new one."""
-    runs = [run for folder in stored for run in folder.runs]
-    names = [name for name, _ in named(stored)]
+    runs = named(stored)
     together = overview(stored)
-    documents = [run_document(run.summary, run.path, _BREAKDOWN_METRICS, apart=True) for run in runs]
+    documents = [run_document(run.summary, run.path, _BREAKDOWN_METRICS, apart=True) for _, run in runs]
     page = rendered(
         "report",
         [*([together] if together else []), *documents],
         script=(_HERE / "page.js").read_text(encoding="utf-8"),
         opening=_markup(_OPENING),
-        samples=any((run.path / "predictions.jsonl").is_file() for run in runs),
+        samples=any((run.path / "predictions.jsonl").is_file() for _, run in runs),
     )
     # No text of the data can look like this: there, "<" is escaped.
     head, tail = page.split(_OPENING)
     limit = BYTES - len(page.encode("utf-8"))
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as file:
-        file.writelines((head, _OPENING, samples_json(list(zip(names, runs, strict=True)), limit=limit), tail))
+        file.writelines((head, _OPENING, samples_json(runs, limit=limit), tail))
     return path
 
 

@@ -25,10 +25,11 @@ from typing import Any, Literal
 
 from turnmark.corpora.text import printable
 from turnmark.evaluation.journal import read_records
+from turnmark.evaluation.metric_info import metric_info
 from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.report.browse import FILE, TEXT, Browsed, Text, cut
 from turnmark.evaluation.report.stored import Key, StoredRun, samples, scores, tally
-from turnmark.evaluation.report.tables import arranged, chosen, digits_of
+from turnmark.evaluation.report.tables import arranged, chosen
 
 Kind = Literal["answer", "said", "passage", "reason"]
 
@@ -151,7 +152,9 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
     judge_of = {score.metric: score.by for mine in measured.values() for score in mine.values()}
     return {
         "name": printable(name),
-        "metrics": [[printable(metric), digits_of(metric), printable(judge_of.get(metric, ""))] for metric in names],
+        "metrics": [
+            [printable(metric), metric_info(metric).digits[0], printable(judge_of.get(metric, ""))] for metric in names
+        ],
         "dimensions": [[dimension, list(values)] for dimension, values in dimensions.items()],
         "first": names.index(first[0]) if (first := chosen(run.summary.metrics, 1)) else 0,
         "phases": list(phases),

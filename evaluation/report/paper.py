@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.specs import parse_spec
-from turnmark.evaluation.published import RERUN, Fact, facts
+from turnmark.evaluation.published import RERUN, Fact, facts, model, short_name
 from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.tables import Column, Row, RowKind, Table, untagged
 
@@ -163,7 +161,7 @@ def query_of(summary: Summary) -> str:
 def judges_of(summary: Summary, metric: str) -> str:
     """The models that judged a metric of a run, by their short names; empty where nobody did."""
     panel = summary.judging.get(metric)
-    return ", ".join(map(_short, panel.judges)) if panel else ""
+    return ", ".join(map(short_name, panel.judges)) if panel else ""
 
 
 # --- who has rows ----------------------------------------------------------------------------------------------------
@@ -269,20 +267,6 @@ def _published(known_rows: Sequence[Fact], cell: Place, domains: Sequence[str]) 
 
 def _text(cell: Place, value: float) -> str:
     return f"{value:{cell.form}}".removesuffix("%")
-
-
-def _short(judge: str) -> str:
-    """A model's own name, whatever serves it."""
-    try:
-        name = parse_spec(judge).argument or judge
-    except RequestError:
-        name = judge
-    return name.rpartition("/")[2]
-
-
-def model(judge: str) -> str:
-    """What two spellings of a model's name have in common."""
-    return "".join(filter(str.isalnum, judge.casefold()))
 
 
 # --- what differs ----------------------------------------------------------------------------------------------------

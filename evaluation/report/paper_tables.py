@@ -10,9 +10,9 @@ from turnmark.corpora.compound_qa import Capability
 from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, MODELS
 from turnmark.evaluation.benchmarks.mtrag import SETTINGS
 from turnmark.evaluation.benchmarks.mtrag_generation import FEW_REFERENCES
-from turnmark.evaluation.published import RERUN, Fact
+from turnmark.evaluation.published import RERUN, Fact, model
 from turnmark.evaluation.records import Summary
-from turnmark.evaluation.report.paper import PaperTable, Place, Runs, fill, judges_of, model, query_of
+from turnmark.evaluation.report.paper import PaperTable, Place, Runs, fill, judges_of, query_of
 from turnmark.evaluation.report.tables import Table
 
 _CUTOFFS = (1, 3, 5, 10)

@@ -69,6 +69,21 @@ def read_run(path: Path) -> Stored:
     return Stored(path=path, runs=(StoredRun(path, _summary(content, f"{named}: summary.json")),))
 
 
+def read_one(path: Path) -> StoredRun:
+    """The one run of a folder that has its predictions.
+
+    Raises:
+        RequestError: as `read_run`; it holds several, or no predictions.
+    """
+    stored = read_run(path)
+    if stored.several:
+        inside = ", ".join(str(run.path) for run in stored.runs) or "none has ended"
+        raise RequestError(f"RUN {str(path)!r} holds the runs of `eval all`; name one of them: {inside}")
+    if not (path / "predictions.jsonl").is_file():
+        raise RequestError(f"RUN {str(path)!r} has no predictions.jsonl; score or evaluate again")
+    return stored.runs[0]
+
+
 def _several(path: Path, benchmarks: Mapping[str, Any]) -> Stored:
     """The folder of `eval all`, whose summary has an entry for each benchmark."""
     place = f"RUN {str(path)!r}: summary.json"

@@ -143,15 +143,6 @@ def seconds(summary: Summary) -> str:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def decimals(metric: str) -> tuple[int, int]:
-    return metric_info(metric).digits
-
-
-def digits_of(metric: str) -> int:
-    """Digits after the point that suit a mean, or a value, of a metric."""
-    return decimals(metric)[0]
-
-
 def mark(name: str, metric: MetricSummary | None, kind: MarkKind = "plain") -> Mark | None:
     """The dot of a mean; None where there is none, or values are no fractions."""
     if metric is None or metric.mean is None or not metric_info(name).fraction:
@@ -161,7 +152,7 @@ def mark(name: str, metric: MetricSummary | None, kind: MarkKind = "plain") -> M
 
 def figure(metric: str, value: float | None) -> str:
     """A value with the digits that suit its metric."""
-    return "-" if value is None else f"{value:.{decimals(metric)[0]}f}"
+    return "-" if value is None else f"{value:.{metric_info(metric).digits[0]}f}"
 
 
 def mean(name: str, metric: MetricSummary | None) -> str:
@@ -173,7 +164,7 @@ def interval(name: str, metric: MetricSummary | None) -> str:
     """The 95% interval of a metric."""
     if metric is None or metric.ci95 is None:
         return "-"
-    return "-".join(f"{bound:.{decimals(name)[1]}f}" for bound in metric.ci95)
+    return "-".join(f"{bound:.{metric_info(name).digits[1]}f}" for bound in metric.ci95)
 
 
 def chosen(metrics: Metrics, limit: int) -> list[str]:

@@ -71,7 +71,7 @@ NOT_RUN = {
     "--judge bertscore --judge": "a model of three gigabytes",
     "model get": "fetches 1.1 GB; tests/corpora/test_models.py fetches small ones, `make reader` this one",
     "local:qwen": "a model of 1.1 GB; tests/assistant/test_local.py runs it",
-    "--install-completion": "writes into the shell's own files; tests/evaluation/test_completing.py completes",
+    "--install-completion": "writes into the shell's own files",
     "turnmark serve": "runs until it is stopped: `test_what_is_served` types it",
 }
 """What an example holds -> why it is parsed, by the same command line, and not run."""

@@ -65,9 +65,10 @@ def _kept(folder: Path) -> dict[str, Target]:
     """What a command wrote and another one reads again."""
     from turnmark.assistant.session_files import read_session, sessions_folder
     from turnmark.evaluation.journal import read_records
+    from turnmark.evaluation.records import RunManifest
     from turnmark.evaluation.report.browse import Browsed
     from turnmark.evaluation.report.stored import read_run
-    from turnmark.evaluation.rundir import read_folder
+    from turnmark.evaluation.rundir import read_manifest
     from turnmark.evaluation.synth.folder import SynthItem
     from turnmark.evaluation.synth.reviews import read_reviews
 
@@ -83,7 +84,10 @@ def _kept(folder: Path) -> dict[str, Target]:
     review = b'{"id": "a", "reviewer": "r", "decision": "reject", "reason": "other", "at": "2026-01-01"}\n'
     return {
         "sessions": ([session.read_bytes()], _file(session, lambda path: read_session(path.stem))),
-        "run manifests": ([manifest.read_bytes()], _file(manifest, lambda path: read_folder(path.parent))),
+        "run manifests": (
+            [manifest.read_bytes()],
+            _file(manifest, lambda path: read_manifest(path.parent, RunManifest, "run")),
+        ),
         "run folders": ([summary.read_bytes()], _file(summary, lambda path: read_run(path.parent))),
         "browsed samples": (
             (run / "browse.jsonl").read_bytes().splitlines(),

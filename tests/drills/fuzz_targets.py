@@ -73,7 +73,7 @@ def _documents(folder: Path) -> dict[str, Target]:
     from turnmark.corpora.readers import read_source
     from turnmark.corpora.rows import json_lines
     from turnmark.evaluation.predictions import check_predictions
-    from turnmark.evaluation.trec import parse_trec
+    from turnmark.evaluation.trec import parse_run
 
     folder = folder / "documents"
     folder.mkdir()
@@ -104,7 +104,7 @@ def _documents(folder: Path) -> dict[str, Target]:
     targets |= {
         "predictions": ([answers, b'{"id": "1", "prediction": "x"}\n'],
                         partial(read, folder / "p.jsonl", lambda path: check_predictions([path], "mtrag"))),
-        "TREC runs": ([b"q Q0 d 1 0.5 tag\nq Q0 e 2 0.25 tag\n"], lambda content: parse_trec(content, "run")),
+        "TREC runs": ([b"q Q0 d 1 0.5 tag\nq Q0 e 2 0.25 tag\n"], lambda content: parse_run(content, "run")),
         "histories": ([history], partial(read, folder / "h.json", read_history)),
         "configuration": ([b'[defaults]\nindex = "a"\n[prices."m"]\nprompt = 1\n'],
                           partial(read, folder / "c.toml", read_source_file)),

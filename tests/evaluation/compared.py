@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.evaluation.run_records import summarise
 from turnmark.corpora.home import write_json
 from turnmark.evaluation import facts
 from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import DataUsed, RunManifest, Sample, Score, Summary
-from turnmark.evaluation.summary import Facts, summarise
+from turnmark.evaluation.summary import Facts
 
 IDS = tuple(f"c{conversation}<::>{turn}" for conversation in range(1, 7) for turn in (1, 2, 3))
 """Eighteen turns of six conversations."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any
 
-from turnmark.evaluation.records import DataUsed, RunManifest, Sample
+from turnmark.evaluation.records import Breakdowns, DataUsed, Metrics, RunManifest, Sample, Score
+from turnmark.evaluation.summary import Facts, Tally
 
 DATA = DataUsed(name="d", demo=False, fingerprint="f")
 
@@ -19,3 +22,19 @@ def manifest(**changes: Any) -> RunManifest:
 
 def sample(name: str, **changes: Any) -> Sample:
     return Sample.model_validate({"id": name, "status": "done", "query": "what?"} | changes)
+
+
+def summarise(scores: Iterable[Score], facts: Mapping[str, Facts], seed: int) -> tuple[Metrics, Breakdowns]:
+    """Headline metrics and every breakdown of scores that are all there; in any order.
+
+    Args:
+        facts: task id -> facts, for every id among the scores.
+        seed: of the bootstrap.
+
+    Returns:
+        Both as `Tally` gives them.
+    """
+    tally = Tally(seed)
+    for (identifier, _), group in groupby(scores, key=lambda score: (score.id, score.repeat)):
+        tally.add(tuple(group), facts[identifier])
+    return tally.metrics(), tally.breakdowns()

@@ -16,7 +16,7 @@ from tests.evaluation.judged_runs import done, lines
 from tests.evaluation.mtrag_runs import planned, ran
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.trec import parse_trec
+from turnmark.evaluation.trec import parse_run
 
 SCRIBE = "python:tests.evaluation.test_mtrag_protocol:scribe"
 TASKS = "mtrag-human/generation_tasks"
@@ -134,6 +134,6 @@ def test_both_separators_are_one_id(written: str, expected: str) -> None:
 
 
 def test_trec_runs_and_single_tasks_by_either_separator(benchmark_root: Path, tmp_path: Path) -> None:
-    assert list(parse_trec(b"c1::2 Q0 p1 1 0.5 tag\n", "x").lists) == ["c1<::>2"]
+    assert list(parse_run(b"c1::2 Q0 p1 1 0.5 tag\n", "x")) == ["c1<::>2"]
     run = ran(benchmark_root, tmp_path / "r", setting="reference", only=("c1::2",))
     assert list(run.samples) == ["c1<::>2"]

@@ -358,7 +358,7 @@ def test_every_recorded_run_agrees_with_ir_measures(real_data: Path) -> None:
     root = real_data / "mt-rag-benchmark"
     for path in sorted((real_data / "runs").glob("*_rewrite.trec")):
         qrels = mtrag.load_qrels(root, "mtrag", "clapnq" if "clapnq" in path.name else "fiqa").data
-        ours = score_lists(qrels, read_runs([path]).lists)
+        ours = score_lists(qrels, read_runs([path]))
         theirs = ir_measures.calc_aggregate(
             [ir_measures.nDCG @ 5, ir_measures.R @ 5], qrels, list(ir_measures.read_trec_run(str(path)))
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 from tests.evaluation.predicted import OFFICIAL, OURS, problems, written
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation.journal import json_line
-from turnmark.evaluation.predictions import Predictions, check_predictions
+from turnmark.evaluation.predictions import Answers, check_predictions
 from turnmark.evaluation.records import ContextRef, DataUsed, RunManifest, Sample, SubAnswer
 
 # --- runs ------------------------------------------------------------------------------------------------------------
@@ -68,7 +66,7 @@ def test_a_sample_of_ours_comes_back_as_it_was(run: Callable[..., Path]) -> None
     folder = run(FULL, failed, skipped)
     for path in (folder, folder / "predictions.jsonl"):
         predictions = check_predictions([path], "kiwi")
-        assert list(predictions.samples()) == [FULL, failed, skipped]
+        assert list(predictions.samples) == [FULL, failed, skipped]
         assert predictions.notes == ()
 
 
@@ -77,7 +75,7 @@ def test_of_a_run_the_last_line_of_a_sample_holds_and_a_torn_one_is_left_out(run
     finished = Sample(id="a", status="done", prediction="x", attempts=2)
     second = Sample(id="b", status="done", prediction="y")
     predictions = check_predictions([run(failed, second, finished, tail='{"id": "c", "stat')], "kiwi")
-    assert list(predictions.samples()) == [second, finished]
+    assert list(predictions.samples) == [second, finished]
     assert predictions.notes == (
         "predictions: superseded by a later line of the same sample in the run (1 line)",
         "predictions: torn at the end of a run's file: the sample was not finished (1 line)",
@@ -116,14 +114,13 @@ def test_any_objects_are_samples_that_can_be_written_or_a_request_error(
 ) -> None:
     path = written(tmp_path / "any.jsonl", *rows)
     try:
-        predictions: Predictions = check_predictions([path], benchmark)
+        predictions: Answers = check_predictions([path], benchmark)
     except RequestError as error:
         if not all(error.problems):
             raise AssertionError("a mistake without words") from error
         return
-    samples = list(predictions.samples())
-    assert {sample.key for sample in samples} == set(predictions.ids)
-    for sample in samples:
+    assert len({sample.key for sample in predictions.samples}) == len(predictions.samples)
+    for sample in predictions.samples:
         assert Sample.model_validate_json(json_line(sample)) == sample
 
 
@@ -133,22 +130,3 @@ def test_any_bytes_are_a_request_error_or_lines(tmp_path: Path, content: bytes) 
     (tmp_path / "any.jsonl").write_bytes(content)
     with pytest.raises(RequestError):
         check_predictions([tmp_path / "any.jsonl"], "mtrag")
-
-
-@pytest.mark.parametrize("lines", [1_500, pytest.param(20_000, marks=pytest.mark.slow)])
-def test_memory_is_flat(tmp_path: Path, lines: int) -> None:
-    path = tmp_path / "x.jsonl"
-    with open(path, "w", encoding="utf-8") as file:
-        for n in range(lines):
-            file.write(json.dumps({"id": f"{n}", "prediction": f"{n:05} " * 400}) + "\n")
-    check_predictions([written(tmp_path / "warm.jsonl", OURS)], "kiwi")
-    tracemalloc.start()
-    try:
-        predictions = check_predictions([path], "kiwi")
-        assert sum(1 for _ in predictions.samples()) == lines
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    # The ids and where they stand, below 300 bytes a line; the text of a line is six times that.
-    assert peak < 300 * lines + (512 << 10)
-    assert path.stat().st_size > 1800 * lines

@@ -8,14 +8,18 @@ from hypothesis import strategies as st
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.request import Selection, selected
+from turnmark.evaluation.request import EvalRequest, check_flags, select, selected
 
 IDS = [f"t{number}" for number in range(50)]
 
 
+def request(**fields: object) -> EvalRequest:
+    return EvalRequest.model_validate({"benchmark": "mtrag", "retriever": "bm25", **fields})
+
+
 def of(**fields: object) -> list[str]:
     errors = ErrorCollector()
-    chosen = Selection.model_validate(fields).of(IDS, errors)
+    chosen = select(request(**fields), IDS, errors)
     errors.raise_all()
     return chosen
 
@@ -42,9 +46,9 @@ def test_another_seed_draws_others() -> None:
 
 def test_every_mistake_is_said() -> None:
     errors = ErrorCollector()
-    selection = Selection(only=("t1", "x", "y"), limit=0, sample=-1)
-    selection.check(errors)
-    selection.of(IDS, errors)
+    wrong = request(only=("t1", "x", "y"), limit=0, sample=-1)
+    check_flags(wrong, errors)
+    select(wrong, IDS, errors)
     assert errors.problems == [
         "--limit 0: a number from 1 was expected",
         "--sample -1: a number from 1 was expected",
@@ -63,7 +67,7 @@ def test_rows_that_cannot_be_read_take_no_part() -> None:
 def test_a_stratified_sample_has_of_each_stratum_its_share(number: int, seed: int, strata: list[int]) -> None:
     ids = [f"{stratum}/{place}" for place, stratum in enumerate(strata)]
     errors = ErrorCollector()
-    chosen = Selection(sample=number, seed=seed).of(ids, errors, lambda name: name.split("/")[0])
+    chosen = select(request(sample=number, seed=seed), ids, errors, lambda name: name.split("/")[0])
     assert len(chosen) == number
     assert chosen == sorted(chosen, key=ids.index)
     for stratum in set(strata):

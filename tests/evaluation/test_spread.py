@@ -87,8 +87,8 @@ def test_what_calls_cost_and_met_comes_back_with_the_sample() -> None:
     assert sample == reply.sample
     assert bounded.usage == reply.usage
     assert complaints == [1]  # a burst halves the pace once
-    [((kind, item, repeat, seconds), patience)] = workers.asked
-    assert (kind, item, repeat) == ("answer", ITEM, 0)
+    [((item, repeat, seconds), patience)] = workers.asked
+    assert (item, repeat) == (ITEM, 0)
     assert 59 < seconds <= 60 < patience
 
 
@@ -105,8 +105,9 @@ def test_a_worker_that_gives_nothing_is_a_typed_failure(error: BaseException, ki
 
 
 def test_a_request_is_sent_so_that_it_means_the_same_in_any_folder() -> None:
-    request = EvalRequest(benchmark="kiwi", data=Path("x"), out=Path("y"), engine="ray", prompts=None)
+    request = EvalRequest(benchmark="kiwi", data=Path("x"), out=Path("y"), engine="ray", judge=("openai:x",))
     sent = absolute(request)
+    assert sent.judge == ()
     assert (sent.data, sent.out, sent.prompts, sent.engine) == (Path.cwd() / "x", None, None, "local")
     assert request.data == Path("x")
 

@@ -102,19 +102,6 @@ def test_f1_is_a_weighted_mean(pairs: list[tuple[bool, bool]]) -> None:
         assert 0 <= low <= high <= 1
 
 
-@given(
-    st.lists(
-        st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.floats(1e-9), st.integers(0, 4)), min_size=1
-    )
-)
-def test_no_size_of_numbers_makes_an_interval_infinite(rows: list[tuple[float, float, int]]) -> None:
-    rows = [(value, min(weight, 1e308), cluster) for value, weight, cluster in rows]
-    values, weights, clusters = zip(*rows, strict=True)
-    mean, low, high = mean_interval(values, clusters, 0, 20, weights)
-    assert all(map(math.isfinite, (mean, low, high)))
-    assert low <= high
-
-
 RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6), st.integers(0, 5)), min_size=1, max_size=30)
 
 

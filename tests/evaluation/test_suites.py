@@ -133,17 +133,3 @@ def test_a_part_that_one_pipeline_lacks_is_left_out_and_said(turnmark: Turnmark)
     comparison = json.loads(turnmark("compare", "a", "b", "--json").out)
     assert list(comparison["parts"]) == PARTS[:3]
     assert comparison["left_out"] == {"kiwi": "not in b"}
-
-
-def test_retrievers_and_generators_as_a_grid(turnmark: Turnmark) -> None:
-    words = ["eval", "mtrag", "--setting", "rag", "--limit", "2"]
-    names = []
-    for retriever in ("bm25", "dense"):
-        for generator in ("extractive", Silent.name):
-            names.append(f"{retriever}-{generator[:2]}")
-            ran = turnmark(*words, "--retriever", retriever, "--generator", generator, "--out", names[-1])
-            assert ran.code == 0, ran.err
-    out = turnmark("compare", *names).out
-    table = out[out.index("Retriever x generator, by") :]
-    assert re.search(r"bm25 +A 0\.\d{4} +B 0\.\d{4}", table)
-    assert re.search(r"dense +C 0\.\d{4} +D 0\.\d{4}", table)

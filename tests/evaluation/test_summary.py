@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.evaluation.run_records import summarise
 from tests.intervals import mean_interval
 from turnmark.evaluation.metrics.decisions import auroc
 from turnmark.evaluation.records import Metrics, MetricSummary, Score
-from turnmark.evaluation.summary import Facts, Tally, summarise
+from turnmark.evaluation.summary import Facts, Tally
 
 Ranks = Mapping[str, tuple[bool, float]]
 Entry = tuple[list[Score], Facts, Ranks]
