@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.chat_engine.types import AgentChatResponse, BaseChatEngine, StreamingAgentChatResponse
+from llama_index.core.schema import NodeWithScore
+from llama_index.core.tools import ToolOutput
+
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.stopping import Stop, streamed
 from turnmark.assistant.serving.reply import ReplyText, content
 from turnmark.assistant.session import passage_of
 from turnmark.assistant.types import Citation, Event, Reply
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
-
-if TYPE_CHECKING:
-    from turnmark.assistant.assistant import Assistant
+from turnmark.retrieval.adapters import node_of
 
 TOOL = "turnmark"
 
 
-def as_chat_engine(assistant: Assistant, drafts: bool = False) -> Any:
+def as_chat_engine(assistant: Assistant, drafts: bool = False) -> TurnmarkChatEngine:
     """An assistant as a LlamaIndex `BaseChatEngine`.
 
     A reply's `source_nodes` are what it was answered from: mark `[n]` is the n-th of them. Its `metadata` (of a stream:
@@ -35,103 +38,87 @@ def as_chat_engine(assistant: Assistant, drafts: bool = False) -> Any:
     Args:
         drafts: streams tell drafts as they are written, and what checking changed after them; else what was checked.
     """
-    return _engine()(assistant, drafts)
+    return TurnmarkChatEngine(assistant, drafts)
 
 
-@lru_cache(maxsize=1)
-def _engine() -> Any:
-    """The class, made when it is first asked for: its base loads LlamaIndex."""
-    from llama_index.core.base.llms.types import ChatMessage, ChatResponse
-    from llama_index.core.chat_engine.types import AgentChatResponse, BaseChatEngine, StreamingAgentChatResponse
+class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
+    """A Turnmark assistant, and the conversation that is held with it; see `as_chat_engine`."""
 
-    class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
-        """A Turnmark assistant, and the conversation that is held with it."""
+    def __init__(self, assistant: Assistant, drafts: bool) -> None:
+        super().__init__()
+        self.assistant, self._drafts = assistant, drafts
+        self._history: list[ChatMessage] = []
 
-        def __init__(self, assistant: Assistant, drafts: bool) -> None:
-            super().__init__()
-            self.assistant, self._drafts = assistant, drafts
-            self._history: list[ChatMessage] = []
+    @property
+    def chat_history(self) -> list[ChatMessage]:
+        """The conversation so far."""
+        return list(self._history)
 
-        @property
-        def chat_history(self) -> list[ChatMessage]:
-            """The conversation so far."""
-            return list(self._history)
+    def reset(self) -> None:
+        """Begin a new conversation."""
+        self._history = []
 
-        def reset(self) -> None:
-            """Begin a new conversation."""
-            self._history = []
+    def chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
+        """One turn; a history that is given takes the place of the one so far."""
+        if chat_history is not None:
+            self._history = list(chat_history)
+        reply = self.assistant.reply(_messages(self._history), message)
+        self._add(message, reply)
+        return AgentChatResponse(
+            response=content(reply, footnotes=False), sources=[_output(reply)], source_nodes=_nodes(reply.citations),
+            metadata=reply.model_dump(mode="json"),
+        )  # fmt: skip
 
-        def chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
-            """One turn; a history that is given takes the place of the one so far."""
-            self._take(chat_history)
-            reply = self.assistant.reply(_messages(self._history), message)
-            text = content(reply, footnotes=False)
-            self._keep(message, text)
-            return AgentChatResponse(
-                response=text, sources=[_output(reply)], source_nodes=_nodes(reply.citations),
-                metadata=reply.model_dump(mode="json"),
-            )  # fmt: skip
+    async def achat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
+        """`chat`, in a thread."""
+        return await asyncio.to_thread(self.chat, message, chat_history)
 
-        async def achat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
-            """`chat`, in a thread."""
-            return await asyncio.to_thread(self.chat, message, chat_history)
+    def stream_chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> StreamingAgentChatResponse:
+        """`chat`, told in pieces; sources are known when the stream has ended."""
+        response = self._response(chat_history)
+        response.chat_stream = self._pieces(response, message, Stop())
+        return response
 
-        def stream_chat(
-            self, message: str, chat_history: list[ChatMessage] | None = None
-        ) -> StreamingAgentChatResponse:
-            """`chat`, told in pieces; sources are known when the stream has ended."""
-            self._take(chat_history)
-            response = StreamingAgentChatResponse(is_writing_to_memory=False)
-            response.chat_stream = self._pieces(response, message, Stop())
-            return response
+    async def astream_chat(
+        self, message: str, chat_history: list[ChatMessage] | None = None
+    ) -> StreamingAgentChatResponse:
+        """`stream_chat` for an event loop."""
+        response = self._response(chat_history)
+        response.achat_stream = self._apieces(response, message)
+        return response
 
-        async def astream_chat(
-            self, message: str, chat_history: list[ChatMessage] | None = None
-        ) -> StreamingAgentChatResponse:
-            """`stream_chat` for an event loop."""
-            self._take(chat_history)
-            response = StreamingAgentChatResponse(is_writing_to_memory=False)
-            response.achat_stream = self._apieces(response, message)
-            return response
+    def _response(self, chat_history: list[ChatMessage] | None) -> StreamingAgentChatResponse:
+        if chat_history is not None:
+            self._history = list(chat_history)
+        return StreamingAgentChatResponse(is_writing_to_memory=False)
 
-        def _pieces(self, response: StreamingAgentChatResponse, message: str, stop: Stop) -> Iterator[ChatResponse]:
-            history, reply_text, text = _messages(self._history), ReplyText(False, self._drafts), ""
-            for event in streamed(lambda report: self.assistant.reply(history, message, report), stop):
-                if isinstance(event, Event):
-                    pieces = [reply_text.draft(event.delta)] if event.delta else []
-                else:
-                    pieces = list(reply_text.rest(event))
-                for piece in filter(None, pieces):
-                    text += piece
-                    yield _response(text, piece)
-                if isinstance(event, Reply):
-                    self._ended(response, message, text, event)
+    def _pieces(self, response: StreamingAgentChatResponse, message: str, stop: Stop) -> Iterator[ChatResponse]:
+        history, reply_text, text = _messages(self._history), ReplyText(False, self._drafts), ""
+        for event in streamed(lambda report: self.assistant.reply(history, message, report), stop):
+            if isinstance(event, Event):
+                pieces = [reply_text.draft(event.delta)] if event.delta else []
+            else:
+                pieces = list(reply_text.rest(event))
+            for piece in filter(None, pieces):
+                text += piece
+                yield ChatResponse(message=ChatMessage(role="assistant", content=text), delta=piece)
+            if isinstance(event, Reply):
+                response.sources, response.source_nodes = [_output(event)], _nodes(event.citations)
+                response.response, response.is_done = text, True
+                self._add(message, event)
 
-        async def _apieces(self, response: StreamingAgentChatResponse, message: str) -> AsyncIterator[ChatResponse]:
-            stop = Stop()
-            pieces = self._pieces(response, message, stop)
-            try:
-                while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
-                    yield piece
-            finally:
-                stop.set()
+    async def _apieces(self, response: StreamingAgentChatResponse, message: str) -> AsyncIterator[ChatResponse]:
+        stop = Stop()
+        pieces = self._pieces(response, message, stop)
+        try:
+            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                yield piece
+        finally:
+            stop.set()
 
-        def _ended(self, response: StreamingAgentChatResponse, message: str, text: str, reply: Reply) -> None:
-            response.sources, response.source_nodes = [_output(reply)], _nodes(reply.citations)
-            response.response, response.is_done = text, True
-            self._keep(message, content(reply, footnotes=False))
-
-        def _take(self, history: list[ChatMessage] | None) -> None:
-            if history is not None:
-                self._history = list(history)
-
-        def _keep(self, message: str, answer: str) -> None:
-            self._history += [ChatMessage(role="user", content=message), ChatMessage(role="assistant", content=answer)]
-
-    def _response(text: str, delta: str) -> ChatResponse:
-        return ChatResponse(message=ChatMessage(role="assistant", content=text), delta=delta)
-
-    return TurnmarkChatEngine
+    def _add(self, message: str, reply: Reply) -> None:
+        answer = content(reply, footnotes=False)
+        self._history += [ChatMessage(role="user", content=message), ChatMessage(role="assistant", content=answer)]
 
 
 def _messages(history: Sequence[Any]) -> list[Message]:
@@ -147,19 +134,13 @@ def _messages(history: Sequence[Any]) -> list[Message]:
     ]
 
 
-def _nodes(citations: Sequence[Citation]) -> list[Any]:
+def _nodes(citations: Sequence[Citation]) -> list[NodeWithScore]:
     """Passages that were cited as nodes, in the order of their numbers."""
-    from llama_index.core.schema import NodeWithScore
-
-    from turnmark.retrieval.adapters import node_of
-
     return [NodeWithScore(node=node_of(passage_of(citation)), score=citation.score) for citation in citations]
 
 
-def _output(reply: Reply) -> Any:
+def _output(reply: Reply) -> ToolOutput:
     """A reply as the output of a tool, which is where LlamaIndex looks for sources."""
-    from llama_index.core.tools import ToolOutput
-
     return ToolOutput(
         tool_name=TOOL, content=content(reply, footnotes=False), raw_input={"message": reply.question}, raw_output=reply
     )

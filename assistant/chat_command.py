@@ -95,13 +95,13 @@ def chat(
     if folder is not None and not errors.problems:
         index = _indexed(folder, index, retriever)
     if session is not None:  # what was not asked for is as the session has it
-        talk = session.conversation
-        if retriever is None and index in (None, talk.index):
-            retriever = talk.retriever
-        index = index or talk.index or None  # a damaged session may not say which
+        parts = session.conversation.parts
+        if retriever is None and index in (None, parts.index):
+            retriever = parts.retriever
+        index = index or parts.index or None  # a damaged session may not say which
         source = ctx.get_parameter_source("generator")
         if source is None or source.name != "COMMANDLINE":
-            generator, steps = talk.generator, steps or talk.steps
+            generator, steps = parts.generator, steps or parts.steps
     try:
         opened = _opened(errors, index, generator, retriever, steps, console)
         if opened is not None:
@@ -209,7 +209,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
         typer.echo(inert(f"note: {note}"), err=True)
     if as_json:
         exchanges = [exchange.model_dump(mode="json") for exchange in conversation.exchanges]
-        print_json({"session": name, "index": conversation.index, "exchanges": exchanges})
+        print_json({"session": name, "index": conversation.parts.index, "exchanges": exchanges})
         return
     typer.echo(markdown(conversation.exchanges, name), nl=False)
 

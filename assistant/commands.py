@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,9 +111,8 @@ def read_history(path: Path) -> list[Message]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise RequestError(f"{label}: cannot be read ({reason})") from error
-    rows, errors = _history_rows(text, label)
-    messages: list[Message] = []
-    for place, row in rows:
+    errors, messages = ErrorCollector(), list[Message]()
+    for place, row in _history_rows(text, label, errors):
         try:
             messages.append(_message(row))
         except ValueError as error:
@@ -128,31 +127,30 @@ def read_history(path: Path) -> list[Message]:
     return messages
 
 
-def _history_rows(text: str, label: str) -> tuple[list[tuple[str, Any]], ErrorCollector]:
-    """Place and value of each row of a JSON list or of JSON lines, and what is not JSON."""
-    errors = ErrorCollector()
+def _history_rows(text: str, label: str, errors: ErrorCollector) -> Iterator[tuple[str, Any]]:
+    """Place and value of each row of a JSON list or of JSON lines; what is not JSON goes to `errors`."""
     try:
         parsed = json.loads(text)
-        return [
-            (f"entry {n}", row) for n, row in enumerate(parsed if isinstance(parsed, list) else [parsed], 1)
-        ], errors
-    except RecursionError:
-        errors.add(f"{label}: not a conversation: JSON nested too deeply")
-        return [], errors
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if text.lstrip().startswith("["):
-            errors.add(f"{label}: not JSON ({error})")
-            return [], errors
-    rows: list[tuple[str, Any]] = []
+            errors.add(f"{label}: not JSON ({_reason(error)})")
+            return
+    else:
+        for n, row in enumerate(parsed if isinstance(parsed, list) else [parsed], 1):
+            yield f"entry {n}", row
+        return
     for n, line in enumerate(text.split("\n"), 1):
         try:
+            row = json.loads(line) if line.strip() else None
+        except (ValueError, RecursionError) as error:
+            errors.add(f"{label}, line {n}: not JSON ({_reason(error)})")
+        else:
             if line.strip():
-                rows.append((f"line {n}", json.loads(line)))
-        except RecursionError:
-            errors.add(f"{label}, line {n}: not a message: JSON nested too deeply")
-        except ValueError as error:
-            errors.add(f"{label}, line {n}: not JSON ({getattr(error, 'msg', error)})")
-    return rows, errors
+                yield f"line {n}", row
+
+
+def _reason(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _message(row: Any) -> Message:

@@ -238,16 +238,11 @@ class Conversation:
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
-        self.index, self.generator, self.name = "", "extractive", ""
-        self.retriever: str | None = None
-        self.steps: tuple[str, ...] = ()
+        self.name = ""
+        self.parts = Swapped(index="", generator="extractive")
+        """What answers now."""
         self.settings: dict[str, int | float | str | bool] = {}
         self.turns = 0
-
-    @property
-    def parts(self) -> Swapped:
-        """What answers now."""
-        return Swapped(index=self.index, generator=self.generator, retriever=self.retriever, steps=self.steps)
 
     @property
     def last(self) -> Exchange | None:
@@ -268,8 +263,9 @@ class Conversation:
             case Began() | Swapped():
                 if isinstance(event, Began) and event.format > FORMAT:
                     raise ValueError(f"format {event.format}; this version reads up to {FORMAT}")
-                self.index, self.generator = event.index, event.generator
-                self.retriever, self.steps = event.retriever, event.steps
+                self.parts = Swapped(
+                    index=event.index, generator=event.generator, retriever=event.retriever, steps=event.steps
+                )
             case Changed():
                 self.settings[event.setting] = event.value
             case Named():
@@ -285,7 +281,7 @@ class Conversation:
     def _exchange(self, event: Turned) -> Exchange:
         return Exchange(
             turn=event.turn, at=event.at, kind=event.kind, question=event.question, reply=event.reply,
-            events=event.events, index=self.index, generator=self.generator, retriever=self.retriever,
+            events=event.events, index=self.parts.index, generator=self.parts.generator, retriever=self.parts.retriever,
             seen=event.reply.citations,
         )  # fmt: skip
 
@@ -301,8 +297,8 @@ class Conversation:
                 # What was said of the old answer is not said of the new one; what was said of passages holds.
                 return {
                     "reply": event.reply, "events": event.events, "rating": None, "comment": "", "edit": None,
-                    "metric": "", "score": None, "index": self.index, "generator": self.generator,
-                    "retriever": self.retriever, "seen": _joined(exchange.seen, event.reply.citations),
+                    "metric": "", "score": None, "index": self.parts.index, "generator": self.parts.generator,
+                    "retriever": self.parts.retriever, "seen": _joined(exchange.seen, event.reply.citations),
                 }  # fmt: skip
             case Rated():
                 return {"rating": event.rating, "comment": event.comment}

@@ -97,7 +97,9 @@ def list_sessions() -> list[SessionInfo]:
         first = conversation.exchanges[0].question if conversation.exchanges else ""
         with suppress(OSError):
             changed, turns = path.stat().st_mtime, len(conversation.exchanges)
-            infos.append(SessionInfo(name=name, changed=changed, turns=turns, index=conversation.index, question=first))
+            infos.append(
+                SessionInfo(name=name, changed=changed, turns=turns, index=conversation.parts.index, question=first)
+            )
     return infos
 
 

@@ -1,7 +1,4 @@
-"""The small models that Turnmark knows by name: what they are, their pinned content, and where they lie.
-
-Nothing here fetches anything; `turnmark.corpora.models` does, for `turnmark model get`.
-"""
+"""The small models that Turnmark knows by name: what they are, their pinned content, where they lie, fetching them."""
 
 from __future__ import annotations
 
@@ -163,7 +160,7 @@ def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progres
     """Fetch a model into a folder of models; whether anything had to be fetched.
 
     Args:
-        folder: default: `turnmark.corpora.models.models_folder`.
+        folder: default: `models_folder`.
         progress: told of every KiB.
 
     Raises:

@@ -41,15 +41,6 @@ class Document(Record):
     pages: tuple[int, ...] = Field(default=(), description="offset at which each page starts; empty when unpaged")
     whole: bool = Field(default=False, description="True: the document is one passage as it stands (a BEIR row)")
 
-    @property
-    def sha256(self) -> str:
-        """Fingerprint of everything that can change a passage made from this document."""
-        digest = hashlib.sha256()
-        for part in (self.id, self.title, self.path, str(self.whole), str(self.pages), self.text):
-            digest.update(part.encode("utf-8", "surrogatepass"))
-            digest.update(b"\0")
-        return digest.hexdigest()
-
 
 class Passage(Record):
     """A stretch of a document that is indexed, found and cited.

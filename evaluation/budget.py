@@ -10,12 +10,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic import BaseModel
 
 from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.generators.base import CONTEXT_TOKENS, MAX_TOKENS, Completion, Generator, OnText, PromptMessage
+from turnmark.assistant.generators.base import (
+    CONTEXT_TOKENS,
+    MAX_TOKENS,
+    CallOptions,
+    Completion,
+    Generator,
+    PromptMessage,
+)
 from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget, price_of
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
@@ -230,22 +237,12 @@ class Counting:
     def __init__(self, name: str, context_tokens: int = CONTEXT_TOKENS, reply_tokens: int = MAX_TOKENS) -> None:
         self.name, self.context_tokens, self.reply_tokens = name, context_tokens, reply_tokens
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,  # noqa: ARG002
-        schema: type[BaseModel] | None = None,
-        deadline: float | None = None,  # noqa: ARG002
-        on_text: OnText | None = None,  # noqa: ARG002
-        logprobs: bool = False,  # noqa: ARG002
-    ) -> Completion:
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """What `written` says, and what it would have cost."""
-        text, tokens = self.written(messages, schema)
+        text, tokens = self.written(messages, options.get("schema"))
         prompt = sum(count_tokens(message.content) for message in messages)
         usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=tokens)
-        limit = max_tokens or self.reply_tokens
+        limit = options.get("max_tokens") or self.reply_tokens
         return Completion(text=text, finish_reason="stop", usage=usage, model=self.name, max_tokens=limit)
 
     def written(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:

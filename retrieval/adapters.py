@@ -5,8 +5,17 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import (
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
 
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec, check_options, load_python
@@ -76,7 +85,10 @@ class LlamaIndexRetriever:
         else:
             fused = fuse(lists, "rrf", k)
         ids = list(numbers)
-        return [Hit(passage=passages[ids[row.row]], score=row.score, found=row.found) for row in fused.shown()]
+        return [
+            Hit(passage=passages[ids[row]], score=score, found=found)
+            for (row, score), found in zip(fused.rows, fused.places(), strict=True)
+        ]
 
     def _found(self, text: str, k: int) -> list[tuple[Passage, float]]:
         """The `k` best passages for a text with their scores, best first, none twice."""
@@ -125,8 +137,6 @@ def passage_of(node: Any) -> Passage:
 
     `document` is the node's `ref_doc_id`, else its file, else its own id; without offsets it starts at 0.
     """
-    from llama_index.core.schema import MetadataMode
-
     text = node.get_content(metadata_mode=MetadataMode.NONE)
     path = _told_by(node, "file_path", "path", "file_name")
     page = _told_by(node, "page_label", "page")
@@ -161,8 +171,6 @@ def open_llama_index(spec: Spec, index: Index) -> Retriever:
         raise RequestError(f"retriever {str(spec)!r}: write llama-index:package.module:factory, without an address")
     check_options(spec, {}, "retriever")
     factory = load_python(spec.argument, "retriever")
-    from llama_index.core.base.base_retriever import BaseRetriever
-
     try:
         retriever = factory(index)
         if not isinstance(retriever, BaseRetriever) and hasattr(retriever, "as_retriever"):
@@ -179,7 +187,7 @@ def open_llama_index(spec: Spec, index: Index) -> Retriever:
     return LlamaIndexRetriever(str(spec), retriever, index)
 
 
-def as_llama_index(retriever: Retriever, k: int = 10) -> Any:
+def as_llama_index(retriever: Retriever, k: int = 10) -> TurnmarkRetriever:
     """One of our retrievers as a LlamaIndex `BaseRetriever` that gives `k` nodes.
 
     A node's id is the passage's id, its `ref_doc_id` the document's; title, section, `file_path` and `page_label` are
@@ -190,33 +198,23 @@ def as_llama_index(retriever: Retriever, k: int = 10) -> Any:
     """
     if k < 1:
         raise RequestError(f"k={k}: at least 1")
-    return _turnmark_retriever()(retriever, k)
+    return TurnmarkRetriever(retriever, k)
 
 
-@lru_cache(maxsize=1)
-def _turnmark_retriever() -> Any:
-    """The class, made when it is first asked for: its base loads LlamaIndex."""
-    from llama_index.core.base.base_retriever import BaseRetriever
-    from llama_index.core.schema import NodeWithScore, QueryBundle
+class TurnmarkRetriever(BaseRetriever):  # type: ignore[misc]
+    """A Turnmark retriever; `similarity_top_k` is how many nodes it gives."""
 
-    class TurnmarkRetriever(BaseRetriever):  # type: ignore[misc]
-        """A Turnmark retriever; `similarity_top_k` is how many nodes it gives."""
+    def __init__(self, retriever: Retriever, similarity_top_k: int) -> None:
+        super().__init__()
+        self.retriever, self.similarity_top_k = retriever, similarity_top_k
 
-        def __init__(self, retriever: Retriever, similarity_top_k: int) -> None:
-            super().__init__()
-            self.retriever, self.similarity_top_k = retriever, similarity_top_k
-
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            hits = self.retriever.search([Query(text=query_bundle.query_str)], self.similarity_top_k)[0]
-            return [NodeWithScore(node=node_of(hit.passage), score=hit.score) for hit in hits]
-
-    return TurnmarkRetriever
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        hits = self.retriever.search([Query(text=query_bundle.query_str)], self.similarity_top_k)[0]
+        return [NodeWithScore(node=node_of(hit.passage), score=hit.score) for hit in hits]
 
 
-def node_of(passage: Passage) -> Any:
+def node_of(passage: Passage) -> TextNode:
     """A passage as a LlamaIndex `TextNode`, from which `passage_of` makes the same passage again."""
-    from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
-
     metadata = {"title": passage.title, "file_path": passage.path, "section": passage.section}
     if passage.page is not None:
         metadata["page_label"] = str(passage.page)

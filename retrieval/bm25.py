@@ -6,7 +6,7 @@ sums columns. The files hold arrays and JSON only, never pickles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -108,21 +108,13 @@ class BM25:
         self.analyse = analyser(settings.language)
         self.rows = int(self._model.scores["num_docs"])
 
-    def scores(self, text: str, term_weights: Mapping[str, float] | None = None) -> NDArray[np.float32]:
-        """Score of every row for a query text, plus `weight * score` of each extra term."""
-        total = self._sum(self.analyse(text))
-        for term, weight in (term_weights or {}).items():
-            total = total + np.float32(weight) * self._sum(self.analyse(term))
-        return total
-
-    def top(
-        self, text: str, k: int, term_weights: Mapping[str, float] | None = None, rows: NDArray[np.bool_] | None = None
-    ) -> TopK:
+    def top(self, text: str, k: int, rows: NDArray[np.bool_] | None = None) -> TopK:
         """The `k` best rows with a score above 0; `rows` masks what may be found."""
-        return top_k(self.scores(text, term_weights), k, rows, positive=True)
+        return top_k(self.scores(text), k, rows, positive=True)
 
-    def _sum(self, terms: Sequence[str]) -> NDArray[np.float32]:
-        ids = [self._vocabulary[term] for term in terms if term in self._vocabulary]
+    def scores(self, text: str) -> NDArray[np.float32]:
+        """Score of every row for a query text."""
+        ids = [self._vocabulary[term] for term in self.analyse(text) if term in self._vocabulary]
         if not ids:
             return np.zeros(self.rows, dtype=np.float32)
         total: NDArray[np.float32] = self._model.get_scores_from_ids(ids)

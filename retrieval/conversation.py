@@ -176,8 +176,7 @@ def _apart(query: Query) -> list[Query]:
     if query.fusion == "flat":
         return [query]
     plain = {"variants": (), "variant_weights": (), "fusion": "flat"}
-    first, *variants = [query.model_copy(update={"text": text, **plain}) for text in query.texts()]
-    return [first, *(variant.model_copy(update={"term_weights": {}}) for variant in variants)]
+    return [query.model_copy(update={"text": text, **plain}) for text in query.texts()]
 
 
 def _answers(history: Sequence[Message]) -> list[str]:

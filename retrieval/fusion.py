@@ -92,15 +92,6 @@ class RankedList:
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class FusedRow:
-    """A row after fusion: its fused score, and where each list had it."""
-
-    row: int
-    score: float
-    found: dict[str, Found]
-
-
 @dataclass(frozen=True, eq=False)
 class Fused:
     """What lists became.
@@ -113,18 +104,16 @@ class Fused:
     rows: TopK
     lists: tuple[RankedList, ...]
 
-    def shown(self) -> list[FusedRow]:
-        """Each row with where every list had it."""
-        rows = self.rows.rows.tolist()
-        places: dict[int, dict[str, Found]] = {row: {} for row in rows}
+    def places(self) -> list[dict[str, Found]]:
+        """Of each row, in their order, where every list had it."""
+        places: dict[int, dict[str, Found]] = {row: {} for row in self.rows.rows.tolist()}
         for ranked in self.lists:
             top = ranked.rows
             for position in np.flatnonzero(np.isin(top.rows, self.rows.rows)).tolist():
                 places[int(top.rows[position])][ranked.name] = Found(
                     rank=position + 1, score=float(top.scores[position])
                 )
-        scores = self.rows.scores.tolist()
-        return [FusedRow(row, score, places[row]) for row, score in zip(rows, scores, strict=True)]
+        return list(places.values())
 
 
 def fuse(lists: Sequence[RankedList], method: Method, k: int) -> Fused:

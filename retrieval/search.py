@@ -56,10 +56,9 @@ class IndexRetriever:
         """What was found, with its passages."""
         hit_lists = []
         for fused in fused_lists:
-            passages, rows = self.index.store.by_rows(fused.rows.rows.tolist()), fused.shown()
-            hit_lists.append(
-                [Hit(passage=p, score=row.score, found=row.found) for p, row in zip(passages, rows, strict=True)]
-            )
+            passages = self.index.store.by_rows(fused.rows.rows.tolist())
+            scored = zip(passages, fused.rows.scores.tolist(), fused.places(), strict=True)
+            hit_lists.append([Hit(passage=passage, score=score, found=found) for passage, score, found in scored])
         return hit_lists
 
     def neighbours(self, passage: Passage) -> list[Passage]:
@@ -76,11 +75,8 @@ class BM25Ranker:
         self._index = index
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
-        results = []
-        for text, query in zip(texts, queries, strict=True):
-            weights = query.term_weights if text == query.text else None
-            results.append(self._index.bm25.top(text, k, weights, self._index.mask(query.where)))
-        return results
+        pairs = zip(texts, queries, strict=True)
+        return [self._index.bm25.top(text, k, self._index.mask(query.where)) for text, query in pairs]
 
 
 class DenseRanker:
@@ -136,7 +132,7 @@ class DenseRanker:
 
 
 class SpladeRanker:
-    """Finds by the terms that a model gives. A query's `term_weights` are words, not the model's terms: not used."""
+    """Finds by the terms that a model gives."""
 
     name = "splade"
 

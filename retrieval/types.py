@@ -17,7 +17,7 @@ class Query(Record):
     `text` is the raw message and is always searched. `variants` (rewrites of it) are searched beside it and the lists
     fused: `flat`, all lists of all texts at once, as the retriever weighs them; or `nested`, the lists of each text
     first, as the retriever would for that text alone, and what comes of each text then by weighted RRF. Retrievers that
-    know conversations use `history`; lexical ones use `term_weights` (term -> weight).
+    know conversations use `history`.
     """
 
     text: str
@@ -31,7 +31,6 @@ class Query(Record):
     variant_weights: tuple[float, ...] = Field(
         default=(), description="nested: of the text, above 0, then of each variant, 0 or more; empty: 1 each"
     )
-    term_weights: Mapping[str, float] = Field(default_factory=dict)
     where: Mapping[str, str] = Field(default_factory=dict, description="metadata key -> glob the value must match")
 
     @model_validator(mode="after")

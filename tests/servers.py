@@ -33,8 +33,7 @@ class Say:
         stall: seconds of silence after the first word of a stream.
         cut: close the connection after so many words, without an end.
         drip: send the body of a whole reply a byte at a time, with `pause` between.
-        logprobs: a logarithm for each word, given where the request asks for them; None: never given.
-        first: the likeliest first words and their logarithms, given where the request asks for `top_logprobs`.
+        first: the likeliest first words and their logarithms, given where the request asks for them; None: never given.
     """
 
     text: str | None
@@ -45,19 +44,12 @@ class Say:
     stall: float = 0.0
     cut: int | None = None
     drip: bool = False
-    logprobs: Sequence[Any] | None = None
-    first: Sequence[tuple[str, float]] = ()
+    first: Sequence[tuple[Any, Any]] | None = None
 
     @property
     def words(self) -> list[str]:
-        """The text in the pieces in which it is streamed; each is a token."""
+        """The text in the pieces in which it is streamed."""
         return re.findall(r"\s*\S+|\s+$", self.text or "")
-
-    def token(self, position: int) -> dict[str, Any]:
-        """What is said of one word under `logprobs.content`."""
-        logprob = self.logprobs[position % len(self.logprobs)] if self.logprobs else None
-        first = [{"token": word, "logprob": value} for word, value in self.first] if position == 0 else []
-        return {"token": self.words[position], "logprob": logprob, "bytes": None, "top_logprobs": first}
 
 
 @dataclass
@@ -207,8 +199,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _say(self, reply: Say, body: dict[str, Any]) -> None:
         message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
         choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
-        if body.get("logprobs") and reply.logprobs is not None:
-            choice["logprobs"] = {"content": [reply.token(position) for position in range(len(reply.words))]}
+        if body.get("logprobs") and reply.first is not None:
+            listed = [{"token": word, "logprob": value} for word, value in reply.first]
+            choice["logprobs"] = {"content": [{"token": reply.text, "logprob": -0.1, "top_logprobs": listed}]}
         answer: dict[str, Any] = {
             "id": "x", "object": "chat.completion", "created": 0, "model": f"{body['model']}-served",
             "choices": [choice],
@@ -246,10 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
             if position == reply.cut:
                 return
             wait(reply.pause)
-            choice: dict[str, Any] = {"index": 0, "delta": {"content": word}, "finish_reason": None}
-            if body.get("logprobs") and reply.logprobs is not None:
-                choice["logprobs"] = {"content": [reply.token(position)]}
-            event([choice])
+            event([{"index": 0, "delta": {"content": word}, "finish_reason": None}])
             if position == 0 and reply.stall:
                 # A client that goes away is noticed only by what can no longer be sent to it.
                 ends = time.monotonic() + reply.stall

@@ -47,7 +47,7 @@ def main() -> int:
     }  # fmt: skip
 
     def reply(body: dict[str, object]) -> Say | Status:
-        return Say(json.dumps({**description, "asked": body["model"]}), logprobs=[-0.1])
+        return Say(json.dumps({**description, "asked": body["model"]}))
 
     models = [{"id": name, "max_model_len": 2048} for name in (arguments.model, *adapters)]
     with ScriptedServer(reply, models=models, port=arguments.port):

@@ -12,14 +12,13 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import quiet_libraries
 from turnmark.evaluation.benchmarks.registry import measures_judges, retrieves
 from turnmark.evaluation.options import planned, refusals
-from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Score, Summary
+from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Summary
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
     from turnmark.evaluation.comparison.compare import Comparison as Record
-    from turnmark.evaluation.planning import Plan
     from turnmark.library import Assistant
 
 quiet_libraries()
@@ -85,7 +84,10 @@ class Run:
             for sample in samples
         ]  # fmt: skip
         by_sample = scores(self.path, [sample.key for sample in samples], self.metrics)
-        columns = {name: [_value(by_sample[sample.key].get(name)) for sample in samples] for name in self.metrics}
+        columns = {
+            name: [scored.value if (scored := by_sample[sample.key].get(name)) else None for sample in samples]
+            for name in self.metrics
+        }
         return pandas.DataFrame(rows).assign(**columns)
 
     def __str__(self) -> str:
@@ -182,7 +184,7 @@ def evaluate(
     problems = _one_benchmark(benchmark, task, "eval")
     generator, retriever, steps = _specs(assistant, problems)
     common: dict[str, Any] = {
-        "benchmark": benchmark, "data": _path(data), "domains": tuple(domains), "generator": generator,
+        "benchmark": benchmark, "task": task, "data": _path(data), "domains": tuple(domains), "generator": generator,
         "retriever": retriever, "query": query, "limit": limit, "sample": sample, "only": tuple(only), "seed": seed,
         "concurrency": concurrency, "deadline": deadline, "max_failures": max_failures, "budget": budget,
         "prompts": _path(prompts), "out": _path(out), "command": f"turnmark.evaluate({benchmark!r}, …)",
@@ -191,23 +193,39 @@ def evaluate(
         "passages": _path(passages), "counterfactual": counterfactual, "types": tuple(types), "chain": chain,
         "setting": setting,
     }  # fmt: skip
+    if retrieves(benchmark, task):
+        unused = {**of_generation, "judge": judge, "repeat": repeat != 1, "protocol": protocol != "turn"}
+        problems += [f"{name} belongs to generation; leave it out" for name, value in unused.items() if value]
+        return _retrieval(common, problems)
+    options = {**common, **of_generation, "steps": steps, "repeat": repeat, "protocol": protocol}
+    return _generation(assistant, options, judge, problems)
+
+
+def _retrieval(options: Mapping[str, Any], problems: list[str]) -> Run:
+    from turnmark.evaluation import running
+    from turnmark.evaluation.planning import plan
+    from turnmark.evaluation.request import EvalRequest
+
+    return _ended(*running.run(planned(plan, EvalRequest(**options), problems)))
+
+
+def _generation(
+    assistant: Assistant | str, options: Mapping[str, Any], judge: Sequence[str], problems: list[str]
+) -> Run:
     from turnmark.evaluation import running
     from turnmark.evaluation.options import judges_of, protocol_problems
     from turnmark.evaluation.planning import plan
     from turnmark.evaluation.request import EvalRequest
 
-    if retrieves(benchmark, task):
-        unused = {**of_generation, "judge": judge, "repeat": repeat != 1, "protocol": protocol != "turn"}
-        problems += [f"{name} belongs to generation; leave it out" for name, value in unused.items() if value]
-        return _ended(*running.run(planned(plan, EvalRequest(task=task, **common), problems)))
+    benchmark, task = options["benchmark"], options["task"]
     if judge and measures_judges(benchmark, task):
         problems.append("judge: in this task the assistant's generator is the judge that is measured; leave it out")
-    problems += protocol_problems(benchmark, protocol)
-    request = EvalRequest(
-        task=task, steps=steps, judge=judges_of(benchmark, task, judge, problems), repeat=repeat, protocol=protocol,
-        **of_generation, **common,
-    )  # fmt: skip
-    return _ended(*running.run(_sharing(planned(plan, request, problems), assistant)))
+    problems += protocol_problems(benchmark, options["protocol"])
+    request = EvalRequest(judge=judges_of(benchmark, task, judge, problems), **options)
+    planned_run = planned(plan, request, problems)
+    if not isinstance(assistant, str):  # its own generator, so that a model in this process is loaded once
+        planned_run = replace(planned_run, generator=assistant.opened.assistant.generator)
+    return _ended(*running.run(planned_run))
 
 
 def score(
@@ -296,11 +314,6 @@ def _specs(assistant: Assistant | str, problems: list[str]) -> tuple[str, str, t
     )
 
 
-def _sharing(plan: Plan, assistant: Assistant | str) -> Plan:
-    """The plan with the assistant's own generator, so that a model in this process is loaded once."""
-    return plan if isinstance(assistant, str) else replace(plan, generator=assistant.opened.assistant.generator)
-
-
 def _ended(summary: Summary, folder: Path, gave_up: bool) -> Run:
     if gave_up:
         raise TurnmarkError(
@@ -311,10 +324,6 @@ def _ended(summary: Summary, folder: Path, gave_up: bool) -> Run:
 
 def _path(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path).expanduser()
-
-
-def _value(score: Score | None) -> float | None:
-    return None if score is None else score.value
 
 
 def _pandas() -> Any:

@@ -10,7 +10,6 @@ from turnmark.assistant.generators.base import (
     GeneratorError,
     PromptMessage,
     SchemaRefused,
-    TokenLogprob,
     make_ready,
 )
 from turnmark.assistant.generators.choosing import Choice, ChoiceGenerator, choose
@@ -26,7 +25,6 @@ __all__ = [
     "GeneratorError",
     "PromptMessage",
     "SchemaRefused",
-    "TokenLogprob",
     "choose",
     "make_ready",
     "open_generator",

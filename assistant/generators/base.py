@@ -23,9 +23,6 @@ MAX_TOKENS = 1024
 DEADLINE = 60.0
 RETRIES = 4
 CONTEXT_TOKENS = 8192
-LEAST_LOGPROB = -9999.0
-"""Stands for a probability of nothing, whose logarithm is no number of JSON; vLLM writes the same."""
-
 OnText = Callable[[str], None]
 
 ON_RATE_LIMIT: ContextVar[Callable[[], None] | None] = ContextVar("ON_RATE_LIMIT", default=None)
@@ -39,13 +36,6 @@ class PromptMessage(Record):
     content: str
 
 
-class TokenLogprob(Record):
-    """A token of a reply, and how likely the model held it at its place."""
-
-    token: str = Field(description="its text; pieces of one character are U+FFFD or empty, as served")
-    logprob: float = Field(le=0, ge=LEAST_LOGPROB, description="natural logarithm of its probability")
-
-
 class Completion(Record):
     """What a model wrote, and why it stopped. Only `finish_reason` "stop" says that the text is whole."""
 
@@ -55,12 +45,6 @@ class Completion(Record):
     model: str = Field(description="as the endpoint names it")
     max_tokens: int = Field(description="the limit of the reply under which it was asked for")
     estimated: bool = Field(default=False, description="True: no usage was reported, tokens are characters / 4")
-    logprobs: tuple[TokenLogprob, ...] | None = Field(
-        default=None, description="of every token of the text, in order; None: not asked for, or not given"
-    )
-    first_tokens: tuple[TokenLogprob, ...] = Field(
-        default=(), description="the likeliest first tokens; only where a choice was asked for"
-    )
     saved: Usage | None = Field(
         default=None, description="from the response cache: what it cost when it was made; None: it was made now"
     )
@@ -107,7 +91,6 @@ class CallOptions(TypedDict, total=False):
             `deadline`, else 60).
         on_text: told of each piece of text as it comes, in the caller's thread. What was told is never retracted: a
             stream that breaks after its first piece is not retried.
-        logprobs: the probabilities of the reply's tokens are wanted. An endpoint that gives none is no error.
     """
 
     max_tokens: int | None
@@ -115,7 +98,6 @@ class CallOptions(TypedDict, total=False):
     schema: type[BaseModel] | None
     deadline: float | None
     on_text: OnText | None
-    logprobs: bool
 
 
 class Generator(Protocol):
@@ -260,7 +242,8 @@ class Call:
     Attributes:
         limit: tokens of the reply.
         allowed: seconds from its beginning to its end; `ends`: when that is, by `time.monotonic()`.
-        top: how many of the likeliest first tokens are wanted.
+        top: how many of the likeliest first tokens are wanted; `first_tokens`: those that came, with the natural
+            logarithms of their probabilities.
         sent: requests so far.
         began: whether a piece of the reply was told.
     """
@@ -272,8 +255,8 @@ class Call:
     ends: float
     schema: type[BaseModel] | None = None
     on_text: OnText | None = None
-    logprobs: bool = False
     top: int = 0
+    first_tokens: Sequence[tuple[str, float]] = ()
     sent: int = 0
     began: bool = False
 
@@ -315,7 +298,6 @@ class ConfiguredGenerator(GeneratorBase):
             time.monotonic() + allowed,
             options.get("schema"),
             options.get("on_text"),
-            options.get("logprobs", False),
         )
 
 

@@ -1,8 +1,8 @@
 """Replies that are not paid for twice: a generator in front of another, with its replies kept in one SQLite file.
 
 The key is everything that can change a reply: what the generator is (model, endpoint, seed, engine arguments), the
-messages, the limit, the temperature, the schema, whether logprobs are wanted, and the number of the repeat, so that
-repeats of one sample stay samples. The deadline, retries, the key and whether it is streamed change nothing.
+messages, the limit, the temperature, the schema, and the number of the repeat, so that repeats of one sample stay
+samples. The deadline, retries, the key and whether it is streamed change nothing.
 
 Only a reply that ended by itself is kept: one that was cut or filtered, that is empty, that is not of the form that was
 asked for, and every failure is asked for anew. A cache may fail, never the work that uses it.
@@ -211,7 +211,6 @@ class Cached(GeneratorWrapper):
             max_tokens=self.reply_tokens if max_tokens is None else max_tokens,
             temperature=None if effective is None else float(effective),
             schema=None if schema is None else [schema.__name__, strict_schema(schema)],
-            logprobs=options.get("logprobs", False),
         )
         if (reply := self._stored(key)) is not None:
             if on_text is not None:

@@ -9,10 +9,12 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import Field
 
-from turnmark.assistant.generators.base import LEAST_LOGPROB, Generator, GeneratorError, PromptMessage, TokenLogprob
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Record
 
+LEAST_LOGPROB = -9999.0
+"""Stands for a probability of nothing, whose logarithm is no number of JSON; vLLM writes the same."""
 _WORD = re.compile(r"\w{1,40}")
 
 
@@ -70,17 +72,16 @@ def check_words(options: Sequence[str]) -> None:
         raise GeneratorError("bad_request", f"expected two or more different words as options, got {list(options)}")
 
 
-def choice_of(options: Sequence[str], tokens: Sequence[TokenLogprob], usage: Usage) -> Choice:
+def choice_of(options: Sequence[str], tokens: Sequence[tuple[str, float]], usage: Usage) -> Choice:
     """The choice that the likeliest first tokens of a reply show.
 
     A token counts for an option that it begins, white space before it left out; "Y" counts for "Yes".
 
     Args:
-        tokens: the likeliest first tokens, as an endpoint lists them.
+        tokens: the likeliest first tokens with their logarithms, as an endpoint lists them.
     """
     logprobs = []
     for option in options:
-        texts = [(token.token.strip(), token.logprob) for token in tokens]
-        total = sum(exp(value) for text, value in texts if text and option.startswith(text))
+        total = sum(exp(value) for text, value in tokens if text.strip() and option.startswith(text.strip()))
         logprobs.append(min(0.0, log(total)) if total > 0 else LEAST_LOGPROB)
     return Choice(options=tuple(options), logprobs=tuple(logprobs), usage=usage)

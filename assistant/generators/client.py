@@ -30,7 +30,7 @@ Tell = Callable[[str], None]
 REPLY_BYTES = 8_000_000
 """Of a whole reply, of the text of a stream, and of one of its events.
 
-A reply of 128,000 tokens is half a megabyte of text. With logprobs a token takes some 100 bytes: 80,000 tokens.
+A reply of 128,000 tokens is half a megabyte of text.
 """
 STREAM_BYTES = 16 * REPLY_BYTES
 """Of a stream: a few letters of text come in an event of several hundred bytes, of which nothing else is kept."""

@@ -269,7 +269,7 @@ class FleetGenerator(OpenAIGenerator):
             self._note(member, None, sent_at)
             return reply
         finally:
-            call.sent, call.began = mine.sent, mine.began
+            call.sent, call.began, call.first_tokens = mine.sent, mine.began, mine.first_tokens
             with self._guard:
                 member.busy -= 1
 

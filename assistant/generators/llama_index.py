@@ -28,9 +28,7 @@ from turnmark.assistant.generators.replies import (
     field_of,
     finish_reason,
     first_choice,
-    logprob_rows,
     shortened,
-    token_logprobs,
 )
 from turnmark.assistant.generators.stopping import current
 from turnmark.assistant.types import Usage
@@ -44,16 +42,15 @@ _OPTIONS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-_Heard = tuple[Any, list[Any], str]
-"""The LLM's last response, what it says of each token, and in the provider's word why it stopped ("": not said)."""
+_Heard = tuple[Any, str]
+"""The LLM's last response, and in the provider's word why it stopped ("": not said)."""
 
 
 class LlamaIndexGenerator(GeneratorBase):
     """A LlamaIndex LLM.
 
     What can be set differs from LLM to LLM, so its own settings hold: `temperature` is not passed on, and `max_tokens`
-    only to an LLM that has a field of that name. Logprobs come from an LLM that is set to ask for them and hands on its
-    provider's response in OpenAI's form (`OpenAI(logprobs=True)`). Schemas are not supported. An LLM that outlasts the
+    only to an LLM that has a field of that name. Schemas are not supported. An LLM that outlasts the
     deadline is left behind in its thread, since it cannot be interrupted.
 
     Args:
@@ -81,7 +78,7 @@ class LlamaIndexGenerator(GeneratorBase):
             raise SchemaRefused(f"{self.name} takes no schema")
         limit, deadline = options.get("max_tokens"), options.get("deadline")
         has_limit = "max_tokens" in getattr(type(self._llm), "model_fields", {})
-        last, rows, finish = self._run(
+        last, finish = self._run(
             messages,
             {"max_tokens": limit} if has_limit and limit else {},
             self.deadline if deadline is None else deadline,
@@ -97,7 +94,6 @@ class LlamaIndexGenerator(GeneratorBase):
             model=str(self._llm.metadata.model_name),
             max_tokens=limit or self.reply_tokens,
             estimated=usage is None,
-            logprobs=token_logprobs(rows) if options.get("logprobs") else None,
         )
 
     def _check_size(self, size: int) -> None:
@@ -123,17 +119,16 @@ class LlamaIndexGenerator(GeneratorBase):
             try:
                 if on_text is None:
                     response = self._llm.chat(chat, **options)
-                    results.put(("done", (response, _logprob_rows(response), _finish(response))))
+                    results.put(("done", (response, _finish(response))))
                     return
-                last, rows, finish = None, [], ""
+                last, finish = None, ""
                 for last in self._llm.stream_chat(chat, **options):
                     if abandoned.is_set():
                         return
-                    # The reason is in one chunk, which need not be the last; the tokens are in all of them.
-                    rows += _logprob_rows(last)
+                    # The reason is in one chunk, which need not be the last.
                     finish = _finish(last) or finish
                     results.put(("text", last.delta or ""))
-                results.put(("done", (last, rows, finish)))
+                results.put(("done", (last, finish)))
             except Exception as error:  # whatever a third party's client raises; it is reported, not swallowed
                 results.put(("failed", error))
 
@@ -182,11 +177,6 @@ def _kind(error: Exception) -> ErrorKind:
 def _finish(response: Any) -> str:
     """Why it stopped, where the provider says so in the OpenAI or the Anthropic form; else ""."""
     return str(field_of(first_choice(response.raw), "finish_reason") or field_of(response.raw, "stop_reason") or "")
-
-
-def _logprob_rows(response: Any) -> list[Any]:
-    """The entries of the tokens, where the provider gives them in the OpenAI form; of a chunk, its own."""
-    return logprob_rows(first_choice(response.raw))
 
 
 def _usage(response: Any) -> Usage | None:

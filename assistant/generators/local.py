@@ -14,7 +14,6 @@ from typing import Any, Unpack
 from turnmark.assistant.generators.base import (
     CACHE,
     CONTEXT_TOKENS,
-    LEAST_LOGPROB,
     SETTINGS,
     CallOptions,
     Completion,
@@ -24,9 +23,8 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
     SchemaRefused,
     Settings,
-    TokenLogprob,
 )
-from turnmark.assistant.generators.choosing import Choice, check_words
+from turnmark.assistant.generators.choosing import LEAST_LOGPROB, Choice, check_words
 from turnmark.assistant.generators.gguf import context_length, read_header
 from turnmark.assistant.generators.local_model import Generated, LocalModel, UnsupportedGrammar, model_at
 from turnmark.assistant.generators.schema import strict_schema
@@ -76,11 +74,6 @@ class LocalGenerator(ConfiguredGenerator):
         with self._turn(current()):
             pass
 
-    def count_tokens(self, messages: Sequence[PromptMessage]) -> int:
-        """Tokens of a prompt as the model reads it, the marks of its roles included."""
-        with self._turn(current()):
-            return len(self._model.prompt(_chat(messages)))
-
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """One reply; see `Generator.complete`."""
         call, stop = self._call(messages, options), current()
@@ -109,7 +102,6 @@ class LocalGenerator(ConfiguredGenerator):
                 usage=_usage(generated),
                 model=self._model.path.stem,
                 max_tokens=call.limit,
-                logprobs=self._token_logprobs(generated) if call.logprobs else None,
             )
 
     def choose(
@@ -162,14 +154,6 @@ class LocalGenerator(ConfiguredGenerator):
             yield
         finally:
             self._model.lock.release()
-
-    def _token_logprobs(self, generated: Generated) -> tuple[TokenLogprob, ...]:
-        return tuple(
-            TokenLogprob(
-                token=valid_text(self._model.text([token], special=True)), logprob=min(0.0, max(LEAST_LOGPROB, value))
-            )
-            for token, value in zip(generated.tokens, generated.logprobs, strict=True)
-        )
 
 
 class _Stream:

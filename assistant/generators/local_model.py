@@ -103,9 +103,9 @@ class LocalModel:
             ) from None
         return [int(token) for token in self._tokenizer.encode(text, add_special_tokens=False).input_ids.data[0]]
 
-    def text(self, tokens: Sequence[int], special: bool = False) -> str:
+    def text(self, tokens: Sequence[int]) -> str:
         """Tokens as text."""
-        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=not special)) if tokens else ""
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True)) if tokens else ""
 
     def generate(
         self,

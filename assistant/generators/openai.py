@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Unpack
@@ -37,10 +36,8 @@ from turnmark.assistant.generators.replies import (
     finish_reason,
     first_choice,
     first_tokens,
-    logprob_rows,
     model_of,
     shortened,
-    token_logprobs,
     usage_of,
 )
 from turnmark.assistant.generators.schema import strict_schema
@@ -54,7 +51,6 @@ FIRST_WAIT = 0.5  # seconds before the first retry, doubled with every further o
 LONGEST_WAIT = 20.0
 JITTER = 0.5  # up to so many seconds more, by chance: many callers are turned away at the same moment
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#]*@")
 # 403 only where it is about logprobs: see `status_fault`.
 _OBJECTIONS = frozenset((400, 403, 422, 501))
@@ -124,11 +120,12 @@ class OpenAIGenerator(ConfiguredGenerator):
         """See `ChoiceGenerator.choose`: the likeliest tokens of one request for one token."""
         check_words(options)
         self._clients.first()
-        call = self._call(messages, {"max_tokens": 1, "temperature": 0.0, "deadline": deadline, "logprobs": True})
-        reply = self._answered(replace(call, top=TOP_LOGPROBS))
-        if not reply.first_tokens:
-            raise GeneratorError("bad_reply", f"{self._where} tells no probabilities of tokens", reply.usage)
-        return choice_of(options, reply.first_tokens, reply.usage)
+        call = self._call(messages, {"max_tokens": 1, "temperature": 0.0, "deadline": deadline})
+        call.top = TOP_LOGPROBS
+        usage = self._answered(call).usage
+        if not call.first_tokens:
+            raise GeneratorError("bad_reply", f"{self._where} tells no probabilities of tokens", usage)
+        return choice_of(options, call.first_tokens, usage)
 
     def _answered(self, call: Call) -> Completion:
         """The reply to a call.
@@ -214,18 +211,14 @@ class OpenAIGenerator(ConfiguredGenerator):
         """The request: nothing in it that was not asked for, nothing that this endpoint has refused."""
         dialect = self._dialect
         # Half a surrogate pair (from a document that was read with errors) cannot be sent as UTF-8.
-        messages = [
-            {"role": message.role, "content": _SURROGATES.sub("\ufffd", message.content)} for message in call.messages
-        ]
+        messages = [{"role": message.role, "content": valid_text(message.content)} for message in call.messages]
         body: dict[str, Any] = {"model": self._model, "messages": messages, dialect.limit: call.limit}
         if dialect.temperature:
             body["temperature"] = call.temperature
         if self._settings.seed is not None and dialect.seed:
             body["seed"] = self._settings.seed
-        if call.logprobs and dialect.logprobs:
-            body["logprobs"] = True
-            if call.top:
-                body["top_logprobs"] = call.top
+        if call.top and dialect.logprobs:
+            body |= {"logprobs": True, "top_logprobs": call.top}
         if call.on_text is not None:
             body["stream"] = True
             if dialect.stream_usage:
@@ -251,12 +244,12 @@ class OpenAIGenerator(ConfiguredGenerator):
             raise Fault("refused", f"{self._where} declined: {shortened(str(refusal))}")
         if message is None or not isinstance(text, str | None):
             raise Fault("bad_reply", f"{self._where} answered with something that is no chat completion")
+        call.first_tokens = first_tokens(choice)
         finish = getattr(choice, "finish_reason", None)
-        return self._completion(call, text or "", finish, usage_of(reply), model_of(reply), logprob_rows(choice))
+        return self._completion(call, text or "", finish, usage_of(reply), model_of(reply))
 
     async def _streamed(self, call: Call, body: dict[str, Any], tell: Tell) -> Completion:
         text, refusal, finish, usage, model, received_any = "", "", None, None, "", False
-        rows: list[Any] = []
         with faults(self._where, self._key_env, self._key), self._clients.borrow() as client:
             create: Any = client.chat.completions.create
             stream = await create(**body)
@@ -267,8 +260,6 @@ class OpenAIGenerator(ConfiguredGenerator):
                     choice = first_choice(chunk)
                     delta = getattr(choice, "delta", None)
                     piece = getattr(delta, "content", None)
-                    if body.get("logprobs"):
-                        rows += logprob_rows(choice)
                     if isinstance(piece, str) and piece:
                         text += piece
                         tell(piece)
@@ -282,10 +273,10 @@ class OpenAIGenerator(ConfiguredGenerator):
         if finish is None:
             # A connection that is closed in the middle looks like an end; only the finish reason tells them apart.
             raise Fault("unavailable", f"{self._where} broke off in the middle of its reply", retry=True)
-        return self._completion(call, text, finish, usage, model, rows)
+        return self._completion(call, text, finish, usage, model)
 
     def _completion(
-        self, call: Call, text: str, finish: object, usage: dict[str, int] | None, model: str, rows: list[Any]
+        self, call: Call, text: str, finish: object, usage: dict[str, int] | None, model: str
     ) -> Completion:
         return Completion(
             text=valid_text(text),
@@ -294,8 +285,6 @@ class OpenAIGenerator(ConfiguredGenerator):
             model=model or self._model,
             max_tokens=call.limit,
             estimated=not usage,
-            logprobs=token_logprobs(rows) if call.logprobs else None,
-            first_tokens=first_tokens(rows) if call.top else (),
         )
 
     async def _ask_context(self) -> int:

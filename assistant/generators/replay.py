@@ -1,10 +1,8 @@
 """A scripted model: `replay:FILE`. For demonstrations, tests and repeatable runs; nothing leaves the machine.
 
-FILE holds a JSON object a line: `{"text": …, "match": …, "finish_reason": …, "logprobs": …}`; only `text` must be
-there. A call takes the first unused line whose `match` occurs in the last message, else the first unused line without
-`match`; each line is used once. `finish_reason` is `stop` (default), `length`, `content_filter` or `other`. `logprobs`
-is a list of `{"token": …, "logprob": …}` whose tokens together are the text; a call that asks for them gets them. Blank
-lines are skipped.
+FILE holds a JSON object a line: `{"text": …, "match": …, "finish_reason": …}`; only `text` must be there. A call takes
+the first unused line whose `match` occurs in the last message, else the first unused line without `match`; each line is
+used once. `finish_reason` is `stop` (default), `length`, `content_filter` or `other`. Blank lines are skipped.
 
 Options: `delay` seconds before each word of a stream, `context` tokens.
 """
@@ -18,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from turnmark.assistant.generators.base import (
     CACHE,
@@ -31,7 +29,6 @@ from turnmark.assistant.generators.base import (
     FinishReason,
     GeneratorError,
     PromptMessage,
-    TokenLogprob,
     estimate,
     seconds,
 )
@@ -49,13 +46,6 @@ class ScriptLine(Record):
     text: str
     match: str | None = Field(default=None, min_length=1)
     finish_reason: FinishReason = "stop"
-    logprobs: tuple[TokenLogprob, ...] | None = Field(default=None, min_length=1)
-
-    @model_validator(mode="after")
-    def _tokens_are_the_text(self) -> ScriptLine:
-        if self.logprobs is not None and "".join(token.token for token in self.logprobs) != self.text:
-            raise ValueError("the tokens of logprobs together are not the text")
-        return self
 
 
 class ReplayGenerator:
@@ -97,7 +87,6 @@ class ReplayGenerator:
             model="replay",
             max_tokens=options.get("max_tokens") or self.reply_tokens,
             estimated=True,
-            logprobs=line.logprobs if options.get("logprobs") else None,
         )
 
     def _take(self, message: str) -> ScriptLine:

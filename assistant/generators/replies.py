@@ -7,14 +7,13 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import isfinite, isnan
 from typing import Any
 
-from turnmark.assistant.generators.base import LEAST_LOGPROB, ErrorKind, FinishReason, GeneratorError, TokenLogprob
-from turnmark.corpora.console import valid_text
+from turnmark.assistant.generators.base import ErrorKind, FinishReason, GeneratorError
 from turnmark.corpora.text import printable
 
 # Why a reply ended, in the words of several servers, in lower case.
@@ -53,31 +52,15 @@ def model_of(reply: Any) -> str:
     return model if isinstance(model, str) else ""
 
 
-def logprob_rows(choice: Any) -> list[Any]:
-    """What stands under `logprobs.content` of a choice or of a chunk's choice: an entry a token."""
-    rows = field_of(field_of(choice, "logprobs"), "content")
-    return rows if isinstance(rows, list) else []
-
-
-def token_logprobs(rows: Iterable[Any]) -> tuple[TokenLogprob, ...] | None:
-    """The tokens of a reply and their logarithms; None where there are none, or one of them is no number.
-
-    Half a list would shift every later token, so all is given or nothing. Infinity is the least logarithm, and what
-    rounding lifted above 0 is 0.
-    """
-    tokens: list[TokenLogprob] = []
-    for row in rows:
-        token, value = field_of(row, "token"), field_of(row, "logprob")
-        if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float) or isnan(value):
-            return None
-        tokens.append(TokenLogprob(token=valid_text(token), logprob=min(0.0, max(LEAST_LOGPROB, value))))
-    return tuple(tokens) or None
-
-
-def first_tokens(rows: Sequence[Any]) -> tuple[TokenLogprob, ...]:
-    """The likeliest first tokens: what stands under `top_logprobs` of the first entry; empty where nothing does."""
-    listed = field_of(rows[0], "top_logprobs") if rows else None
-    return (token_logprobs(listed) or ()) if isinstance(listed, list) else ()
+def first_tokens(choice: Any) -> list[tuple[str, float]]:
+    """The likeliest first tokens of a choice with the logarithms of their probabilities; empty where none are told."""
+    content = field_of(field_of(choice, "logprobs"), "content")
+    listed = field_of(content[0], "top_logprobs") if isinstance(content, list) and content else None
+    pairs = [(field_of(row, "token"), field_of(row, "logprob")) for row in (listed if isinstance(listed, list) else [])]
+    valid = all(
+        isinstance(token, str) and isinstance(value, float | int) and not isnan(value) for token, value in pairs
+    )
+    return [(token, min(0.0, value)) for token, value in pairs] if valid else []
 
 
 def field_of(value: Any, name: str) -> Any:

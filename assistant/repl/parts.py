@@ -130,9 +130,9 @@ def load(chat: Chat, argument: str) -> None:
     if argument == chat.session.name and chat.session.kept:
         raise RequestError(f"session {argument!r} is the one you are in")
     session, notes = resumed(argument)
-    talk = session.conversation
+    parts = session.conversation.parts
     try:
-        opened = open_parts(talk.index, talk.generator, talk.retriever, steps=talk.steps)
+        opened = open_parts(parts.index, parts.generator, parts.retriever, steps=parts.steps)
     except TurnmarkError:
         session.close()
         raise
@@ -186,9 +186,9 @@ def sessions(chat: Chat, argument: str) -> None:
 
 def clear(chat: Chat, _: str) -> None:
     """Begin a new conversation; the old one stays where it is kept."""
-    talk, keep = chat.conversation, chat.session.keep
+    parts, keep = chat.conversation.parts, chat.session.keep
     chat.session.close()
-    chat.session = new_session(Began.of(talk.parts), keep)
+    chat.session = new_session(Began.of(parts), keep)
     chat.console.clear()
     chat.say("a new conversation begins", style="dim")
 

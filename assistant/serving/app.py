@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
 from turnmark.assistant.serving.guard import Guard, Limits
-from turnmark.assistant.serving.reply import Form, Stream, error, event_bytes, json_bytes
+from turnmark.assistant.serving.reply import ReplyForm, error, event_bytes, json_bytes
 from turnmark.assistant.serving.request import Refusal, Streaming, parse_body, parse_request
 from turnmark.assistant.serving.turns import QueuedTurn, TurnPool
 from turnmark.corpora.types import Record
@@ -82,7 +82,7 @@ def make_app(
             work = desk[0].take(chat_request)
         except Refusal as refusal:
             return _refused(refusal, {"Retry-After": str(desk[0].retry_after())})
-        form = Form(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, chat_request)
+        form = ReplyForm(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, chat_request)
         return Streamed(work, form) if chat_request.stream else await _whole(work, form, request)
 
     @app.get("/v1/models")
@@ -158,7 +158,7 @@ async def _body(request: Request, limits: Limits) -> dict[str, Any]:
     return parse_body(bytes(body))
 
 
-async def _whole(work: QueuedTurn, form: Form, request: Request) -> Response:
+async def _whole(work: QueuedTurn, form: ReplyForm, request: Request) -> Response:
     """A reply in one piece; where the client leaves, the turn ends."""
     outcome = asyncio.ensure_future(work.outcome())
     gone = asyncio.ensure_future(_until_gone(request))
@@ -185,8 +185,8 @@ async def _until_gone(request: Request) -> None:
 class Streamed(StreamingResponse):
     """A reply as server-sent events. When the client leaves, sending is cancelled, and the turn ends with it."""
 
-    def __init__(self, work: QueuedTurn, form: Form) -> None:
-        self._work, self._stream = work, Stream(form)
+    def __init__(self, work: QueuedTurn, form: ReplyForm) -> None:
+        self._work, self._form = work, form
         super().__init__(self._events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -197,18 +197,18 @@ class Streamed(StreamingResponse):
             self._work.leave()
 
     async def _events(self) -> AsyncIterator[bytes]:
-        yield event_bytes(self._stream.begin())
+        yield event_bytes(self._form.begin())
         async for event in self._work.events(IDLE):
             if event is None:
                 yield b": still at it\n\n"
                 continue
-            for chunk in self._stream.event(event):
+            for chunk in self._form.event(event):
                 yield event_bytes(chunk)
         result = await self._work.outcome()
         if isinstance(result, Refusal):
             yield event_bytes(error(result))
             return
-        for chunk in self._stream.end(result):
+        for chunk in self._form.end(result):
             yield event_bytes(chunk)
         yield b"data: [DONE]\n\n"
 

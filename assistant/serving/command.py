@@ -25,10 +25,11 @@ from turnmark.assistant.serving.guard import (
     read_token,
 )
 from turnmark.corpora.console import inert
-from turnmark.corpora.errors import ErrorCollector, MissingExtra
+from turnmark.corpora.errors import ErrorCollector, MissingExtra, RequestError
 
 if TYPE_CHECKING:
     from turnmark.assistant.open import Opened
+    from turnmark.assistant.serving.app import ReplyDefaults
 
 HOST, PORT = "127.0.0.1", 8765
 
@@ -40,89 +41,112 @@ class StreamMode(StrEnum):
     draft = "draft"
 
 
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token",
+        metavar="FILE",
+        help="a file of mode 0600 with the token that requests must bring as an API key (never the token itself: "
+        f"others see a command's flags); or set {TOKEN_ENV}",
+        show_default=False,
+    ),
+]
+Stream = Annotated[
+    StreamMode, typer.Option(help="final: what was checked; draft: as it is written, with what checking changed after")
+]
+Turns = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=1024,
+        help=f"turns at once; default: {MODEL_TURNS}, or processors without a model",
+        show_default=False,
+    ),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="another name of this server in requests; may be repeated", show_default=False),
+]
+
+
 def serve(
     index: Annotated[str, typer.Option("--index", help="the index to answer from")],
     host: Annotated[str, typer.Option(help="address to listen at; any but this machine's own takes a token")] = HOST,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one")] = PORT,
-    token: Annotated[
-        Path | None,
-        typer.Option(
-            "--token",
-            metavar="FILE",
-            help="a file of mode 0600 with the token that requests must bring as an API key (never the token itself: "
-            f"others see a command's flags); or set {TOKEN_ENV}",
-            show_default=False,
-        ),
-    ] = None,
+    token: TokenFile = None,
     generator: Generator = "extractive",
     retriever: Retriever = None,
     step: Step = None,
     footnotes: Annotated[bool, typer.Option(help="sources as Markdown footnotes; without, marks [n] alone")] = True,
-    stream: Annotated[
-        StreamMode,
-        typer.Option(help="final: what was checked; draft: as it is written, with what checking changed after"),
-    ] = StreamMode.final,
-    concurrency: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=1024,
-            help=f"turns at once; default: {MODEL_TURNS}, or processors without a model",
-            show_default=False,
-        ),
-    ] = None,
+    stream: Stream = StreamMode.final,
+    concurrency: Turns = None,
     queue: Annotated[int, typer.Option(min=0, max=100_000, help="turns that wait; what comes then gets 429")] = QUEUE,
     timeout: Annotated[
         float, typer.Option(min=0.1, max=86_400, help="seconds a turn may take, waiting included")
     ] = SECONDS,
     max_body: Annotated[int, typer.Option(min=1000, max=1_000_000_000, help="bytes of a request")] = BODY,
     max_messages: Annotated[int, typer.Option(min=1, max=100_000, help="messages of a conversation")] = MESSAGES,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="another name of this server in requests; may be repeated", show_default=False
-        ),
-    ] = None,
+    allow_host: Names = None,
 ) -> None:
     """Serve an OpenAI-compatible endpoint and a page to chat with it."""
-    errors = ErrorCollector()
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("turnmark serve", "serve")
-    problems_before = len(errors.problems)
-    secret = errors.collect(read_token, token)
-    if secret is None and len(errors.problems) == problems_before and not is_loopback(host):
-        errors.add(
-            f"--host {inert(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
-        )
     from turnmark.assistant.open import open_checked
+    from turnmark.assistant.serving.app import ReplyDefaults
 
+    errors = ErrorCollector()
+    secret = errors.collect(_token, host, token)
     opened = open_checked(errors, index, generator, retriever, step or ())
     errors.raise_all()
     assert opened is not None, "what could not be opened is a mistake"
-    from turnmark.assistant.serving.app import ReplyDefaults, make_app
-    from turnmark.assistant.serving.server import bound, run
-
-    listening = bound(host, port)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     turns = concurrency or default_turns(opened.assistant.generator is not None)
     limits = Limits(
         body=max_body, messages=max_messages, turns=turns, queue=queue, seconds=timeout,
         connections=default_connections(turns, queue),
     )  # fmt: skip
-    manner = ReplyDefaults(footnotes=footnotes, streaming="draft" if stream is StreamMode.draft else "final")
+    defaults = ReplyDefaults(footnotes=footnotes, streaming="draft" if stream is StreamMode.draft else "final")
+    _serve(opened, host, port, limits, names_of(host, tuple(allow_host or ())), secret, defaults)
+
+
+def _token(host: str, path: Path | None) -> str | None:
+    """The token that requests must bring; None: nobody else can reach the server, so they need none.
+
+    Raises:
+        RequestError: it cannot be read, or there is none and others can reach the server.
+    """
+    token = read_token(path)
+    if token is None and not is_loopback(host):
+        raise RequestError(
+            f"--host {inert(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
+        )
+    return token
+
+
+def _serve(
+    opened: Opened,
+    host: str,
+    port: int,
+    limits: Limits,
+    names: frozenset[str] | None,
+    token: str | None,
+    defaults: ReplyDefaults,
+) -> None:
+    """Listen, load what turns need, and serve until the process is told to end."""
+    from turnmark.assistant.serving.app import make_app
+    from turnmark.assistant.serving.server import bound, run
+
+    listening = bound(host, port)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    about = f"serving {opened.index.manifest.name} ({opened.assistant.name})"
 
     def say() -> None:
-        typer.echo(inert(f"{_about(opened)}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
+        typer.echo(inert(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
 
     try:
         _warm(opened)
-        run(make_app(opened, limits, names_of(host, tuple(allow_host or ())), secret, manner, say), listening, limits)
+        run(make_app(opened, limits, names, token, defaults, say), listening, limits)
     finally:
         listening.close()
-
-
-def _about(opened: Opened) -> str:
-    return f"serving {opened.index.manifest.name} ({opened.assistant.name})"
 
 
 def _warm(opened: Opened) -> None:

@@ -6,7 +6,6 @@ import hmac
 import ipaddress
 import os
 import stat
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -173,31 +172,25 @@ class Guard:
             await self._app(scope, receive, safe)
 
     def _wrong(self, scope: Scope) -> Refusal | None:
-        headers = _Headers(scope["headers"])
-        host = headers.one("host")
+        host = _header(scope, "host")
         if self._names is not None and _host(host) not in self._names:
             return Refusal("not served under this name (Host header); see --allow-host", status=403, code="host")
-        origin = headers.one("origin")
+        origin = _header(scope, "origin")
         if origin and urlsplit(origin).netloc.lower() != host.lower():
             return Refusal("a page of another site may not ask here (Origin header)", status=403, code="origin")
         if self._token is None or not scope["path"].startswith("/v1/"):
             return None
-        kind, _, credentials = headers.one("authorization").partition(" ")
+        kind, _, credentials = _header(scope, "authorization").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(credentials.strip().encode(), self._token):
             message = "a token is needed: Authorization: Bearer TOKEN (as an OpenAI client sends its API key)"
             return Refusal(message, status=401, code="invalid_api_key")
         return None
 
 
-class _Headers:
-    """A request's headers; one that is there twice is none, since nobody can say which of the two counts."""
-
-    def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
-        self._pairs = list(pairs)
-
-    def one(self, name: str) -> str:
-        values = [value for key, value in self._pairs if key.lower() == name.encode()]
-        return values[0].decode("latin-1") if len(values) == 1 else ""
+def _header(scope: Scope, name: str) -> str:
+    """A request's header; one that is there twice is none, since nobody can say which of the two counts."""
+    values = [value for key, value in scope["headers"] if key.lower() == name.encode()]
+    return values[0].decode("latin-1") if len(values) == 1 else ""
 
 
 def _host(header: str) -> str:

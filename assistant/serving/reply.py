@@ -7,38 +7,38 @@ model's becomes active.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
-
-from turnmark.corpora.text import printable
-
-if TYPE_CHECKING:
-    from turnmark.assistant.types import Reply
-
-
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from turnmark.assistant.export import escaped
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.session import says_same, sources_used, where
+from turnmark.assistant.steps.marks import MARK, cited
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.console import valid_text
+from turnmark.corpora.text import printable
 
 _LIVE = re.compile(r"[\\\[\]<]")
 # The beginning of a mark that may still become one.
 _OPEN = re.compile(r"\[[\d\s,–-]{0,24}\Z")
+_MOST_SOURCES = 999
+
+AFTER = "\n\n*After checking:*\n\n"
+_PIECE = re.compile(r"[^\n]*\n+|[^\n]+")
+_TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
-def with_footnotes(reply: Reply) -> str:
-    """The answer with its steps, its marks as footnotes, and beneath them what they stand for."""
+def content(reply: Reply, footnotes: bool) -> str:
+    """The answer with its steps, as Markdown with footnotes or with its marks as they stand."""
+    if not footnotes:
+        return printable(reply.whole)
     return "\n\n".join(filter(None, (noted(reply.whole, len(reply.citations)), definitions(reply))))
 
 
 def definitions(reply: Reply) -> str:
-    """A line for each source that is used; empty where none is."""
-    from turnmark.assistant.export import escaped
-
+    """A footnote's line for each source that is used; empty where none is."""
     return "\n".join(f"[^{citation.n}]: {escaped(where(citation))}" for citation in sources_used(reply))
 
 
@@ -48,8 +48,6 @@ def noted(text: str, sources: int) -> str:
     Args:
         sources: how many there are. A mark that points beyond them is shown as it stands.
     """
-    from turnmark.assistant.steps.marks import MARK, cited
-
     text, pieces, end = printable(text), [], 0
     for match in MARK.finditer(text):
         numbers = cited(match.group())
@@ -63,35 +61,6 @@ def _inert(text: str) -> str:
     return _LIVE.sub(r"\\\g<0>", text)
 
 
-class FootnoteStream:
-    """`noted` for a text that comes in pieces: what may still become a mark waits for its end."""
-
-    def __init__(self) -> None:
-        self._held = ""
-
-    def feed(self, piece: str) -> str:
-        """What of the text so far can be shown."""
-        text = self._held + piece
-        open_mark = _OPEN.search(text)
-        cut = open_mark.start() if open_mark else len(text)
-        self._held = text[cut:]
-        return noted(text[:cut], 999)
-
-    def end(self) -> str:
-        """What was still held."""
-        pending, self._held = self._held, ""
-        return noted(pending, 999)
-
-
-AFTER = "\n\n*After checking:*\n\n"
-_PIECE = re.compile(r"[^\n]*\n+|[^\n]+")
-
-
-def content(reply: Reply, footnotes: bool) -> str:
-    """The answer with its steps, as Markdown with footnotes or with its marks as they stand."""
-    return with_footnotes(reply) if footnotes else printable(reply.whole)
-
-
 class ReplyText:
     """The text of one reply as it is told piece by piece.
 
@@ -101,14 +70,20 @@ class ReplyText:
 
     def __init__(self, footnotes: bool, drafts: bool) -> None:
         self._footnotes, self._drafts = footnotes, drafts
-        self._noting, self._drafted = FootnoteStream(), ""
+        self._drafted = self._held = ""
 
     def draft(self, delta: str) -> str:
-        """What is told of a piece of the draft."""
+        """What is told of a piece of the draft; what may still become a footnote's mark waits for its end."""
         self._drafted += delta
         if not self._drafts:
             return ""
-        return self._noting.feed(delta) if self._footnotes else printable(delta)
+        if not self._footnotes:
+            return printable(delta)
+        text = self._held + delta
+        open_mark = _OPEN.search(text)
+        cut = open_mark.start() if open_mark else len(text)
+        self._held = text[cut:]
+        return noted(text[:cut], _MOST_SOURCES)
 
     def rest(self, reply: Reply) -> Iterator[str]:
         """What is still to be told, line by line."""
@@ -118,87 +93,65 @@ class ReplyText:
         full = content(reply, self._footnotes)
         if not (self._drafts and self._drafted.strip()):
             return full
-        pending = self._noting.end() if self._footnotes else ""
+        pending = noted(self._held, _MOST_SOURCES)
         if not says_same(self._drafted, reply):
             return f"{pending}{AFTER}{full}"
         notes = definitions(reply) if self._footnotes else ""
         return f"{pending}\n\n{notes}" if notes else pending
 
 
-_TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-
-
-class Form:
-    """The forms of one reply: its id, time and model stand in each of them.
+class ReplyForm:
+    """One reply in OpenAI's forms, whole or as the chunks of a stream; its id, time and model stand in each of them.
 
     Args:
         identity: of the reply.
         created: seconds since 1970.
         model: as it is served.
-        chat_request: the request.
     """
 
     def __init__(self, identity: str, created: int, model: str, chat_request: ChatRequest) -> None:
         self._head = {"id": identity, "created": created, "model": model}
-        self.asked = chat_request
+        self._request = chat_request
+        self._text = ReplyText(chat_request.footnotes, chat_request.streaming == "draft")
 
     def completion(self, reply: Reply) -> dict[str, Any]:
         """A whole reply."""
-        message = {"role": "assistant", "content": content(reply, self.asked.footnotes), "refusal": None}
+        message = {"role": "assistant", "content": content(reply, self._request.footnotes), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {
             **self._head, "object": "chat.completion", "choices": [choice], "usage": usage(reply),
-            "turnmark": self.extension(reply),
+            "turnmark": self._extension(reply),
         }  # fmt: skip
 
-    def chunk(
-        self, delta: Mapping[str, Any], finish: str | None = None, ours: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """A piece of a stream; `ours` is its extension."""
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return {
-            **self._head,
-            "object": "chat.completion.chunk",
-            "choices": [choice],
-            **({"turnmark": ours} if ours else {}),
-        }
-
-    def counted(self, reply: Reply) -> dict[str, Any]:
-        """The last chunk, where token counts were asked for."""
-        return {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage(reply)}
-
-    def extension(self, reply: Reply) -> dict[str, Any]:
-        """What `ask --json` prints, and what of the request was not heeded."""
-        return {**reply.model_dump(mode="json"), "ignored": list(self.asked.ignored)}
-
-
-class Stream:
-    """The chunks of one reply, in order; what `content` holds is told by
-    `turnmark.assistant.serving.reply.ReplyText`.
-    """
-
-    def __init__(self, form: Form) -> None:
-        self._form, self._asked = form, form.asked
-        self._telling = ReplyText(self._asked.footnotes, self._asked.streaming == "draft")
-
     def begin(self) -> dict[str, Any]:
-        """The chunk that opens it."""
-        return self._form.chunk({"role": "assistant", "content": ""})
+        """The chunk that opens a stream."""
+        return self._chunk({"role": "assistant", "content": ""})
 
     def event(self, event: Event) -> Iterator[dict[str, Any]]:
         """What is sent of a turn's event."""
-        extension = {"event": event.model_dump(mode="json")} if self._asked.events else None
-        text = self._telling.draft(event.delta) if event.delta else ""
+        extension = {"event": event.model_dump(mode="json")} if self._request.events else None
+        text = self._text.draft(event.delta) if event.delta else ""
         if text or extension:
-            yield self._form.chunk({"content": text} if text else {}, ours=extension)
+            yield self._chunk({"content": text} if text else {}, extension=extension)
 
     def end(self, reply: Reply) -> Iterator[dict[str, Any]]:
-        """The rest of the content, and the chunk that closes it."""
-        for piece in self._telling.rest(reply):
-            yield self._form.chunk({"content": piece})
-        yield self._form.chunk({}, "stop", self._form.extension(reply))
-        if self._asked.usage:
-            yield self._form.counted(reply)
+        """The rest of the content, the chunk that closes it, and token counts where they were asked for."""
+        for piece in self._text.rest(reply):
+            yield self._chunk({"content": piece})
+        yield self._chunk({}, "stop", self._extension(reply))
+        if self._request.usage:
+            yield {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage(reply)}
+
+    def _chunk(
+        self, delta: Mapping[str, Any], finish: str | None = None, extension: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        chunk = {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+        return {**chunk, "turnmark": extension} if extension else chunk
+
+    def _extension(self, reply: Reply) -> dict[str, Any]:
+        """What `ask --json` prints, and what of the request was not heeded."""
+        return {**reply.model_dump(mode="json"), "ignored": list(self._request.ignored)}
 
 
 def usage(reply: Reply) -> dict[str, int]:

@@ -217,5 +217,5 @@ def _named(name: str) -> str:
 
 
 def without_footnotes(text: str) -> str:
-    """An answer as it was before `with_footnotes`, less its marks; any other text nearly as it stands."""
+    """An answer as it was before its marks became footnotes, less its marks; any other text nearly as it stands."""
     return _ESCAPED.sub(r"\1", _NOTE.sub("", _DEFINITIONS.sub("", text)))

@@ -92,7 +92,7 @@ def test_history_changes_what_is_understood(turnmark, tmp_path):
         ("", ["holds no message"]),
         ("[]", ["holds no message"]),
         ("[" * 100_000, ["nested too deeply"]),
-        ('{"role": "user", "content": "a"}\n' + '{"a":' * 100_000, ["line 2: not a message: JSON nested too deeply"]),
+        ('{"role": "user", "content": "a"}\n' + '{"a":' * 100_000, ["line 2: not JSON (nested too deeply)"]),
         ('[{"role": "user", "content": "a"},]', ["not JSON"]),
         ('{"role": "user", "content": " "}\n{"role": "agent", "content": "b"}', ["line 1: the content is empty"]),
         ('{"role": "agent", "content": "b"}\n{"role": "user", "content": "a"}', ["ends with a message of the user"]),

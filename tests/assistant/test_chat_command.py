@@ -71,7 +71,7 @@ def test_another_generator_on_the_way_is_kept(named, turnmark, tmp_path):
     script.write_text(json.dumps({"text": rests, "match": "Question:"}) + "\n", encoding="utf-8")
     spec = f"replay:{script}"
     assert turnmark("chat", "--resume", "first", "--generator", spec, stdin="").code == 0
-    assert read_session("first")[0].generator == spec
+    assert read_session("first")[0].parts.generator == spec
     ran = turnmark("chat", "--resume", stdin="Where do the loaves of the Anvick Bakehouse rest?\n")
     assert "floured baskets" in ran.out
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from tests.assistant.endpoint import ASK, Colour, failure, opened
-from tests.servers import Hang, Raw, Say, ScriptedServer, Status
+from tests.servers import Hang, Say, ScriptedServer, Status
 from turnmark.assistant.generators import PromptMessage, SchemaRefused, open_generator
 from turnmark.assistant.generators.schema import (
     MOST_CHARACTERS,
@@ -169,60 +169,6 @@ def test_a_refused_schema_is_an_error_of_its_own_and_ends_no_call_without_one():
         assert generator.complete(ASK).text == "Yes."
 
 
-@pytest.mark.parametrize("on_text", STREAMED)
-def test_logprobs_come_token_by_token_and_only_when_they_are_asked_for(on_text):
-    with ScriptedServer(Say("Fine, thanks.", logprobs=[-0.25, -1.5])) as server:
-        generator = opened(server)
-        plain = generator.complete(ASK, on_text=on_text)
-        reply = generator.complete(ASK, on_text=on_text, logprobs=True)
-    assert [body.get("logprobs") for body in server.bodies] == [None, True]
-    assert plain.logprobs is None
-    assert [(token.token, token.logprob) for token in reply.logprobs] == [("Fine,", -0.25), (" thanks.", -1.5)]
-    assert "".join(token.token for token in reply.logprobs) == reply.text
-
-
-def test_garbage_in_place_of_logprobs_does_not_spoil_the_reply():
-    message = {"role": "assistant", "content": "Fine."}
-    contents = (
-        None, 5, "x", [], {}, [5], [None], [{}], [{"token": 5, "logprob": -1}], [{"token": "x"}], {"content": 3},
-    )  # fmt: skip
-    logprobs = [*contents, *({"content": content} for content in contents)]
-    choices = [{"message": message, "finish_reason": "stop", "logprobs": garbage} for garbage in logprobs]
-    with ScriptedServer(*(Raw(json.dumps({"choices": [choice]}).encode()) for choice in choices)) as server:
-        generator = opened(server)
-        for garbage in logprobs:
-            reply = generator.complete(ASK, logprobs=True)
-            assert (reply.text, reply.logprobs) == ("Fine.", None), garbage
-
-
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        Status(400, "Unrecognized request argument supplied: logprobs"),
-        Status(403, "You are not allowed to request logprobs from this model."),
-        Status(422, body={"detail": [{"loc": ["body", "logprobs"], "msg": "Extra inputs are not permitted"}]}),
-        Status(501, "logprobs are not implemented"),
-    ],
-)
-@pytest.mark.parametrize("on_text", STREAMED)
-def test_an_endpoint_that_refuses_logprobs_is_asked_without_them_ever_after(refusal, on_text):
-    with ScriptedServer(lambda body: refusal if "logprobs" in body else Say("Yes.")) as server:
-        generator = opened(server)
-        first = generator.complete(ASK, on_text=on_text, logprobs=True)
-        second = generator.complete(ASK, on_text=on_text, logprobs=True)
-    assert (first.text, first.logprobs, first.usage.calls) == ("Yes.", None, 2)
-    assert (second.logprobs, second.usage.calls) == (None, 1)
-    assert ["logprobs" in body for body in server.bodies] == [True, False, False]
-
-
-def test_a_403_is_a_matter_of_the_key_unless_it_is_about_logprobs():
-    with ScriptedServer(Status(403, "You are not allowed to do this.")) as server:
-        assert failure(opened(server), logprobs=True).kind == "auth"
-    with ScriptedServer(Status(403, "You are not allowed to request logprobs from this model.")) as server:
-        assert failure(opened(server)).kind == "auth"  # though none were asked for
-    assert len(server.seen) == 1
-
-
 def test_a_seed_is_sent_when_there_is_one():
     with ScriptedServer(Say("Yes.")) as server:
         opened(server, "?seed=0").complete(ASK)
@@ -259,8 +205,8 @@ def test_a_reply_that_does_not_say_why_it_ended_is_one():
 @pytest.mark.parametrize("text", ["", None])
 def test_an_empty_reply_is_one(on_text, text):
     with ScriptedServer(Say(text)) as server:
-        reply = opened(server).complete(ASK, on_text=on_text, logprobs=True)
-    assert (reply.text, reply.finish_reason, reply.logprobs) == ("", "stop", None)
+        reply = opened(server).complete(ASK, on_text=on_text)
+    assert (reply.text, reply.finish_reason) == ("", "stop")
 
 
 def test_no_more_requests_run_at_once_than_the_option_allows():

@@ -40,7 +40,7 @@ def store(tmp_path):
 def counted():
     """A script whose replies differ from request to request."""
     numbers = iter(range(1000))
-    return lambda body: Say(f"reply {next(numbers)}", logprobs=[-0.5])
+    return lambda body: Say(f"reply {next(numbers)}")
 
 
 def cached(server, store, options="", model="tiny", repeat=0):
@@ -49,9 +49,9 @@ def cached(server, store, options="", model="tiny", repeat=0):
 
 def test_what_was_said_before_is_said_again_at_no_cost_and_marked(store):
     text = 'Ä "1" \u2028 \U0001f600 </s>\n'
-    with ScriptedServer(Say(text, logprobs=[-0.25, -1e-9])) as server:
-        first = cached(server, store).complete(ASK, logprobs=True)
-        again = cached(server, store).complete(ASK, logprobs=True)  # another object, as another run has
+    with ScriptedServer(Say(text)) as server:
+        first = cached(server, store).complete(ASK)
+        again = cached(server, store).complete(ASK)  # another object, as another run has
         assert len(server.bodies) == 1
     assert again.text == first.text == text
     assert (first.saved, first.usage.calls, first.usage.prompt_tokens) == (None, 1, 11)
@@ -73,9 +73,9 @@ def test_a_kept_reply_streams_in_one_piece_whoever_asked_first(store):
 
 
 def test_everything_that_can_change_a_reply_is_part_of_its_key(store):
-    requests = [{}, {"max_tokens": 7}, {"temperature": 0.5}, {"schema": Colour}, {"schema": Shade}, {"logprobs": True}]
+    requests = [{}, {"max_tokens": 7}, {"temperature": 0.5}, {"schema": Colour}, {"schema": Shade}]
     with (
-        ScriptedServer(lambda body: Say('{"name": "red"}', logprobs=[-1])) as server,
+        ScriptedServer(lambda body: Say('{"name": "red"}')) as server,
         ScriptedServer(Say("x")) as second_server,
     ):
         plain = cached(server, store)

@@ -46,15 +46,6 @@ def test_streaming_says_the_same(served: Generator) -> None:
     assert streamed.text == served.complete(ASK, max_tokens=12).text  # greedy, so repeatable
 
 
-def test_logprobs_that_it_refuses_are_no_error(served: Generator) -> None:
-    pieces: list[str] = []
-    first = served.complete(ASK, max_tokens=4, on_text=pieces.append, logprobs=True)
-    second = served.complete(ASK, max_tokens=4, logprobs=True)
-    assert (first.logprobs, second.logprobs) == (None, None)
-    assert first.text == second.text == "".join(pieces)
-    assert second.usage.calls == 1  # it was asked once, and never again
-
-
 def test_a_seed_is_taken(served: Generator) -> None:
     generator = open_generator(f"{served.name}&seed=7")
     first = generator.complete(ASK, max_tokens=8)

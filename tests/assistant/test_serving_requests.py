@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
 from turnmark.assistant.serving.guard import is_loopback, read_token
-from turnmark.assistant.serving.reply import FootnoteStream, Form, Stream, noted, with_footnotes
+from turnmark.assistant.serving.reply import ReplyForm, ReplyText, noted
+from turnmark.assistant.serving.reply import content as markdown_of
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_body, parse_request, without_footnotes
 from turnmark.assistant.types import Checks, Citation, Event, Reply, Step
 from turnmark.corpora.errors import RequestError
@@ -124,11 +125,11 @@ def reply(answer: str = "It is red. [1] It boils. [2, 3]", **more: object) -> Re
 
 
 def test_marks_become_footnotes_with_their_sources():
-    assert with_footnotes(reply()) == (
+    assert markdown_of(reply(), footnotes=True) == (
         "It is red. [^1] It boils. [^2][^3]\n\n1. Boil it. [^1]\n\n"
         "[^1]: Title 1 \\<b\\> — k1.md\n[^2]: Title 2 \\<b\\> — k2.md\n[^3]: Title 3 \\<b\\> — k3.md"
     )
-    assert with_footnotes(reply("No idea.", procedure=(), citations=())) == "No idea."
+    assert markdown_of(reply("No idea.", procedure=(), citations=()), footnotes=True) == "No idea."
 
 
 def test_nothing_of_others_becomes_active():
@@ -150,14 +151,16 @@ def test_an_answer_comes_back_without_its_footnotes(text):
     st.lists(st.sampled_from(["It ", "is ", "[1]", "[", "1", "]", ", ", "2", "-", "so. ", "[x]", "\n"]), max_size=14)
 )
 def test_pieces_are_noted_as_the_whole_is(pieces):
-    noting = FootnoteStream()
-    text = "".join(noting.feed(piece) for piece in pieces) + noting.end()
+    assume("".join(pieces).strip())
+    telling = ReplyText(footnotes=True, drafts=True)
+    text = "".join(telling.draft(piece) for piece in pieces)
+    text += "".join(telling.rest(reply("".join(pieces), procedure=(), citations=())))
     assert text == noted("".join(pieces), 999)
 
 
 def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[str, list[dict[str, object]]]:
     """The content of a stream, and all that it told beside it."""
-    stream = Stream(Form("id", 0, "m", ChatRequest(message="?", stream=True, **options)))
+    stream = ReplyForm("id", 0, "m", ChatRequest(message="?", stream=True, **options))
     chunks = [stream.begin()]
     for draft in drafts:
         chunks += stream.event(Event(step="answer", delta=draft))
@@ -168,7 +171,7 @@ def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[
 
 def test_a_stream_holds_only_what_was_checked():
     content, extensions = streamed(reply(), ("It is ", "blue. [1]"))
-    assert content == with_footnotes(reply())
+    assert content == markdown_of(reply(), footnotes=True)
     assert [extension["decision"] for extension in extensions] == ["answer"]
     content, extensions = streamed(reply(), ("It is ", "blue. [1]"), events=True, footnotes=False)
     assert content == "It is red. [1] It boils. [2, 3]\n\n1. Boil it. [1]"
@@ -178,10 +181,10 @@ def test_a_stream_holds_only_what_was_checked():
 def test_a_draft_stands_where_checking_left_it_and_is_followed_where_not():
     drafts = ("It is red. [", "1] It boils. [2, ", "3]\n\n1. Boil it. [1]")
     content, _ = streamed(reply(), drafts, streaming="draft")
-    assert content == with_footnotes(reply())
+    assert content == markdown_of(reply(), footnotes=True)
     changed = reply(checks=Checks(repaired=True))
     content, _ = streamed(changed, ("It is blue. [1]",), streaming="draft")
-    assert content == f"It is blue. [^1]\n\n*After checking:*\n\n{with_footnotes(changed)}"
+    assert content == f"It is blue. [^1]\n\n*After checking:*\n\n{markdown_of(changed, footnotes=True)}"
 
 
 @pytest.mark.parametrize(

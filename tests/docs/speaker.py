@@ -28,7 +28,7 @@ def speaker(body: dict[str, Any]) -> Scripted:
         return Say(f"It is so.\nVerdict: [[{next(label for says, label in _LABELS.items() if says in prompt)}]]")
     if "Rating: [[" in prompt:
         return Say("Much like it.\nRating: [[7]]")
-    return Say("Descale it with vinegar, then rinse it twice. [1]", logprobs=[-0.1])
+    return Say("Descale it with vinegar, then rinse it twice. [1]")
 
 
 def smallest(node: Mapping[str, Any], root: Mapping[str, Any]) -> Any:

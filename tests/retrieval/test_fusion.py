@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -10,22 +11,30 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from turnmark.retrieval import fusion
-from turnmark.retrieval.fusion import RRF_K, FusedRow, Method, RankedList, TopK
-from turnmark.retrieval.types import Query
+from turnmark.retrieval.fusion import RRF_K, Method, RankedList, TopK
+from turnmark.retrieval.types import Found, Query
 
 
 def ranked(name: str, rows: list[tuple[int, float]], weight: float = 1.0) -> RankedList:
     return RankedList(name, TopK.from_pairs(rows), weight)
 
 
-def fuse(lists: Sequence[RankedList], method: Method, k: int) -> list[FusedRow]:
-    return fusion.fuse(lists, method, k).shown()
+class Row(NamedTuple):
+    row: int
+    score: float
+    found: Mapping[str, Found]
 
 
-def fuse_nested(
-    groups: Sequence[Sequence[RankedList]], weights: Sequence[float], method: Method, k: int
-) -> list[FusedRow]:
-    return fusion.fuse_nested(groups, weights, method, k).shown()
+def fuse(lists: Sequence[RankedList], method: Method, k: int) -> list[Row]:
+    return shown(fusion.fuse(lists, method, k))
+
+
+def fuse_nested(groups: Sequence[Sequence[RankedList]], weights: Sequence[float], method: Method, k: int) -> list[Row]:
+    return shown(fusion.fuse_nested(groups, weights, method, k))
+
+
+def shown(fused: fusion.Fused) -> list[Row]:
+    return [Row(row, score, found) for (row, score), found in zip(fused.rows, fused.places(), strict=True)]
 
 
 def test_rrf_by_hand():
