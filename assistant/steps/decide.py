@@ -35,8 +35,7 @@ from turnmark.retrieval.types import Hit
 
 UNSURE = 0.135
 """How far below `Form.least` a confidence may lie for the nearest to be given, and said to be unsure; .6 with all
-signals.
-Shared words alone (no cosines) tell too little for that."""
+signals. Shared words alone (no cosines) tell too little for that."""
 ABOUT = 0.3
 """The confidence below which the documents are about something else, and asking back would help nobody."""
 SURE = 0.85
@@ -84,10 +83,9 @@ def decide(
     """`converse`, `unknown`, `clarify`, `partial` or `answer`.
 
     The confidence is how likely the documents answer the question, were 12% of such questions unanswerable: calibrated
-    on MTRAG and MTRAG-UN (`turnmark.assistant.steps.decide`, docs/measured.md). `partial` where that is less than
-    sure: what is nearest is given as such; and where the message has a name or a number that no hit has: these are
-        `missing`. A
-    question for a number or a date (how many, how long, when did) is not answered by passages without one.
+    on MTRAG and MTRAG-UN (docs/measured.md). `partial` where that is less than sure: what is nearest is given as such;
+    and where the message has a name or a number that no hit has: these are `missing`. A question for a number or a date
+    (how many, how long, when did) is not answered by passages without one.
 
     Args:
         trusted: passages are enough to try, whatever the confidence.

@@ -1,9 +1,8 @@
 """The procedure that the documents give for a question: the list, or the run of sentences, that tells how it is done.
 
 Candidates are lists. A long page has many; the one that is about the question is taken. Where a single sentence is
-closer
-to the question than every list, the procedure is told in running text: the sentences around that one, if several of
-them tell somebody to do something.
+closer to the question than every list, the procedure is told in running text: the sentences around that one, if several
+of them tell somebody to do something.
 """
 
 from __future__ import annotations

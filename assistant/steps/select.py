@@ -3,8 +3,7 @@
 `Rated.direct` says which sentence answers what is asked (a number where a number is asked for); it leads the answer.
 `Rated.scores` says which sentences a long answer is made of: its weights are learned on MTRAG's reference answers by
 `python -m tests.benchmarks.answer train`. Every measure but two is a z-score over the sentences at hand, so that
-neither
-the embedder's scale nor the subject matters. docs/measured.md has what each brings.
+neither the embedder's scale nor the subject matters. docs/measured.md has what each brings.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ _RULE = re.compile(r"[\s|:+=-]*")
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code or a row of a table: its place in the passage, and its text on one line ("" if it is too
-    long)."""
+    """A block of code or a row of a table: its place in the passage, and its text on one line ("" if too long)."""
 
     start: int
     end: int
@@ -89,9 +88,8 @@ class Unit:
     """A sentence or list item. `at` is its offset in its document, so that overlapping passages give it once.
 
     `complete` is False for what no answer should show: half a sentence that a passage begins or ends with, a list of
-    links,
-    boilerplate, and what only introduces a list. `bold`: the sentence opens in bold. Short code belongs to the sentence
-    before it; the row of a table is a unit, its cells joined by dashes.
+    links, boilerplate, and what only introduces a list. `bold`: the sentence opens in bold. Short code belongs to the
+    sentence before it; the row of a table is a unit, its cells joined by dashes.
     """
 
     text: str
