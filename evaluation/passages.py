@@ -9,11 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.mtrag import canonical_id
 from turnmark.corpora.rows import json_lines, non_blank, objects, string
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.journal import read_records
+from turnmark.evaluation.predictions import ends_a_line
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.trec import read_runs
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, neighbours_of
@@ -148,7 +150,7 @@ def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
     first repeat. Nothing is written there: it may be going on.
 
     Raises:
-        RequestError: it is neither, no sample of it is done, or tasks or lines of a TREC run are wrong: all of them.
+        RequestError: it is neither, or lines of it are wrong: all of them.
     """
     if not path.exists():
         raise RequestError(f"--passages {str(path)!r}: no such run folder or TREC run")
@@ -206,8 +208,27 @@ def _shown(context: Mapping[str, Any], rank: int) -> ContextRef:
 
 
 def _of_samples(file: Path, path_in_words: str) -> dict[str, tuple[ContextRef, ...]]:
-    finished = (sample for sample in read_records(file, Sample) if sample.status == "done" and sample.repeat == 0)
-    lists = {canonical_id(sample.id): sample.contexts for sample in finished}
+    lists: dict[str, tuple[ContextRef, ...]] = {}
+    problems: list[tuple[int, str]] = []
+    last = 0
+    for number, row in json_lines(file, file.name):
+        last = number
+        try:
+            sample = None if isinstance(row, Problem) else Sample.model_validate(row)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            problems.append((number, f"not a sample of a run: {'.'.join(map(str, first['loc']))}: {first['msg']}"))
+            continue
+        if sample is None:
+            problems.append((number, "not a JSON object"))
+        elif sample.status == "done" and sample.repeat == 0:
+            lists[canonical_id(sample.id)] = sample.contexts
+    if problems and problems[-1][0] == last and not ends_a_line(file):
+        problems.pop()  # torn: the sample was not finished
+    if problems:
+        raise RequestError(
+            [f"--passages {path_in_words!r}, predictions.jsonl:{number}: {problem}" for number, problem in problems]
+        )
     if not lists:
         raise RequestError(f"--passages {path_in_words!r}: no sample in it is done")
     return lists

@@ -103,6 +103,8 @@ def test_a_recorded_run(tmp_path: Path) -> None:
     (None, "no such run folder"),
     ("", "no sample in it is done"),
     ('{"id": "tor', "no sample in it is done"),
+    ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:1: not a sample of a run: id"),
+    ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:2: not a JSON object"),
 ])  # fmt: skip
 def test_what_is_no_recorded_run(tmp_path: Path, content: str | None, message: str) -> None:
     folder = tmp_path / "run"
