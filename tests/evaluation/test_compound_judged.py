@@ -262,7 +262,7 @@ def test_references_come_from_a_run_and_judged_runs_hold_everything(
     check_run(tmp_path / "run")
     ran_again = turnmark("report", tmp_path / "run")
     assert ran_again.code == 0, ran_again.err
-    table = ran_again.out[ran_again.out.index("Means") : ran_again.out.index("Used")]
+    table = ran_again.out[ran_again.out.index("Means") : ran_again.out.index("Judges")]
     golden("compound_qa.txt", "\n".join(line.rstrip() for line in table.split("\n")))
     summary = json.loads(ran.out)
     means = {name: metric["mean"] for name, metric in summary["metrics"].items()}
