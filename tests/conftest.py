@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -157,6 +159,22 @@ class Turnmark:
             code = left.code if isinstance(left.code, int) else int(bool(left.code))
         captured = self._capsys.readouterr()
         return Ran(code, captured.out, captured.err)
+
+    def ok(self, *arguments: str | Path, stdin: str | None = None) -> Ran:
+        """A command that has to end with 0."""
+        ran = self(*arguments, stdin=stdin)
+        assert ran.code == 0, ran.err
+        return ran
+
+    def json(self, *arguments: str | Path, stdin: str | None = None) -> Any:
+        """What such a command prints with `--json`."""
+        return json.loads(self.ok(*arguments, "--json", stdin=stdin).out)
+
+    def refused(self, *arguments: str | Path, stdin: str | None = None) -> str:
+        """What a wrong request says of itself, white space evened: lines break at the width of the screen."""
+        ran = self(*arguments, stdin=stdin)
+        assert (ran.code, ran.out) == (2, ""), ran.err
+        return " ".join(ran.err.split())
 
 
 @pytest.fixture

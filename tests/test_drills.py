@@ -19,11 +19,11 @@ def test_what_is_raised_is_lost_and_the_rest_goes_on() -> None:
             assert number != 1, "one is lost"
     assert (tally.tried, tally.survived, len(tally.lost)) == (3, 2, 1)
     assert tally.lost[0].startswith("try 1: AssertionError at test_drills.py:")
-    assert table([tally, Tally("b", absent="not there")]) == (
+    assert table([tally, Tally("b", 2)]) == (
         "| drill   | tried | survived | lost |\n"
         "|---------|------:|---------:|-----:|\n"
         "| a drill |     3 |        2 |    1 |\n"
-        "| b       |        not there        |\n"
+        "| b       |     2 |        2 |    0 |\n"
         f"\n- a drill: {tally.lost[0]}"
     )
 

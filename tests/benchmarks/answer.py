@@ -175,12 +175,9 @@ def measured(case: Asked, text: str) -> Measured:
     texts = [hit.passage.text for hit in case.hits]
     first, reference = lead(texts, len(words(text))), case.task.reference
     figures_of = {
-        "rouge": rouge_l_word(text, reference),
-        "recall": token_recall(text, reference),
-        "k_prec": k_precision(text, texts),
-        "words": float(len(words(text))),
-        "lead": rouge_l_word(first, reference),
-    }
+        "rouge": rouge_l_word(text, reference), "recall": token_recall(text, reference),
+        "k_prec": k_precision(text, texts), "words": float(len(words(text))), "lead": rouge_l_word(first, reference),
+    }  # fmt: skip
     return {name: value for name, value in figures_of.items() if value is not None}
 
 

@@ -299,12 +299,10 @@ def figures(tasks: Tasks, result: Held, keep: Bools) -> dict[str, float]:
     unknown, refused = tasks.unknown[keep], result.refused[keep]
     counts = detection(unknown.tolist(), refused.tolist())
     return {
-        "AUROC": unknown_auroc(unknown.tolist(), result.confidence[keep].tolist()) or 0.0,
-        "F1": counts.f1 or 0.0,
-        "precision": counts.precision or 0.0,
-        "recall": counts.recall or 0.0,
+        "AUROC": unknown_auroc(unknown.tolist(), result.confidence[keep].tolist()) or 0.0, "F1": counts.f1 or 0.0,
+        "precision": counts.precision or 0.0, "recall": counts.recall or 0.0,
         "refused": counts.false_positives / max(1, counts.false_positives + counts.true_negatives),
-    }
+    }  # fmt: skip
 
 
 def interval(tasks: Tasks, result: Held, keep: Bools) -> str:

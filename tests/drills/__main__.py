@@ -21,13 +21,9 @@ def drills() -> dict[str, Drill]:
     from tests.drills import damage, disk, faults, fuzz, hostile, kills
 
     return {
-        "kills": kills.drills,
-        "disk": disk.drills,
-        "damage": damage.drills,
-        "hostile": hostile.drills,
-        "fuzz": fuzz.drills,
-        "faults": faults.drills,
-    }
+        "kills": kills.drills, "disk": disk.drills, "damage": damage.drills, "hostile": hostile.drills,
+        "fuzz": fuzz.drills, "faults": faults.drills,
+    }  # fmt: skip
 
 
 def main() -> int:
@@ -54,12 +50,9 @@ def main() -> int:
         effort = Effort(
             kills=options.kills or (20 if options.quick else 200),
             calls=options.calls or (1_000 if options.quick else 10_000),
-            seconds=5.0 if options.quick else options.minutes * 60,
-            jobs=max(1, options.jobs),
-            parsers=tuple(options.parser),
-            seed=options.seed,
-            scratch=Path(scratch),
-        )
+            seconds=5.0 if options.quick else options.minutes * 60, jobs=max(1, options.jobs),
+            parsers=tuple(options.parser), seed=options.seed, scratch=Path(scratch),
+        )  # fmt: skip
         for name, drill in drills().items():
             if options.only and name not in options.only:
                 continue

@@ -1,4 +1,4 @@
-"""A disk that is full, folders that may not be written or read, a clock set back, two processes at one place."""
+"""A disk that is full, folders that may not be written or read, a clock set back."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import random
 import resource
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -25,10 +23,8 @@ def drills(effort: Effort) -> Iterator[Tally]:
     dice = random.Random(effort.seed)
     tries = max(3, effort.kills // 10)
     yield _full(effort.folder("full"), dice, tries)
-    yield _small(effort.folder("small"))
     yield _refused(effort.folder("refused"))
     yield _clock(effort.folder("clock"))
-    yield _two(effort.folder("two"))
 
 
 def _build(home: Path, folder: Path) -> tuple[object, ...]:
@@ -71,40 +67,6 @@ def _full(folder: Path, dice: random.Random, tries: int) -> Tally:
     return tally
 
 
-def _small(folder: Path) -> Tally:
-    """A file system of its own that has no room, where one may be mounted."""
-    tally = Tally("disk full (a small file system)")
-    place = folder / "mounted"
-    place.mkdir()
-    _source(folder / "notes")
-    for size in ("64k", "200k", "300k"):
-        with _mounted(place, f"size={size}") as mount:
-            if not mount:
-                tally.absent = "may not mount here"
-                return tally
-            with tally.attempt(f"build in {size}"):
-                ended = turnmark(*_build(place, folder), home=place / "home", folder=folder)  # type: ignore[arg-type]
-                fine(ended, 0, 1)
-                if ended.code:
-                    assert "No space left" in ended.err or "full" in ended.err, ended.err[-200:]
-                fine(turnmark("index", "list", home=place / "home", folder=folder))
-    return tally
-
-
-@contextmanager
-def _mounted(place: Path, options: str) -> Iterator[bool]:
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
-    try:
-        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except OSError:
-        mounted = False
-    try:
-        yield mounted
-    finally:
-        if mounted:
-            subprocess.run(["umount", str(place)], check=True)
-
-
 def _powerless() -> None:
     """In the child: the superuser obeys the modes of files as everyone does (no capability is left)."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -134,12 +96,10 @@ def _refused(folder: Path) -> Tally:
         ("build in a read-only home", _build(home, folder), (1, 2), "ermission"),
         ("remove in a read-only home", ("index", "remove", "k"), (1, 2), "ermission"),
         (
-            "a run in a read-only folder",
-            ("eval", "compound-qa", "--limit", "2", "--out", home / "r"),
-            (1, 2),
+            "a run in a read-only folder", ("eval", "compound-qa", "--limit", "2", "--out", home / "r"), (1, 2),
             "ermission",
         ),
-    ]
+    ]  # fmt: skip
     for case, words, codes, message in cases:
         with tally.attempt(case):
             ended = fine(turnmark(*words, home=home, folder=readable, before=drop), *codes)  # type: ignore[arg-type]
@@ -188,31 +148,4 @@ def _clock(folder: Path) -> Tally:
     with tally.attempt("both sessions are listed"):
         listed = fine(turnmark("sessions", "list", home=home, folder=folder))
         assert len(listed.out.strip().splitlines()) >= 2, listed.out
-    return tally
-
-
-def _two(folder: Path) -> Tally:
-    """One holds an index or a run folder, another wants it: a clear message, and nothing is touched."""
-    from filelock import FileLock
-
-    tally = Tally("two processes at one place")
-    _source(folder / "notes")
-    home, run = folder / "home", folder / "r"
-    fine(turnmark(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
-    fine(turnmark(*_eval(run), home=home, folder=folder))  # type: ignore[arg-type]
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name[0] != "."}
-    with FileLock(home / "indexes" / "k" / ".lock"), FileLock(run / ".lock"):
-        for case, words, message in (
-            ("build", _build(home, folder), "is being built by another process"),
-            ("remove", ("index", "remove", "k"), "is being built by another process"),
-            ("eval", _eval(run), "another process is writing the run"),
-        ):
-            with tally.attempt(case):
-                ended = fine(turnmark(*words, home=home, folder=folder), 1)  # type: ignore[arg-type]
-                assert message in ended.err, ended.err[-200:]
-        with tally.attempt("search meanwhile"):
-            fine(turnmark("search", "kettle", "--index", "k", home=home, folder=folder))
-    with tally.attempt("nothing was touched"):
-        after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name[0] != "."}
-        assert before == after, sorted(str(p) for p in before.keys() ^ after.keys())
     return tally

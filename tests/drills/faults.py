@@ -32,16 +32,11 @@ FAULTS = ("429", "500", "reset", "slow", "cut stream", "cut JSON", "garbage", "e
 def _fault(kind: str, text: str, stream: bool) -> Scripted:
     """What the server does instead of answering."""
     replies: dict[str, Scripted] = {
-        "429": Status(429, headers={"Retry-After": "0.01"}),
-        "500": Status(500),
-        "reset": Reset(),
-        "slow": Say(text, pause=0.02 if stream else 0.1),
-        "cut stream": Say(text, cut=2) if stream else Reset(),
+        "429": Status(429, headers={"Retry-After": "0.01"}), "500": Status(500), "reset": Reset(),
+        "slow": Say(text, pause=0.02 if stream else 0.1), "cut stream": Say(text, cut=2) if stream else Reset(),
         "cut JSON": Raw(b'{"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "cont'),
-        "garbage": Raw(bytes(range(256)) * 4),
-        "empty": Raw(b""),
-        "10 MB": Raw(b"x" * BIG, "text/plain"),
-    }
+        "garbage": Raw(bytes(range(256)) * 4), "empty": Raw(b""), "10 MB": Raw(b"x" * BIG, "text/plain"),
+    }  # fmt: skip
     return replies[kind]
 
 

@@ -45,7 +45,6 @@ class Tally:
     name: str
     tried: int = 0
     lost: list[str] = field(default_factory=list)
-    absent: str = ""
 
     @property
     def survived(self) -> int:
@@ -72,9 +71,6 @@ def table(tallies: list[Tally]) -> str:
     width = max(len(tally.name) for tally in tallies)
     lines = [f"| {'drill':{width}} | tried | survived | lost |", f"|{'-' * (width + 2)}|------:|---------:|-----:|"]
     for tally in tallies:
-        if tally.absent:
-            lines.append(f"| {tally.name:{width}} | {tally.absent:^23} |")
-        else:
-            lines.append(f"| {tally.name:{width}} | {tally.tried:>5} | {tally.survived:>8} | {len(tally.lost):>4} |")
+        lines.append(f"| {tally.name:{width}} | {tally.tried:>5} | {tally.survived:>8} | {len(tally.lost):>4} |")
     lost = [f"- {tally.name}: {case}" for tally in tallies for case in tally.lost]
     return "\n".join([*lines, "", *lost] if lost else lines)

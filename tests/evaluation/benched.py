@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.servers import Script, ScriptedServer
+from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
 from turnmark.evaluation.records import Sample
 from turnmark.retrieval.embed import open_embedder
@@ -35,3 +37,11 @@ def values(bench: Benchmark[Any], item: Item, sample: Sample) -> dict[str, float
 
 def done(item: Item, prediction: str, **more: Any) -> Sample:
     return Sample(id=item.id, status="done", prediction=prediction, **more)
+
+
+def asked(
+    bench: Benchmark[Any], item: Item, *replies: Script, options: str = ""
+) -> tuple[Sample, list[dict[str, Any]]]:
+    """The sample that these replies of a model make, and what the model was sent."""
+    with ScriptedServer(*replies) as server:
+        return bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0{options}")), server.bodies

@@ -1,4 +1,4 @@
-"""A folder of compound questions."""
+"""Compound questions in a folder, and a benchmark over them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.evaluation.benched import items_of, minilm
 from turnmark.corpora.rows import Source
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
+from turnmark.evaluation.benchmarks.turns import Parts
 
 CONTEXT = (
     "The lamp was lit in 1868. At first the lamp burned rape oil. The horn sounded until 2005. Goats graze on the hill."
@@ -26,3 +30,11 @@ def written(root: Path, *rows: Any, capability: str = "Understanding", kind: str
     lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in rows]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return Source(root=root, demo=False)
+
+
+def bench_of(
+    root: Path, *rows: Any, setting: str | None = None, embed: bool = True, **more: Any
+) -> tuple[CompoundQA, list[Item]]:
+    """A benchmark over these rows, and its items."""
+    bench = CompoundQA(written(root, *rows), Parts(embed=minilm if embed else None), (), setting, **more)
+    return bench, items_of(bench)

@@ -28,9 +28,6 @@ def judge(rating: Any = 8, completion: Any = 50, covered: tuple[int, ...] = (1, 
     return reply
 
 
-# --- runs ------------------------------------------------------------------------------------------------------------
-
-
 def source(tmp_path: Path) -> Path:
     first, second = (
         row(procedure=list(REFERENCE_STEPS)),

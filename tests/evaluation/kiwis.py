@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.evaluation.benched import items_of
 from turnmark.corpora.rows import Source
-from turnmark.evaluation.benchmarks.base import Benchmark, measured
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
+from turnmark.evaluation.benchmarks.kiwi import Kiwi
 from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
 from turnmark.evaluation.benchmarks.turns import Parts
 
@@ -18,10 +19,8 @@ ANSWER = "The lamp was lit in 1868. It burned rape oil."
 
 def turn(**changes: Any) -> dict[str, Any]:
     return {
-        "instruction": "Remove the sentence about rape oil.",
-        "answer_1": "Lit in 1868.",
-        "rating": "good",
-    } | changes
+        "instruction": "Remove the sentence about rape oil.", "answer_1": "Lit in 1868.", "rating": "good",
+    } | changes  # fmt: skip
 
 
 def session(*turns: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -69,6 +68,7 @@ def means(bench: Benchmark[Any]) -> dict[str, float]:
     return {name: total / weight for name, (total, weight) in sums.items()}
 
 
-def instructions(bodies: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """What a scripted server was asked, the last message of each request."""
-    return (body["messages"][-1]["content"] for body in bodies)
+def revising(root: Path, *rows: Any, papers: Sequence[str] = (), **parts: Any) -> tuple[Kiwi, list[Item]]:
+    """KIWI's revisions over these sessions, and the turns."""
+    bench = Kiwi(written(root, *rows, papers=papers), Parts(**parts))
+    return bench, items_of(bench)

@@ -32,15 +32,11 @@ OFFICIAL: dict[str, Any] = {
 
 
 OURS: dict[str, Any] = {
-    "id": "a/b/1",
-    "prediction": "An answer.",
-    "procedure": [{"step": "Stir.", "citations": [1]}],
-    "sub_answers": [{"question": "Who?", "answer": "They."}],
-    "decision": "answer",
-    "contexts": [{"document_id": "d1"}, {"document_id": "d2", "title": "T", "text": "Two."}],
-    "domain": "cooking",
+    "id": "a/b/1", "prediction": "An answer.", "procedure": [{"step": "Stir.", "citations": [1]}],
+    "sub_answers": [{"question": "Who?", "answer": "They."}], "decision": "answer",
+    "contexts": [{"document_id": "d1"}, {"document_id": "d2", "title": "T", "text": "Two."}], "domain": "cooking",
     "repeat": 1,
-}
+}  # fmt: skip
 
 
 def written(path: Path, *rows: object) -> Path:

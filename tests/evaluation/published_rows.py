@@ -83,14 +83,11 @@ CONTRACT = re.compile(
     r"|(instruction|information_seeking|error|retrieved)\[[A-Za-z ]+\]|information_seeking"
 )
 VALUES: Mapping[str, frozenset[str]] = {
-    "turn": frozenset({"first", "later"}),
-    "standalone": frozenset({"standalone", "non-standalone"}),
-    "answerability": frozenset(get_args(Answerability)),
-    "capability": frozenset(get_args(Capability)),
-    "type": frozenset({*get_args(QuestionType), *get_args(Coarse)}),
-    "instruction": frozenset(FINE_TYPES),
+    "turn": frozenset({"first", "later"}), "standalone": frozenset({"standalone", "non-standalone"}),
+    "answerability": frozenset(get_args(Answerability)), "capability": frozenset(get_args(Capability)),
+    "type": frozenset({*get_args(QuestionType), *get_args(Coarse)}), "instruction": frozenset(FINE_TYPES),
     "model": frozenset({"GPT-4", "GPT-3.5-turbo", "LLaMA-2-70b-chat"}),
-}
+}  # fmt: skip
 OF_THE_PAPERS = {"references", "human evaluation", "split"}
 """Subsets that no breakdown of ours holds."""
 

@@ -42,17 +42,6 @@ def test_spearman_is_scipys(pairs: list[tuple[float, float]]) -> None:
     assert close(spearman(first, second), scipys(first, second))
 
 
-@given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)), max_size=20))
-@settings(max_examples=60, deadline=None)
-def test_a_correlation_is_within_its_bounds_and_turns_with_its_sides(pairs: list[tuple[float, float]]) -> None:
-    first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    correlation = spearman(first, second)
-    assert correlation is None or -1 <= correlation <= 1
-    assert close(correlation, spearman(second, first))
-    mirrored = spearman([-value for value in first], second)
-    assert close(mirrored, None if correlation is None else -correlation)
-
-
 def test_wrong_rows_are_refused() -> None:
     for first, second in (([1.0], [1.0, 2.0]), ([float("nan")], [1.0])):
         with pytest.raises(ValueError, match="as many and finite"):
@@ -80,7 +69,6 @@ def test_an_interval_of_a_correlation_is_that_of_resampled_rows(seed: int, clust
         return scipys(metric[rows].tolist(), human[rows].tolist())
 
     correlation = Correlation.of(metric, human, number, balanced)
-    assert correlation is not None
     assert close(correlation.value, plainly(range(n)))
     count = correlation.clusters
     draws = generator.multinomial(count, np.full(count, 1 / count), size=7).astype(float)
@@ -104,9 +92,6 @@ def test_a_correlation_with_what_does_not_vary_is_none() -> None:
     ones = np.ones(4)
     assert Correlation.of(ones, np.arange(4.0), np.arange(4), False) is None
     assert Correlation.of(np.arange(4.0), ones, np.arange(4), True) is None
-
-
-# --- raters and labels -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -135,7 +120,6 @@ def test_labels_by_hand() -> None:
     truth = ["yes"] * 25 + ["no"] * 25
     judged = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
     counts = classified(truth, judged)
-    assert counts is not None
     assert (counts.n, counts.accuracy, counts.kappa) == (50, 0.7, pytest.approx(0.4))
     yes, no = counts.labels["yes"], counts.labels["no"]
     assert (yes.precision, yes.recall, yes.false_positive_rate, yes.positives) == (20 / 30, 0.8, 0.4, 25)
@@ -146,10 +130,8 @@ def test_labels_by_hand() -> None:
 def test_labels_without_anything_to_divide_by() -> None:
     assert classified([], []) is None
     alike = classified(["a", "a"], ["a", "a"])
-    assert alike is not None
     assert (alike.kappa, alike.accuracy, alike.mean_fpr) == (None, 1, None)
     never = classified(["a", "a"], ["b", "a"])
-    assert never is not None
     assert (never.labels["b"].recall, never.labels["b"].precision, never.labels["b"].f1) == (None, 0, 0)
 
 
@@ -158,7 +140,6 @@ def test_labels_without_anything_to_divide_by() -> None:
 def test_labels_are_counted_as_scikit_learn_counts_them(pairs: list[tuple[str, str]]) -> None:
     truth, judged = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     counts = classified(truth, judged)
-    assert counts is not None
     assert counts.accuracy == pytest.approx(metrics.accuracy_score(truth, judged))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

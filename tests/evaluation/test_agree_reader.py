@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
 from turnmark.corpora.errors import RequestError
@@ -61,15 +58,6 @@ def test_a_malformed_row_is_named_by_its_place_and_costs_no_other(tmp_path: Path
     assert len(result.answers) >= 24
 
 
-def test_one_bad_rating_leaves_the_others_of_the_row(tmp_path: Path) -> None:
-    content = evaluation()
-    content["evaluations"][0]["annotations"]["faithfulness"]["r1"] = {"value": "often"}
-    result = read_evaluation(write_evaluation(tmp_path / "h.json", content))
-    assert set(result.answers[0].ratings["faithfulness"]) == {"r0", "r2"}
-    assert len(result.answers) == 36
-    assert len(result.problems) == 1
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -84,29 +72,3 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str, problem: s
         read_evaluation(path)
     with pytest.raises(RequestError, match="cannot be read"):
         read_evaluation(tmp_path / "nowhere.json")
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-@given(st.data())
-@settings(max_examples=80, deadline=None)
-def test_whatever_stands_in_a_file_is_read_or_named(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    content = evaluation()
-    for _ in range(data.draw(st.integers(1, 4))):
-        rows = content[data.draw(st.sampled_from(["models", "metrics", "tasks", "evaluations"]))]
-        index = data.draw(st.integers(0, len(rows) - 1))
-        if isinstance(rows[index], dict) and rows[index] and data.draw(st.booleans()):
-            rows[index] = {**rows[index], data.draw(st.sampled_from(sorted(rows[index]))): data.draw(values)}
-        else:
-            rows[index] = data.draw(values)
-    path = tmp_path_factory.mktemp("h") / "h.json"
-    path.write_text(json.dumps(content))
-    result = read_evaluation(path)
-    assert len(result.answers) + len(result.problems) >= 36

@@ -72,16 +72,6 @@ def test_the_formula(tiny_bert: Path, layers: int):
         assert score == pytest.approx(by_hand(tiny_bert, answer, reference, layers), abs=1e-5)
 
 
-def test_sides_are_not_mixed_up_and_the_best_passage_counts(tiny_bert: Path):
-    opened = open_bert(str(tiny_bert))
-    short, long = "the ferry", "the ferry leaves at noon and the dog is on deck"
-    (precision, recall), (other_precision, other_recall) = opened.score([short, long], [long, short])
-    assert (precision, recall) == pytest.approx((other_recall, other_precision), abs=1e-5)
-    assert bert_recall(opened, short, long) == pytest.approx(recall, abs=1e-6)
-    precisions = [opened.score([short], [passage])[0][0] for passage in TEXTS]
-    assert bert_k_precision(opened, short, ["", *TEXTS]) == pytest.approx(max(precisions), abs=1e-6)
-
-
 def test_what_is_empty(tiny_bert: Path):
     opened = open_bert(str(tiny_bert))
     assert opened.score(["", "the dog", " \n"], ["the dog", "", ""]) == [(0.0, 0.0)] * 3
@@ -151,16 +141,6 @@ def test_without_passages_the_papers_figure_and_that_of_the_script(tiny_bert: Pa
     assert outcome.also == {"rb_alg[tiny-bert,script]": outcome.value}
 
 
-@pytest.mark.parametrize("name", ["mtrag-human/evaluations/reference_subset_with_human_evaluations.json",
-                                  "mtrag-synthetic/evaluations/synthetic.json"])  # fmt: skip
-def test_the_released_scores_have_a_k_precision_of_0_without_passages(real_data: Path, name: str):
-    content = json.loads((real_data / "mt-rag-benchmark" / name).read_text(encoding="utf-8"))
-    bare = {row["task_id"] for row in content["tasks"] if not row["contexts"]}
-    rows = [row["annotations"] for row in content["evaluations"] if row["task_id"] in bare]
-    assert len(rows) >= 12
-    assert {row["Bert-KPrec"]["system"]["value"] for row in rows} == {0.0}
-
-
 def test_the_published_one_is_rescaled_and_bears_the_plain_names(tiny_bert: Path, hub: Callable[[str, Path], Path]):
     import bert_score
     from bert_score.utils import model2layers
@@ -193,16 +173,6 @@ def test_nothing_is_downloaded():
         open_bert()
     with pytest.raises(RequestError, match="neither a folder nor a name on the hub"):
         open_bert("/no/such/folder")
-
-
-def test_the_same_texts_are_scored_once(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch):
-    bert, calls = open_bert(str(tiny_bert)), []
-    plain = bert._scored
-    monkeypatch.setattr(bert, "_scored", lambda *texts: calls.append(texts) or plain(*texts))
-    first = bert.score(TEXTS[:1], TEXTS[1:2])
-    first[0] = (0.0, 0.0)  # what a caller does with its list is not kept
-    assert bert.score(TEXTS[:1], TEXTS[1:2])[0] == pytest.approx(by_hand(tiny_bert, TEXTS[0], TEXTS[1], 2), abs=1e-5)
-    assert len(calls) == 1
 
 
 def test_rescaling(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch):

@@ -56,9 +56,6 @@ def whole(judge: Speaks, answer: str = OURS, reference: str = THEIRS) -> Outcome
     return WHOLE_REPLY.ask(judge, Case(question="What did it burn?", answer=answer, reference=reference), None)
 
 
-# --- win_rate --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("ours_first", "theirs_first", "value", "flipped", "first", "preference"),
     [
@@ -120,9 +117,6 @@ def test_the_judge_sees_question_and_replies_and_not_the_context() -> None:
     assert "What did it burn?" in judge.prompts[0]
     assert "SECRET" not in judge.prompts[0]
     assert "[[A>B]]" in judge.prompts[0] or "A>B" in judge.prompts[0]
-
-
-# --- its parts -------------------------------------------------------------------------------------------------------
 
 
 def parted(*parts: tuple[str, str | None, str], order: str = "", answer: str = "All of it.") -> Case:
@@ -189,8 +183,6 @@ def test_an_empty_reply_loses_without_a_call() -> None:
     assert judge.prompts == []
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------
-
 TWO_PARTS = Case(question="q", answer="So.", more=(("part 1", "One?"), ("part 2", "Two?")))
 
 
@@ -211,9 +203,6 @@ def test_errors_of_parts_that_there_are_not_are_asked_for_once_more(text: str) -
     judge = Speaks(lambda _: text)
     assert ERRORS.ask(judge, TWO_PARTS, None).status == "failed"
     assert len(judge.prompts) == 2
-
-
-# --- the task, and whole runs ----------------------------------------------------------------------------------------
 
 
 def test_what_is_judged_depends_on_the_setting() -> None:
@@ -238,33 +227,21 @@ def two_questions(root: Path, *questions: str) -> None:
 
 
 def test_references_come_from_a_run_and_judged_runs_hold_everything(
-    turnmark: Turnmark, tmp_path: Path, check_run: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+    turnmark: Turnmark, tmp_path: Path, check_run: Callable[[Path], None]
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     with ScriptedServer(compound_replies) as server:
-        spec = f"openai:tiny@{server.url}?cache=0"
-        judge = f"openai:judge@{server.url}?cache=0"
+        spec, judge, refs = (f"openai:{name}@{server.url}?cache=0" for name in ("tiny", "judge", "refs"))
         common = ("eval", "compound-qa", "--limit", "1", "--generator")
-        refs = spec.replace("tiny", "refs")
-        assert turnmark(*common, refs, "--setting", "dialogue", "--out", tmp_path / "refs").code == 0
-        ran = turnmark(
-            *common, spec, "--setting", "vanilla", "--references", tmp_path / "refs", "--judge", judge,
-            "--out", tmp_path / "run", "--json",
-        )  # fmt: skip
-        assert ran.code == 0, ran.err
+        turnmark.ok(*common, refs, "--setting", "dialogue", "--out", "refs")
+        judged = ("--references", "refs", "--judge", judge)
+        summary = turnmark.json(*common, spec, "--setting", "vanilla", *judged, "--out", "run")
         before = len(server.bodies)
-        again = turnmark(
-            "score", "compound-qa", "--predictions", tmp_path / "refs", "--references", tmp_path / "refs", "--judge",
-            judge, "--out", tmp_path / "scored", "--json",
-        )  # fmt: skip
-        assert again.code == 0, again.err
+        turnmark.ok("score", "compound-qa", "--predictions", "refs", *judged, "--out", "scored")
         assert len(server.bodies) > before
     check_run(tmp_path / "run")
-    ran_again = turnmark("report", tmp_path / "run")
-    assert ran_again.code == 0, ran_again.err
-    table = ran_again.out[ran_again.out.index("Means") : ran_again.out.index("Judges")]
+    printed = turnmark.ok("report", "run").out
+    table = printed[printed.index("Means") : printed.index("Judges")]
     golden("compound_qa.txt", "\n".join(line.rstrip() for line in table.split("\n")))
-    summary = json.loads(ran.out)
     means = {name: metric["mean"] for name, metric in summary["metrics"].items()}
     assert (means["win_rate"], means["win_rate.flips"], means["win_rate.first"]) == (1.0, 0.0, 0.5)
     assert (means["preference"], means["omitted"], means["sub_win_rate"]) == (1.0, 0.0, 1.0)
@@ -281,11 +258,8 @@ def test_references_come_from_a_run_and_judged_runs_hold_everything(
 HEDGED = "The text does not specify it. However, the lamp was lit in June 1749."
 
 
-def test_a_hedged_reply_is_worth_the_same_in_a_dialogue_as_in_one_reply(
-    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hedged_reply_is_worth_the_same_in_a_dialogue_as_in_one_reply(turnmark: Turnmark, tmp_path: Path) -> None:
     """A judge that always ties gives both settings the same rate on the same text, and the references keep theirs."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     second = "When was it lit? What did it burn? Who paid? Who built it?"
     two_questions(tmp_path, "When was the lamp lit? What did it burn?", second)
 
@@ -298,26 +272,21 @@ def test_a_hedged_reply_is_worth_the_same_in_a_dialogue_as_in_one_reply(
     means = {}
     with ScriptedServer(says) as server:
         spec, judge = (f"openai:{name}@{server.url}?cache=0" for name in ("tiny", "judge"))
-        common = ("eval", "compound-qa", "--data", tmp_path, "--generator", spec, "--json")
-        assert turnmark(*common, "--setting", "dialogue", "--out", tmp_path / "refs").code == 0
+        common = ("eval", "compound-qa", "--data", tmp_path, "--generator", spec)
+        turnmark.ok(*common, "--setting", "dialogue", "--out", "refs")
         for setting in ("dialogue", "vanilla"):
-            ran = turnmark(
-                *common, "--setting", setting, "--references", tmp_path / "refs", "--judge", judge,
-                "--out", tmp_path / setting,
-            )  # fmt: skip
-            assert ran.code == 0, ran.err
-            metrics = json.loads(ran.out)["metrics"]
-            means[setting] = metrics["sub_win_rate"]["mean"], metrics["sub_win_rate"]["n"]
+            words = ("--setting", setting, "--references", "refs", "--judge", judge, "--out", setting)
+            metric = turnmark.json(*common, *words)["metrics"]["sub_win_rate"]
+            means[setting] = metric["mean"], metric["n"]
     assert means == {"dialogue": (1.0, 2), "vanilla": (1.0, 2)}
     answers = [part["answer"] for row in lines(tmp_path / "refs/predictions.jsonl") for part in row["sub_answers"]]
     assert answers == [HEDGED] * 6
 
 
 def test_sub_questions_are_pooled_as_in_the_paper_and_averaged_by_question_beside_it(
-    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    turnmark: Turnmark, tmp_path: Path
 ) -> None:
     """Two questions of two and of four parts; the judge holds only the first question's parts for as good: 2 of 6."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     second = "Where is the horn? Who blew it? Who paid? Who built it?"
     two_questions(tmp_path, "When was the lamp lit? What did it burn?", second)
 
@@ -331,19 +300,15 @@ def test_sub_questions_are_pooled_as_in_the_paper_and_averaged_by_question_besid
 
     with ScriptedServer(says) as server:
         refs, spec, judge = (f"openai:{name}@{server.url}?cache=0" for name in ("refs", "tiny", "judge"))
-        common = ("eval", "compound-qa", "--data", tmp_path, "--setting", "dialogue", "--json")
-        assert turnmark(*common, "--generator", refs, "--out", tmp_path / "refs").code == 0
-        ran = turnmark(
-            *common, "--generator", spec, "--references", tmp_path / "refs", "--judge", judge, "--out", tmp_path / "run"
-        )
-    assert ran.code == 0, ran.err
-    metrics = json.loads(ran.out)["metrics"]
+        common = ("eval", "compound-qa", "--data", tmp_path, "--setting", "dialogue")
+        turnmark.ok(*common, "--generator", refs, "--out", "refs")
+        judged = ("--references", "refs", "--judge", judge, "--out", "run")
+        metrics = turnmark.json(*common, "--generator", spec, *judged)["metrics"]
     assert metrics["sub_win_rate"]["mean"] == pytest.approx(2 / 6)
     assert metrics["sub_win_rate[per question]"]["mean"] == pytest.approx(1 / 2)
 
 
 def test_a_run_that_is_no_dialogue_gives_no_references(turnmark: Turnmark, tmp_path: Path) -> None:
-    assert turnmark("eval", "compound-qa", "--limit", "1", "--out", tmp_path / "r").code == 0
-    ran = turnmark("eval", "compound-qa", "--references", tmp_path / "r")
-    assert ran.code == 2
-    assert "name a run of compound-qa in the setting dialogue" in ran.err
+    turnmark.ok("eval", "compound-qa", "--limit", "1", "--out", tmp_path / "r")
+    message = turnmark.refused("eval", "compound-qa", "--references", tmp_path / "r")
+    assert "name a run of compound-qa in the setting dialogue" in message

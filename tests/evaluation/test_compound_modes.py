@@ -5,43 +5,34 @@ from __future__ import annotations
 import json
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
-from tests.evaluation.benched import done, items_of, minilm, values
-from tests.evaluation.compounds import CONTEXT, QUESTION, row, written
+from tests.evaluation.benched import asked, done, items_of, values
+from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
+from tests.evaluation.judged_runs import lines
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.assistant.generators import GeneratorError
 from turnmark.evaluation.benchmarks import compound_modes as modes
-from turnmark.evaluation.benchmarks.base import Case, Item
+from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.metrics import language
-from turnmark.evaluation.records import Sample, SubAnswer
+from turnmark.evaluation.published import Ran, beside
+from turnmark.evaluation.records import MetricSummary, SubAnswer
 
-THREE = "When was the lamp lit? What did the lamp burn? Until when did the horn sound?"
-
-
-def bench_of(root: Path, setting: str | None, *rows: Any, embed: bool = False, **more: Any) -> CompoundQA:
-    return CompoundQA(written(root, *rows), Parts(embed=minilm if embed else None), (), setting, **more)
-
-
-def asked(bench: CompoundQA, item: Item, *replies: Any, options: str = "") -> tuple[Sample, list[dict[str, Any]]]:
-    with ScriptedServer(*replies) as server:
-        return bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0{options}")), server.bodies
-
-
-# --- the paper's modes -----------------------------------------------------------------------------------------------
+PARTS = ("When was the lamp lit?", "What did the lamp burn?", "Until when did the horn sound?")
+THREE = " ".join(PARTS)
+NAME = "Understanding/Factual-Statement/x_1"
+NUMBERED = tuple(SubAnswer(question=part, answer=str(number)) for number, part in enumerate(PARTS, 1))
 
 
 @pytest.mark.parametrize("mode", list(modes.PROMPTS))
 def test_a_mode_asks_once_with_question_and_fenced_context(tmp_path: Path, mode: str) -> None:
-    bench = bench_of(tmp_path, mode, row(), row(ID="x_2", context=None))
-    with_context, closed = items_of(bench)
+    bench, [with_context, closed] = bench_of(tmp_path, row(), row(ID="x_2", context=None), setting=mode)
     sample, [body] = asked(bench, with_context, Say("<think>Hm.</think>In 1868; rape oil."))
     [message] = body["messages"]
     assert message["role"] == "user"
@@ -56,21 +47,19 @@ def test_a_mode_asks_once_with_question_and_fenced_context(tmp_path: Path, mode:
 
 
 def test_temperature_and_limit_are_the_papers_unless_the_spec_says_otherwise(tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, "vanilla", row())
-    [item] = items_of(bench)
+    bench, [item] = bench_of(tmp_path, row(), setting="vanilla")
     _, [body] = asked(bench, item, Say("Yes."), options="&deadline=20")
     assert (body["temperature"], body["max_tokens"]) == (0.3, 1024)
     spec = "openai:tiny?temperature=0.9&max_tokens=77"
     assert modes.tuning_of(spec) == modes.Tuning(None, None)
     assert modes.tuning_of("openai:tiny?max_tokens=77") == modes.Tuning(0.3, None)
-    own = bench_of(tmp_path, "vanilla", row(), tuning=modes.tuning_of(spec))
+    own, [item] = bench_of(tmp_path, row(), setting="vanilla", tuning=modes.tuning_of(spec))
     _, [body] = asked(own, item, Say("Yes."), options="&temperature=0.9&max_tokens=77")
     assert (body["temperature"], body["max_tokens"]) == (0.9, 77)
 
 
 def test_a_reply_that_reaches_the_limit_stands_and_an_empty_one_is_kept_as_empty(tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, "cot", row())
-    [item] = items_of(bench)
+    bench, [item] = bench_of(tmp_path, row(), setting="cot")
     sample, bodies = asked(bench, item, Say("First, the lamp", finish_reason="length"))
     assert (sample.prediction, len(bodies)) == ("First, the lamp", 1)
     assert "cut at the limit of 1024 tokens" in sample.notes[0]
@@ -81,60 +70,41 @@ def test_a_reply_that_reaches_the_limit_stands_and_an_empty_one_is_kept_as_empty
         asked(bench, item, Say("", finish_reason="content_filter"))
 
 
-def test_an_empty_reply_of_the_turn_stays_in_the_mean(tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, None, row(context=None))
-    [item] = items_of(bench)
-    sample, _ = asked(bench, item, Say(""))
-    assert (sample.status, sample.prediction) == ("done", "")
-    assert sample.notes[0].startswith("the reply is empty: ")
-    assert values(bench, item, sample)["rouge_l.word"] == 0.0
-
-
-# --- one question a turn ---------------------------------------------------------------------------------------------
-
-
 def test_a_dialogue_asks_the_parts_one_by_one_with_what_was_said_before(tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, "dialogue", row(com_question=THREE), embed=True)
-    [item] = items_of(bench)
-    sample, bodies = asked(bench, item, Say("It was lit in 1868."), Say("I don't know."), Say("Until 2005."))
+    bench, [item] = bench_of(tmp_path, row(com_question=THREE), setting="dialogue")
+    replies = ("It was lit in 1868.", "I don't know.", "Until 2005.")
+    sample, bodies = asked(bench, item, *map(Say, replies))
     assert [len(body["messages"]) for body in bodies] == [1, 3, 5]
     assert [body["temperature"] for body in bodies] == [0.3] * 3
-    last = bodies[2]["messages"]
-    assert [message["role"] for message in last] == ["user", "assistant"] * 2 + ["user"]
-    assert "What did the lamp burn?" not in last[0]["content"]
-    assert [message["content"] for message in last[1:]] == [
-        "It was lit in 1868.", "What did the lamp burn?", "I don't know.", "Until when did the horn sound?",
-    ]  # fmt: skip
-    assert sample.sub_answers == (
-        SubAnswer(question="When was the lamp lit?", answer="It was lit in 1868."),
-        SubAnswer(question="What did the lamp burn?", answer="I don't know."),
-        SubAnswer(question="Until when did the horn sound?", answer="Until 2005."),
+    first, *later = bodies[2]["messages"]
+    assert [message["role"] for message in later] == ["assistant", "user"] * 2
+    assert PARTS[1] not in first["content"]
+    assert [message["content"] for message in later] == [replies[0], PARTS[1], replies[1], PARTS[2]]
+    assert sample.sub_answers == tuple(
+        SubAnswer(question=part, answer=reply) for part, reply in zip(PARTS, replies, strict=True)
     )
     assert (sample.decision, sample.usage["answer"].calls) == ("partial", 3)
-    assert sample.prediction == "It was lit in 1868.\n\nI don't know.\n\nUntil 2005."
+    assert sample.prediction == "\n\n".join(replies)
 
 
 def test_a_dialogue_without_a_model_is_the_assistants_turns(tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, "dialogue", row(), embed=True)
-    [item] = items_of(bench)
+    bench, [item] = bench_of(tmp_path, row(), setting="dialogue")
     sample = bench.answer(item, None)
-    first, second = sample.sub_answers
-    assert (first.question, second.question) == ("When was the lamp lit?", "What did the lamp burn?")
-    assert "The lamp was lit in 1868." in first.answer
-    assert "rape oil" in second.answer
+    assert [part.question for part in sample.sub_answers] == list(PARTS[:2])
+    for part, words in zip(sample.sub_answers, ("The lamp was lit in 1868.", "rape oil"), strict=True):
+        assert words in part.answer
     assert sample.decision == "answer"
     scores = values(bench, item, sample)
     assert (scores["part_coverage"], scores["omitted[code]"]) == (1.0, 0.0)
 
 
 def test_a_model_takes_the_question_apart_where_that_is_asked_for(tmp_path: Path) -> None:
-    parts = Parts(forms=("understand=llm",))
-    bench = CompoundQA(written(tmp_path, row()), parts, (), "dialogue")
+    bench = CompoundQA(written(tmp_path, row()), Parts(forms=("understand=llm",)), (), "dialogue")
     [item] = items_of(bench)
     listed = json.dumps({"questions": ["When was it lit?", " ", "What\ndid it burn?"]})
     sample, bodies = asked(bench, item, Say(listed), Say("1868."), Say("Oil."))
     assert [part.question for part in sample.sub_answers] == ["When was it lit?", "What did it burn?"]
-    assert (len(bodies), sample.usage["answer"].calls) == (3, 3)
+    assert len(bodies) == sample.usage["answer"].calls == 3
     sample, _ = asked(bench, item, Say('{"questions": []}'), Say("1868."))
     assert [part.question for part in sample.sub_answers] == [QUESTION]
     with pytest.raises(GeneratorError, match="not taken apart"):
@@ -146,10 +116,8 @@ def references_of(case: Case) -> list[str]:
 
 
 def test_the_parts_are_those_of_the_references_where_there_are_some(tmp_path: Path) -> None:
-    name = "Understanding/Factual-Statement/x_1"
     pairs = (SubAnswer(question="Lit when?", answer="In 1868."), SubAnswer(question="Burnt what?", answer="Oil."))
-    bench = bench_of(tmp_path, "dialogue", row(), references={name: pairs})
-    [item] = items_of(bench)
+    bench, [item] = bench_of(tmp_path, row(), setting="dialogue", references={NAME: pairs})
     sample, bodies = asked(bench, item, Say("1868."), Say("Oil."))
     assert "Questions: Lit when?" in bodies[0]["messages"][0]["content"]
     context = bench.context(item, sample)
@@ -157,28 +125,21 @@ def test_the_parts_are_those_of_the_references_where_there_are_some(tmp_path: Pa
     assert references_of(context) == ["In 1868.", "Oil."]
 
 
-# --- orders ----------------------------------------------------------------------------------------------------------
-
-
 def test_four_orders_put_every_part_in_every_place(tmp_path: Path) -> None:
     """Table 20, as printed."""
-    bench = bench_of(tmp_path, "positions", row(com_question=THREE), row(ID="x_2"))
-    items = items_of(bench)
-    name = "Understanding/Factual-Statement/x_1"
-    assert [item.id for item in items] == [f"{name}#order{n}" for n in (1, 2, 3, 4)]
-    a, b, c = THREE.replace("? ", "?|").split("|")
-    assert [item.task.question for item in items] == [f"{a} {b} {c}", f"{b} {a} {c}", f"{b} {c} {a}", f"{c} {a} {b}"]
+    bench, items = bench_of(tmp_path, row(com_question=THREE), row(ID="x_2"), setting="positions")
+    assert [item.id for item in items] == [f"{NAME}#order{n}" for n in (1, 2, 3, 4)]
+    a, b, c = PARTS
+    assert [item.task.question for item in items] == [THREE, f"{b} {a} {c}", f"{b} {c} {a}", f"{c} {a} {b}"]
     assert [bench.facts(item).labels["order"] for item in items] == [(f"order{n}",) for n in (1, 2, 3, 4)]
     assert len({bench.facts(item).cluster for item in items}) == 1
-    placed = {(part, place) for order in modes.ORDERS for place, part in enumerate(order)}
-    assert len(placed) == 9
+    assert len({(part, place) for order in modes.ORDERS for place, part in enumerate(order)}) == 9
     another = CompoundQA(written(tmp_path, row(com_question=THREE), kind="Cause-and-Effect"), Parts(), (), "positions")
     assert len(items_of(another)) == 4, "only Factual-Statement questions are asked in other orders"
 
 
 def test_what_is_covered_is_told_by_part_and_place(tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, "positions", row(com_question=THREE), embed=True)
-    item = items_of(bench)[2]  # 2, 3, 1
+    bench, [_, _, item, _] = bench_of(tmp_path, row(com_question=THREE), setting="positions")  # 2, 3, 1
     scores = values(bench, item, done(item, "The lamp burned rape oil. It was lit in 1868, the lamp."))
     cells = {name: value for name, value in scores.items() if name.startswith("part_coverage.") and value is not None}
     assert cells == {"part_coverage.q2@1": 1.0, "part_coverage.q3@2": 0.0, "part_coverage.q1@3": 1.0}
@@ -186,12 +147,8 @@ def test_what_is_covered_is_told_by_part_and_place(tmp_path: Path) -> None:
 
 
 def test_references_follow_the_order(tmp_path: Path) -> None:
-    parts = THREE.replace("? ", "?|").split("|")
-    pairs = tuple(SubAnswer(question=part, answer=str(n)) for n, part in enumerate(parts, 1))
-    bench = bench_of(
-        tmp_path, "positions", row(com_question=THREE), references={"Understanding/Factual-Statement/x_1": pairs}
-    )
-    for item, order in zip(items_of(bench), modes.ORDERS, strict=True):
+    bench, items = bench_of(tmp_path, row(com_question=THREE), setting="positions", references={NAME: NUMBERED})
+    for item, order in zip(items, modes.ORDERS, strict=True):
         context = bench.context(item, done(item, "So."))
         assert references_of(context) == [str(place + 1) for place in order]
         assert " ".join(context.parts) == item.task.question
@@ -199,24 +156,14 @@ def test_references_follow_the_order(tmp_path: Path) -> None:
 
 def test_an_id_of_the_data_may_look_like_one_of_an_order(tmp_path: Path) -> None:
     name = "Understanding/Factual-Statement/x#order2"
-    parts = THREE.replace("? ", "?|").split("|")
-    pairs = {name: tuple(SubAnswer(question=part, answer=str(n)) for n, part in enumerate(parts, 1))}
-    bench = bench_of(tmp_path, None, row(ID="x#order2", com_question=THREE), references=pairs)
-    [item] = items_of(bench)
+    rows, references = row(ID="x#order2", com_question=THREE), {name: NUMBERED}
+    bench, [item] = bench_of(tmp_path, rows, references=references)
     context = bench.context(item, done(item, "So."))
     assert (context.order, references_of(context)) == ((), ["1", "2", "3"])
     assert "order" not in bench.facts(item).labels
-    bench = bench_of(tmp_path, "positions", row(ID="x#order2", com_question=THREE), references=pairs)
-    last = items_of(bench)[3]
-    assert last.id == f"{name}#order4"
+    bench, [*_, last] = bench_of(tmp_path, rows, setting="positions", references=references)
+    assert (last.id, bench.facts(last).labels["order"]) == (f"{name}#order4", ("order4",))
     assert references_of(bench.context(last, done(last, "So."))) == ["3", "1", "2"]
-    assert bench.facts(last).labels["order"] == ("order4",)
-
-
-def test_a_setting_without_a_sample_is_named(turnmark: Turnmark, tmp_path: Path) -> None:
-    written(tmp_path, row())
-    ran = turnmark("eval", "compound-qa", "--data", tmp_path, "--setting", "positions")
-    assert (ran.code, "compound-qa positions: there is nothing to answer" in ran.err) == (2, True), ran.err
 
 
 @given(st.sampled_from(list(permutations(range(3)))), st.lists(st.floats(0, 1), min_size=3, max_size=3))
@@ -227,22 +174,16 @@ def test_every_value_has_one_cell(order: tuple[int, ...], covered: list[float]) 
     assert modes.by_place("x", order, covered[:2]) == {}
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("reply", "omitted", "merged"),
     [
-        ("The lamp was lit in 1868. The lamp burned rape oil.", 0.0, 0.0),
-        ("The lamp burned rape oil.", 1.0, 0.0),
+        ("The lamp was lit in 1868. The lamp burned rape oil.", 0.0, 0.0), ("The lamp burned rape oil.", 1.0, 0.0),
         ("The lamp was lit in 1868 and what the lamp burned was rape oil.", 0.0, 1.0),
-        ("Goats graze on the hill.", 1.0, 0.0),
-        ("I don't know.", None, None),
+        ("Goats graze on the hill.", 1.0, 0.0), ("I don't know.", None, None),
     ],
-)
+)  # fmt: skip
 def test_errors_by_code(tmp_path: Path, reply: str, omitted: float | None, merged: float | None) -> None:
-    bench = bench_of(tmp_path, None, row(), embed=True)
-    [item] = items_of(bench)
+    bench, [item] = bench_of(tmp_path, row())
     scores = values(bench, item, done(item, reply))
     assert (scores["omitted[code]"], scores["merged[code]"]) == (omitted, merged)
 
@@ -260,11 +201,15 @@ def test_another_writing_system_is_another_language(text: str, than: str, differ
     assert language.another_language(text, than) is differs
 
 
-def test_kana_and_han_are_one_writing_system_and_hardly_any_letters_are_none() -> None:
-    assert language.script("これはいくらですか。東京です。") == "CJK"
-    assert language.script("它和力有什么关系？这是什么东西？") == "CJK"
-    assert language.script("이것은 얼마입니까? 서울입니다.") == "HANGUL"
-    assert language.script("x = 3") is None
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("これはいくらですか。東京です。", "CJK"), ("它和力有什么关系？这是什么东西？", "CJK"),
+        ("이것은 얼마입니까? 서울입니다.", "HANGUL"), ("x = 3", None),
+    ],
+)  # fmt: skip
+def test_kana_and_han_are_one_writing_system_and_hardly_any_letters_are_none(text: str, script: str | None) -> None:
+    assert language.script(text) == script
 
 
 def test_another_language_in_the_same_letters_takes_the_classifier() -> None:
@@ -276,88 +221,59 @@ def test_another_language_in_the_same_letters_takes_the_classifier() -> None:
     assert language.language("Oslo") is None
 
 
-@settings(deadline=None)  # the first example loads the classifier
-@given(st.text(max_size=200), st.text(max_size=200))
-def test_no_text_breaks_the_languages(first: str, second: str) -> None:
-    assert language.another_language(first, second) in (True, False, None)
-    assert language.another_language(first, first) in (False, None)
-
-
-# --- from the command line -------------------------------------------------------------------------------------------
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def test_modes_need_a_model_and_the_default_is_named_decompose(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_what_a_request_for_a_mode_lacks(turnmark: Turnmark, tmp_path: Path) -> None:
     for mode in modes.PROMPTS:
-        ran = turnmark("eval", "compound-qa", "--setting", mode, "--domains", "Baking")
-        assert ran.code == 2
-        assert "--generator" in ran.err
-        assert "no domain 'Baking'" in ran.err
+        message = turnmark.refused("eval", "compound-qa", "--setting", mode, "--domains", "Baking")
+        assert "--generator" in message
+        assert "no domain 'Baking'" in message
     for flag in ([], ["--setting", "decompose"]):
-        ran = turnmark("eval", "compound-qa", *flag, "--limit", "2", "--dry-run", "--json")
-        described = json.loads(ran.out)
-        assert described["setting"] is None
-    assert turnmark("eval", "mtrag", "--references", "x").code == 2
-    ran = turnmark("eval", "compound-qa", "--references", tmp_path)
-    assert (ran.code, "--references" in ran.err) == (2, True)
+        assert turnmark.json("eval", "compound-qa", *flag, "--limit", "2", "--dry-run")["setting"] is None
+    assert "--references" in turnmark.refused("eval", "mtrag", "--references", "x")
+    assert "--references" in turnmark.refused("eval", "compound-qa", "--references", tmp_path)
+    written(tmp_path, row())
+    message = turnmark.refused("eval", "compound-qa", "--data", tmp_path, "--setting", "positions")
+    assert "compound-qa positions: there is nothing to answer" in message
 
 
-def test_a_mode_is_run_and_what_its_prompt_says_is_part_of_the_run(
-    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+def test_a_mode_is_run_and_what_its_prompt_says_is_part_of_the_run(turnmark: Turnmark) -> None:
     with ScriptedServer(Say("The lamp was lit in 1868.")) as server:
         spec = f"openai:tiny@{server.url}?cache=0"
-        words = ("eval", "compound-qa", "--setting", "vanilla", "--limit", "2", "--generator", spec, "--out")
-        assert turnmark(*words, tmp_path / "r").code == 0
-    manifest = json.loads((tmp_path / "r/manifest.json").read_text())
-    assert manifest["setting"] == "vanilla"
-    assert list(manifest["inputs"]) == ["prompt compound-vanilla"]
-    assert [row["prediction"] for row in lines(tmp_path / "r/predictions.jsonl")] == ["The lamp was lit in 1868."] * 2
-    ran = turnmark("score", "compound-qa", "--predictions", tmp_path / "r", "--out", tmp_path / "again", "--json")
-    assert (ran.code, json.loads(ran.out)["setting"]) == (0, "vanilla")
+        turnmark.ok("eval", "compound-qa", "--setting", "vanilla", "--limit", "2", "--generator", spec, "--out", "r")
+    manifest = json.loads(Path("r/manifest.json").read_text())
+    assert (manifest["setting"], list(manifest["inputs"])) == ("vanilla", ["prompt compound-vanilla"])
+    assert [row["prediction"] for row in lines(Path("r/predictions.jsonl"))] == ["The lamp was lit in 1868."] * 2
+    assert turnmark.json("score", "compound-qa", "--predictions", "r", "--out", "again")["setting"] == "vanilla"
 
 
 def test_rows_that_cannot_be_read_are_counted_and_cost_no_other(turnmark: Turnmark, tmp_path: Path) -> None:
     source = written(
-        tmp_path / "compound-qa", row(), '{"ID": "' + "x" * (50 * 1024 * 1024) + '"}', row(com_question=["a", "b"]),
+        tmp_path / "compound-qa", row(), '{"ID": "' + "x" * (17 * 1024 * 1024) + '"}', row(com_question=["a", "b"]),
         row(ID="x_4", com_reference=None), row(ID="x_5", com_question=""), row(), "[]", row(ID="x_8", context=None),
     )  # fmt: skip
     [file] = source.root.glob("data/*/*.jsonl")
     with file.open("ab") as more:
         more.write(json.dumps(row(ID="x_9", com_question="Où? Là?"), ensure_ascii=False).encode("latin-1") + b"\n")
-    ran = turnmark("eval", "compound-qa", "--data", source.root, "--out", tmp_path / "run", "--json")
-    assert ran.code == 0, ran.err
-    summary = json.loads(ran.out)
+    summary = turnmark.json("eval", "compound-qa", "--data", source.root, "--out", "run")
     assert (summary["n"], summary["failed"]) == (2, 0)
     skipped = [note for note in summary["notes"] if note.startswith("skipped: data/")]
-    lines_of = [int(note.split(":")[2]) for note in skipped]
-    assert lines_of == [2, 3, 4, 5, 6, 7, 9]
-    assert "Traceback" not in ran.err
+    assert [int(note.split(":")[2]) for note in skipped] == [2, 3, 4, 5, 6, 7, 9]
 
 
 def test_the_cells_of_table_2_are_a_breakdown_where_there_are_several_capabilities(tmp_path: Path) -> None:
     written(tmp_path, row())
     source = written(tmp_path, row(), capability="Knowledge")
-    cells = [CompoundQA(source, Parts()).facts(item).labels for item in items_of(CompoundQA(source, Parts()))]
-    assert [labels["capability+type"] for labels in cells] == [
+    both, alone = CompoundQA(source, Parts()), CompoundQA(source, Parts(), ["Knowledge"])
+    assert [both.facts(item).labels["capability+type"] for item in items_of(both)] == [
         ("Understanding, Factual-Statement",), ("Knowledge, Factual-Statement",),
     ]  # fmt: skip
-    labels = CompoundQA(source, Parts(), ["Knowledge"])
-    assert "capability+type" not in labels.facts(items_of(labels)[0]).labels
-    from turnmark.evaluation.published import Ran, beside
-    from turnmark.evaluation.records import MetricSummary
-
-    measured_here = {"win_rate": MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=100, failed=0, not_applicable=0)}
+    assert "capability+type" not in alone.facts(items_of(alone)[0]).labels
+    summary = {"win_rate": MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=100, failed=0, not_applicable=0)}
     rows = beside(Ran(
-        benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(), metrics=measured_here,
+        benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(), metrics=summary,
         variants={}, judges=("openai:gpt-3.5-turbo",),
-        breakdowns={"capability": {"Understanding": measured_here, "Knowledge": measured_here},
-                    "type": {"Factual-Statement": measured_here, "Cause-and-Effect": measured_here},
-                    "capability+type": {"Knowledge, Factual-Statement": measured_here}},
+        breakdowns={"capability": {"Understanding": summary, "Knowledge": summary},
+                    "type": {"Factual-Statement": summary, "Cause-and-Effect": summary},
+                    "capability+type": {"Knowledge, Factual-Statement": summary}},
     ))  # fmt: skip
     slices = {row.slice for row in rows if row.subset == "Knowledge, Factual-Statement"}
     assert slices == {"capability+type=Knowledge, Factual-Statement"}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from turnmark.assistant.generators.base import GeneratorError, PromptMessage
 from turnmark.assistant.generators.replay import ReplayGenerator
@@ -25,7 +22,6 @@ from turnmark.evaluation.judging.extractive import (
     NoModel,
     SentenceVectors,
     extractive_rubrics,
-    parts_of,
     reply_features,
 )
 from turnmark.evaluation.judging.judgements import Outcome
@@ -58,9 +54,6 @@ def said(measures, name: str, reply: Case) -> Outcome:
     return measures[name].ask(NoModel(), reply, None)
 
 
-# --- what it measures -------------------------------------------------------------------------------------------------
-
-
 def test_measures_by_hand():
     """Over vectors of two directions: what is about ferries, and what is not."""
 
@@ -68,11 +61,9 @@ def test_measures_by_hand():
         return np.array([[1.0, 0.0] if "ferry" in text else [0.0, 1.0] for text in texts], dtype=np.float32)
 
     reply = Case(
-        question="Which ferry?",
-        answer="The ferry sails. It rains frogs today.",
-        passages=("A ferry sails at noon.",),
+        question="Which ferry?", answer="The ferry sails. It rains frogs today.", passages=("A ferry sails at noon.",),
         reference="The ferry sails. Tea is served on board daily.",
-    )
+    )  # fmt: skip
     assert reply_features(reply, SentenceVectors(embed), tuple(FEATURES)) == {
         "strange": pytest.approx(3 / 5),  # rains, frogs, today; not: ferry, sails
         "meant": pytest.approx(3 / 7),  # three words near the passage, four not
@@ -96,52 +87,8 @@ def test_what_the_question_says_is_not_strange(embed):
     assert strange("And Zanzibar?") < strange("And then?")
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.text(max_size=120), st.text(max_size=120), st.lists(st.text(max_size=120), max_size=3), st.text(max_size=120))
-def test_measures_of_any_text_are_shares(question, answer, passages, reference):
-    def embed(texts):
-        vectors = np.array([[len(text) + 1.0, text.count("e") - 3.0] for text in texts], dtype=np.float32)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    reply = Case(question, answer, (), reference, tuple(passages))
-    features = reply_features(reply, SentenceVectors(embed), tuple(FEATURES))
-    assert all(0.0 <= value <= 1.0 for value in features.values())
-
-
-def test_a_text_is_embedded_once_and_by_itself():
-    embedded_texts: list[tuple[str, ...]] = []
-
-    def embed(texts):
-        embedded_texts.append(tuple(texts))
-        return np.ones((len(texts), 1), dtype=np.float32)
-
-    reply_features(case(f"{GOOD} {BAD}"), SentenceVectors(embed), tuple(FEATURES))
-    assert len(embedded_texts) == len(set(embedded_texts))
-    assert tuple(parts_of(PASSAGES[0])) in embedded_texts
-
-
-def test_many_threads_get_the_same(embed):
-    embedded, features = SentenceVectors(embed), []
-
-    def work():
-        features.append(reply_features(case(GOOD), embedded, tuple(FEATURES)))
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(features) == 8
-    assert all(reply_measures == features[0] for reply_measures in features)
-
-
-# --- what it says -----------------------------------------------------------------------------------------------------
-
-
 def test_what_the_passages_say_is_more_faithful_than_what_they_do_not(measures):
     good, bad = said(measures, FAITHFULNESS, case(GOOD)), said(measures, FAITHFULNESS, case(BAD))
-    assert good.value is not None
-    assert bad.value is not None
     assert good.value - bad.value > 0.3
     assert good.parts == (f"supported: {GOOD}",)
     assert bad.parts == (f"not supported: {BAD}",)
@@ -180,15 +127,11 @@ def test_the_whole_reference_is_more_complete_than_a_part(measures):
         said(measures, COMPLETENESS, case(text, question="Anything else?", reference=reference)).value
         for text in (reference, GOOD)
     )
-    assert all_of_it is not None
-    assert part is not None
     assert all_of_it > part
 
 
 def test_a_reply_to_something_else_is_less_appropriate(measures):
     good, bad = (said(measures, APPROPRIATENESS, case(text)).value for text in (GOOD, BAD))
-    assert good is not None
-    assert bad is not None
     assert good > bad
 
 
@@ -214,9 +157,6 @@ def test_a_fit_by_hand():
     assert fit.score({"meant": 0.25}) == pytest.approx(0.5)  # a rating of 2.5 on 1..4
     assert fit.score({"meant": 1.0}) == 1.0
     assert Fit(-5.0, {}).score({}) == 0.0
-
-
-# --- what it is worth -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.data

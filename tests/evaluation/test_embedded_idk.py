@@ -63,15 +63,6 @@ def test_kinds_of_sentences():
 
 
 @settings(deadline=None)
-@given(st.text(max_size=300))
-def test_any_text_has_a_label_and_a_count(reply: str):
-    counts = wording(reply)
-    assert says_idk(reply) in ("yes", "partial", "no")
-    assert counts.lacks >= counts.opens
-    assert (counts.verdict(0) == "no") == (counts.lacks == 0)
-
-
-@settings(deadline=None)
 @given(st.text(max_size=200), st.integers(0, 50), st.integers(0, 50))
 def test_more_claims_never_make_it_a_yes(reply: str, first: int, second: int):
     low, high = sorted((first, second))
@@ -94,20 +85,3 @@ def test_agreement_with_the_official_judge(real_data: Path):
         assert len(verdicts) == 219
         assert sum((a == "yes") == (row.idk == "yes") for a, row in zip(verdicts, tested, strict=True)) / 219 >= 0.95
         assert sum(a == row.idk for a, row in zip(verdicts, tested, strict=True)) / 219 >= 0.92
-
-
-@pytest.mark.data
-def test_a_third_system_labelled_by_hand(real_data: Path):
-    """Replies of a system that no judge labelled, by their place in the file; the other 53 are a bare "no answer"."""
-    from tests.benchmarks.judging import RECORDED, recorded
-
-    rows = [row for row in recorded(real_data / RECORDED) if row.system == "llama-3.3-70b"]
-    labels = {
-        **dict.fromkeys((1, 5, 13, 127, 135, 173, 176), "yes"), **dict.fromkeys((129, 184, 6, 9, 23, 51, 143), "no"),
-        **dict.fromkeys((16, 49, 91, 93, 122, 125, 178, 192, 195, 196, 197), "partial"),
-    }  # fmt: skip
-    right = sum(says_idk(rows[index].case.answer) == label for index, label in labels.items())
-    assert right >= 21  # of 25, as it was when the labels were first compared
-    bare = [row for row in rows if row.case.answer == "I don't have an answer."]
-    assert len(bare) == 53
-    assert all(says_idk(row.case.answer) == "yes" for row in bare)

@@ -116,13 +116,6 @@ def test_a_model_that_answers_one_call_at_once_gets_one_sample_at_once(tmp_path:
     assert (outcome.done, outcome.failed) == (4, 0)
 
 
-def test_nothing_to_do_takes_no_time(tmp_path: Path) -> None:
-    began = time.monotonic()
-    assert made(tmp_path / "r", done, []) == Outcome()
-    made(tmp_path / "r", done, jobs("a"), concurrency=1)
-    assert time.monotonic() - began < 0.9, "less than a turn of waiting"
-
-
 class _Mute(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -130,13 +123,11 @@ class _Mute(Exception):
 
 RAISED: dict[str, tuple[BaseException, str]] = {
     "typed": (GeneratorError("bad_reply", "no completion"), "bad_reply: no completion"),
-    "plain": (KeyError("x"), "KeyError: KeyError: 'x'"),
-    "leaving": (SystemExit(0), "SystemExit: SystemExit: 0"),
+    "plain": (KeyError("x"), "KeyError: KeyError: 'x'"), "leaving": (SystemExit(0), "SystemExit: SystemExit: 0"),
     "interrupted": (KeyboardInterrupt(), "KeyboardInterrupt: KeyboardInterrupt: "),
-    "memory": (MemoryError(), "MemoryError: MemoryError: "),
-    "mute": (_Mute(), "_Mute: _Mute: "),
+    "memory": (MemoryError(), "MemoryError: MemoryError: "), "mute": (_Mute(), "_Mute: _Mute: "),
     "surrogate": (ValueError("\ud800"), "ValueError: ValueError: \ufffd"),
-}
+}  # fmt: skip
 
 
 def test_whatever_answering_raises_is_one_samples_failure(tmp_path: Path) -> None:
@@ -206,9 +197,7 @@ def test_what_hangs_is_given_up_and_what_it_brings_later_is_not_read(tmp_path: P
     assert len((tmp_path / "r/predictions.jsonl").read_text().splitlines()) == 5
 
 
-def test_a_sample_that_ended_in_time_is_taken_even_when_it_is_read_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sample_that_ended_in_time_is_taken_even_when_it_is_read_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing stalls for longer than the deadline while others end: they are no failures."""
     append = RunFolder.append
 
@@ -218,7 +207,7 @@ def test_a_sample_that_ended_in_time_is_taken_even_when_it_is_read_late(
         append(self, sample)
 
     monkeypatch.setattr(RunFolder, "append", stalling)
-    outcome = made(tmp_path / "r", done, jobs("first", "a", "b", "c"), concurrency=4, deadline=0.1)
+    outcome = made(Path("r"), done, jobs("first", "a", "b", "c"), concurrency=4, deadline=0.1)
     assert (outcome.done, outcome.failed) == (4, 0)
 
 

@@ -60,15 +60,11 @@ def test_the_official_form_is_scored_to_the_same_figures(
     runs: Mapping[str, Path], setting: str, tmp_path: Path, turnmark: Turnmark
 ) -> None:
     target = tmp_path / "answers.jsonl"
-    ran = turnmark("report", runs[setting], "--export", f"official={target}", "--json")
-    assert ran.code == 0, ran.err
-    notes = json.loads(ran.out)["exports"][0]["notes"]
+    ran = turnmark.json("report", runs[setting], "--export", f"official={target}")
+    notes = ran["exports"][0]["notes"]
     assert all("1 / rank" in note for note in notes)
-    assert json.loads(ran.out)["exports"] == [{"form": "official", "file": str(target), "samples": 6, "notes": notes}]
-    again = turnmark(
-        "score", "mtrag", "--predictions", target, "--setting", setting, "--out", tmp_path / "again", "--json"
-    )
-    assert again.code == 0, again.err
+    assert ran["exports"] == [{"form": "official", "file": str(target), "samples": 6, "notes": notes}]
+    turnmark.ok("score", "mtrag", "--predictions", target, "--setting", setting, "--out", tmp_path / "again", "--json")
     before, after = scored(runs[setting]), scored(tmp_path / "again")
     # A decision is no part of the form: what rests on it is told by the words of the answer.
     keys = [key for key in before if not key[1].startswith(("unknown.", "idk_rate", "clarify."))]
@@ -76,11 +72,9 @@ def test_the_official_form_is_scored_to_the_same_figures(
     assert {key: before[key] for key in keys} == {key: after[key] for key in keys}
 
 
-def test_an_official_line_is_the_task_with_the_answer(
-    runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark
-) -> None:
-    target = tmp_path / "answers.jsonl"
-    assert turnmark("report", runs["reference"], "--export", f"official={target}").code == 0
+def test_an_official_line_is_the_task_with_the_answer(runs: Mapping[str, Path], turnmark: Turnmark) -> None:
+    target = Path("answers.jsonl")
+    turnmark.ok("report", runs["reference"], "--export", f"official={target}")
     tasks = mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data
     samples_by_id = {sample.id: sample for sample in samples(runs["reference"])}
     rows_written = rows(target)
@@ -131,20 +125,16 @@ def test_a_run_without_browse_is_written_without_what_only_that_holds(
 
 def test_lists_are_read_back_to_the_same_figures(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:
     trec = tmp_path / "run.trec"
-    assert turnmark("report", runs["lists"], "--export", f"trec={trec}").code == 0
+    turnmark.ok("report", runs["lists"], "--export", f"trec={trec}")
     before = {name: metric.mean for name, metric in read_run(runs["lists"]).runs[0].summary.metrics.items()}
     out = tmp_path / "again"
-    ran = turnmark("score", "mtrag", "--task", "retrieval", "--predictions", trec, "--out", out, "--json")
-    assert ran.code == 0, ran.err
-    assert {name: metric["mean"] for name, metric in json.loads(ran.out)["metrics"].items()} == before
+    ran = turnmark.json("score", "mtrag", "--task", "retrieval", "--predictions", trec, "--out", out)
+    assert {name: metric["mean"] for name, metric in ran["metrics"].items()} == before
 
 
-def test_inspector_holds_several_runs_and_is_read_as_it_was(
-    runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark
-) -> None:
-    target = tmp_path / "both.json"
-    ran = turnmark("report", runs["reference"], runs["rag"], "--export", f"inspector={target}")
-    assert ran.code == 0, ran.err
+def test_inspector_holds_several_runs_and_is_read_as_it_was(runs: Mapping[str, Path], turnmark: Turnmark) -> None:
+    target = Path("both.json")
+    turnmark.ok("report", runs["reference"], runs["rag"], "--export", f"inspector={target}")
     written = json.loads(target.read_text(encoding="utf-8"))
     assert list(written) == ["name", "filters", "models", "metrics", "documents", "tasks", "evaluations"]
     content = read_evaluation(target)
@@ -159,26 +149,24 @@ def test_inspector_holds_several_runs_and_is_read_as_it_was(
     assert documents >= {document["document_id"] for task in written["tasks"] for document in task["contexts"]}
     assert any("contexts" in document for document in written["evaluations"] if document["model_id"] == "rag")
     assert not any("contexts" in document for document in written["evaluations"] if document["model_id"] == "reference")
-    ran = turnmark("agreement", target, "--json")
-    assert ran.code == 0, ran.err
+    ran = turnmark.ok("agreement", target, "--json")
     assert "12" in ran.out
 
 
 def test_everything_that_is_wrong_is_said_at_once(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:
     (tmp_path / "mine.json").write_text("mine")
-    ran = turnmark(
-        "report", runs["reference"], runs["lists"], runs["kiwi"],
-        "--export", "official", "--export", "foo=x", "--export", f"trec={tmp_path}", "--export", "official=x.json",
-        "--export", f"inspector={tmp_path / 'mine.json'}", "--export", f"inspector={tmp_path / 'mine.json' / 'x'}",
+    message = turnmark.refused(
+        "report", runs["reference"], runs["lists"], runs["kiwi"], "--export", "official", "--export", "foo=x",
+        "--export", f"trec={tmp_path}", "--export", "official=x.json", "--export",
+        f"inspector={tmp_path / 'mine.json'}", "--export", f"inspector={tmp_path / 'mine.json' / 'x'}",
     )  # fmt: skip
-    assert ran.code == 2
     for passage in (
         "'official': expected FORM=FILE", "'foo=x': expected FORM=FILE", "is a folder; name a file", "ends in .jsonl",
         "is there already; name another file", "a file is of one run, and there are 3", "several benchmarks",
         "trec: reference: it ranked no passages", "official: kiwi: the form is that of the MTRAG family",
         "mine.json' is a file",
     ):  # fmt: skip
-        assert passage in ran.err, passage
+        assert passage in message, passage
     assert (tmp_path / "mine.json").read_text() == "mine"
     ran = turnmark("report", runs["lists"], "--export", f"official={tmp_path / 'x.jsonl'}")
     assert "lists of passages and no answers" in ran.err

@@ -15,22 +15,12 @@ from typing import Any
 import pytest
 
 import turnmark.corpora.console as corpora_progress
-from tests.conftest import DEMO, Turnmark
+from tests.conftest import Turnmark
 from tests.evaluation.demo_runs import DEMO_CALLS, DEMO_SAMPLES, Check, samples, strict
 from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
-from turnmark.assistant.generators import openai
 from turnmark.evaluation import limits
 
 ANSWER = "The bell was cast in the foundry by the river [1]."
-
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "cwd").mkdir()
-    monkeypatch.chdir(tmp_path / "cwd")
-    # The waits between retries are the generator's own matter, and tested there.
-    monkeypatch.setattr(openai, "FIRST_WAIT", 0.02)
-    monkeypatch.setattr(openai, "JITTER", 0.02)
 
 
 def statuses(run: Path) -> Counter[str]:
@@ -50,23 +40,15 @@ def spec(server: ScriptedServer, options: str = "retries=1&deadline=5") -> str:
     return f"openai:tiny@{server.url}?context=8192&{options}"
 
 
-# --- failing endpoints -----------------------------------------------------------------------------------------------
-
-
 class Failing:
     """Fails a share of the calls, by a seeded choice of manners, until it is healed."""
 
     FAULTS: tuple[Scripted, ...] = (
-        Status(429, headers={"Retry-After": "0.05"}),
-        Status(429),
-        Status(500),
-        Status(503, body="down"),
-        Hang(30),
+        Status(429, headers={"Retry-After": "0.05"}), Status(429), Status(500), Status(503, body="down"), Hang(30),
         Raw(b'{"id": "x", "object": "chat.completion", "choices": [{"index": 0, "mess'),
         Raw(b"<html>It works!</html>", "text/html"),
-        Raw(b'{"choices": [{"message": {"role": "assistant", "content": 5}}]}'),
-        Reset(),
-    )
+        Raw(b'{"choices": [{"message": {"role": "assistant", "content": 5}}]}'), Reset(),
+    )  # fmt: skip
 
     def __init__(self, seed: int, share: float = 0.3) -> None:
         self._dice, self._share, self._lock = random.Random(seed), share, threading.Lock()
@@ -87,62 +69,36 @@ class Failing:
 KINDS = {"timeout", "rate_limited", "unavailable", "bad_reply"}
 
 
-def survives(
-    turnmark: Turnmark, check_run: Check, benchmark: str, data: Path, expected: int, more: tuple[str, ...]
-) -> None:
-    """A run against a failing endpoint, then the same command against a healed one."""
-    failing = Failing(seed=7)
-    out = Path(f"run-{benchmark}")
+def test_a_run_survives_an_endpoint_that_fails_30_percent_of_calls(turnmark: Turnmark, check_run: Check) -> None:
+    """The same command, once the endpoint is healed, mends what had failed and leaves the rest."""
+    failing, out = Failing(seed=7), Path("run")
     with ScriptedServer(failing) as server:
-        command = ("eval", benchmark, "--data", data, "--generator", spec(server, "retries=0&deadline=2"), "--out", out)
-        ran = turnmark(*command, "--json", *more)
-        assert ran.code == 0, ran.err
-        first = json.loads(ran.out)
+        command = ("eval", "mtrag", "--generator", spec(server, "retries=0&deadline=1"), "--out", out)
+        first = turnmark.json(*command)
         rows = {row["id"]: row for row in samples(out)}
-        assert len(rows) == len(samples(out)) == first["n"] == expected
-        failed = {name: row for name, row in rows.items() if row["status"] == "failed"}
+        assert len(rows) == len(samples(out)) == first["n"] == DEMO_SAMPLES
+        failed = [row for row in rows.values() if row["status"] == "failed"]
         assert {row["status"] for row in rows.values()} == {"done", "failed"}
         assert first["failed"] == len(failed) == failing.failed
         assert 0.15 < failing.failed / failing.calls < 0.45
-        assert {row["kind"] for row in failed.values()} <= KINDS
-        assert len({row["kind"] for row in failed.values()}) >= 3
-        assert all(row["reason"].startswith(f"{row['kind']}: ") and row["attempts"] == 1 for row in failed.values())
+        assert {row["kind"] for row in failed} <= KINDS
+        assert len({row["kind"] for row in failed}) >= 3
+        assert all(row["reason"].startswith(f"{row['kind']}: ") and row["attempts"] == 1 for row in failed)
         assert first["metrics"]["rouge_l.word"]["failed"] <= len(failed)
         no_nan(out)
         check_run(out)
         failing.heal()
-        second = json.loads(turnmark(*command, "--json", *more).out)
-    assert (second["n"], second["failed"], second["skipped"]) == (expected, 0, 0)
+        second = turnmark.json(*command)
+    assert (second["n"], second["failed"], second["skipped"]) == (DEMO_SAMPLES, 0, 0)
     assert [row["id"] for row in samples(out)] == list(rows), "in the order of the data, as before"
     for row in samples(out):
-        before = rows[row["id"]]
-        if before["status"] == "done":
-            assert row == before
+        if rows[row["id"]]["status"] == "done":
+            assert row == rows[row["id"]]
         else:
-            assert row["attempts"] == 2
-            assert sum(used["calls"] for used in row["usage"].values()) == 2
+            assert row["attempts"] == sum(used["calls"] for used in row["usage"].values()) == 2
     assert sum(used["calls"] for used in second["usage"].values()) == failing.calls
     no_nan(out)
     check_run(out)
-
-
-def test_a_run_survives_an_endpoint_that_fails_30_percent_of_calls(turnmark: Turnmark, check_run: Check) -> None:
-    survives(turnmark, check_run, "mtrag", DEMO / "mt-rag-benchmark", DEMO_SAMPLES, ())
-
-
-@pytest.mark.data
-@pytest.mark.slow
-@pytest.mark.parametrize(("benchmark", "expected"), [("mtrag", 423), ("mtrag-un", 219)])
-def test_642_real_samples_survive_it(
-    turnmark: Turnmark, check_run: Check, real_data: Path, benchmark: str, expected: int
-) -> None:
-    survives(turnmark, check_run, benchmark, real_data / "mt-rag-benchmark", expected, ())
-
-
-def test_retries_mend_most_of_it(turnmark: Turnmark) -> None:
-    with ScriptedServer(Failing(seed=3, share=0.2)) as server:
-        ran = turnmark("eval", "mtrag", "--generator", spec(server, "retries=4&deadline=3"), "--out", "r", "--json")
-    assert json.loads(ran.out)["failed"] < 0.2 * DEMO_CALLS
 
 
 def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(
@@ -164,23 +120,11 @@ def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(
 
     with ScriptedServer(crowded) as server:
         command = ("eval", "mtrag", "--generator", spec(server, "retries=50&deadline=60"), "--out", "r")
-        summary = json.loads(turnmark(*command, "--concurrency", "32", "--json").out)
+        summary = turnmark.json(*command, "--concurrency", "32")
     assert (summary["n"], summary["failed"]) == (DEMO_SAMPLES, 0)
     third = len(turned_away) // 3
     assert any(turned_away[:third]), "the storm"
     assert sum(turned_away[-third:]) < 0.7 * sum(turned_away[:third])
-
-
-def test_an_endpoint_that_hangs_is_given_up(turnmark: Turnmark) -> None:
-    dice = random.Random(1)
-    with ScriptedServer(lambda _: Hang(60) if dice.random() < 0.3 else Say(ANSWER)) as server:
-        command = ("eval", "mtrag", "--generator", spec(server, "retries=3&deadline=50"), "--out", "r", "--json")
-        began = time.monotonic()
-        summary = json.loads(turnmark(*command, "--limit", "20", "--deadline", "2").out)
-        assert time.monotonic() - began < 30
-    failed = [row for row in samples(Path("r")) if row["status"] == "failed"]
-    assert 0 < summary["failed"] == len(failed) < 20
-    assert {row["kind"] for row in failed} == {"timeout"}
 
 
 class Sleeper:
@@ -221,7 +165,7 @@ def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnmark: T
         assert counts.total() == DEMO_SAMPLES
         check_run(Path("r"))
         replies[0] = Say(ANSWER)
-        assert turnmark(*command).code == 0
+        turnmark.ok(*command)
     assert statuses(Path("r")) == {"done": DEMO_SAMPLES}
     assert {row["attempts"] for row in samples(Path("r"))} == {1, 2}
     check_run(Path("r"))
@@ -235,9 +179,6 @@ def test_max_failures_as_a_share(turnmark: Turnmark) -> None:
     assert statuses(Path("r"))["failed"] == DEMO_SAMPLES * 5 // 100 + 1
 
 
-# --- budgets and estimates -------------------------------------------------------------------------------------------
-
-
 def tokens(run: Path) -> int:
     summary = json.loads((run / "summary.json").read_text())
     return sum(int(used["prompt_tokens"] + used["completion_tokens"]) for used in summary["usage"].values())
@@ -246,8 +187,7 @@ def tokens(run: Path) -> int:
 def test_a_budget_in_tokens_is_kept_over_all_calls_of_the_command(turnmark: Turnmark, check_run: Check) -> None:
     with ScriptedServer(Say(ANSWER, usage=False)) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "64")
-        ran = turnmark(*command, "--budget", "12k")
-        assert ran.code == 0
+        ran = turnmark.ok(*command, "--budget", "12k")
         assert "stopped by --budget: " in ran.out
         first = statuses(Path("r"))
         assert first["done"] > 5
@@ -258,7 +198,7 @@ def test_a_budget_in_tokens_is_kept_over_all_calls_of_the_command(turnmark: Turn
         turnmark(*command, "--budget", "12k")
         assert len(server.seen) <= sent + 2
         assert tokens(Path("r")) < 12_600
-        assert turnmark(*command).code == 0
+        turnmark.ok(*command)
     assert statuses(Path("r")) == {"done": DEMO_SAMPLES}
     assert len(server.seen) == DEMO_CALLS
     check_run(Path("r"))
@@ -273,7 +213,7 @@ def test_a_budget_in_money_counts_the_prices_of_the_configuration(turnmark: Turn
         summary = json.loads(turnmark(*command).out)
         cost = summary["usage"]["answer"]["cost"]
         assert cost == pytest.approx(DEMO_CALLS * (11 * 100 + 7 * 400) / 1e6)
-        stopped = json.loads(turnmark(*command[:-3], "--out", "s", "--json", "--budget", "$0.2").out)
+        stopped = turnmark.json(*command[:-3], "--out", "s", "--budget", "$0.2")
         assert 0 < stopped["usage"]["answer"]["cost"] <= 0.2
         wrong = turnmark(*command[:-3], "--out", "t", "--budget", "5 EUR")
     assert (stopped["n"], statuses(Path("s"))["skipped"] > 0) == (DEMO_SAMPLES, True)
@@ -282,7 +222,7 @@ def test_a_budget_in_money_counts_the_prices_of_the_configuration(turnmark: Turn
 
 
 @pytest.mark.parametrize(
-    "arguments", [("mtrag",), ("mtrag-un",), ("compound-qa", "--limit", "6"), ("kiwi", "--limit", "6")]
+    "arguments", [("mtrag", "--limit", "9"), ("compound-qa", "--limit", "6"), ("kiwi", "--limit", "6")]
 )
 def test_a_dry_run_does_nothing_and_estimates_well(turnmark: Turnmark, arguments: tuple[str, ...]) -> None:
     with ScriptedServer(Say(ANSWER)) as server:
@@ -299,9 +239,6 @@ def test_a_dry_run_does_nothing_and_estimates_well(turnmark: Turnmark, arguments
     assert calls == len(server.seen)
     characters = sum(len(message["content"]) for body in server.bodies for message in body["messages"]) / 3.6
     assert 1 / 1.5 < sum(used["prompt_tokens"] for used in estimated.values()) / characters < 1.5
-
-
-# --- which samples, how often, what is said --------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -322,16 +259,6 @@ def test_a_part_of_the_data_repeated(turnmark: Turnmark, check_run: Check) -> No
     assert [len(names) for names in drawn] == [9, 9, 9]
     assert drawn[0] == sorted(drawn[0], key=ids.index)
     assert [row["id"] for row in samples(Path("o"))] == [ids[2], ids[4]]
-
-
-@pytest.mark.slow
-def test_results_are_in_the_order_of_the_data_however_they_end(turnmark: Turnmark) -> None:
-    dice = random.Random(0)
-    with ScriptedServer(lambda _: Say(ANSWER, pause=dice.random() / 20)) as server:
-        turnmark("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "32")
-        turnmark("eval", "mtrag", "--generator", spec(server), "--out", "one", "--concurrency", "1")
-    assert [row["id"] for row in samples(Path("r"))] == [row["id"] for row in samples(Path("one"))]
-    assert (Path("r") / "scores.jsonl").read_text() == (Path("one") / "scores.jsonl").read_text()
 
 
 def test_plain_lines_tell_rate_failures_and_tokens(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:

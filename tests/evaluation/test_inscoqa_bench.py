@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
-from tests.evaluation.benched import done, minilm, only, values
+from tests.evaluation.benched import asked, done, minilm, only, values
+from tests.evaluation.conftest import WordCount
 from tests.evaluation.instructions import row, written
-from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.generators import GeneratorError, open_generator
+from tests.servers import Say, Status
+from turnmark.assistant.generators import GeneratorError
 from turnmark.corpora import inscoqa
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import read_rows
 from turnmark.corpora.rows import Source
-from turnmark.corpora.types import Document, Passage, Problem
+from turnmark.corpora.types import Document, Problem
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.inscoqa import BINS, InsCoQA, open_inscoqa, part_of, pool, split_of, write_pool
+from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, open_inscoqa, pool, split_of, write_pool
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.inscoqa import steps_of
 from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.request import EvalRequest
-from turnmark.retrieval.types import Hit, Query
 
 DEMO = inscoqa.locate(None)
 NAMES = [
@@ -32,9 +30,6 @@ NAMES = [
     "rouge_l.word[lead]", "rouge_l.word[-lead]", "token_recall[lead]", "token_recall[-lead]", "answer_words",
     "idk_rate",
 ]  # fmt: skip
-
-
-# --- answering -------------------------------------------------------------------------------------------------------
 
 
 def test_every_demo_sample_is_answered_and_measured_without_a_model():
@@ -80,9 +75,7 @@ def test_a_model_gets_the_documents_and_the_conversation_and_gives_steps(tmp_pat
     bench = InsCoQA(written(tmp_path, row(history=history)), "documents", Parts())
     item = only(bench)
     reply = "Bake it in the yard's oven [1].\n\nSteps:\n1. Light the oven [1]\n2. Bake the bread. [1]"
-    with ScriptedServer(Say(reply)) as server:
-        sample = bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0"))
-    [body] = server.bodies
+    sample, [body] = asked(bench, item, Say(reply))
     prompt = body["messages"][-1]["content"]
     assert prompt.index("1. Light the oven.") < prompt.index("Yes, in the yard.") < prompt.index("How do I bake bread?")
     assert [step["step"] for step in sample.procedure] == ["Light the oven", "Bake the bread."]
@@ -94,33 +87,8 @@ def test_a_model_gets_the_documents_and_the_conversation_and_gives_steps(tmp_pat
 
 def test_a_model_that_fails_is_a_generator_error(tmp_path):
     bench = InsCoQA(written(tmp_path, row()), "documents", Parts())
-    with ScriptedServer(Status(500)) as server, pytest.raises(GeneratorError):
-        bench.answer(only(bench), open_generator(f"openai:tiny@{server.url}?retries=0"))
-
-
-# --- rag and its pool ------------------------------------------------------------------------------------------------
-
-
-class Pool:
-    """Finds the passages of a corpus file that share words with the query."""
-
-    name = "pool"
-
-    def __init__(self, path: Path) -> None:
-        self.rows = [entry for entry in read_rows(path) if isinstance(entry, Document)]
-
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        return [self.one(set(query.text.lower().split()), k) for query in queries]
-
-    def one(self, words: set[str], k: int) -> list[Hit]:
-        hits = []
-        for document in self.rows:
-            shared = len(words & set(document.text.lower().split()))
-            passage = Passage(
-                id=document.id, document=document.id, title=document.title, text=document.text, start=0, end=1
-            )
-            hits += [Hit(passage=passage, score=shared)] if shared else []
-        return sorted(hits, key=lambda hit: -hit.score)[:k]
+    with pytest.raises(GeneratorError):
+        asked(bench, only(bench), Status(500))
 
 
 def test_the_pool_holds_every_document_once(tmp_path):
@@ -163,7 +131,7 @@ def test_rag_answers_from_what_is_found_and_is_measured_against_it(tmp_path):
     )
     path = tmp_path / "pool.jsonl"
     write_pool(inscoqa.stream_tasks(source.root), path)
-    bench = InsCoQA(source, "rag", Parts(retriever=Pool(path), passages=1))
+    bench = InsCoQA(source, "rag", Parts(retriever=WordCount(path), passages=1))
     item = next(item for item in bench.items() if isinstance(item, Item))
     sample = bench.answer(item, None)
     assert [context.document_id for context in sample.contexts] == ["oven-0-58"]
@@ -177,9 +145,6 @@ def test_rag_answers_from_what_is_found_and_is_measured_against_it(tmp_path):
     nothing = values(bench, item, done(item, "Bread.", contexts=(ContextRef(document_id="unheard of", score=1.0),)))
     assert nothing["k_precision"] is None
     assert nothing["rouge_l.word"] is not None
-
-
-# --- scoring ---------------------------------------------------------------------------------------------------------
 
 
 def test_values_by_hand(tmp_path):
@@ -246,9 +211,6 @@ def test_labels_and_clusters(tmp_path):
     assert bench.rankings(item, done(item, "x")) == {}
 
 
-# --- requests and data -----------------------------------------------------------------------------------------------
-
-
 def test_unreadable_rows_are_problems_in_their_place(tmp_path):
     source = written(tmp_path, row(), "{not json", row(id="b", question=""), row(id="c"))
     bench = InsCoQA(source, "documents", Parts())
@@ -263,9 +225,7 @@ def test_a_run_over_broken_data_counts_them_by_line(turnmark, tmp_path):
         json.dumps(entry).encode() for entry in (row(), row(id="b", documents=[]), row(id="c", procedure="x"), row())
     ]
     (tmp_path / "test.jsonl").write_bytes(b"\n".join([*lines, latin, b"{cut", json.dumps(row(id="z")).encode()]))
-    ran = turnmark("eval", "inscoqa", "--data", tmp_path, "--out", tmp_path / "r", "--json")
-    assert ran.code == 0, ran.err
-    summary = json.loads(ran.out)
+    summary = turnmark.json("eval", "inscoqa", "--data", tmp_path, "--out", tmp_path / "r")
     assert (summary["n"], summary["failed"]) == (2, 0)
     skipped = [note for note in summary["notes"] if "test.jsonl:" in note]
     assert [re.findall(r"test.jsonl:(\d)", note) for note in skipped] == [["2"], ["3"], ["4"], ["5"], ["6"]]
@@ -283,32 +243,12 @@ def test_domains_choose_samples_and_unknown_ones_are_refused(tmp_path):
     ]
 
 
-def test_counts_fall_into_parts_whose_names_sort_as_they_do():
-    parts = {name: [part_of(count, ends) for count in range(1, 45)] for name, ends in BINS.items()}
-    assert list(dict.fromkeys(parts["rounds"])) == ["1", "2", "3", "4", "over 4"]
-    assert list(dict.fromkeys(parts["documents"])) == ["1", "2-3", "4-5", "over 5"]
-    assert list(dict.fromkeys(parts["steps"])) == ["1-3", "4-6", "7-9", "over 9"]
-    assert all(names == sorted(names) for names in parts.values())
-    assert (parts["steps"][5], parts["steps"][6], parts["steps"][9]) == ("4-6", "7-9", "over 9")
-
-
 def test_a_split_is_chosen_by_its_file(tmp_path):
     written(tmp_path, row(id="v"), split="validation")
     source = written(tmp_path, row(id="x"))
     bench = InsCoQA(source, "documents", Parts(), split="validation")
     item = only(bench)
     assert (item.id, bench.facts(item).labels["split"]) == ("v", ("validation",))
-
-
-def test_rouge_is_over_the_plain_text_alone(tmp_path):
-    """The steps of a model that gives both are in no ROUGE: neither with them nor without is another value."""
-    bench = InsCoQA(written(tmp_path, row(answer="Bake it.")), "documents", Parts())
-    item = only(bench)
-    steps = ({"step": "Light the oven.", "citations": []},)
-    scores = [values(bench, item, done(item, "bake it.", procedure=procedure)) for procedure in ((), steps)]
-    assert scores[0] == scores[1]
-    # Characters: case counts, 7 of 8 on both sides; words: it does not.
-    assert (scores[0]["rouge_l.char"], scores[0]["rouge_l.word"]) == (7 / 8, 1.0)
 
 
 def test_a_reply_in_two_parts_is_taken_apart(tmp_path):

@@ -26,9 +26,6 @@ GOOD = "Answer: Light it, then bake.\n\nProcedural instructions:\n1. Light the o
 STEPS = ("Light the oven.", "Bake the bread.")
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("text", [
     GOOD,
     "Answer: Light it, then bake.\nProcedural instructions: 1. Light the oven. 2. Bake the bread.",
@@ -113,17 +110,6 @@ def test_what_is_written_in_the_form_is_read_back(answer: str, steps: list[str])
     assert read_reply(text) == ReadReply(answer, tuple(steps))
 
 
-@given(st.text(max_size=80) | st.lists(st.sampled_from(["Answer:", "Procedural instructions:", "1. ", "2. ", "a", "\n",
-                                                        " ", "-"]), max_size=20).map("".join))  # fmt: skip
-def test_any_text_can_be_read(text: str) -> None:
-    reply = read_reply(text)
-    assert all(reply.steps)
-    assert reply.problem or (reply.answer and reply.steps)
-
-
-# --- asking ----------------------------------------------------------------------------------------------------------
-
-
 def asked(source: Any, *replies: Say, options: str = "") -> tuple[Item, Sample, ScriptedServer]:
     bench = InsCoQA(source, "prompt", Parts())
     item = only(bench)
@@ -154,12 +140,10 @@ def test_one_prompt_has_all_documents_and_one_reply_has_both_parts(tmp_path: Pat
 @pytest.mark.parametrize(
     ("reply", "steps", "format_ok"),
     [
-        (GOOD, STEPS, 1.0),
-        (f"Sure!\n{GOOD}\n\nI hope this helps!", STEPS, 0.0),
-        ("Just light it.", (), 0.0),
+        (GOOD, STEPS, 1.0), (f"Sure!\n{GOOD}\n\nI hope this helps!", STEPS, 0.0), ("Just light it.", (), 0.0),
         ("Answer: Light it, then bake.\n1. Light the oven.\n2. Bake the bread.", STEPS, 0.0),
     ],
-)
+)  # fmt: skip
 def test_a_reply_is_asked_for_once_and_kept_as_written(
     tmp_path: Path, reply: str, steps: tuple[str, ...], format_ok: float
 ) -> None:
@@ -208,16 +192,14 @@ def test_an_endpoint_without_a_reply_is_a_generator_error(tmp_path: Path) -> Non
         asked(written(tmp_path, row()), Say(""))
 
 
-def test_the_command(turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Any) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+def test_the_command(turnmark: Turnmark, tmp_path: Path, check_run: Any) -> None:
     out = tmp_path / "r"
-    ran = turnmark("eval", "inscoqa", "--setting", "prompt", "--step", "understand=rules")
-    assert ran.code == 2
-    assert "--setting prompt asks a language model" in " ".join(ran.err.split())
-    assert "--step is for the steps of the turn" in " ".join(ran.err.split())
+    message = turnmark.refused("eval", "inscoqa", "--setting", "prompt", "--step", "understand=rules")
+    assert "--setting prompt asks a language model" in message
+    assert "--step is for the steps of the turn" in message
     with ScriptedServer(Say(GOOD)) as server:
         words = ["eval", "inscoqa", "--setting", "prompt", "--generator", f"openai:tiny@{server.url}", "--limit", "2"]
-        planned = json.loads(turnmark(*words, "--dry-run", "--json").out)
+        planned = turnmark.json(*words, "--dry-run")
         assert not server.bodies
         assert planned["estimated"]["answer"]["calls"] == 2
         ran = turnmark(*words, "--out", out, "--json")
@@ -228,7 +210,6 @@ def test_the_command(turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.Mon
     assert set(manifest["inputs"]) == {"prompt inscoqa-answer"}
     (first, *_) = (json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines())
     assert (first["prediction"], len(first["procedure"])) == (GOOD, 2)
-    rescored = turnmark("score", "inscoqa", "--setting", "prompt", "--predictions", out / "predictions.jsonl", "--json")
-    assert rescored.code == 0, rescored.err
-    assert json.loads(rescored.out)["metrics"]["format_ok"] == json.loads(ran.out)["metrics"]["format_ok"]
+    rescored = turnmark.json("score", "inscoqa", "--setting", "prompt", "--predictions", out / "predictions.jsonl")
+    assert rescored["metrics"]["format_ok"] == json.loads(ran.out)["metrics"]["format_ok"]
     assert json.loads(ran.out)["metrics"]["format_ok"]["mean"] == 1.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import DEMO, Turnmark
+from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, write_benchmark
 from tests.evaluation.judged_runs import (
@@ -28,50 +28,8 @@ from tests.evaluation.judged_runs import (
     values,
 )
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.corpora import mtrag
 
 Check = Callable[[Path], None]
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-
-
-# --- score -----------------------------------------------------------------------------------------------------------
-
-
-def test_answers_of_another_system_judged_on_the_demo_by_a_script(
-    turnmark: Turnmark, tmp_path: Path, check_run: Check
-) -> None:
-    tasks = mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data
-    task = next(metric for metric in tasks.values() if metric.answerability == "ANSWERABLE")
-    script = tmp_path / "judge.jsonl"
-    replies = [
-        "Much like the reference.\nRating: [[8]]", '{"claims": ["a", "b", "c"]}',
-        json.dumps({"verdicts": [{"claim": n, "supported": n < 3} for n in (1, 2, 3)]}),
-        "Rating: [[6]]", json.dumps({"questions": [task.question], "evasive": False}), "Verdict: [[no]]",
-    ]  # fmt: skip
-    script.write_text("".join(json.dumps({"text": text}) + "\n" for text in replies))
-    file = official(tmp_path / "x.jsonl", {task.id: task.reference})
-    summary = done(
-        turnmark, "score", "mtrag", "--predictions", file, "--judge", f"replay:{script}", "--out", tmp_path / "r"
-    )
-    check_run(tmp_path / "r")
-    means = {name: metric.mean for name, metric in summary.metrics.items()}
-    assert means["rl_f"] == means["rl_f.idk"] == pytest.approx(2 / 3)
-    assert means["rb_llm"] == means["rb_llm.idk"] == 0.8
-    assert (means["rl_mtb"], means["idk"], means["answerability_accuracy"]) == (0.6, 0.0, 1.0)
-    assert means["rl_r"] == pytest.approx(1.0, abs=1e-5)
-    assert summary.metrics["rb_llm"].n == 1
-    assert summary.metrics["rb_llm"].failed == summary.metrics["rouge_l.word"].failed > 0, "they have no answer"
-    (row,) = (row for row in lines(tmp_path / "r/scores.jsonl") if row["metric"] == "rb_llm" and row["id"] == task.id)
-    assert row["by"] == f"replay:{script}"
-    assert row["reason"].startswith("Much like the reference.")
-    assert summary.specs["judge"] == f"replay:{script}"
-    assert summary.usage["judge"]["calls"] == 6
-    assert summary.seconds["judge"] > 0
-    assert any("nothing says which model wrote the answers" in note for note in summary.notes)
 
 
 def test_every_metric_by_hand(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
@@ -98,6 +56,7 @@ def test_every_metric_by_hand(benchmark_root: Path, turnmark: Turnmark, tmp_path
     assert summary.metrics["rb_llm"].n == 4, "conversational tasks stay out of the headline"
     assert not {"rl_mtb", "rl_r"} & summary.metrics.keys(), "this judge is not asked for them"
     assert summary.judging["rb_llm"].rule == "one judge"
+    assert any("nothing says which model wrote the answers" in note for note in summary.notes)
 
 
 def test_two_judges_median_majority_and_their_agreement(
@@ -155,38 +114,6 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(
         assert judgements[0]["raw"] == "I would say 8, or 9."
 
 
-def test_what_a_judge_was_asked_with_is_kept_and_makes_it_another_one(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
-) -> None:
-    from turnmark.evaluation import prompts
-
-    own = tmp_path / "prompts"
-    own.mkdir()
-    (own / "rb-llm.txt").write_text((Path(prompts.__file__).parent / "rb-llm.txt").read_text() + "\nBe strict.\n")
-    file = official(tmp_path / "x.jsonl", ANSWERS)
-    changed = official(tmp_path / "y.jsonl", {**ANSWERS, "c1<::>1": "In Paris."})
-    rating = [7]
-    with ScriptedServer(lambda body: judge(rating[0])(body)) as server:
-        spec = spec_of(server, options="metrics=rb_llm")
-        for out, answers in (("r", file), ("s", changed)):
-            words = ["score", "mtrag", "--data", benchmark_root, "--predictions", answers, "--out", tmp_path / out]
-            for rating[0], more in ((7, []), (3, ["--prompts", own])):
-                done(turnmark, *words, "--judge", spec, "--judge", "embedded", *more)
-    digests = {row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl") if row["judge"] != "embedded"}
-    assert len(digests) == 2
-    assert {len(prompts) for prompts in digests} == {16}
-    assert {row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl") if row["judge"] == "embedded"} == {""}
-    compared = json.loads(turnmark("compare", tmp_path / "r", tmp_path / "s", "--json").out)
-    means = {
-        judge_means["judge"]: judge_means["means"]["A"]
-        for judge_means in compared["judges"]["means"]
-        if judge_means["metric"] == "rb_llm"
-    }
-    assert len(means) == 2
-    assert sorted(means.values()) == pytest.approx([(3 - 1) / 9, (7 - 1) / 9], abs=0.12)
-    assert all(" (prompts " in name for name in means)
-
-
 def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
@@ -225,9 +152,6 @@ def test_an_interrupted_judging_goes_on_where_it_stopped(
     assert summary.metrics["rb_llm"].n == 4
 
 
-# --- eval ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
@@ -258,9 +182,7 @@ def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again
     }
 
 
-def test_a_judge_that_is_the_model_under_test_is_told_first(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
-) -> None:
+def test_a_judge_that_is_the_model_under_test_is_told_first(benchmark_root: Path, turnmark: Turnmark) -> None:
     judging = judge()
 
     def reply(body: dict[str, Any]) -> Say:
@@ -269,42 +191,36 @@ def test_a_judge_that_is_the_model_under_test_is_told_first(
 
     with ScriptedServer(reply) as server:
         own = f"openai:tiny@{server.url}"
-        words = ["eval", "mtrag", "--data", benchmark_root, "--domains", "clapnq", "--generator", own]
-        summary = done(turnmark, *words, "--judge", f"{own}?metrics=rb_llm", "--out", tmp_path / "r")
+        words = ["eval", "mtrag", "--data", benchmark_root, "--only", "c1<::>1", "--generator", own, "--out", "r"]
+        summary = done(turnmark, *words, "--judge", f"{own}?metrics=rb_llm")
         assert summary.notes[0] == f"the judge {own} is the model under test: it grades its own answers"
         assert summary.warnings == summary.notes[:1]
         assert summary.usage["judge"]["calls"], "apart from the generator"
         assert len(summary.usage) > 1
-        rescored = done(
-            turnmark, "score", "mtrag", "--data", benchmark_root, "--predictions", tmp_path / "r", "--judge",
-            f"openai:org/Tiny@{server.url}?metrics=rb_llm", "--out", tmp_path / "s",
-        )  # fmt: skip
-        assert rescored.notes[0].startswith("the judge openai:org/Tiny@")
-        second = done(turnmark, *words, "--judge", f"openai:big@{server.url}?metrics=rb_llm", "--out", tmp_path / "r")
-        assert "under test" not in second.notes[0]
+        other = f"openai:org/Tiny@{server.url}?metrics=rb_llm"
+        words = ["score", "mtrag", "--data", benchmark_root, "--predictions", "r", "--judge", other, "--out", "s"]
+        assert done(turnmark, *words).notes[0].startswith("the judge openai:org/Tiny@")
 
 
-def test_underspecified_tasks_count_in_clarification_alone(
-    turnmark: Turnmark, tmp_path: Path, check_run: Check
-) -> None:
+def test_underspecified_tasks_count_in_clarification_alone(turnmark: Turnmark, check_run: Check) -> None:
     turns = [(*row[:5], "UNDERSPECIFIED", *row[6:]) if row[0] == "c2" else row for row in TURNS]
-    root = write_benchmark(tmp_path / "mt-rag-benchmark", turns)
-    file = official(tmp_path / "x.jsonl", ANSWERS | {"c2<::>1": "There are two towers: which one do you mean?"})
+    root = write_benchmark(Path("mt-rag-benchmark"), turns)
+    file = official(Path("x.jsonl"), ANSWERS | {"c2<::>1": "There are two towers: which one do you mean?"})
     with ScriptedServer(judge()) as server:
         summary = done(
-            turnmark, "score", "mtrag-un", "--data", root, "--predictions", file, "--out", tmp_path / "r", "--judge",
+            turnmark, "score", "mtrag-un", "--data", root, "--predictions", file, "--out", Path("r"), "--judge",
             spec_of(server, options="metrics=rb_llm,rl_f,idk,clarification"),
         )  # fmt: skip
-    check_run(tmp_path / "r")
-    assert values(tmp_path / "r", "clarification") == {
+    check_run(Path("r"))
+    assert values(Path("r"), "clarification") == {
         "c1<::>1": None, "c1<::>2": None, "c1<::>3": None, "c2<::>1": 1.0, "c2<::>2": 0.0,
     }  # fmt: skip
     for metric in ("rb_llm", "rl_f", "idk", "rb_llm.idk", "rl_f.idk", "answerability_accuracy"):
-        values_of = values(tmp_path / "r", metric)
+        values_of = values(Path("r"), metric)
         assert values_of["c2<::>1"] is values_of["c2<::>2"] is None, metric
     assert summary.metrics["clarification"].mean == 0.5
     # MTRAG-UN's own variants have them in: 1 where the reply asks back, 0 elsewhere; other tasks as without.
-    assert values(tmp_path / "r", "rb_llm.idk_underspecified") == {
+    assert values(Path("r"), "rb_llm.idk_underspecified") == {
         "c1<::>1": 0.7, "c1<::>2": 0.0, "c1<::>3": None, "c2<::>1": 1.0, "c2<::>2": 0.0,
     }  # fmt: skip
     assert summary.metrics["rl_f.idk_underspecified"].n == 4
@@ -333,15 +249,13 @@ def test_judges_are_priced_by_themselves(
 
 
 def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root: Path, turnmark: Turnmark) -> None:
-    ran = turnmark(
+    message = turnmark.refused(
         "eval", "mtrag", "--data", benchmark_root, "--judge", "nobody:x", "--judge", "extractive", "--repeat", "0"
     )
-    assert ran.code == 2
     for piece in ("--judge nobody:x: no generator is called 'nobody'", "is no language model", "--repeat 0"):
-        assert piece in re.sub(r"\s+", " ", ran.err), ran.err
-    ran = turnmark("eval", "kiwi", "--judge", "replay:nowhere.jsonl")
-    assert ran.code == 2
-    assert "nowhere.jsonl: cannot be read" in re.sub(r"\s+", " ", ran.err)
+        assert piece in message, message
+    message = turnmark.refused("eval", "kiwi", "--judge", "replay:nowhere.jsonl")
+    assert "nowhere.jsonl: cannot be read" in message
     ran = turnmark("eval", "mtrag", "--chain")
     assert "--chain: mtrag has no use for it; it is for kiwi" in ran.err
     ran = turnmark("score", "mtrag", "--task", "retrieval", "--predictions", "x.trec", "--judge", "replay:x")
@@ -352,11 +266,9 @@ def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root
     )
 
 
-def test_a_dry_run_says_what_judging_would_take_and_asks_nobody(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
-) -> None:
+def test_a_dry_run_says_what_judging_would_take_and_asks_nobody(benchmark_root: Path, turnmark: Turnmark) -> None:
     with ScriptedServer(judge()) as server:
-        words = eval_words(benchmark_root, tmp_path / "r", "--dry-run", "--json")
+        words = eval_words(benchmark_root, Path("r"), "--dry-run", "--json")
         ran = turnmark(*words, "--judge", spec_of(server), "--judge", spec_of(server, "b", "metrics=rb_llm"))
         assert not server.bodies
     assert ran.code == 0, ran.err
@@ -365,4 +277,4 @@ def test_a_dry_run_says_what_judging_would_take_and_asks_nobody(
     assert described["estimated"]["judge"]["calls"] == 5 * (2 + 2 + 1)
     assert described["estimated"]["judge"]["prompt_tokens"] > 25 * 200
     assert described["specs"]["judge"] == f"openai:tiny@{server.url}, openai:b@{server.url}"
-    assert not (tmp_path / "r").exists()
+    assert not Path("r").exists()

@@ -14,8 +14,6 @@ from turnmark.evaluation.judging import judge
 from turnmark.evaluation.judging.judge import open_judges, same_model
 from turnmark.evaluation.judging.mtrag import RB_LLM
 
-# --- who judges ------------------------------------------------------------------------------------------------------
-
 
 def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path: Path) -> None:
     script = tmp_path / "x.jsonl"
@@ -39,8 +37,7 @@ def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path: Path) -> 
         assert piece in problems, problems
 
 
-def test_the_panel_of_the_paper_is_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+def test_the_panel_of_the_paper_is_a_preset() -> None:
     chair, *members = open_judges(["panel:mtrag@http://127.0.0.1:9/v1?temperature=0"])
     assert chair.name.startswith("openai:gpt-4o-mini-2024-07-18@")
     assert chair.metrics is None
@@ -51,7 +48,6 @@ def test_the_panel_of_the_paper_is_a_preset(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     spec = "panel:mtrag@http://127.0.0.1:9/v1"
     monkeypatch.setattr(judge, "missing_bertscore", lambda: "it is not fetched")
     assert judge.panel_notes([spec]) == [f"{spec}: rb_alg is not measured: it is not fetched"]
@@ -90,11 +86,7 @@ def test_whether_the_judge_is_the_model_under_test(judge: str, tested: str, same
     assert same_model(judge, tested) is same_model_named
 
 
-# --- on the wire -----------------------------------------------------------------------------------------------------
-
-
-def test_a_judge_behind_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+def test_a_judge_behind_an_endpoint() -> None:
     with ScriptedServer(Say("Hm."), Say("Good.\nRating: [[8]]")) as server:
         (judge,) = open_judges([f"openai:tiny@{server.url}"])
         outcome = RB_LLM.ask(judge.generator, CASE, None)

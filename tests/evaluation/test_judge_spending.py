@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import Turnmark
-from tests.evaluation import costly, writer
+from tests.evaluation import costly
 from tests.evaluation.judged_runs import done, eval_words, judge, lines, reasons, score_words, spec_of, values
 from tests.servers import ScriptedServer
 from turnmark.assistant import prompts as assistants
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.budget import open_ledger, spent_on_judges
+from turnmark.evaluation.budget import spent_on_judges
 from turnmark.evaluation.judging.calls import run_jobs
 from turnmark.evaluation.prompts import HERE, own_prompts, prompt_names
 
@@ -30,7 +30,6 @@ STOPPED = (
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     costly.PROMPTS.clear()
     yield
@@ -41,9 +40,6 @@ def prices(tmp_path: Path, spec: str, currency: str = "USD") -> None:
     (tmp_path / "home").mkdir(exist_ok=True)
     table = f'[prices."{spec}"]\nprompt = 1000.0\ncompletion = 1000.0\ncurrency = "{currency}"\n'
     (tmp_path / "home" / "config.toml").write_text(table, encoding="utf-8")
-
-
-# --- budget ----------------------------------------------------------------------------------------------------------
 
 
 def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(
@@ -88,20 +84,13 @@ def test_answers_and_judgements_draw_on_one_budget(benchmark_root: Path, turnmar
     assert any(note.startswith(STOPPED.format(spent, remaining)) for note in summary["notes"]), summary["notes"]
 
 
-def test_what_judges_spent_is_spent_for_the_answers() -> None:
-    ledger = open_ledger(writer.SPEC, "1000", guess=Usage(prompt_tokens=100), judged=Usage(prompt_tokens=950))
-    assert not ledger.affords(0)
-    assert open_ledger(writer.SPEC, "1000", guess=Usage(prompt_tokens=100)).affords(0)
-
-
 def test_a_budget_in_money_needs_a_price_for_every_judge(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
     words = score_words(benchmark_root, tmp_path, "--judge", JUDGE, "--judge", "embedded", "--budget", "$4")
-    ran = turnmark(*words)
-    assert ran.code == 2
-    assert f"--budget: no price is known for the judge {costly.SPEC}; write one" in re.sub(r"\s+", " ", ran.err)
-    assert "embedded" not in ran.err
+    message = turnmark.refused(*words)
+    assert f"--budget: no price is known for the judge {costly.SPEC}; write one" in message
+    assert "embedded" not in message
     prices(tmp_path, costly.SPEC, "EUR")
     assert "is in EUR, not USD" in re.sub(r"\s+", " ", turnmark(*words).err)
     prices(tmp_path, costly.SPEC)
@@ -115,7 +104,7 @@ def test_answers_that_need_no_model_need_no_price(benchmark_root: Path, turnmark
     ran = turnmark(*words, "--generator", "extractive")
     assert "no price is known for extractive" in re.sub(r"\s+", " ", ran.err)
     prices(tmp_path, costly.SPEC)
-    assert turnmark(*words, "--generator", "extractive", "--judge", JUDGE).code == 0
+    turnmark.ok(*words, "--generator", "extractive", "--judge", JUDGE)
 
 
 def test_flags_for_judges_want_a_judge(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
@@ -144,33 +133,28 @@ def test_jobs_wait_for_those_that_run_and_are_refused_where_none_does(most: int)
     assert refused == [7]
 
 
-# --- prompts ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_judges_prompt_of_ones_own(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
-) -> None:
-    folder = tmp_path / "prompts"
+def test_a_judges_prompt_of_ones_own(benchmark_root: Path, turnmark: Turnmark, check_run: Check) -> None:
+    folder = Path("prompts")
     folder.mkdir()
     own = (
         (HERE / "rl-mtb.txt").read_text(encoding="utf-8").replace("You are impartial.", "You are a lighthouse keeper.")
     )
     (folder / "rl-mtb.txt").write_text(own, encoding="utf-8")
     with ScriptedServer(judge()) as server:
-        words = eval_words(benchmark_root, tmp_path / "r", "--judge", spec_of(server, options="metrics=rl_mtb"))
+        words = eval_words(benchmark_root, Path("r"), "--judge", spec_of(server, options="metrics=rl_mtb"))
         done(turnmark, *words)
         calls = len(server.bodies)
-        manifest = json.loads((tmp_path / "r/manifest.json").read_text())
-        prompts = [len(row["prediction"] or "") for row in lines(tmp_path / "r/predictions.jsonl")]
+        manifest = json.loads(Path("r/manifest.json").read_text())
+        prompts = [len(row["prediction"] or "") for row in lines(Path("r/predictions.jsonl"))]
         done(turnmark, *words, "--prompts", folder)
-        check_run(tmp_path / "r")
+        check_run(Path("r"))
         prompts_sent = [body["messages"][0]["content"] for body in server.bodies]
         assert not any("lighthouse" in text for text in prompts_sent[:calls])
         assert all("lighthouse" in text for text in prompts_sent[calls:])
         assert len(prompts_sent) == 2 * calls, "judged anew"
-    after = json.loads((tmp_path / "r/manifest.json").read_text())
+    after = json.loads(Path("r/manifest.json").read_text())
     assert after["prompts"] == manifest["prompts"], "the answers are those of the run before"
-    assert [len(row["prediction"] or "") for row in lines(tmp_path / "r/predictions.jsonl")] == prompts
+    assert [len(row["prediction"] or "") for row in lines(Path("r/predictions.jsonl"))] == prompts
     assert after["judge_prompts"].keys() == manifest["judge_prompts"].keys() == {"rl-mtb", "verdict-repair"}
     assert after["judge_prompts"]["rl-mtb"] != manifest["judge_prompts"]["rl-mtb"]
     assert after["judge_prompts"]["verdict-repair"] == manifest["judge_prompts"]["verdict-repair"]

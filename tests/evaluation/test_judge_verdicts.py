@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -54,16 +53,6 @@ def outcome_of(form: str, *lines: ScriptLine) -> Outcome | Verdict | Failure:
     if form == "claims":
         lines = (*lines, ScriptLine(text=json.dumps({"verdicts": []})), ScriptLine(text=json.dumps({"verdicts": []})))
     return measure_of(form).ask(replay(*lines), CASE, None)
-
-
-def test_the_collection_is_large_and_says_where_each_kind_was_seen():
-    assert len(REPLIES) >= 40
-    assert len({row["name"] for row in REPLIES}) == len(REPLIES)
-    assert all(row["seen"].strip() for row in REPLIES)
-    threads = [row["thread"] for row in REPLIES if "thread" in row]
-    assert len(threads) >= 50
-    assert all(re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/(issues|pull)/\d+", thread) for thread in threads)
-    assert sum(row["expect"] in KINDS for row in REPLIES) >= 30
 
 
 @pytest.mark.parametrize("row", REPLIES, ids=lambda row: row["name"])
@@ -121,8 +110,6 @@ def test_the_second_request_says_what_was_wrong() -> None:
     assert "Rating: [[N]]" in text[1]
 
 
-# --- the parser ------------------------------------------------------------------------------------------------------
-
 OFFERS = (IDK, FIVE, RATING, Scale(name="Score", low=0, high=100), Labels(offered=("relevant", "not relevant")))
 PIECES = st.sampled_from(
     ["[[", "]]", "[", "]", "Rating:", "Verdict:", "yes", "no", "partial", "A>B", "B>>A", "7", "10", "7/10", "11", "-1",
@@ -142,7 +129,6 @@ def test_never_raises_and_never_a_label_that_was_not_offered(text: str, offer: L
         assert verdict.value is None
         assert verdict.label.casefold() in spoken(text).casefold()
     else:
-        assert verdict.value is not None
         assert offer.low <= verdict.value <= offer.high
         assert f"{verdict.value:g}" == verdict.label
 
@@ -156,13 +142,6 @@ def test_the_last_verdict_wins_whatever_stands_before_it(text: str, label: str) 
 def test_a_wrong_last_verdict_is_not_made_good_by_an_earlier_one(text: str, label: str) -> None:
     verdict = read_verdict(f"Verdict: [[{label}]]\n{text}\n</think>\nVerdict: [[none of these]]", IDK)
     assert isinstance(verdict, str)
-
-
-@given(st.lists(st.sampled_from(["x", "yes", "7", " ", "\n"]), max_size=40).map("".join))
-def test_words_alone_are_no_verdict(text: str) -> None:
-    """Only a text that is nothing but a label is one."""
-    verdict = read_verdict(text, IDK)
-    assert isinstance(verdict, str) or text.strip() == "yes"
 
 
 def test_labels_that_look_alike_are_refused() -> None:

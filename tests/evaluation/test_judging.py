@@ -18,7 +18,6 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging import judgements
-from turnmark.evaluation.judging.calls import run_jobs
 from turnmark.evaluation.judging.compound_qa import FIVE, compare
 from turnmark.evaluation.judging.inscoqa import INSEVAL
 from turnmark.evaluation.judging.judgements import Judgement, JudgementJournal
@@ -26,8 +25,6 @@ from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_
 from turnmark.evaluation.judging.rubrics import Rubric, panel_outcome
 from turnmark.evaluation.judging.rubrics import judgement_key as key_of
 from turnmark.evaluation.judging.verdicts import Scale, Verdict, read_verdict
-
-# --- what is asked ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -45,7 +42,6 @@ def test_a_judge_sees_what_the_paper_shows_it_and_all_of_it_between_marks(
     assert measure.ask(judge, CASE, None).status == "scored"
     (prompt,) = judge.asked
     tag = re.search(r"The TAG of the marks below is (\w+)\.", prompt)
-    assert tag is not None
     for kind in shows:
         assert f"<{kind}-{tag[1]}>" in prompt
         assert f"</{kind}-{tag[1]}>" in prompt
@@ -60,7 +56,6 @@ def test_a_reply_that_asks_for_full_marks_stays_between_its_marks() -> None:
     outcome = RB_LLM.ask(judge, Case(question="q", answer=evil, reference="r", passages=()), None)
     assert outcome.value == 0.2
     tag = re.search(r"is (\w{12})\.", judge.asked[0])
-    assert tag is not None
     assert judge.asked[0].count(f"</reply-{tag[1]}>") == 1
     assert "<|im_end|>" not in judge.asked[0]
 
@@ -100,9 +95,6 @@ def test_what_there_is_nothing_to_judge_of() -> None:
         assert "clarification" in (measure.without(unclear) or "")
     assert CLARIFICATION.without(unclear) is None
     assert CLARIFICATION.without(CASE) is not None
-
-
-# --- what fits -------------------------------------------------------------------------------------------------------
 
 
 def render(passages: Sequence[str], history: Sequence[Message]) -> tuple[PromptMessage, ...]:
@@ -145,9 +137,6 @@ def test_the_ends_of_the_longest_passages_go_first_and_the_score_says_so() -> No
     assert (tiny.status, tiny.kind) == ("failed", "too_long")
 
 
-# --- what is kept ----------------------------------------------------------------------------------------------------
-
-
 def kept(key: str, **more: Any) -> Judgement:
     fields = {"status": "scored", "value": 0.5, "key": key, "id": "x", "measure": "rb_llm", "judge": "j"}
     return Judgement(**(fields | more))
@@ -167,7 +156,6 @@ def test_a_torn_line_is_cut_off_and_the_last_line_of_a_key_holds(tmp_path: Path)
         torn.write(b'not a judgement\n{"status": "sco')
     again = JudgementJournal(path)
     judgement = again.get("a")
-    assert judgement is not None
     assert (judgement.value, judgement.tries) == (0.9, 2)
     assert again.settled("a")
     assert len(again) == 2
@@ -189,16 +177,6 @@ def test_a_key_stands_for_all_that_can_change_a_judgement() -> None:
     }  # fmt: skip
     assert len(keys) == 7
     assert key_of(CASE, RB_LLM, prompts, "j") in keys
-
-
-def test_many_calls_at_once_bring_every_result_once_and_an_error_at_once() -> None:
-    assert sorted(run_jobs(iter(range(50)), lambda n: n * n, 8)) == [(n, n * n) for n in range(50)]
-    assert list(run_jobs(iter(range(3)), lambda n: n, 1)) == [(0, 0), (1, 1), (2, 2)]
-    with pytest.raises(ZeroDivisionError):
-        list(run_jobs(iter([1, 0, 2]), lambda n: 1 / n, 4))
-
-
-# --- the prompts -----------------------------------------------------------------------------------------------------
 
 
 LATER = Case(
@@ -229,36 +207,18 @@ def test_a_prompt_without_marks_shows_the_material_as_the_official_scripts_do(tm
 @pytest.mark.parametrize(
     ("text", "offer", "expected"),
     [
-        ("Rating: [[5]]", Scale(name="Rating"), "5"),
-        ("Good.\nTotal rating: 8", Scale(name="Rating"), "8"),
+        ("Rating: [[5]]", Scale(name="Rating"), "5"), ("Good.\nTotal rating: 8", Scale(name="Rating"), "8"),
         ("Feedback:: Total rating: 7.5", Scale(name="Rating"), "7.5"),
-        ("Overall Rating: 8/10", Scale(name="Rating"), "8"),
-        ("no", IDK, "no"),
-        ("Partial.", IDK, "partial"),
-        ("[[A>B]]", FIVE, "A>B"),
-        ("Reply A says more. [B»A]", FIVE, "B>>A"),
+        ("Overall Rating: 8/10", Scale(name="Rating"), "8"), ("no", IDK, "no"), ("Partial.", IDK, "partial"),
+        ("[[A>B]]", FIVE, "A>B"), ("Reply A says more. [B»A]", FIVE, "B>>A"),
         ("1. It is fine [1].\n2. [A≈B]", FIVE, "A=B"),
         ('```json\n{"decision": "yes", "explanation": "it asks"}\n```', YES_NO, "yes"),
     ],
-)
+)  # fmt: skip
 def test_verdicts_in_the_forms_that_the_official_prompts_ask_for(text: str, offer: Any, expected: str) -> None:
     verdict = read_verdict(text, offer)
     assert isinstance(verdict, Verdict), verdict
     assert verdict.label == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "offer"),
-    [
-        ("The answer [yes] or [no] is open.\nVerdict: [[maybe]]", YES_NO),
-        ("Total rating: 11", Scale(name="Rating")),
-        ("It cites [1] and [2].", FIVE),
-        ('{"decision": "yes/no"}', YES_NO),
-        ("Subtotal rating 8", Scale(name="Rating")),
-    ],
-)
-def test_what_is_no_verdict_in_these_forms(text: str, offer: Any) -> None:
-    assert isinstance(read_verdict(text, offer), str)
 
 
 STEPPED = Case(

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import DEMO, ROOT
-from tests.evaluation.demo_runs import DEMO_SAMPLES, Check, samples, strict
-
-# --- kills -----------------------------------------------------------------------------------------------------------
+from tests.evaluation.demo_runs import Check, samples, strict
 
 SLOW = "python:tests.evaluation.kill_eval:slow"
 
@@ -62,44 +57,6 @@ def keeps_everything(run: Path, undisturbed: Path, finished: dict[tuple[str, int
         assert ours[field] == theirs[field]
     assert (run / "scores.jsonl").read_bytes() == (undisturbed / "scores.jsonl").read_bytes()
     assert not [path.name for path in run.iterdir() if path.name.endswith(".part")]
-
-
-def killed(run: Path, undisturbed: Path, dice: random.Random, times: int) -> None:
-    """Kill by chance: while loading, at some sample, while scoring; always the same command."""
-    finished: dict[tuple[str, int], dict[str, Any]] = {}
-    for number in range(times):
-        process = start(run)
-        waits: Callable[[], bool]
-        if number % 5 == 1:
-            ends = time.monotonic() + dice.uniform(0, 1.5)
-            waits = lambda ends=ends: time.monotonic() < ends  # noqa: E731
-        elif number % 5 == 4:
-            waits = lambda: not (run / ".scores.jsonl.part").exists()  # noqa: E731
-        else:
-            more = len(finished) + dice.randint(1, max(2, 2 * DEMO_SAMPLES // times))
-            waits = lambda more=more: len(finished_lines(run)) < more  # noqa: E731
-        while waits() and process.poll() is None:
-            time.sleep(0.0005)
-        time.sleep(dice.uniform(0, 0.02))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        rows = finished_lines(run)
-        assert rows | finished == rows, "a finished sample was lost"
-        finished = rows
-    assert start(run).wait() == 0
-    keeps_everything(run, undisturbed, finished)
-
-
-@pytest.mark.slow
-def test_kills_lose_no_finished_sample(tmp_path: Path, undisturbed: Path, check_run: Check) -> None:
-    killed(tmp_path / "r", undisturbed, random.Random(5), 5)
-    check_run(tmp_path / "r")
-
-
-@pytest.mark.slow
-def test_twenty_kills_lose_no_finished_sample(tmp_path: Path, undisturbed: Path, check_run: Check) -> None:
-    killed(tmp_path / "r", undisturbed, random.Random(20), 20)
-    check_run(tmp_path / "r")
 
 
 @pytest.mark.slow

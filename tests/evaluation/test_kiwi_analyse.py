@@ -6,11 +6,9 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
 from tests.evaluation.kiwis import ANSWER, four_turns, items_of, means, session, turn, written
@@ -35,14 +33,6 @@ def made(**changes: Any) -> kiwi.Turn:
         "id": "0/0", "turn": 0, "instruction": "Who paid for it?", "previous": ANSWER, "answer": ANSWER, "edit": None,
         "rating": "bad",
     } | changes)  # fmt: skip
-
-
-def test_the_labels_are_the_papers() -> None:
-    assert get_args(kiwi_labels.Instruction) == kiwi.FINE_TYPES
-    assert get_args(kiwi_labels.Error) == kiwi.ERROR_TYPES
-
-
-# --- by rules --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("comment", "kind"), [
@@ -87,17 +77,6 @@ def test_a_good_turn_has_no_error_and_a_stylistic_one_needs_nothing() -> None:
     )
     labels = labels_by_rules(made(edit=f"{ANSWER} The crown paid.", passages=passages, coarse="stylistic"))
     assert (labels.error, labels.retrieved) == ("Ignored", None)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.text(max_size=80), st.text(max_size=80), st.sampled_from(["good", "neutral", "bad"]), st.text(max_size=40))
-def test_any_turn_gets_labels_that_can_be_read_back(instruction: str, comment: str, rating: str, edit: str) -> None:
-    labels = labels_by_rules(made(instruction=instruction or "x", comment=comment, rating=rating, edit=edit or None))
-    assert Labels.model_validate_json(labels.model_dump_json()) == labels
-    assert (labels.error is None) == (rating == "good")
-
-
-# --- figures ---------------------------------------------------------------------------------------------------------
 
 
 def test_table_6_counts_words_as_written_and_without_marks_beside_it(tmp_path: Path) -> None:
@@ -153,9 +132,6 @@ def test_a_text_that_is_no_labels_is_a_failed_score(tmp_path: Path) -> None:
         assert {score.status for score in scores} == {"failed"}
 
 
-# --- by a model ------------------------------------------------------------------------------------------------------
-
-
 def labeller(body: dict[str, Any]) -> Say:
     """Says of every prompt what it asks for."""
     system = body["messages"][0]["content"]
@@ -194,24 +170,18 @@ def test_a_model_without_a_label_fails_the_sample(tmp_path: Path) -> None:
         bench.answer(items_of(bench)[0], open_generator(f"openai:tiny@{server.url}?retries=0"))
 
 
-# --- the command -----------------------------------------------------------------------------------------------------
-
-
 def test_the_demo_is_analysed_and_its_tables_are_the_papers(
-    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check
+    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch, check_run: Check
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "140")
-    ran = turnmark("eval", "kiwi", "--task", "analyse", "--out", "run")
-    assert ran.code == 0, ran.err
+    ran = turnmark.ok("eval", "kiwi", "--task", "analyse", "--out", "run")
     check_run(Path("run"))
     table = ran.out[ran.out.index("As KIWI Table 2") : ran.out.index("seconds:")]
     golden("kiwi_tables.txt", "".join(f"{line.rstrip()}\n" for line in table.splitlines()))
     check_narrow(Summary.model_validate_json(Path("run/summary.json").read_bytes()))
     page = Path("run/report.html").read_text()
     assert "As KIWI Table 6" in page
-    report = turnmark("report", "run", "--markdown", "run.md")
-    assert report.code == 0, report.err
+    turnmark.ok("report", "run", "--markdown", "run.md")
     assert "As KIWI Table 3" in Path("run.md").read_text()
 
 
@@ -230,8 +200,7 @@ def check_narrow(summary: Summary) -> None:
             assert all(any(line.startswith(name) for line in lines) for name in kiwi.FINE_TYPES)
 
 
-def test_a_model_labels_by_command(turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_model_labels_by_command(turnmark: Turnmark, tmp_path: Path) -> None:
     source = four_turns(tmp_path / "data").source
     with ScriptedServer(labeller) as server:
         words = ["eval", "kiwi", "--task", "analyse", "--data", str(source.root), "--generator",
@@ -248,22 +217,15 @@ def test_a_model_labels_by_command(turnmark: Turnmark, tmp_path: Path, monkeypat
     assert set(manifest["inputs"]) == {f"prompt {name}" for name in kiwi_labels.PROMPTS}
 
 
-def test_users_ratings_may_stand_beside_the_published_ones(
-    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_ratings_may_stand_beside_the_published_ones(turnmark: Turnmark, tmp_path: Path) -> None:
     """Of 370 turns of GPT-4 the share rated good would be comparable; here only their number differs."""
-    monkeypatch.chdir(tmp_path)
     ran = turnmark("eval", "kiwi", "--task", "analyse", "--data", four_turns(tmp_path / "data").source.root, "--json")
     rows = [row for row in json.loads(ran.out)["published"] if row["metrics"] == {"good": 0.59}]
     assert [row["differs"] for row in rows] == [["n"]]
 
 
-def test_the_published_rows_of_a_model_stand_beside_it_however_the_file_spells_it(
-    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    source = written(tmp_path / "data", session(model_name="gpt-4"), session(model_name="llama2"))
-    ran = turnmark("eval", "kiwi", "--task", "analyse", "--data", source.root, "--json")
-    assert ran.code == 0, ran.err
-    slices = {row["slice"] for row in json.loads(ran.out)["published"] if row["metrics"].get("good") in (0.59, 0.27)}
+def test_the_published_rows_of_a_model_stand_beside_it_however_the_file_spells_it(turnmark: Turnmark) -> None:
+    source = written(Path("data"), session(model_name="gpt-4"), session(model_name="llama2"))
+    ran = turnmark.json("eval", "kiwi", "--task", "analyse", "--data", source.root)
+    slices = {row["slice"] for row in ran["published"] if row["metrics"].get("good") in (0.59, 0.27)}
     assert slices == {"model=GPT-4", "model=LLaMA-2-70b-chat"}

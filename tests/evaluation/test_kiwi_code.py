@@ -85,25 +85,6 @@ def test_the_demo_split_is_read_as_its_users_did_where_code_can_tell() -> None:
     assert wrong == {"3/1", "5/1", "5/2"}
 
 
-SENTENCE = st.sampled_from([
-    "The lamp was lit in 1868.", "It burned oil [1].", "- A horn.", "**Head**", "Nobody asked.", "二つの方法。", "",
-])  # fmt: skip
-TEXT = st.lists(SENTENCE, max_size=6).map(" ".join)
-INSTRUCTIONS = st.one_of(
-    st.text(max_size=60), st.sampled_from([OIL, "Shorten it.", "Who?", "Reorganize it.", 'Add "A b c."'])
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(INSTRUCTIONS, TEXT, TEXT)
-def test_any_texts_can_be_read(instruction: str, before: str, after: str) -> None:
-    revision = read_revision(instruction, before, after)
-    assert 0 <= revision.unrequested <= 1
-    assert revision.error in kiwi.ERROR_TYPES
-    assert (revision.rating == "good") == (not revision.unmet and not revision.ignored and not revision.changes)
-    assert revision == read_revision(instruction, before, after)
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([OIL, "Who paid?", "Shorten it."]),

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import Turnmark
-from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
+from tests.evaluation.benched import asked, only
+from tests.evaluation.kiwis import ANSWER, session, turn, written
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.assistant.generators import GeneratorError
 from turnmark.evaluation.benchmarks.kiwi import Kiwi
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import Sample
@@ -23,9 +24,7 @@ STYLE = turn(instruction="Shorten it.", instruction_type="stylistic", retrieved_
 
 def rewritten(root: Path, turn_fields: dict[str, Any], *replies: Say) -> tuple[Sample, list[dict[str, Any]]]:
     bench = Kiwi(written(root, session(turn_fields)), Parts(), paper=True)
-    [item] = items_of(bench)
-    with ScriptedServer(*replies) as server:
-        return bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0")), server.bodies
+    return asked(bench, only(bench), *replies)
 
 
 def prompt_of(body: dict[str, Any]) -> str:
@@ -66,17 +65,13 @@ def test_an_empty_reply_fails_and_its_cost_is_counted(tmp_path: Path) -> None:
     assert (caught.value.kind, caught.value.usage.calls) == ("bad_reply", 2)
 
 
-def test_the_command_chains_whole_answers_with_their_marks(
-    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+def test_the_command_chains_whole_answers_with_their_marks(turnmark: Turnmark, tmp_path: Path) -> None:
     written(tmp_path, session(STYLE, STYLE))
     words: list[str | Path] = ["eval", "kiwi", "--data", tmp_path, "--protocol", "paper"]
     replies = [Say("First [1]."), Say("Second [1]."), Say("Third [1].")]
     with ScriptedServer(*replies) as server:
         spec = f"openai:tiny@{server.url}?retries=0"
-        ran = turnmark(*words, "--chain", "--generator", spec, "--out", tmp_path / "r", "--json")
-        assert ran.code == 0, ran.err
+        turnmark.ok(*words, "--chain", "--generator", spec, "--out", tmp_path / "r", "--json")
     rows = [json.loads(line) for line in (tmp_path / "r/predictions.jsonl").read_text().splitlines()]
     assert [(row["previous"], row["prediction"]) for row in rows] == [
         ("First [1].", "Second [1]."), ("Second [1].", "Third [1]."),

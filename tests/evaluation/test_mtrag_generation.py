@@ -27,13 +27,8 @@ def prompt_of(question: str) -> str:
     return matching[0]
 
 
-# --- reference -------------------------------------------------------------------------------------------------------
-
-
-def test_the_reference_setting_by_hand(
-    benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check
-) -> None:
-    run = ran(benchmark_root, tmp_path / "r")
+def test_the_reference_setting_by_hand(benchmark_root: Path, searching: Opener, check_run: Check) -> None:
+    run = ran(benchmark_root, Path("r"))
     check_run(run.folder)
     assert searching.opened == [], "nothing is searched"
     assert (run.summary.n, run.summary.failed, run.summary.setting) == (9, 1, "reference")
@@ -81,10 +76,8 @@ def test_the_reference_setting_by_hand(
     assert not [name for name in run.metrics if name.startswith(("unknown.", "clarify.", "hidden."))]
 
 
-def test_each_question_type_counts_and_conversational_has_a_breakdown_alone(
-    benchmark_root: Path, tmp_path: Path
-) -> None:
-    run = ran(benchmark_root, tmp_path / "r")
+def test_each_question_type_counts_and_conversational_has_a_breakdown_alone(benchmark_root: Path) -> None:
+    run = ran(benchmark_root, Path("r"))
     sizes = {d: {v: m["answer_words"].n for v, m in values.items()} for d, values in run.summary.breakdowns.items()}
     assert sizes == {
         "domain": {"clapnq": 5, "fiqa": 3}, "turn": {"first": 3, "later": 5},
@@ -150,15 +143,10 @@ def test_mtrag_s_has_no_labels_and_works(benchmark_root: Path, tmp_path: Path, s
         planned(benchmark_root, tmp_path / "x", benchmark="mtrag-s", setting="rag", counterfactual=True)
 
 
-# --- reference+rag ---------------------------------------------------------------------------------------------------
-
-
-def test_references_are_topped_up_to_five_on_tasks_with_at_most_two(
-    tmp_path: Path, searching: Opener, check_run: Check
-) -> None:
+def test_references_are_topped_up_to_five_on_tasks_with_at_most_two(searching: Opener, check_run: Check) -> None:
     turns = [(*turn[:8], ["p1", "p2", "p3"]) if turn[:2] == ("c2", 1) else turn for turn in TURNS]
-    root = write_benchmark(tmp_path / "data", turns)
-    run = ran(root, tmp_path / "r", setting="reference+rag")
+    root = write_benchmark(Path("data"), turns)
+    run = ran(root, Path("r"), setting="reference+rag")
     check_run(run.folder)
     assert "c2<::>1" not in run.samples, "it has three"
     assert run.shown("c1<::>1") == ["p1", "p6", "p2", "p4"], "the reference first, and once"
@@ -168,9 +156,6 @@ def test_references_are_topped_up_to_five_on_tasks_with_at_most_two(
     assert run.shown("c1<::>3") == [], "a courtesy is not"
     assert set(searching.asked) == {turn[3] for turn in turns if turn[:2] not in (("c2", 1), ("c1", 3))}
     assert not any(name.startswith("unknown.") for name in run.metrics)
-
-
-# --- rag -------------------------------------------------------------------------------------------------------------
 
 
 def test_the_rag_setting_by_hand(benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check) -> None:
@@ -202,11 +187,9 @@ def test_the_rag_setting_by_hand(benchmark_root: Path, tmp_path: Path, searching
     assert run.scores["c4<::>1", "unknown.f1"].status == "failed"
 
 
-def test_hidden_passages_are_never_shown(
-    benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check
-) -> None:
-    run = ran(benchmark_root, tmp_path / "r", setting="rag", counterfactual=True)
-    unhidden = ran(benchmark_root, tmp_path / "whole", setting="rag")
+def test_hidden_passages_are_never_shown(benchmark_root: Path, searching: Opener, check_run: Check) -> None:
+    run = ran(benchmark_root, Path("r"), setting="rag", counterfactual=True)
+    unhidden = ran(benchmark_root, Path("whole"), setting="rag")
     check_run(run.folder)
     hidden = [name for name in run.samples if name.endswith("#hidden")]
     assert hidden == [f"{name}#hidden" for name in (*SIX[:5], "c4<::>1", SIX[5])]
@@ -228,11 +211,9 @@ def test_hidden_passages_are_never_shown(
     assert part["hidden.auroc"] == extra
 
 
-def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(
-    benchmark_root: Path, tmp_path: Path, searching: Opener
-) -> None:
+def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(benchmark_root: Path, searching: Opener) -> None:
     only = ("c1<::>1", "c1<::>1#hidden", "c3<::>1#hidden", "c2<::>1")
-    run = ran(benchmark_root, tmp_path / "r", setting="rag", counterfactual=True, only=only)
+    run = ran(benchmark_root, Path("r"), setting="rag", counterfactual=True, only=only)
     assert run.summary.n == 4
     assert (run.metrics["hidden.auroc"].n, run.metrics["hidden.auroc"].mean) == (2, 1.0)
 
@@ -243,7 +224,7 @@ def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passages, "open_corpus", lambda corpus, *_: (Worst(corpus), "worst"))
-        run = ran(benchmark_root, tmp_path / "w", setting="rag", counterfactual=True, only=("c1<::>1", only[1]))
+        run = ran(benchmark_root, Path("w"), setting="rag", counterfactual=True, only=("c1<::>1", only[1]))
     assert run.shown("c1<::>1").index("p1") == 3
     assert "hidden.auroc" not in run.metrics
 
@@ -284,12 +265,10 @@ def test_own_queries(benchmark_root: Path, tmp_path: Path, searching: Opener) ->
         planned(benchmark_root, tmp_path / "x", setting="rag", queries=own)
 
 
-def test_own_wordings_are_searched_in_their_conversation(
-    benchmark_root: Path, tmp_path: Path, searching: Opener
-) -> None:
-    own = tmp_path / "own.jsonl"
+def test_own_wordings_are_searched_in_their_conversation(benchmark_root: Path, searching: Opener) -> None:
+    own = Path("own.jsonl")
     own.write_text('{"_id": "c1<::>2", "text": "when was it cast", "variants": ["bell 1858"]}\n')
-    ran(benchmark_root, tmp_path / "r", setting="rag", queries=own, only=("c1<::>2",))
+    ran(benchmark_root, Path("r"), setting="rag", queries=own, only=("c1<::>2",))
     [query] = [query for retriever in searching.opened for query in retriever.asked]
     assert (query.text, query.variants) == ("when was it cast", ("bell 1858",))
     assert [message.content for message in query.history] == ["who made the bell", "answer 1"]

@@ -110,18 +110,14 @@ def test_broken_official_passages_are_told_by_line(clone: Path, tmp_path: Path) 
     assert all(part in messages for part in ("x.jsonl:1: ", "x.jsonl:3: 'task_id'"))
 
 
-def test_the_official_sample_predictions_score_as_they_are(
-    turnmark: Turnmark, benchmark_root: Path, tmp_path: Path
-) -> None:
+def test_the_official_sample_predictions_score_as_they_are(turnmark: Turnmark, benchmark_root: Path) -> None:
     answer = {"predictions": [{"text": "A founder in London made the bell.", "class": "ANSWERABLE"}]}
-    file = write_rows(tmp_path / "responses-10.jsonl", [official_row("c1<::>1", "clapnq", ["p1"], **answer)])
-    words = ("score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r")
+    file = write_rows(Path("responses-10.jsonl"), [official_row("c1<::>1", "clapnq", ["p1"], **answer)])
+    words = ("score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", Path("r"))
     summary = done(turnmark, *words)
     assert summary.metrics["rouge_l.word"].mean == 1.0
     assert summary.metrics["rouge_l.word"].n == 1
-    scored = [
-        row["id"] for row in lines(tmp_path / "r/scores.jsonl") if row["metric"] == "rouge_l.word" and row["value"]
-    ]
+    scored = [row["id"] for row in lines(Path("r/scores.jsonl")) if row["metric"] == "rouge_l.word" and row["value"]]
     assert scored == ["c1<::>1"]
 
 

@@ -35,9 +35,8 @@ def scribe() -> Scribe:
 
 
 @pytest.fixture(autouse=True)
-def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _quiet() -> None:
     HEARD.clear()
-    monkeypatch.chdir(tmp_path)
 
 
 def samples(run: str) -> dict[str, Any]:
@@ -48,13 +47,12 @@ def samples(run: str) -> dict[str, Any]:
 def test_every_task_is_one_prompt_with_passages_conversation_and_question(
     benchmark_root: Path, turnmark: Turnmark
 ) -> None:
-    ran = turnmark(
-        "eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--generator", SPEC, "--out", "r", "--json"
+    ran = turnmark.json(
+        "eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--generator", SPEC, "--out", "r"
     )
-    assert ran.code == 0, ran.err
     rows = samples("r")
     assert len(HEARD) == len(rows) == 9
-    assert json.loads(ran.out)["usage"]["answer"]["calls"] == 9
+    assert ran["usage"]["answer"]["calls"] == 9
     assert json.loads(Path("r/manifest.json").read_text())["specs"]["protocol"] == "paper"
     assert {row["decision"] for row in rows.values()} == {"answer", "unknown"}
     prompt = next(text for text in HEARD if "when was it cast" in text)
@@ -68,10 +66,8 @@ def test_every_task_is_one_prompt_with_passages_conversation_and_question(
 
 def test_found_passages_are_shown_in_the_order_found(benchmark_root: Path, turnmark: Turnmark) -> None:
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--setting", "rag", "--retriever", "bm25"]
-    ran = turnmark(*words, "--protocol", "paper", "--generator", SPEC, "--out", "r")
-    assert ran.code == 0, ran.err
-    ours = turnmark(*words, "--out", "turn")
-    assert ours.code == 0, ours.err
+    turnmark.ok(*words, "--protocol", "paper", "--generator", SPEC, "--out", "r")
+    turnmark.ok(*words, "--out", "turn")
     paper, turn = samples("r"), samples("turn")
     searched_by_both = [name for name in paper if paper[name]["contexts"] and turn[name]["contexts"]]
     assert searched_by_both
@@ -82,10 +78,11 @@ def test_found_passages_are_shown_in_the_order_found(benchmark_root: Path, turnm
 
 
 def test_what_is_wrong_with_a_protocol(benchmark_root: Path, turnmark: Turnmark) -> None:
-    ran = turnmark("eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--step", "decide=extractive")
-    assert ran.code == 2
-    assert "--protocol paper asks a language model by the paper's prompt: add --generator" in ran.err
-    assert "--step is for the steps of the turn" in ran.err
+    message = turnmark.refused(
+        "eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--step", "decide=extractive"
+    )
+    assert "--protocol paper asks a language model by the paper's prompt: add --generator" in message
+    assert "--step is for the steps of the turn" in message
     assert "turn or paper was expected" in turnmark("eval", "mtrag", "--protocol", "mine").err
     assert "--setting prompt of inscoqa" in turnmark("eval", "inscoqa", "--protocol", "paper").err
 
@@ -96,8 +93,7 @@ def test_mtrag_un_is_asked_with_its_sentence_on_underspecified_questions(
     words = ("--data", benchmark_root, "--protocol", "paper", "--generator", SPEC)
     for benchmark, asks_back in (("mtrag", False), ("mtrag-un", True)):
         HEARD.clear()
-        ran = turnmark("eval", benchmark, *words, "--out", benchmark)
-        assert ran.code == 0, ran.err
+        turnmark.ok("eval", benchmark, *words, "--out", benchmark)
         assert HEARD
         assert all(("If the question is underspecified" in text) == asks_back for text in HEARD)
     manifest = json.loads(Path("mtrag-un/manifest.json").read_text())

@@ -10,8 +10,6 @@ from tests.evaluation.conftest import Opener
 from tests.evaluation.mtrag_runs import SIX, Check, planned, ran
 from turnmark.corpora.errors import RequestError
 
-# --- recorded passages -----------------------------------------------------------------------------------------------
-
 
 def write_trec(path: Path, lists: dict[str, str]) -> Path:
     lines = [
@@ -23,13 +21,11 @@ def write_trec(path: Path, lists: dict[str, str]) -> Path:
     return path
 
 
-def test_recorded_passages_are_answered_from(
-    benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check
-) -> None:
-    recorded = write_trec(tmp_path / "x.trec", {
+def test_recorded_passages_are_answered_from(benchmark_root: Path, searching: Opener, check_run: Check) -> None:
+    recorded = write_trec(Path("x.trec"), {
         "c1<::>1": "p6 gone p1 p2 p3 p4 p5", "c1<::>2": "p2", "c2<::>2": "p4 p5", "nobody": "p1",
     })  # fmt: skip
-    run = ran(benchmark_root, tmp_path / "r", setting="rag", passages=recorded, domains=("clapnq",))
+    run = ran(benchmark_root, Path("r"), setting="rag", passages=recorded, domains=("clapnq",))
     check_run(run.folder)
     assert searching.opened == [], "nothing is searched"
     assert run.shown("c1<::>1") == ["p6", "p1", "p2", "p3", "p4"], "five whose text is known"
@@ -42,31 +38,26 @@ def test_recorded_passages_are_answered_from(
     notes = "\n".join(run.summary.notes)
     assert "--passages has no list for 2 of 5 tasks (CONVERSATIONAL 1, PARTIAL 1); they fail" in notes
     assert "--passages: 1 of 8 passages are not in the corpora here" in notes
-    topped = ran(benchmark_root, tmp_path / "t", setting="reference+rag", passages=recorded, domains=("clapnq",))
+    topped = ran(benchmark_root, Path("t"), setting="reference+rag", passages=recorded, domains=("clapnq",))
     assert topped.shown("c1<::>1") == ["p1", "p6", "p2", "p3", "p4"]
-    hiding = ran(benchmark_root, tmp_path / "h", setting="rag", passages=recorded, domains=("clapnq",),
+    hiding = ran(benchmark_root, Path("h"), setting="rag", passages=recorded, domains=("clapnq",),
                  counterfactual=True)  # fmt: skip
     assert hiding.shown("c1<::>1#hidden") == ["p6", "p2", "p3", "p4", "p5"]
 
 
-def test_a_run_can_be_answered_from_and_is_left_as_it_is(
-    benchmark_root: Path, tmp_path: Path, searching: Opener
-) -> None:
-    first = ran(benchmark_root, tmp_path / "first", setting="rag")
+def test_a_run_can_be_answered_from_and_is_left_as_it_is(benchmark_root: Path, searching: Opener) -> None:
+    first = ran(benchmark_root, Path("first"), setting="rag")
     lists = {name: first.shown(name) for name in SIX}
     file = first.folder / "predictions.jsonl"
     file.write_text(file.read_text() + '{"id": "torn')  # as of a run that goes on
     before = file.read_bytes()
     searches = len(searching.asked)
-    again = ran(benchmark_root, tmp_path / "again", setting="rag", passages=first.folder)
+    again = ran(benchmark_root, Path("again"), setting="rag", passages=first.folder)
     assert file.read_bytes() == before
     assert len(searching.asked) == searches
     assert {name: again.shown(name) for name in SIX} == lists
     # Passages that are handed in are read whole, and no sentence of theirs stands beside the answer.
     assert again.samples["c1<::>2"].prediction == "It was cast in 1858 [1], and twice [2]."
-
-
-# --- wrong requests --------------------------------------------------------------------------------------------------
 
 
 def test_every_mistake_of_a_request_at_once(benchmark_root: Path, tmp_path: Path) -> None:
@@ -116,17 +107,12 @@ def test_labels_that_hide_passages_are_part_of_the_identity(benchmark_root: Path
     assert plan.manifest.counterfactual is False
 
 
-# --- the real data ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("benchmark", "setting", "items", "headline"), [
     ("mtrag", "reference", 423, 417), ("mtrag", "reference+rag", 203, 197), ("mtrag-un", "reference", 219, 219),
     ("mtrag-s", "reference", 607, 607),
 ])  # fmt: skip
-def test_how_many_tasks_a_setting_has(
-    real_data: Path, tmp_path: Path, benchmark: str, setting: str, items: int, headline: int
-) -> None:
-    plan = planned(real_data, tmp_path / "r", benchmark=benchmark, setting=setting)
+def test_how_many_tasks_a_setting_has(real_data: Path, benchmark: str, setting: str, items: int, headline: int) -> None:
+    plan = planned(real_data, Path("r"), benchmark=benchmark, setting=setting)
     assert plan.items == items
     from turnmark.evaluation.benchmarks.base import Item
     from turnmark.evaluation.benchmarks.turns import Parts

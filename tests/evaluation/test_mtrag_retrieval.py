@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -18,7 +17,7 @@ from turnmark.evaluation.benchmarks.mtrag_data import load_data
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, open_queries
 from turnmark.evaluation.planning import Plan, plan
 from turnmark.evaluation.records import RunManifest, Sample, Score, Summary
-from turnmark.evaluation.request import EvalRequest, retriever_specs
+from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Hit, Query
 
 Checker = Callable[[Path], None]
@@ -100,18 +99,6 @@ def test_the_same_command_resumes_and_gives_the_same_figures(
     assert third.metrics == uninterrupted.metrics
     with pytest.raises(RequestError, match=r"specs\.query: 'last-turn' there, 'rewrite' here"):
         planned(benchmark_root, tmp_path / "r", query="rewrite")
-
-
-@pytest.mark.parametrize(("mode", "searched"), [
-    ("last-turn", "when was it cast"),
-    ("rewrite", "when was the bell cast"),
-    ("conversation", "who made the bell\nanswer 1\nwhen was it cast"),
-    ("last-1", "when was it cast"),
-    ("last-9", "who made the bell\nwhen was it cast"),
-])  # fmt: skip
-def test_what_each_mode_searches_for(benchmark_root: Path, mode: str, searched: str) -> None:
-    data = load_data("mtrag", mtrag.locate(benchmark_root), ())
-    assert open_queries(mode, data).query("c1<::>2") == Query(text=searched)
 
 
 def test_the_assistant_mode_is_the_turn_of_the_assistant(benchmark_root: Path) -> None:
@@ -206,30 +193,10 @@ def test_the_rest_of_a_request_is_checked_where_domains_data_or_out_are_wrong(
         assert words in messages
 
 
-def test_retriever_and_embedder_are_both_named() -> None:
-    with pytest.raises(RequestError) as caught:
-        retriever_specs("nope", "nope2")
-    assert [problem.split(";")[0] for problem in caught.value.problems] == [
-        "no retriever is called 'nope'", "no embedder is called 'nope2'",
-    ]  # fmt: skip
-    with pytest.raises(RequestError) as caught:
-        retriever_specs("hybrid", "nope2")
-    assert len(caught.value.problems) == 1
-    assert retriever_specs("bm25", "minilm") == ("bm25", "")
-
-
-def test_a_dry_run_writes_nothing(benchmark_root: Path, tmp_path: Path) -> None:
-    described = planned(benchmark_root, tmp_path / "r").describe()
-    assert (described["n"], described["domains"]) == (7, {"clapnq": 3, "fiqa": 4})
-    assert not (tmp_path / "r").exists()
-
-
 @pytest.mark.parametrize("scored_ids", [
     [("p1", 1.0), ("p1", 0.5)], [("p1", float("nan"))], [("p1", float("inf"))],
 ])  # fmt: skip
-def test_nonsense_of_a_retriever_stops_the_run(
-    benchmark_root: Path, tmp_path: Path, scored_ids: list[tuple[str, float]]
-) -> None:
+def test_nonsense_of_a_retriever_stops_the_run(benchmark_root: Path, scored_ids: list[tuple[str, float]]) -> None:
     class Nonsense(WordCount):
         def search(self, queries: Any, k: int) -> list[list[Hit]]:
             first = super().search([Query(text="the")], 1)[0][0]
@@ -240,7 +207,7 @@ def test_nonsense_of_a_retriever_stops_the_run(
             return [hits for _ in queries]
 
     with pytest.raises(TurnmarkError, match="found a passage twice, or gave it no number"):
-        searched(planned(benchmark_root, tmp_path / "r"), lambda corpus, *_: (Nonsense(corpus), "x"))
+        searched(planned(benchmark_root, Path("r")), lambda corpus, *_: (Nonsense(corpus), "x"))
 
 
 def test_part_of_a_clone_without_tasks(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
@@ -300,17 +267,12 @@ def test_scoring_refuses_what_is_no_run_on_this_data(benchmark_root: Path, tmp_p
 
 
 # R@5 / nDCG@5 of "Baselines on the FULL corpora" in the data's README, and the files that are those systems.
-BASELINES = {
-    "bm25": ".223/.208 .270/.245 .117/.097 .174/.146",
-    "bge": ".388/.367 .462/.438 .263/.248 .308/.294",
-    "bgem3_dense": ".428/.401 .500/.462 .312/.295 .325/.310",
-    "splade": ".481/.431 .498/.468 .323/.292 .382/.348",
-    "elser": ".511/.475 .552/.514 .371/.348 .402/.378",
-}
-COLUMNS = ("clapnq_lastturn", "clapnq_rewrite", "fiqa_lastturn", "fiqa_rewrite")
-# Each system and each column once or more; the others go the same way, and are slow together.
-ALWAYS = {*(f"bm25_{column}" for column in COLUMNS), "bge_fiqa_rewrite", "bgem3_dense_clapnq_lastturn",
-          "splade_fiqa_lastturn", "elser_clapnq_rewrite"}  # fmt: skip
+BASELINES = [
+    ("bm25_clapnq_lastturn", ".223", ".208"), ("bm25_clapnq_rewrite", ".270", ".245"),
+    ("bm25_fiqa_lastturn", ".117", ".097"), ("bm25_fiqa_rewrite", ".174", ".146"), ("bge_fiqa_rewrite", ".308", ".294"),
+    ("bgem3_dense_clapnq_lastturn", ".428", ".401"), ("splade_fiqa_lastturn", ".323", ".292"),
+    ("elser_clapnq_rewrite", ".552", ".514"),
+]  # fmt: skip
 
 
 def as_printed(value: float | None) -> set[str]:
@@ -319,58 +281,16 @@ def as_printed(value: float | None) -> set[str]:
     36 of its 40 cells are the former; the other four can only be the latter (.513492 is printed .514, .370489 .371,
     .430470 .431, .311495 .312).
     """
-    assert value is not None
     twice = Decimal(f"{value:.4f}").quantize(Decimal("0.001"), ROUND_HALF_UP)
     return {f"{value:.3f}".removeprefix("0"), str(twice).removeprefix("0")}
 
 
-@pytest.mark.parametrize(
-    ("name", "printed"),
-    [
-        pytest.param(name, cell, marks=[] if name in ALWAYS else pytest.mark.slow)
-        for system, row in BASELINES.items()
-        for column, cell in zip(COLUMNS, row.split(), strict=True)
-        for name in [f"{system}_{column}"]
-    ],
-)
-def test_recorded_runs_reproduce_the_printed_baselines(
-    real_data: Path, tmp_path: Path, check_run: Checker, name: str, printed: str
-) -> None:
-    summary, run, _ = running.run(plan(EvalRequest(
-        benchmark="mtrag", task="retrieval", data=real_data, out=tmp_path / "r",
+@pytest.mark.parametrize(("name", "recall", "ndcg"), BASELINES)
+def test_recorded_runs_reproduce_the_printed_baselines(real_data: Path, name: str, recall: str, ndcg: str) -> None:
+    summary = running.run(plan(EvalRequest(
+        benchmark="mtrag", task="retrieval", data=real_data, out=Path("r"),
         predictions=(real_data / f"runs/{name}.trec",),
-    )))  # fmt: skip
-    measured = [summary.metrics[metric].mean for metric in ("recall@5", "ndcg@5")]
-    for value, cell in zip(measured, printed.split("/"), strict=True):
-        assert cell in as_printed(value)
+    )))[0]  # fmt: skip
+    assert recall in as_printed(summary.metrics["recall@5"].mean)
+    assert ndcg in as_printed(summary.metrics["ndcg@5"].mean)
     assert summary.n == (208 if "clapnq" in name else 180)
-    if name == "elser_clapnq_rewrite":
-        assert [round(value or 0.0, 4) for value in measured] == [0.5516, 0.5135]
-        check_run(run)
-
-
-def test_every_recorded_run_agrees_with_ir_measures(real_data: Path) -> None:
-    import ir_measures
-
-    from turnmark.evaluation.metrics.retrieval import score_lists
-    from turnmark.evaluation.trec import read_runs
-
-    root = real_data / "mt-rag-benchmark"
-    for path in sorted((real_data / "runs").glob("*_rewrite.trec")):
-        qrels = mtrag.load_qrels(root, "mtrag", "clapnq" if "clapnq" in path.name else "fiqa").data
-        ours = score_lists(qrels, read_runs([path]))
-        theirs = ir_measures.calc_aggregate(
-            [ir_measures.nDCG @ 5, ir_measures.R @ 5], qrels, list(ir_measures.read_trec_run(str(path)))
-        )
-        for measure, name in ((ir_measures.nDCG @ 5, "ndcg@5"), (ir_measures.R @ 5, "recall@5")):
-            mean = sum(scores[name] for scores in ours.values()) / len(ours)
-            assert mean == pytest.approx(theirs[measure], abs=1e-9), (path.name, name)
-
-
-def test_ids_never_become_paths(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
-    _, run, _ = searched(planned(benchmark_root, tmp_path / "r"), opener)
-    assert sorted(path.name for path in run.iterdir() if path.name != ".lock") == [
-        "browse.jsonl", "facts.jsonl", "manifest.json", "predictions.jsonl", "report.html", "run.trec", "scores.jsonl",
-        "summary.json",
-    ]  # fmt: skip
-    assert json.loads((run / "predictions.jsonl").read_text().splitlines()[0])["id"] == "c1<::>1"

@@ -67,10 +67,7 @@ def _judging(prompts: Path | None) -> Judging:
     return Judging([*judges, bert_judge], [RB_LLM, IDK_JUDGE, *bert], prompts=prompts)
 
 
-def test_with_the_papers_prompts_every_judged_metric_is_the_published_instrument(
-    as_papers: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+def test_with_the_papers_prompts_every_judged_metric_is_the_published_instrument(as_papers: Path) -> None:
     (fact,) = (
         row
         for row in facts()
@@ -83,11 +80,8 @@ def test_with_the_papers_prompts_every_judged_metric_is_the_published_instrument
     assert not any(ours[name] in fact.instruments[name].same for name in metrics)
 
 
-def test_scores_name_the_hash_of_the_prompt(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-    file = official(tmp_path / "x.jsonl", ANSWERS)
+def test_scores_name_the_hash_of_the_prompt(benchmark_root: Path, turnmark: Turnmark, own: Path) -> None:
+    file = official(Path("x.jsonl"), ANSWERS)
 
     def judge(body: dict[str, Any]) -> Say:
         return Say("no" if "[Output]" in body["messages"][-1]["content"] else "Total rating: 8")
@@ -96,10 +90,10 @@ def test_scores_name_the_hash_of_the_prompt(
         spec = spec_of(server, options="metrics=rb_llm,idk")
         done(
             turnmark, "score", "mtrag", "--data", benchmark_root, "--predictions", file, "--judge", spec,
-            "--prompts", own, "--out", tmp_path / "r",
+            "--prompts", own, "--out", Path("r"),
         )  # fmt: skip
-    rows = {row["metric"]: row for row in lines(tmp_path / "r/scores.jsonl") if row["id"] == "c1<::>1"}
-    digests = {row["measure"]: row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl")}
+    rows = {row["metric"]: row for row in lines(Path("r/scores.jsonl")) if row["id"] == "c1<::>1"}
+    digests = {row["measure"]: row["prompts"] for row in lines(Path("r/judgements.jsonl"))}
     assert (rows["rb_llm"]["value"], rows["idk"]["value"]) == (0.8, 0.0)
     assert ", prompts " in rows["rb_llm"]["by"]
     assert len(rows["rb_llm"]["by"].rpartition(" ")[2]) == len(digests["rb_llm"]) == 16

@@ -28,9 +28,6 @@ TABLE_A = [[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]]
 TABLE_B = [list("aabbdcccedda"), list("babbbccceddd")]
 
 
-# --- agreement -------------------------------------------------------------------------------------------------------
-
-
 def units(table: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     return list(zip(*table, strict=True))
 
@@ -59,9 +56,6 @@ def test_alpha_asks_neither_who_nor_when(table: list[tuple[int | None, ...]], ra
     assert krippendorff_alpha(mixed, "interval") == (None if value is None else pytest.approx(value))
 
 
-# --- several judges --------------------------------------------------------------------------------------------------
-
-
 def test_numbers_by_the_median_and_labels_by_the_majority() -> None:
     four = {"a": scored(0.2), "b": scored(0.8), "c": scored(0.9), "d": scored(0.7)}
     assert panel_outcome(RB_LLM, four).value == 0.75
@@ -87,18 +81,13 @@ def test_a_judge_that_failed_is_left_out_and_told() -> None:
 
 def test_how_judges_agree_and_how_often_each_failed() -> None:
     cases = [
-        {"a": scored(0.2), "b": scored(0.2)},
-        {"a": scored(0.8), "b": scored(0.8)},
-        {"a": FAILED, "b": scored(0.5)},
-    ]
+        {"a": scored(0.2), "b": scored(0.2)}, {"a": scored(0.8), "b": scored(0.8)}, {"a": FAILED, "b": scored(0.5)},
+    ]  # fmt: skip
     measured = agreement(RB_LLM, ["a", "b"], cases)
     assert (measured.alpha, measured.n, measured.rule, measured.level) == (1.0, 2, "median", "interval")
     assert measured.means == {"a": 0.5, "b": 0.5}
     assert measured.failed == {"a": 1, "b": 0}
     assert agreement(RB_LLM, ["a"], [{"a": scored(0.2)}]).rule == "one judge"
-
-
-# --- conditioning ----------------------------------------------------------------------------------------------------
 
 
 def score(value: float | None, metric: str = "rl_f") -> Score:

@@ -23,7 +23,6 @@ from turnmark.corpora import compound_qa
 
 @pytest.fixture(autouse=True)
 def _keys_and_width(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:  # its own width is another
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     monkeypatch.setenv("COLUMNS", "80")
 
 
@@ -63,15 +62,13 @@ def test_mtrag_retrieval(turnmark: Turnmark, benchmark_root: Path, tmp_path: Pat
     runs = [tmp_path / mode for mode in ("last-turn", "rewrite")]
     for run in runs:
         words = "eval mtrag --task retrieval --retriever bm25 --query".split()
-        ran = turnmark(*words, run.name, "--data", benchmark_root, "--out", run)
-        assert ran.code == 0, ran.err
+        ran = turnmark.ok(*words, run.name, "--data", benchmark_root, "--out", run)
         assert ran.out.count("As MTRAG Table") == 1
         assert "By what is asked" not in ran.out
     check(turnmark, "mtrag_retrieval", runs[1])
     check(turnmark, "mtrag_retrieval_two", *runs)
     text, page = tmp_path / "c.md", tmp_path / "c.html"
-    ran = turnmark("compare", *runs, "--markdown", text, "--html", page)
-    assert ran.code == 0, ran.err
+    ran = turnmark.ok("compare", *runs, "--markdown", text, "--html", page)
     for printed in (ran.out, html.fromstring(page.read_text(encoding="utf-8")).text_content()):
         assert printed.index("A last-turn", printed.index("As MTRAG Table 3")) < printed.index("(rerun)")
     assert "| **A last-turn** | **Last Turn** |" in text.read_text(encoding="utf-8")
@@ -84,8 +81,7 @@ def test_mtrag_answers(turnmark: Turnmark, benchmark_root: Path, tmp_path: Path)
     with ScriptedServer(mtrag.judge()) as server:
         for run in runs:
             words: list[str | Path] = ["--data", benchmark_root, "--predictions", file, "--setting", run.name]
-            ran = turnmark("score", "mtrag", *words, "--judge", mtrag.spec_of(server), "--out", run)
-            assert ran.code == 0, ran.err
+            turnmark.ok("score", "mtrag", *words, "--judge", mtrag.spec_of(server), "--out", run)
     check(turnmark, "mtrag_answers", runs[0])
     check(turnmark, "mtrag_settings", *runs)
 
@@ -94,8 +90,7 @@ def test_inscoqa(turnmark: Turnmark, tmp_path: Path) -> None:
     file = inscoqa.predicted(tmp_path / "x.jsonl", a=["Light it.", "Bake it."], b=["Light it."])
     words: list[str | Path] = ["--data", inscoqa.source(tmp_path), "--predictions", file, "--out", tmp_path / "run"]
     with ScriptedServer(inscoqa.judge(6, 75)) as server:
-        ran = turnmark("score", "inscoqa", *words, "--judge", f"openai:org/Judge-7B@{server.url}")
-        assert ran.code == 0, ran.err
+        turnmark.ok("score", "inscoqa", *words, "--judge", f"openai:org/Judge-7B@{server.url}")
     check(turnmark, "inscoqa", tmp_path / "run")
 
 
@@ -110,14 +105,10 @@ def test_compound_qa(turnmark: Turnmark, tmp_path: Path) -> None:
         spec = f"openai:tiny@{server.url}?cache=0"
         references = tmp_path / "dialogue"
         common: list[str | Path] = ["eval", "compound-qa", "--data", root]
-        ran = turnmark(
-            *common, "--generator", spec.replace("tiny", "refs"), "--setting", "dialogue", "--out", references
-        )
-        assert ran.code == 0, ran.err
+        turnmark.ok(*common, "--generator", spec.replace("tiny", "refs"), "--setting", "dialogue", "--out", references)
         judged: list[str | Path] = ["--references", references, "--judge", spec.replace("tiny", "judge")]
         for setting in ("vanilla", "positions"):
-            ran = turnmark(*common, "--generator", spec, "--setting", setting, *judged, "--out", tmp_path / setting)
-            assert ran.code == 0, ran.err
+            turnmark.ok(*common, "--generator", spec, "--setting", setting, *judged, "--out", tmp_path / setting)
     check(turnmark, "compound_qa", tmp_path / "vanilla")
     check(turnmark, "compound_qa_positions", tmp_path / "positions")
 
@@ -126,23 +117,20 @@ def test_kiwi(turnmark: Turnmark, tmp_path: Path) -> None:
     ratings = ("good", "bad", "neutral", "good")
     turns = [turn(instruction=f"Remove sentence {index}.", rating=rating) for index, rating in enumerate(ratings)]
     written(tmp_path / "rated", *(session(*turns, original_question=f"What of lamp {index}?") for index in range(10)))
-    ran = turnmark("eval", "kiwi", "--task", "judge", "--data", tmp_path / "rated", "--out", tmp_path / "rated-run")
-    assert ran.code == 0, ran.err
+    turnmark.ok("eval", "kiwi", "--task", "judge", "--data", tmp_path / "rated", "--out", tmp_path / "rated-run")
     check(turnmark, "kiwi_judge", tmp_path / "rated-run")
     root = four_turns(tmp_path / "data").source.root
     for task in ("analyse", "revise"):
-        ran = turnmark("eval", "kiwi", "--task", task, "--data", root, "--out", tmp_path / task)
-        assert ran.code == 0, ran.err
+        turnmark.ok("eval", "kiwi", "--task", task, "--data", root, "--out", tmp_path / task)
         check(turnmark, f"kiwi_{task}", tmp_path / task)
 
 
 def test_the_demo_stands_beside_nothing(turnmark: Turnmark, tmp_path: Path) -> None:
-    ran = turnmark("eval", "kiwi", "--task", "analyse", "--out", tmp_path / "run", "--full")
-    assert ran.code == 0, ran.err
+    ran = turnmark.ok("eval", "kiwi", "--task", "analyse", "--out", tmp_path / "run", "--full")
     assert "By what is asked" in ran.out
     assert ran.out.count("As KIWI") > 1
     text, page = tmp_path / "r.md", tmp_path / "r.html"
-    assert turnmark("report", tmp_path / "run", "--markdown", text, "--html", page).code == 0
+    turnmark.ok("report", tmp_path / "run", "--markdown", text, "--html", page)
     for printed in (ran.out, text.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")):
         assert "As KIWI Table 6" in printed
         assert "†" not in printed

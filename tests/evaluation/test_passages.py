@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import pytest
 
 from tests.evaluation.conftest import WordCount
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.types import Passage
-from turnmark.evaluation.passages import CorpusTexts, FirstPassages, OneAtATime, Without, recorded
-from turnmark.retrieval.types import Hit, Query
+from turnmark.evaluation.passages import CorpusTexts, FirstPassages, recorded
+from turnmark.retrieval.types import Query
 
 
 def corpus(path: Path, *lines: str | dict[str, Any]) -> Path:
@@ -29,40 +27,12 @@ def test_texts_by_id_whatever_else_is_in_the_file(tmp_path: Path) -> None:
     )  # fmt: skip
     texts = CorpusTexts(path)
     first = texts.get("a")
-    assert first is not None
     assert (first.title, first.text, first.document, first.start, first.end) == ("Bells", "Größe", "a", 0, 5)
     assert (texts.get("7") or first).text == ""
     assert (texts.get("z\u2028") or first).text == "last"
     assert texts.get("b") is None
     assert "a" in texts
     assert "b" not in texts
-
-
-class Neighbourly(WordCount):
-    def neighbours(self, passage: Passage) -> list[Passage]:
-        return [passage.model_copy(update={"id": row["_id"]}) for row in self.passages]
-
-
-def search(retriever: Any, text: str, k: int) -> list[str]:
-    return [hit.passage.id for hit in retriever.search([Query(text=text)], k)[0]]
-
-
-def test_hidden_passages_make_room_for_others(benchmark_root: Path) -> None:
-    full = Neighbourly(benchmark_root / "corpora/passage_level/clapnq.jsonl")
-    hiding = Without(OneAtATime(full), ["p1", "p2", "never"])
-    assert search(full, "the bell", 3) == ["p1", "p2", "p4"]
-    assert search(hiding, "the bell", 3) == ["p4", "p6"]
-    assert hiding.name == full.name
-    passage = full.search([Query(text="bell")], 1)[0][0].passage
-    assert [neighbour.id for neighbour in hiding.neighbours(passage)] == ["p3", "p4", "p5", "p6"]
-
-    class Plain:
-        name = "plain"
-
-        def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-            return [[] for _ in queries]
-
-    assert Without(Plain(), ["p1"]).neighbours(passage) == OneAtATime(Plain()).neighbours(passage) == []
 
 
 def test_the_passages_of_an_estimate_are_near_enough_to_be_answered_from(benchmark_root: Path) -> None:
@@ -72,15 +42,6 @@ def test_the_passages_of_an_estimate_are_near_enough_to_be_answered_from(benchma
         benchmark_root / "corpora/passage_level/clapnq.jsonl"
     ).passages[:2]]  # fmt: skip
     assert {hit.similarity for hit in hits} == {1.0}
-
-
-def test_a_recorded_trec_run(tmp_path: Path) -> None:
-    path = tmp_path / "x.trec"
-    path.write_text("q Q0 a 1 0.5 t\nq Q0 b 2 0.9 t\n")
-    assert [ref.document_id for ref in recorded(path)["q"]] == ["b", "a"]
-    path.write_text("q Q0 a\n")
-    with pytest.raises(RequestError, match=r"^--passages x\.trec, line 1: not the six fields"):
-        recorded(path)
 
 
 def sample(name: str, *document_ids: str, **fields: Any) -> str:

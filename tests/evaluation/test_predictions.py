@@ -24,9 +24,6 @@ def changed(row: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
     return {name: value for name, value in {**row, **fields}.items() if value is not ...}
 
 
-# --- the official form -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_recorded_systems_are_read_whole(real_data: Path, system: str) -> None:
     path = real_data / "mtragun-predictions" / f"{system}.jsonl"
@@ -45,19 +42,11 @@ def test_the_recorded_systems_are_read_whole(real_data: Path, system: str) -> No
 
 def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path: Path) -> None:
     predictions = check_predictions([written(tmp_path / "x.jsonl", OFFICIAL)], "mtrag")
-    assert list(predictions.samples) == [
-        Sample(
-            id="c<::>2",
-            status="done",
-            domain="clapnq",
-            query="And?",
-            contexts=(
-                ContextRef(document_id="d2", score=7, text="Two."),
-                ContextRef(document_id="d1", score=1.5, title="T", text="One."),
-            ),
-            prediction="An answer.",
-        )
-    ]
+    second = ContextRef(document_id="d1", score=1.5, title="T", text="One.")
+    assert list(predictions.samples) == [Sample(
+        id="c<::>2", status="done", domain="clapnq", query="And?", prediction="An answer.",
+        contexts=(ContextRef(document_id="d2", score=7, text="Two."), second),
+    )]  # fmt: skip
     assert predictions.notes == ()
 
 
@@ -88,10 +77,8 @@ def test_only_the_id_and_the_answer_are_needed_and_what_is_decided_is_noted(tmp_
     ("fields", "message"),
     [
         ({"task_id": ...}, "task_id: Field required"),
-        ({"task_id": 7}, "task_id: Input should be a valid string (7)"),
         ({"task_id": " "}, "task_id: String should not be blank (' ')"),
         ({"predictions": None}, "predictions: Field required"),
-        ({"predictions": "x"}, "predictions: Input should be a valid array ('x')"),
         ({"predictions": []}, "predictions: List should have at least 1 item after validation, not 0"),
         ({"predictions": ["x"]}, "predictions[0]: Input should be an object ('x')"),
         ({"predictions": [{"text": "x"}, {"text": None}]}, "predictions[1].text: Input should be a valid string"),
@@ -99,13 +86,11 @@ def test_only_the_id_and_the_answer_are_needed_and_what_is_decided_is_noted(tmp_
         ({"contexts": [{"document_id": ""}]}, "contexts[0].document_id: a text that is not blank was expected"),
         ({"contexts": [{"document_id": "d"}, {"document_id": "d"}]},
          "contexts[1].document_id: the passage stands in the list already ('d')"),
-        ({"contexts": [{"document_id": "d", "title": []}]}, "contexts[0].title: Input should be a valid string"),
         ({"contexts": [{"document_id": "d", "score": True}]}, "contexts[0].score: Input should be a valid number"),
         ({"contexts": [{"document_id": "d", "score": float("nan")}]}, "a number that is none: NaN or infinity"),
         ({"contexts": [{"document_id": "d", "score": 1}, {"document_id": "e"}]}, "contexts[1].score: Field required"),
         ({"Collection": "no domain!"}, "Collection: names no domain ('no domain!')"),
         ({"input": [{"speaker": "user"}]}, "input[0].text: Field required"),
-        ({"targets": [{"speaker": "agent", "text": 1}]}, "targets[0].text: Input should be a valid string (1)"),
         ({"prediction": "x"}, "both `prediction` and `predictions`"),
     ],
 )  # fmt: skip
@@ -123,9 +108,6 @@ def test_the_official_form_is_for_the_mtrag_family(tmp_path: Path) -> None:
     )
 
 
-# --- our form --------------------------------------------------------------------------------------------------------
-
-
 def test_a_minimal_line_of_any_system_becomes_a_sample(tmp_path: Path) -> None:
     rows = (
         OURS,
@@ -134,24 +116,15 @@ def test_a_minimal_line_of_any_system_becomes_a_sample(tmp_path: Path) -> None:
     )
     predictions = check_predictions([written(tmp_path / "x.jsonl", *rows)], "compound-qa")
     assert [sample.key for sample in predictions.samples] == [("a/b/1", 1), ("x", 0), ("z", 0)]
+    second = ContextRef(document_id="d2", score=0.5, title="T", text="Two.")
     assert list(predictions.samples) == [
-        Sample(
-            id="a/b/1",
-            repeat=1,
-            status="done",
-            domain="cooking",
-            contexts=(
-                ContextRef(document_id="d1", score=1.0),
-                ContextRef(document_id="d2", score=0.5, title="T", text="Two."),
-            ),
-            prediction="An answer.",
-            procedure=({"step": "Stir.", "citations": [1]},),
-            decision="answer",
-            sub_answers=(SubAnswer(question="Who?", answer="They."),),
-        ),
+        Sample(id="a/b/1", repeat=1, status="done", domain="cooking", prediction="An answer.", decision="answer",
+               contexts=(ContextRef(document_id="d1", score=1.0), second),
+               procedure=({"step": "Stir.", "citations": [1]},),
+               sub_answers=(SubAnswer(question="Who?", answer="They."),)),
         Sample(id="x", status="done", prediction="y", contexts=(ContextRef(document_id="d", score=1.0),)),
         Sample(id="z", status="failed", reason="no reply"),
-    ]
+    ]  # fmt: skip
 
 
 def test_a_task_id_is_the_id_in_the_mtrag_family_only(tmp_path: Path) -> None:
@@ -164,24 +137,17 @@ def test_a_task_id_is_the_id_in_the_mtrag_family_only(tmp_path: Path) -> None:
     ("fields", "message"),
     [
         ({"id": ...}, "id: Field required"),
-        ({"id": ""}, "id: String should not be blank ('')"),
         ({"prediction": None}, "prediction: missing: the answer is expected, or the status failed with a reason"),
         ({"prediction": 3}, "prediction: Input should be a valid string (3)"),
         ({"status": "failed", "prediction": ...}, "a failed sample has a reason"),
-        ({"status": "failed", "reason": ""}, "a failed sample has a reason"),
         ({"status": "ok"}, "status: Input should be 'done', 'failed' or 'skipped' ('ok')"),
-        ({"repeat": "1"}, "repeat: Input should be a valid integer ('1')"),
         ({"repeat": True}, "repeat: Input should be a valid integer"),
-        ({"repeat": -1}, "repeat: Input should be greater than or equal to 0 (-1)"),
         ({"decision": "maybe"},
          "decision: Input should be 'answer', 'partial', 'unknown', 'clarify' or 'converse' ('maybe')"),
         ({"confidence": 1.1}, "confidence: Input should be less than or equal to 1 (1.1)"),
-        ({"procedure": ["Stir."]}, "procedure[0]: Input should be an object ('Stir.')"),
         ({"procedure": [{"step": "a"}, {"citations": []}]}, "procedure[1].step: Field required"),
         ({"procedure": [{"step": "a", "at": float("nan")}]}, "a number that is none: NaN or infinity"),
         ({"sub_answers": [{"question": "q"}]}, "sub_answers[0].answer: Field required"),
-        ({"contexts": [{"document_id": "d"}, {"document_id": "d"}]},
-         "contexts[1].document_id: the passage stands in the list already ('d')"),
         ({"usage": {"answer": {"calls": "3"}}}, "usage.answer.calls: Input should be a valid integer ('3')"),
         ({"timings": {"a\nb": "3"}}, "timings.'a\\nb': Input should be a valid number ('3')"),
         ({"turn": -1}, "turn: Input should be greater than or equal to 0 (-1)"),
@@ -199,9 +165,6 @@ def test_what_is_nested_without_end_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "x.jsonl", changed(OURS, operations=[{"deep": deep}]))
     (message,) = problems(path)
     assert message.startswith("x.jsonl:1: Invalid JSON: recursion limit exceeded")
-
-
-# --- files -----------------------------------------------------------------------------------------------------------
 
 
 def test_all_mistakes_of_all_files_are_told_at_once_like_ones_together(tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.predictions import Answers, check_predictions
 from turnmark.evaluation.records import ContextRef, DataUsed, RunManifest, Sample, SubAnswer
 
-# --- runs ------------------------------------------------------------------------------------------------------------
-
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., Path]:
@@ -37,27 +35,13 @@ def run(tmp_path: Path) -> Callable[..., Path]:
 
 
 FULL = Sample(
-    id="0/1",
-    repeat=2,
-    status="done",
-    domain="d",
-    query="q",
-    rewrite="r",
+    id="0/1", repeat=2, status="done", domain="d", query="q", rewrite="r",
     contexts=(ContextRef(document_id="a", score=0.1), ContextRef(document_id="b", score=0.9, text="t")),
-    prediction="p [1]",
-    procedure=({"step": "s", "citations": [1]},),
-    decision="partial",
-    confidence=0.5,
-    sub_answers=(SubAnswer(question="q", answer="a"),),
-    turn=1,
-    operations=({"op": "add"},),
-    previous="before",
-    notes=("cut",),
-    usage={"answer": {"calls": 2, "prompt_tokens": 3, "completion_tokens": 4, "cost": None}},
-    timings={"answer": 0.25},
-    attempts=3,
-    maker=1,
-)
+    prediction="p [1]", procedure=({"step": "s", "citations": [1]},), decision="partial", confidence=0.5,
+    sub_answers=(SubAnswer(question="q", answer="a"),), turn=1, operations=({"op": "add"},), previous="before",
+    notes=("cut",), usage={"answer": {"calls": 2, "prompt_tokens": 3, "completion_tokens": 4, "cost": None}},
+    timings={"answer": 0.25}, attempts=3, maker=1,
+)  # fmt: skip
 
 
 def test_a_sample_of_ours_comes_back_as_it_was(run: Callable[..., Path]) -> None:
@@ -87,8 +71,6 @@ def test_a_line_that_is_broken_inside_a_run_is_a_mistake(run: Callable[..., Path
     assert problems(folder) == ("run/predictions.jsonl:2: not JSON (Expecting value: line 2 column 1 (char 8))",)
 
 
-# --- any input -------------------------------------------------------------------------------------------------------
-
 TEXTS = st.text(max_size=6)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
@@ -109,10 +91,8 @@ ROWS = st.one_of(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ROWS, max_size=3), st.sampled_from(("mtrag", "kiwi")))
-def test_any_objects_are_samples_that_can_be_written_or_a_request_error(
-    tmp_path: Path, rows: list[object], benchmark: str
-) -> None:
-    path = written(tmp_path / "any.jsonl", *rows)
+def test_any_objects_are_samples_that_can_be_written_or_a_request_error(rows: list[object], benchmark: str) -> None:
+    path = written(Path("any.jsonl"), *rows)
     try:
         predictions: Answers = check_predictions([path], benchmark)
     except RequestError as error:
@@ -124,9 +104,3 @@ def test_any_objects_are_samples_that_can_be_written_or_a_request_error(
         assert Sample.model_validate_json(json_line(sample)) == sample
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.binary(max_size=200))
-def test_any_bytes_are_a_request_error_or_lines(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "any.jsonl").write_bytes(content)
-    with pytest.raises(RequestError):
-        check_predictions([tmp_path / "any.jsonl"], "mtrag")

@@ -81,27 +81,6 @@ def test_one_difference_between_answers_is_enough(changes: dict[str, Any], aspec
     assert words in row.why
 
 
-def test_each_figure_of_a_row_is_comparable_by_itself() -> None:
-    """A judge's own words in one metric take nothing from the others; each has the judges that are asked for it."""
-    (fact,) = (row_fact for row_fact in facts() if row_fact.system == "GPT-4o" and row_fact.setting == "reference+rag")
-    variants = {name: (tool.same or (tool.by,))[0] for name, tool in fact.instruments.items()}
-    variants["rl_f.idk"] = "RAGAS faithfulness, prompt in our own words"
-    judges = tuple(f"openai:{judge}@http://localhost:8000/v1" for judge in PANEL)
-    run = answered(
-        426, variants, judges=judges,
-        judged={"rb_llm": judges, "rl_f": judges[:1], "idk": judges[:1]},
-    )  # fmt: skip
-    (row,) = named(beside(run), "Table 5", system="GPT-4o", setting="reference+rag")
-    assert not row.comparable
-    apart = {name: row.differs_in(name) for name in row.metrics}
-    assert apart == {
-        "answerability_accuracy": (), "rl_f.idk": ("judge", "metric"), "rb_llm.idk": (), "rb_alg.idk": (),
-    }  # fmt: skip
-    second = run.model_copy(update={"judged": {**run.judged, "idk": ("openai:another",)}})
-    (row,) = named(beside(second), "Table 5", system="GPT-4o", setting="reference+rag")
-    assert {name for name in row.metrics if "judge" in row.differs_in(name)} == set(row.metrics)
-
-
 def test_a_setting_that_searches_nothing_is_not_asked_what_was_searched() -> None:
     (row,) = named(
         beside(answered(832, setting="reference", query=None, corpora={})), "16a", system="GPT-4o", slice="all"
@@ -243,14 +222,6 @@ def test_kiwi_counts_the_users_as_judges(task: str) -> None:
     assert first(("openai:gpt-4o",)).differs == ("judge",)
     assert not any(row.comparable for row in beside(run(())))
     assert not named(beside(run(())), "Table 5")
-
-
-def test_nothing_is_comparable_with_the_demo_data() -> None:
-    runs = [answered(demo=True), ran(demo=True), answered(832, setting="reference", demo=True)]
-    for run in runs:
-        rows = beside(run)
-        assert rows
-        assert all(row.differs[0] == "data" and not row.comparable for row in rows)
 
 
 def test_other_benchmarks_tasks_and_domains_are_left_out() -> None:

@@ -229,15 +229,3 @@ def test_on_a_phone(chromium: Page, url: str) -> None:
     chromium.run("history.back()")
     chromium.wait(lambda: not chromium.run("document.body.classList.contains('open')"))
     assert chromium.said == []
-
-
-def test_light_and_dark(chromium: Page, url: str) -> None:
-    background = "getComputedStyle(document.body).backgroundColor"
-    for dark, expected in ((False, "rgb(255, 255, 255)"), (True, "rgb(20, 24, 29)")):
-        chromium.open(url, dark=dark)
-        assert chromium.run(background) == expected
-    toggle = "document.querySelector('#theme').click()"
-    chromium.run(toggle)
-    assert (text(chromium, "#theme"), chromium.run(background)) == ("Theme: light", "rgb(255, 255, 255)")
-    chromium.run(f"{toggle}; {toggle}")
-    assert (text(chromium, "#theme"), chromium.run(background)) == ("Theme: auto", "rgb(20, 24, 29)")

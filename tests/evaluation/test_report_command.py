@@ -39,8 +39,8 @@ def test_json_is_one_object(turnmark: Turnmark, stored_run: Path, everything: Pa
         ],
         "left_out": [{"run": str(everything), "benchmark": "kiwi", "skipped": "no data"}],
     }
-    assert list(json.loads(turnmark("report", stored_run, stored_run, "--json").out)) == ["runs"]
-    assert len(json.loads(turnmark("report", stored_run, stored_run, "--json").out)["runs"]) == 1
+    assert list(turnmark.json("report", stored_run, stored_run)) == ["runs"]
+    assert len(turnmark.json("report", stored_run, stored_run)["runs"]) == 1
 
 
 def test_a_folder_of_all_benchmarks_is_drawn_and_written(turnmark: Turnmark, everything: Path, tmp_path: Path) -> None:
@@ -83,15 +83,13 @@ def test_all_mistakes_are_said_at_once(turnmark: Turnmark, stored_run: Path, tmp
 def test_targets_that_cannot_be_written_are_refused(turnmark: Turnmark, stored_run: Path, tmp_path: Path) -> None:
     note = tmp_path / "note.md"
     note.write_text("my own notes")
-    inside = turnmark("report", stored_run, "--markdown", note / "x.md", "--html", "/dev/null")
-    assert inside.code == 2
-    assert "is a file; name another place" in inside.err
-    assert "'/dev/null' is no regular file" in inside.err
-    ran_again = turnmark("report", stored_run, "--markdown", tmp_path / "x", "--html", tmp_path / "." / "x")
-    assert ran_again.code == 2
-    assert "both name" in ran_again.err
+    message = turnmark.refused("report", stored_run, "--markdown", note / "x.md", "--html", "/dev/null")
+    assert "is a file; name another place" in message
+    assert "'/dev/null' is no regular file" in message
+    message = turnmark.refused("report", stored_run, "--markdown", tmp_path / "x", "--html", tmp_path / "." / "x")
+    assert "both name" in message
     page = tmp_path / "page.html"
-    assert turnmark("report", stored_run, "--html", page).code == 0
+    turnmark.ok("report", stored_run, "--html", page)
     assert turnmark("report", stored_run, "--markdown", page).code == 2
     assert note.read_text() == "my own notes"
 

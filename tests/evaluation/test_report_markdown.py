@@ -26,8 +26,7 @@ def section(summary: Summary, run: Path) -> str:
 GITHUB = MarkdownIt("gfm-like", {"html": True, "linkify": False})
 
 
-def test_the_whole_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_whole_report() -> None:
     text = section(SUMMARY, write_run(Path("runs/mtrag-0123456789ab")))
     assert "demo data" in text.split("\n")[0]
     golden("report.md", text)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.evaluation.reported import SUMMARY
 from turnmark.evaluation.report import plots, tables
-from turnmark.evaluation.report.plots import Scale, scale
+from turnmark.evaluation.report.plots import scale
 from turnmark.evaluation.report.tables import Mark, Row
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False).filter(lambda value: value == 0 or abs(value) > 1e-6)
@@ -35,15 +35,6 @@ def test_a_scale_holds_all_values(values: list[float]) -> None:
     assert width > 0
     assert 2 <= len(plot_scale.ticks) <= 9
     assert all(plot_scale.low - 1e-6 * width <= value <= plot_scale.high + 1e-6 * width for value in values)
-
-
-def test_a_dot_lies_where_its_value_is_and_its_line_ends_where_the_interval_does() -> None:
-    drawn = read(plots.dot(Mark(0.25, (0.0, 0.5), "ours"), Scale(0, 1, (0, 1))))
-    (dot,) = drawn.iter("circle")
-    assert (dot.get("cx"), dot.get("class")) == ("26.00%", "dot ours")
-    spans = [line for line in drawn.iter("line") if "span" in (line.get("class") or "")]
-    assert [(line.get("x1"), line.get("x2")) for line in spans] == [("2.00%", "50.00%")]
-    assert [text.text for text in read(plots.axis(Scale(0, 1, (0, 0.5, 1)))).iter("text")] == ["0", "0.5", "1"]
 
 
 def test_differences_have_nothing_on_their_scale() -> None:

@@ -13,18 +13,6 @@ from turnmark.evaluation.records import Sample
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.stored import read_run, samples, scores, tally
 
-# --- tables ----------------------------------------------------------------------------------------------------------
-
-
-def test_variants_stand_under_their_metric_and_baselines_are_called_so() -> None:
-    labels = [(label, below) for _, label, below in tables.arranged(SUMMARY.metrics)]
-    assert labels == [
-        ("rouge_l.word", False), ("[unicode]", True), ("[lead] baseline", True), ("token_recall", False),
-        ("[lead] baseline", True), ("k_precision", False), ("[+history]", True), ("answer_words", False),
-        ("idk_rate", False), ("unknown.f1", False), ("[always-unknown] baseline", True), ("unknown.auroc", False),
-    ]  # fmt: skip
-    assert tables.arranged(["rl_f[embedded]"]) == [("rl_f[embedded]", "rl_f[embedded]", False)]
-
 
 def test_metrics_are_chosen_by_what_they_tell_and_only_with_values_first() -> None:
     assert tables.chosen(SUMMARY.metrics, 2) == ["rouge_l.word", "k_precision"]
@@ -42,9 +30,6 @@ def test_metrics_are_chosen_by_what_they_tell_and_only_with_values_first() -> No
 ])  # fmt: skip
 def test_every_metric_has_its_digits(name: str, value: float | None, printed: str) -> None:
     assert tables.figure(name, value) == printed
-
-
-# --- what lies in a folder -------------------------------------------------------------------------------------------
 
 
 def test_the_tally_counts_what_became_of_the_samples(stored_run: Path) -> None:
@@ -78,16 +63,6 @@ def test_scores_are_found_in_any_order(stored_run: Path) -> None:
         ("c1<::>1", 0): {"answer_words": 4.0, "k_precision": 0.5},
     }
     assert scores(stored_run / "nowhere", keys, ["k_precision"]) == {keys[0]: {}, keys[1]: {}}
-
-
-def test_a_folder_of_all_benchmarks(tmp_path: Path) -> None:
-    write_run(tmp_path / "all/mtrag")
-    entries = {"mtrag": SUMMARY.model_dump(mode="json"), "kiwi": {"skipped": "no data"}}
-    write_json(tmp_path / "all/summary.json", entries)
-    stored = read_run(tmp_path / "all")
-    assert stored.several
-    assert stored.left_out == {"kiwi": "no data"}
-    assert [(run.path, run.summary) for run in stored.runs] == [(tmp_path / "all/mtrag", SUMMARY)]
 
 
 @pytest.mark.parametrize("name", ["../run", "/etc", "a/b", "..", ""])

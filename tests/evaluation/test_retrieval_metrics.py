@@ -62,12 +62,3 @@ def test_parity_with_ir_measures(qrels: dict[str, dict[str, int]], run: dict[str
     for query, scores in ours.items():
         for name, value in scores.items():
             assert value == pytest.approx(theirs.get((query, name), 0.0), abs=1e-9), (query, name)
-
-
-@settings(deadline=None)
-@given(QRELS, RUNS)
-def test_fractions_that_do_not_fall_with_k(qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]) -> None:
-    for scores in score_lists(qrels, lists_of(run)).values():
-        assert all(0 <= value <= 1 + 1e-9 for value in scores.values())
-        recalls = [scores[f"recall@{k}"] for k in (1, 3, 5, 10)]
-        assert recalls == sorted(recalls)

@@ -49,13 +49,6 @@ def test_what_follows_from_finished_samples_stays_where_nothing_is_pending(tmp_p
             assert (tmp_path / "r/summary.json").exists() is stays
 
 
-def test_a_sample_is_on_file_as_soon_as_it_is_appended(tmp_path: Path) -> None:
-    with open_run(tmp_path / "r", manifest()) as run:
-        for count in range(1, 4):
-            run.append(sample(str(count)))
-            assert len(ids(tmp_path / "r")) == count
-
-
 def test_a_line_that_is_no_sample_is_reported_and_done_again(tmp_path: Path) -> None:
     with open_run(tmp_path / "r", manifest()) as run:
         run.append(sample("a"))
@@ -80,10 +73,7 @@ def test_another_run_is_refused_with_the_difference(tmp_path: Path) -> None:
         open_run(tmp_path / "r", manifest(specs={"retriever": "dense"}, seed=1)),
     ):
         pass
-    assert caught.value.problems[1:] == (
-        "  seed: 0 there, 1 here",
-        "  specs.retriever: 'bm25' there, 'dense' here",
-    )
+    assert caught.value.problems[1:] == ("  seed: 0 there, 1 here", "  specs.retriever: 'bm25' there, 'dense' here")
 
 
 def test_a_folder_with_other_files_and_a_file_are_refused(tmp_path: Path) -> None:

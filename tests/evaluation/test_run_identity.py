@@ -26,7 +26,7 @@ def planned(root: Path, out: Path | None, **changes: Any) -> Plan:
     return plan(EvalRequest(**(fields | changes)))
 
 
-def test_order_and_repetition_change_nothing(benchmark_root: Path, tmp_path: Path) -> None:
+def test_order_and_repetition_change_nothing(benchmark_root: Path) -> None:
     only = ("c4<::>2", "c1<::>1")
     first = planned(benchmark_root, None, only=only, domains=("clapnq", "fiqa"))
     two = planned(benchmark_root, None, only=(*reversed(only), only[0]), domains=("fiqa", "clapnq"))

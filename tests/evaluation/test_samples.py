@@ -31,7 +31,6 @@ def test_the_last_line_of_a_sample_holds(tmp_path: Path) -> None:
     file.close()
     again = SampleJournal(path)
     latest = again.get(("a", 0))
-    assert latest is not None
     assert (latest.status, latest.attempts) == ("done", 2)
     assert again.get(("c", 0)) is None
     again.arrange([("b", 0), ("a", 0), ("never made", 0)])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.evaluation.run_records import manifest
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Completion, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import TurnmarkError
@@ -15,8 +13,7 @@ from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.engine import Job, failed
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.spread import Remote, Reply, absolute, answered, mark
+from turnmark.evaluation.spread import Remote, Reply, answered
 from turnmark.retrieval.workers import WorkerLost
 
 ITEM = Item("a", None)
@@ -31,7 +28,6 @@ class Model:
     def complete(self, messages: Any, **_: Any) -> Completion:
         for _time in range(self.complaints):
             complain = ON_RATE_LIMIT.get()
-            assert complain is not None
             complain()
         usage = Usage(calls=1, prompt_tokens=8, completion_tokens=2)
         return Completion(text="yes", finish_reason="stop", usage=usage, model="m", max_tokens=9)
@@ -102,18 +98,3 @@ def test_a_worker_that_gives_nothing_is_a_typed_failure(error: BaseException, ki
     with pytest.raises(GeneratorError) as caught:
         Remote(Elsewhere(error), 1.0)(ITEM, None)  # type: ignore[arg-type]
     assert caught.value.kind == kind
-
-
-def test_a_request_is_sent_so_that_it_means_the_same_in_any_folder() -> None:
-    request = EvalRequest(benchmark="kiwi", data=Path("x"), out=Path("y"), engine="ray", judge=("openai:x",))
-    sent = absolute(request)
-    assert sent.judge == ()
-    assert (sent.data, sent.out, sent.prompts, sent.engine) == (Path.cwd() / "x", None, None, "local")
-    assert request.data == Path("x")
-
-
-def test_marks_tell_other_data_and_versions_but_not_other_calls() -> None:
-    first = manifest()
-    assert mark(first) == mark(first.model_copy(update={"started": "later", "command": "again"}))
-    assert mark(first) != mark(first.model_copy(update={"versions": {"numpy": "0.1"}}))
-    assert mark(first) != mark(first.model_copy(update={"prompts": {"answer": "x"}}))

@@ -8,29 +8,15 @@ from itertools import permutations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from turnmark.corpora import inscoqa
-from turnmark.evaluation.metrics.matching import LEAST, likeness, matched, shared_words
+from turnmark.evaluation.metrics.matching import LEAST, likeness, matched
 from turnmark.retrieval.embed import open_embedder
 
 LABELS = Path(__file__).parent / "data/inscoqa_steps.json"
-
-
-def test_shared_words_by_hand() -> None:
-    """Of "light", "oven" and "light", "oven", "hour": two are shared, 2 * 2 / (2 + 3)."""
-    assert shared_words("Light the oven.", "lighting an oven for hours") == pytest.approx(4 / 5)
-    assert shared_words("Light the oven.", "Wait.") == 0
-    assert shared_words("the", "") == 0
-
-
-def test_likeness_is_the_mean_of_meaning_and_words() -> None:
-    values = likeness(["Light the oven.", "Wait."], ["Light the oven."], np.array([[0.5], [-0.25]]))
-    assert values.tolist() == [[0.75], [0.0]]
-    assert likeness(["a b"], [], np.zeros((1, 0))).shape == (1, 0)
 
 
 def test_matching_by_hand() -> None:

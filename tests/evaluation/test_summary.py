@@ -49,12 +49,10 @@ def plain(entries: Sequence[Entry], seed: int) -> Metrics:
             else (None,) * 3
         )
         result[name] = MetricSummary(
-            mean=mean,
-            ci95=None if low is None or high is None else (low, high),
-            n=len(good),
+            mean=mean, ci95=None if low is None or high is None else (low, high), n=len(good),
             failed=sum(score.status == "failed" for score, _ in mine),
             not_applicable=sum(score.status == "not_applicable" for score, _ in mine),
-        )
+        )  # fmt: skip
     return result
 
 
@@ -147,30 +145,6 @@ def test_a_sample_outside_the_headline_may_rank_a_pair() -> None:
         result.add([], hidden, {"auc": [(True, 1.0), (False, math.nan)]})
 
 
-def test_metrics_are_in_the_order_of_each_slice_and_areas_last() -> None:
-    entries: list[Entry] = [
-        ([scored("a", 1)], Facts(cluster="1", labels={"z": ("p",)}), {"second": (True, 1)}),
-        ([scored("b", 1), scored("a", 1)], Facts(cluster="2", labels={"y": ("q",), "z": ("o",)}), {"first": (True, 1)}),
-        ([], Facts(cluster="3", labels={"z": ("o",)}), {"second": (True, 1)}),
-        ([], Facts(cluster="4", labels={"never": ("o",)}), {}),
-    ]
-    result = tally(entries)
-    assert list(result.metrics()) == ["a", "b", "second", "first"]
-    breakdowns = result.breakdowns()
-    assert {name: list(values) for name, values in breakdowns.items()} == {"z": ["o", "p"], "y": ["q"]}
-    assert list(breakdowns) == ["z", "y"]
-    assert list(breakdowns["z"]["o"]) == ["b", "a", "first", "second"]
-
-
-def test_a_tally_goes_on_after_it_was_read() -> None:
-    entry: Entry = ([scored("a", 1)], Facts(cluster="1", labels={"k": ("p", "p")}), {"r": (True, 1)})
-    result = tally([entry])
-    assert result.metrics()["a"].n == result.breakdowns()["k"]["p"]["a"].n == 1
-    result.add(*entry)
-    assert result.metrics()["a"].n == result.breakdowns()["k"]["p"]["a"].n == 2
-    assert Tally(0).metrics() == Tally(0).breakdowns() == {}
-
-
 def test_what_cannot_be_ranked_is_refused_and_leaves_nothing_behind() -> None:
     facts = Facts(cluster="1", labels={})
     result = tally([([scored("a", 1)], facts, {"r": (True, 1)})])
@@ -191,32 +165,6 @@ def test_scores_of_one_id_may_lie_apart() -> None:
     facts = {identifier: Facts(cluster=identifier[-1], labels={"k": (identifier[-1],)}) for identifier, _ in rows}
     by_metric = sorted(scores, key=lambda score: score.metric)
     assert summarise(scores, facts, 1) == summarise(by_metric, facts, 1)
-
-
-def test_failures_are_counted_and_never_a_number() -> None:
-    scores = [
-        Score(id="a", metric="m", status="scored", value=1.0, by="x"),
-        Score(id="b", metric="m", status="failed", reason="no verdict", by="x"),
-        Score(id="c", metric="m", status="not_applicable", by="x"),
-        Score(id="d", metric="m", status="scored", value=0.0, by="x"),
-        Score(id="e", metric="m", status="failed", reason="no verdict", by="x"),
-    ]
-    facts = {
-        "a": Facts(cluster="1", labels={"kind": ("p", "q")}),
-        "b": Facts(cluster="1", labels={"kind": ("p",)}),
-        "c": Facts(cluster="2", labels={}),
-        "d": Facts(cluster="2", labels={"kind": ("talk",)}, headline=False),
-        "e": Facts(cluster="3", labels={"kind": ("r",)}),
-    }
-    headline, breakdowns = summarise(scores, facts, 0)
-    assert headline["m"].model_dump() == {"mean": 1.0, "ci95": (1.0, 1.0), "n": 1, "failed": 2, "not_applicable": 1}
-    assert list(breakdowns["kind"]) == ["p", "q", "r", "talk"]
-    assert breakdowns["kind"]["p"]["m"].n == 1
-    assert breakdowns["kind"]["p"]["m"].failed == 1
-    assert breakdowns["kind"]["talk"]["m"].mean == 0.0
-    assert breakdowns["kind"]["r"]["m"].model_dump() == {
-        "mean": None, "ci95": None, "n": 0, "failed": 1, "not_applicable": 0,
-    }  # fmt: skip
 
 
 LINES = [scored(f"m{j}", j / 7) for j in range(15)]

@@ -5,39 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 from tests.conftest import Turnmark
+from tests.evaluation.judged_runs import lines
 from tests.servers import Say, ScriptedServer
 from turnmark.corpora import compound_qa, inscoqa, kiwi
 
 
-@pytest.mark.parametrize("benchmark", ["mtrag", "mtrag-s", "inscoqa", "compound-qa", "kiwi"])
-def test_every_benchmark_is_answered_with_its_targets(
-    turnmark: Turnmark, tmp_path: Path, check_run: Callable[[Path], None], benchmark: str
-) -> None:
-    ran = turnmark("eval", benchmark, "--generator", "reference", "--out", tmp_path / "r", "--json")
-    assert ran.code == 0, ran.err
-    check_run(tmp_path / "r")
-    summary = json.loads(ran.out)
-    assert summary["failed"] == 0
-    assert summary["usage"] == {}
-    if benchmark != "kiwi":
-        assert summary["metrics"]["rouge_l.word"]["mean"] == 1.0
-        assert summary["metrics"]["token_recall"]["mean"] == 1.0
+def test_every_benchmark_is_answered_with_its_targets(turnmark: Turnmark, check_run: Callable[[Path], None]) -> None:
+    def predictions(benchmark: str, *more: str) -> dict[str, dict[str, Any]]:
+        summary = turnmark.json("eval", benchmark, "--generator", "reference", "--out", benchmark, *more)
+        check_run(Path(benchmark))
+        assert (summary["failed"], summary["usage"]) == (0, {})
+        if benchmark != "kiwi":
+            assert summary["metrics"]["rouge_l.word"]["mean"] == summary["metrics"]["token_recall"]["mean"] == 1.0
+        return {row["id"]: row for row in lines(Path(benchmark, "predictions.jsonl"))}
 
-
-def test_the_targets_are_those_of_the_data(turnmark: Turnmark, tmp_path: Path) -> None:
-    def predictions(benchmark: str) -> dict[str, dict[str, object]]:
-        assert turnmark("eval", benchmark, "--generator", "reference", "--out", tmp_path / benchmark).code == 0
-        lines = (tmp_path / benchmark / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
-        return {row["id"]: row for row in map(json.loads, lines)}
-
+    for benchmark in ("mtrag", "mtrag-s"):
+        assert len(predictions(benchmark, "--limit", "9")) == 9
     samples = predictions("inscoqa")
     for task in inscoqa.load_tasks(inscoqa.DEMO_ROOT).data.values():
         assert samples[task.id]["prediction"] == task.answer
-        assert tuple(step["step"] for step in samples[task.id]["procedure"]) == task.procedure  # type: ignore[attr-defined]
+        assert tuple(step["step"] for step in samples[task.id]["procedure"]) == task.procedure
     samples = predictions("compound-qa")
     references = {task.id: task.reference for task in compound_qa.load_tasks(compound_qa.DEMO_ROOT).data.values()}
     assert {name: row["prediction"] for name, row in samples.items()} == references
@@ -50,31 +40,24 @@ def test_the_targets_are_those_of_the_data(turnmark: Turnmark, tmp_path: Path) -
     }
 
 
-def test_a_setting_that_searches_has_passages_beside_the_target(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_a_setting_that_searches_has_passages_beside_the_target(turnmark: Turnmark) -> None:
     words = ("eval", "mtrag", "--setting", "rag", "--retriever", "bm25", "--limit", "3", "--generator", "reference")
-    ran = turnmark(*words, "--out", tmp_path / "r", "--json")
-    assert ran.code == 0, ran.err
-    rows = [json.loads(line) for line in (tmp_path / "r/predictions.jsonl").read_text().splitlines()]
-    assert all(row["contexts"] for row in rows)
-    assert json.loads(ran.out)["metrics"]["rouge_l.word"]["mean"] == 1.0
+    assert turnmark.json(*words, "--out", "r")["metrics"]["rouge_l.word"]["mean"] == 1.0
+    assert all(row["contexts"] for row in lines(Path("r/predictions.jsonl")))
 
 
 def test_what_has_no_target_is_refused(turnmark: Turnmark) -> None:
-    ran = turnmark("eval", "kiwi", "--task", "analyse", "--generator", "reference")
-    assert (ran.code, "no reference answers" in " ".join(ran.err.split())) == (2, True)
-    ran = turnmark("eval", "kiwi", "--chain", "--generator", "reference")
-    assert (ran.code, "--chain is for what answers" in " ".join(ran.err.split())) == (2, True)
-    ran = turnmark("eval", "mtrag", "--judge", "reference")
-    assert (ran.code, "judges nothing" in " ".join(ran.err.split())) == (2, True)
-    dry = turnmark("eval", "inscoqa", "--generator", "reference", "--dry-run", "--json")
-    assert json.loads(dry.out)["estimated"] == {}
+    for words, message in (
+        (("kiwi", "--task", "analyse", "--generator", "reference"), "no reference answers"),
+        (("kiwi", "--chain", "--generator", "reference"), "--chain is for what answers"),
+        (("mtrag", "--judge", "reference"), "judges nothing"),
+    ):
+        assert message in turnmark.refused("eval", *words)
+    assert turnmark.json("eval", "inscoqa", "--generator", "reference", "--dry-run")["estimated"] == {}
 
 
-def test_the_judge_of_compound_qa_is_a_preset(
-    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_judge_of_compound_qa_is_a_preset(turnmark: Turnmark) -> None:
     """References against themselves by a judge that always ties: the Reference row wins everything."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
 
     def says(body: dict[str, object]) -> Say:
         if "You check a reply" in json.dumps(body):
@@ -83,8 +66,7 @@ def test_the_judge_of_compound_qa_is_a_preset(
 
     with ScriptedServer(says) as server:
         words = ("eval", "compound-qa", "--generator", "reference", "--limit", "2", "--judge")
-        ran = turnmark(*words, f"panel:compound-qa@{server.url}", "--out", tmp_path / "r", "--json")
+        summary = turnmark.json(*words, f"panel:compound-qa@{server.url}", "--out", "r")
         assert {body["model"] for body in server.bodies} == {"gpt-3.5-turbo"}
-    assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["metrics"]["win_rate"]["mean"] == 1.0
-    assert not any("judge" in row["differs"] for row in json.loads(ran.out)["published"])
+    assert summary["metrics"]["win_rate"]["mean"] == 1.0
+    assert not any("judge" in row["differs"] for row in summary["published"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from tests.evaluation.conftest import Opener, searched
@@ -44,8 +43,7 @@ def test_a_run_with_a_mode_that_nobody_published(benchmark_root: Path, tmp_path:
     golden("two_domains_last_2.txt", drawn(small_run(benchmark_root, tmp_path / "r", "last-2")))
 
 
-def test_a_run_of_generation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_run_of_generation() -> None:
     text = drawn(SUMMARY, run=write_run(Path("runs/mtrag-0123456789ab")))
     assert max(map(len, text.split("\n"))) <= 80
     assert text.startswith(DEMO[:60])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
@@ -30,15 +29,13 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ran(turnmark: Turnmark, *words: str | Path) -> dict[str, Any]:
-    printed = turnmark(*words, "--json")
-    assert printed.code == 0, printed.err
-    summary: dict[str, Any] = json.loads(printed.out)
+    printed = turnmark.json(*words)
+    summary: dict[str, Any] = printed
     return summary
 
 
 @pytest.mark.usefixtures("installed")
-def test_it_is_run_scored_and_reported(turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_it_is_run_scored_and_reported(turnmark: Turnmark) -> None:
     summary = ran(turnmark, "eval", "toy", "--setting", "parrot")
     run = Path(summary["run"])
     assert run.name.startswith("toy-")
@@ -49,14 +46,12 @@ def test_it_is_run_scored_and_reported(turnmark: Turnmark, tmp_path: Path, monke
     assert set(summary["breakdowns"]["length"]) == {"short", "long"}
     assert [row["system"] for row in summary["published"]] == ["a parrot"]
     assert ran(turnmark, "score", "toy", "--predictions", run)["metrics"] == summary["metrics"]
-    report = turnmark("report", run)
-    assert report.code == 0
+    report = turnmark.ok("report", run)
     assert "rouge_l.word" in report.out
     assert "What is said of the bell?" in (run / "browse.jsonl").read_text(encoding="utf-8")
 
 
-def test_the_turn_answers_by_default(turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_turn_answers_by_default(turnmark: Turnmark) -> None:
     summary = ran(turnmark, "eval", SPEC, "--limit", "2")
     assert (summary["n"], summary["setting"]) == (2, "turn")
     assert Path(summary["run"]).name.startswith("python-tests.evaluation.toy-benchmark-")
@@ -65,16 +60,14 @@ def test_the_turn_answers_by_default(turnmark: Turnmark, tmp_path: Path, monkeyp
 
 
 def test_what_is_wrong_is_said_at_once(turnmark: Turnmark, tmp_path: Path) -> None:
-    printed = turnmark("eval", SPEC, "--data", tmp_path / "none.json", "--setting", "odd", "--query", "rewrite")
-    assert printed.code == 2
-    assert "no setting 'odd'; it has: turn, parrot" in printed.err
-    assert "--query" in printed.err
-    assert "none.json" in printed.err
+    message = turnmark.refused("eval", SPEC, "--data", tmp_path / "none.json", "--setting", "odd", "--query", "rewrite")
+    assert "no setting 'odd'; it has: turn, parrot" in message
+    assert "--query" in message
+    assert "none.json" in message
 
 
 @pytest.mark.parametrize("spec", ["python:tests.evaluation.toy:nothing", "python:nowhere:benchmark", "nobody"])
 def test_a_benchmark_that_is_not_there(turnmark: Turnmark, spec: str) -> None:
-    printed = turnmark("eval", spec, "--limit", "0")
-    assert printed.code == 2
-    assert "--limit 0" in printed.err
-    assert spec.rpartition(":")[0].removeprefix("python:") in printed.err
+    message = turnmark.refused("eval", spec, "--limit", "0")
+    assert "--limit 0" in message
+    assert spec.rpartition(":")[0].removeprefix("python:") in message

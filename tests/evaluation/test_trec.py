@@ -66,12 +66,3 @@ def test_what_is_written_reads_back(lists: dict[str, dict[str, float]]) -> None:
 def test_an_id_that_the_format_cannot_carry_is_refused(bad: str) -> None:
     with pytest.raises(ValueError, match="cannot stand in a TREC run"):
         format_trec({"q": [ContextRef(document_id=bad, score=1.0)]}, "t")
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_are_a_run_or_a_request_error(content: bytes) -> None:
-    try:
-        run = parse_run(content, "x")
-    except RequestError:
-        return
-    assert run

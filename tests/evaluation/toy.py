@@ -26,13 +26,10 @@ def load(data: Path | None) -> Iterator[Row]:
             raise RequestError(f"--data {data.name}: {error}") from error
     for number, (word, text) in enumerate(rows.items(), 1):
         yield Row(
-            id=f"toy/{number}",
-            question=f"What is said of the {word}?",
-            reference=text,
-            passages=(text, "Something else altogether."),
-            domain="words",
+            id=f"toy/{number}", question=f"What is said of the {word}?", reference=text,
+            passages=(text, "Something else altogether."), domain="words",
             labels={"length": ("short" if len(text) < 20 else "long",)},
-        )
+        )  # fmt: skip
 
 
 def solve(row: Row, generator: object, parts: Parts) -> Sample:

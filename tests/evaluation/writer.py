@@ -11,13 +11,10 @@ from turnmark.assistant.types import Usage
 SPEC = "python:tests.evaluation.writer:writer"
 ANSWERS = {
     "who made the bell": "A founder in London made it [1].",
-    "when was it cast": "It was cast in 1858 [1], and twice [2].",
-    "how tall is the tower": "I don't know.",
-    "who owns it now": "The town owns it [1].",
-    "what is a bond": "A bond is a loan to a company [1].",
-    "is it safe": "It is [1].",
-    "and a dividend": "A dividend is paid [1].\nSteps:\n1. Wait [1].\n2. Cash it [1].",
-}
+    "when was it cast": "It was cast in 1858 [1], and twice [2].", "how tall is the tower": "I don't know.",
+    "who owns it now": "The town owns it [1].", "what is a bond": "A bond is a loan to a company [1].",
+    "is it safe": "It is [1].", "and a dividend": "A dividend is paid [1].\nSteps:\n1. Wait [1].\n2. Cash it [1].",
+}  # fmt: skip
 # A message that is repeated and still refers to earlier turns is asked as rules put it.
 ANSWERS |= {
     "when was bell cast": ANSWERS["when was it cast"],

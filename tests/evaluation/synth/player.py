@@ -21,19 +21,16 @@ from turnmark.corpora.text import sentences
 
 PHRASES = {
     "mtrag-question": "You play a person who talks",
-    "mtrag-answer": "Answer the user's last message from numbered passages",
-    "claims": "apart into the claims",
-    "claim-verdicts": "numbered claims",
-    "idk": "whether the response says that there is not enough information",
+    "mtrag-answer": "Answer the user's last message from numbered passages", "claims": "apart into the claims",
+    "claim-verdicts": "numbered claims", "idk": "whether the response says that there is not enough information",
     "inscoqa-queries": "Propose questions that people would type",
-    "inscoqa-filter": "whether each of the queries is fit",
-    "inscoqa-history": "Write the beginning of a conversation",
+    "inscoqa-filter": "whether each of the queries is fit", "inscoqa-history": "Write the beginning of a conversation",
     "inscoqa-answer": "Answer the last question of a conversation from several instructional documents",
     "inscoqa-procedure": "whether the last answer of a conversation is fit",
     "compound-question": "Write one compound question",
     "compound-filter": "whether a compound question is of a given type",
     "compound-reference": "Answer every part of a compound question",
-}
+}  # fmt: skip
 _FENCED = re.compile(r"<([a-z_-]+)-([0-9a-f]{12})>\n(.*?)\n</\1-\2>", re.DOTALL)
 Wrong = Callable[[str, dict[str, list[str]]], "Scripted | None"]
 

@@ -12,8 +12,6 @@ from tests.servers import Say
 from turnmark.corpora import compound_qa, inscoqa
 from turnmark.evaluation.synth.compound import KEYWORDS, RULES, lacking
 
-# --- inscoqa ---------------------------------------------------------------------------------------------------------
-
 
 def test_instructions_open_as_inscoqa(synth, turnmark):
     outcome = synth("inscoqa", "--n", 8, "--documents", 3)
@@ -41,9 +39,8 @@ def test_instructions_open_as_inscoqa(synth, turnmark):
     seeds = [row["seed"] for row in outcome.lines("items.jsonl")]
     by_split = {task.id.rpartition("-")[0]: split for split, samples in tasks.items() for task in samples}
     assert len(by_split) == len(set(seeds))  # samples of one document stay together
-    ran = turnmark("eval", "inscoqa", "--data", outcome.out, "--dry-run", "--json", "--out", outcome.out / "run")
-    assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["n"] == len(tasks["test"])
+    ran = turnmark.json("eval", "inscoqa", "--data", outcome.out, "--dry-run", "--out", outcome.out / "run")
+    assert ran["n"] == len(tasks["test"])
     sheet = (outcome.out / "data_sheet.md").read_text("utf-8")
     for part in ("| steps a procedure, mean | 2.00 | 6.50 |", "averages by domain", "Gourmet: rounds"):
         assert part in sheet
@@ -110,9 +107,6 @@ def test_what_is_wrong_with_instructions_is_rejected(synth):
     assert all(reject["raw"] or reject["about"] for reject in outcome.lines("rejects.jsonl"))
 
 
-# --- compound-qa -----------------------------------------------------------------------------------------------------
-
-
 def test_compound_questions_open_as_compound_qa(synth, turnmark):
     outcome = synth("compound-qa", "--n", 6)
     assert outcome.ran.code == 0, outcome.ran.err
@@ -122,9 +116,8 @@ def test_compound_questions_open_as_compound_qa(synth, turnmark):
     assert types == {**dict.fromkeys(RULES, 1), "Factual-Statement": 2}  # the types take turns
     assert {task.capability for task in loaded.data.values()} == {"Understanding"}
     assert all(task.context for task in loaded.data.values())
-    ran = turnmark("eval", "compound-qa", "--data", outcome.out, "--dry-run", "--json", "--out", outcome.out / "run")
-    assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["n"] == 6
+    ran = turnmark.json("eval", "compound-qa", "--data", outcome.out, "--dry-run", "--out", outcome.out / "run")
+    assert ran["n"] == 6
     assert not (outcome.out / "sft").exists(), "what is evaluated on is no training data"
 
 

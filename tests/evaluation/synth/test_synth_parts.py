@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
@@ -16,14 +15,10 @@ from turnmark.evaluation.synth.folder import SynthItem
 from turnmark.evaluation.synth.inscoqa import SHARES, AnswerReply, divided, groups
 from turnmark.evaluation.synth.question_types import (
     ANSWERABILITY,
-    MARKS,
     TYPE_INSTRUCTIONS,
     TYPES,
-    WEIGHTS,
     ConversationPlan,
-    labels,
     model,
-    surface,
 )
 from turnmark.evaluation.synth.source import spliced
 
@@ -62,44 +57,6 @@ def test_plans_follow_the_human_conversations():
     assert set(ANSWERABILITY) <= set(model().answerability)
 
 
-def test_the_weights_hold_numbers_and_names_of_types_alone():
-    stored = json.loads(WEIGHTS.read_text("utf-8"))
-    assert set(stored) == {"made_by", "starts", "follows", "clarifies", "answerability", "intercepts", "weights"}
-    assert set(stored["weights"]) == set(TYPES) - {"Troubleshooting"}
-    for weights in stored["weights"].values():
-        assert len(weights) == 384 + len(MARKS) + 2
-        assert all(isinstance(weight, float) for weight in weights)
-    for shares in (stored["starts"], *stored["follows"].values()):
-        assert set(shares) <= set(TYPES)
-        assert abs(sum(shares.values()) - 1) < 0.002
-
-
-@settings(deadline=None)
-@given(st.text(max_size=200))
-def test_marks_of_any_wording(text):
-    marks = surface(text)
-    assert len(marks) == len(MARKS) + 2
-    assert set(marks[:-2]) <= {0.0, 1.0}
-    assert marks == surface(text)
-
-
-def test_marks_of_known_wordings():
-    names = [*MARKS, "length", "short"]
-
-    def marks(text):
-        return {name for name, value in zip(names, surface(text), strict=True) if value and name != "length"}
-
-    assert marks("how many sheep are there?") == {"how many", "asks"}
-    assert marks("vacation days") == {"short"}
-    assert {"compares", "joins", "what"} <= marks("What is the difference between a loan and a mortgage")
-    assert {"how", "how to", "first person"} <= marks("How do I apply for it?")
-
-
-def test_labels_are_above_a_half_or_the_likeliest():
-    assert labels({"Factoid": 0.4, "Opinion": 0.3}) == ("Factoid",)
-    assert labels({"Factoid": 0.6, "Opinion": 0.9, "Keyword": 0.1}) == ("Opinion", "Factoid")
-
-
 @settings(deadline=None)
 @given(st.text(min_size=1, max_size=120), st.integers(1, 40), st.integers(0, 20))
 def test_passages_put_together_are_the_document(text, size, overlap):
@@ -107,15 +64,11 @@ def test_passages_put_together_are_the_document(text, size, overlap):
     starts = range(0, len(text), step)
     passages = [
         Passage(
-            id=str(start),
-            document="d",
-            title="",
-            text=text[start : start + size],
-            start=start,
+            id=str(start), document="d", title="", text=text[start : start + size], start=start,
             end=min(len(text), start + size),
         )
         for start in starts
-    ]
+    ]  # fmt: skip
     assert spliced(passages) == text.strip()
 
 
@@ -157,10 +110,8 @@ def test_separate_documents_are_divided_as_the_paper_s_are():
     items = [sample(number, [f"d{number}"]) for number in range(100)]
     by_split, notes = divided(items)
     assert {split: len(split_items) for split, split_items in by_split.items()} == {
-        "train": 70,
-        "test": 20,
-        "validation": 10,
-    }
+        "train": 70, "test": 20, "validation": 10,
+    }  # fmt: skip
     assert not notes
 
 

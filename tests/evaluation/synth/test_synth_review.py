@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 
 from turnmark.corpora import compound_qa, mtrag
 from turnmark.evaluation.synth.folder import SynthItem
-from turnmark.evaluation.synth.review import NoDecision, decision, drawn
+from turnmark.evaluation.synth.review import decision
 from turnmark.evaluation.synth.reviews import Review, edited, reviewed, take_in, texts_of
 
 
 def test_decisions_a_line_each_change_the_files(conversations, turnmark):
     lines = "accept\nr hallucination the second turn\ne turns.0.answer=It is otherwise.\n"
-    ran = turnmark("synth", "review", conversations / "items.jsonl", "--json", "--reviewer", "ann", stdin=lines)
-    assert ran.code == 0, ran.err
-    outcome = json.loads(ran.out)
+    outcome = turnmark.json("synth", "review", conversations / "items.jsonl", "--reviewer", "ann", stdin=lines)
     assert (outcome["asked"], outcome["decided"], outcome["left"]) == (3, 3, 0)
     assert outcome["decisions"] == {"accept": 1, "reject": 1, "edit": 1}
     assert outcome["reasons"] == {"hallucination": 1}
@@ -35,9 +33,9 @@ def test_decisions_a_line_each_change_the_files(conversations, turnmark):
 
 def test_a_review_goes_on_and_a_synthesis_keeps_it(synth, turnmark):
     conversations = synth("mtrag", "--n", 3, "--turns", 3).out
-    first = json.loads(turnmark("synth", "review", conversations, "--json", stdin="a\n").out)
+    first = turnmark.json("synth", "review", conversations, stdin="a\n")
     assert (first["decided"], first["left"]) == (1, 2)
-    second = json.loads(turnmark("synth", "review", conversations, "--json", stdin="s\nr other\nq\n").out)
+    second = turnmark.json("synth", "review", conversations, stdin="s\nr other\nq\n")
     assert (second["decided"], second["left"]) == (1, 1)
     more = synth("mtrag", "--n", 4, "--turns", 3, out=conversations)
     assert more.report["kept"] == 4
@@ -56,15 +54,15 @@ def test_a_line_that_is_none_leaves_its_item_and_is_told(conversations, turnmark
 
 
 def test_the_accuracy_of_a_sample_beside_the_paper_s(conversations, turnmark):
-    ran = turnmark("synth", "review", conversations, "--sample", "67%", stdin="a\nr reversal\n")
-    assert ran.code == 0, ran.err
+    ran = turnmark.ok("synth", "review", conversations, "--sample", "67%", stdin="a\nr reversal\n")
     assert "accuracy 50.00% of 2 inspected (InsCoQA's inspection: 95.15% of a tenth)" in ran.out
-    again = json.loads(turnmark("synth", "review", conversations, "--sample", "67%", "--json", stdin="").out)
+    again = turnmark.json("synth", "review", conversations, "--sample", "67%", stdin="")
     assert again["sample"] == {"n": 2, "accepted": 1, "accuracy": 0.5, "paper": 0.9515}
     # What one has thrown out is not among the data of which another draws a sample; what was decided before counts.
-    assert turnmark("synth", "review", conversations, "--reviewer", "bo", stdin="a\n").code == 0
-    bo = json.loads(turnmark("synth", "review", conversations, "--reviewer", "bo", "--sample", "100%", "--json",
-                             stdin="e turns.0.answer=No.\n").out)  # fmt: skip
+    turnmark.ok("synth", "review", conversations, "--reviewer", "bo", stdin="a\n")
+    bo = turnmark.json(
+        "synth", "review", conversations, "--reviewer", "bo", "--sample", "100%", stdin="e turns.0.answer=No.\n"
+    )
     assert (bo["asked"], bo["decided"], bo["left"]) == (2, 1, 0)
     assert bo["sample"] == {"n": 2, "accepted": 1, "accuracy": 0.5, "paper": 0.9515}
     assert turnmark("synth", "review", conversations, "--sample", "0%", stdin="").code == 2
@@ -95,19 +93,17 @@ def test_a_folder_that_was_changed_by_hand_is_told_not_followed(conversations, t
     rows = [json.loads(line) for line in items.read_text("utf-8").splitlines()]
     rows[0]["content"]["domain"] = "../../../far/away"
     items.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    assert turnmark("synth", "review", conversations, stdin="").code == 0
+    turnmark.ok("synth", "review", conversations, stdin="")
     assert {task.domain for task in mtrag.load_tasks(conversations, "mtrag-s").data.values()} == {"demo", "faraway"}
     del rows[0]["content"]["turns"]
     items.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    ran = turnmark("synth", "review", conversations, stdin="")
-    assert ran.code == 2
-    assert "an item is not as synth mtrag makes it ('turns')" in ran.err
+    message = turnmark.refused("synth", "review", conversations, stdin="")
+    assert "an item is not as synth mtrag makes it ('turns')" in message
     manifest = json.loads((conversations / "manifest.json").read_text("utf-8"))
     for options in ({"turns": "many"}, {"rounds": 3}):
         (conversations / "manifest.json").write_text(json.dumps({**manifest, "options": options}), "utf-8")
-        ran = turnmark("synth", "review", conversations, stdin="")
-        assert ran.code == 2
-        assert "these are no settings of it" in ran.err
+        message = turnmark.refused("synth", "review", conversations, stdin="")
+        assert "these are no settings of it" in message
 
 
 def test_a_line_that_cannot_be_read_stays_and_is_reported(conversations, turnmark):
@@ -178,13 +174,6 @@ def test_an_edit_goes_with_the_score_that_is_taken_back(synth, turnmark):
     assert task.reference != "Worse."
 
 
-def test_lines_without_an_end_end_with_the_items(conversations, turnmark):
-    _, outcome = review(turnmark, conversations, "a\n" * 50)
-    assert (outcome["decided"], outcome["wrong"]) == (3, [])
-
-
-# --- the rules, without files ----------------------------------------------------------------------------------------
-
 CONTENT = st.recursive(
     st.text(max_size=5) | st.integers() | st.none(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
@@ -204,35 +193,6 @@ def test_edits_change_the_texts_they_name_and_nothing_else(content):
     assert texts_of(new.content) == {place: f"new {place}" for place in places}
     assert texts_of(content) == places
     assert edited(item(content), {}).content == content
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.sampled_from([0, 1, 2]), min_size=1, max_size=5))
-def test_three_people_at_least_and_all_of_them_give_a_two(scores):
-    reviews = {"i": {str(n): decision(str(score), item({}), str(n), True, False) for n, score in enumerate(scores)}}
-    passing, _ = reviewed([item({})], reviews)
-    assert bool(passing) == (len(scores) >= 3 and set(scores) == {2})
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.integers(1, 60), st.integers(1, 100), st.integers(0, 5))
-def test_a_sample_is_a_share_in_the_order_of_the_items(count, share, seed):
-    items = [item({}, str(number)) for number in range(count)]
-    sampled = drawn(items, f"{share}%", seed)
-    assert len(sampled) == max(1, round(count * share / 100))
-    assert sampled == [candidate for candidate in items if candidate in sampled]
-    assert sampled == drawn(items, f"{share}%", seed)
-
-
-@settings(deadline=None)
-@given(st.text(max_size=40))
-def test_any_line_is_a_decision_or_says_why_not(line):
-    for scored, allowed in ((False, ("accept", "edit", "reject")), (True, ("score", "edit"))):
-        try:
-            verdict = decision(line, item({"a": "text"}), "ann", scored, False)
-        except NoDecision:
-            continue
-        assert verdict.decision in allowed
 
 
 @settings(deadline=None, max_examples=100)

@@ -40,9 +40,7 @@ def sources_to_train_on(out: Path) -> set[str]:
 
 def test_no_context_is_on_both_sides(turnmark: Turnmark, tmp_path: Path) -> None:
     data = written(tmp_path / "in")
-    ran = turnmark("synth", "sft", data, "--out", tmp_path / "out", "--train", "0.6", "--json")
-    assert ran.code == 0, ran.err
-    outcome = json.loads(ran.out)
+    outcome = turnmark.json("synth", "sft", data, "--out", tmp_path / "out", "--train", "0.6")
     assert outcome["train"] + outcome["evaluation"] == len(tasks_of(data)) == 240
     assert 0.4 < outcome["train"] / 240 < 0.8
     evaluated = {source_of(task) for task in tasks_of(tmp_path / "out")}
@@ -50,14 +48,12 @@ def test_no_context_is_on_both_sides(turnmark: Turnmark, tmp_path: Path) -> None
     assert evaluated
     assert evaluated.isdisjoint(sources_to_train_on(tmp_path / "out"))
     check_formats(tmp_path / "out/sft", outcome["train"])
-    assert turnmark("eval", "compound-qa", "--data", tmp_path / "out", "--dry-run").code == 0
+    turnmark.ok("eval", "compound-qa", "--data", tmp_path / "out", "--dry-run")
 
 
 def test_a_capability_is_held_out_with_its_contexts(turnmark: Turnmark, tmp_path: Path) -> None:
     data = written(tmp_path / "in")
-    ran = turnmark("synth", "sft", data, "--out", tmp_path / "out", "--held-out", "Understanding", "--json")
-    assert ran.code == 0, ran.err
-    outcome = json.loads(ran.out)
+    outcome = turnmark.json("synth", "sft", data, "--out", tmp_path / "out", "--held-out", "Understanding")
     # Two files of 40 are held out; of the four others, ten of 40 rows each share a source with these.
     assert (outcome["evaluation"], outcome["train"], outcome["left_out"]) == (80, 120, 40)
     assert {task.capability for task in tasks_of(tmp_path / "out")} == {"Understanding"}
