@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,14 @@ from turnmark.evaluation import planning, running
 from turnmark.evaluation.records import Sample, Score, Summary
 from turnmark.evaluation.request import EvalRequest
 
-Check = Callable[[Path], None]
 SIX = ("c1<::>1", "c1<::>2", "c2<::>1", "c3<::>1", "c3<::>2", "c4<::>2")
 """Answerable and partial tasks that the writer answers."""
+
+
+def samples_of(run: Path) -> dict[str, Sample]:
+    """The samples of a run by their ids."""
+    lines = (run / "predictions.jsonl").read_text(encoding="utf-8").split("\n")
+    return {sample.id: sample for sample in map(Sample.model_validate_json, filter(None, lines))}
 
 
 class Ran:
@@ -27,7 +31,7 @@ class Ran:
 
     @property
     def samples(self) -> dict[str, Sample]:
-        return {sample.id: sample for sample in map(Sample.model_validate_json, self._lines("predictions.jsonl"))}
+        return samples_of(self.folder)
 
     @property
     def scores(self) -> dict[tuple[str, str], Score]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,13 @@ import pytest
 
 from tests.conftest import Turnmark
 from tests.evaluation.conftest import PASSAGES
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import values
-from tests.evaluation.mtrag_runs import ran
+from tests.evaluation.mtrag_runs import ran, samples_of
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation import planning, running
-from turnmark.evaluation.records import RunManifest, Sample, Summary
+from turnmark.evaluation.records import RunManifest, Summary
 from turnmark.evaluation.request import EvalRequest
-
-Check = Callable[[Path], None]
 
 
 def official(path: Path, answers: dict[str, Any]) -> Path:
@@ -43,11 +41,6 @@ def scored(root: Path, out: Path, *files: Path, **fields: Any) -> Summary:
     return running.run(planned(root, out, *files, **fields))[0]
 
 
-def samples(out: Path) -> dict[str, Sample]:
-    rows = map(Sample.model_validate_json, (out / "predictions.jsonl").read_text().splitlines())
-    return {sample.id: sample for sample in rows}
-
-
 def test_an_official_file_by_hand(benchmark_root: Path, tmp_path: Path, check_run: Check) -> None:
     file = official(tmp_path / "x.jsonl", {
         "c1<::>1": "The bell was made in London [1].", "c1<::>2": "I'm sorry, I don't know.", "c2<::>2": "Nobody.",
@@ -56,7 +49,7 @@ def test_an_official_file_by_hand(benchmark_root: Path, tmp_path: Path, check_ru
     summary = scored(benchmark_root, tmp_path / "r", file)
     check_run(tmp_path / "r")
     assert (summary.setting, summary.n, summary.failed) == ("reference", 5, 2), "the other domain is left out"
-    rows = samples(tmp_path / "r")
+    rows = samples_of(tmp_path / "r")
     assert {name: sample.status for name, sample in rows.items()} == {
         "c1<::>1": "done", "c1<::>2": "done", "c1<::>3": "failed", "c2<::>1": "failed", "c2<::>2": "done",
     }  # fmt: skip

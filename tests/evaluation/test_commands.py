@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import Opener, write_benchmark
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.reported import golden
 from turnmark.evaluation import passages
 from turnmark.retrieval.registry import RETRIEVERS
@@ -24,9 +24,7 @@ def score(turnmark: Turnmark, real_data: Path, *more: str) -> Any:
     return turnmark("score", "mtrag", "--task", "retrieval", "--data", data, "--predictions", run, *more)
 
 
-def test_score_prints_one_json_object_and_writes_the_run(
-    turnmark: Turnmark, real_data: Path, check_run: Callable[[Path], None]
-) -> None:
+def test_score_prints_one_json_object_and_writes_the_run(turnmark: Turnmark, real_data: Path, check_run: Check) -> None:
     ran = score(turnmark, real_data, "--json")
     assert (ran.code, ran.err) == (0, "")
     summary = json.loads(ran.out)
@@ -156,7 +154,7 @@ def test_hostile_names_are_printed_inert(turnmark: Turnmark, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("query", ["questions", "conversation", "assistant"])
 def test_the_demo_is_searched_in_every_mode(
-    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch, query: str, check_run: Callable[[Path], None]
+    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch, query: str, check_run: Check
 ) -> None:
     opener = Opener()
     monkeypatch.setattr(passages, "open_corpus", opener)
@@ -172,7 +170,7 @@ def test_the_demo_is_searched_in_every_mode(
 
 
 def test_eval_prints_one_json_object_and_fails_where_too_much_failed(
-    turnmark: Turnmark, benchmark_root: Path, check_run: Callable[[Path], None]
+    turnmark: Turnmark, benchmark_root: Path, check_run: Check
 ) -> None:
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC]
     summary = turnmark.json(*words)
@@ -189,7 +187,7 @@ def test_eval_prints_one_json_object_and_fails_where_too_much_failed(
     assert "seed: 0 there, 3 here" in message
 
 
-def test_all_four_on_the_demo_data(turnmark: Turnmark, check_run: Callable[[Path], None]) -> None:
+def test_all_four_on_the_demo_data(turnmark: Turnmark, check_run: Check) -> None:
     printed = turnmark.json("eval", "all", "--limit", "2", "--out", "all")
     assert printed.pop("run") == "all"
     assert list(printed) == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
@@ -265,7 +263,7 @@ def test_our_retrievers_on_the_pooled_corpora(
 
 
 def test_a_run_on_the_demo_is_shown_and_not_made_twice(
-    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch, check_run: Callable[[Path], None]
+    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch, check_run: Check
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     words = ["eval", "mtrag", "--setting", "rag", "--domains", "almanac", "--retriever", "bm25", "--limit", "12"]

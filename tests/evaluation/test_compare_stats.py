@@ -41,20 +41,6 @@ def test_a_comparison_turned_round_is_its_opposite(sides: tuple[list[float], lis
 
 
 @given(pairs())
-@settings(max_examples=60, deadline=None)
-def test_p_is_above_0_and_at_most_1_and_the_same_run_twice_is_no_difference(
-    sides: tuple[list[float], list[float], list[int]],
-) -> None:
-    first, second, clusters = sides
-    (p,) = permutation_tests([difference(first, second, clusters)], 3, 150)
-    assert 0 < p <= 1
-    difference_of_runs = difference(first, first, clusters)
-    assert difference_of_runs.value == 0
-    assert permutation_tests([difference_of_runs], 3, 150) == [1.0]
-    assert intervals([difference_of_runs], 3, 150) == [(0.0, 0.0)]
-
-
-@given(pairs())
 @settings(max_examples=40, deadline=None)
 def test_with_few_clusters_every_way_to_flip_them_is_counted(sides: tuple[list[float], list[float], list[int]]) -> None:
     first, second, clusters = sides

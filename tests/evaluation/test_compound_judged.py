@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import compound_replies, lines
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
@@ -227,7 +228,7 @@ def two_questions(root: Path, *questions: str) -> None:
 
 
 def test_references_come_from_a_run_and_judged_runs_hold_everything(
-    turnmark: Turnmark, tmp_path: Path, check_run: Callable[[Path], None]
+    turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
     with ScriptedServer(compound_replies) as server:
         spec, judge, refs = (f"openai:{name}@{server.url}?cache=0" for name in ("tiny", "judge", "refs"))

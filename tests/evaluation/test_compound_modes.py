@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from itertools import permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
 from tests.evaluation.benched import asked, done, items_of, values
@@ -164,14 +161,6 @@ def test_an_id_of_the_data_may_look_like_one_of_an_order(tmp_path: Path) -> None
     bench, [*_, last] = bench_of(tmp_path, rows, setting="positions", references=references)
     assert (last.id, bench.facts(last).labels["order"]) == (f"{name}#order4", ("order4",))
     assert references_of(bench.context(last, done(last, "So."))) == ["3", "1", "2"]
-
-
-@given(st.sampled_from(list(permutations(range(3)))), st.lists(st.floats(0, 1), min_size=3, max_size=3))
-def test_every_value_has_one_cell(order: tuple[int, ...], covered: list[float]) -> None:
-    cells = modes.by_place("x", order, covered)
-    assert set(cells) <= set(modes.places("x"))
-    assert [cells[f"x.q{part + 1}@{place + 1}"] for place, part in enumerate(order)] == covered
-    assert modes.by_place("x", order, covered[:2]) == {}
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import DEMO, Turnmark
+from tests.evaluation.judged_runs import lines
 from turnmark.corpora import mtrag
 from turnmark.corpora.inspector import read_evaluation
 from turnmark.corpora.text import strip_citations
@@ -47,12 +47,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, demo_home: Path) -> Mapping[s
     return {path.name: path for path in folder.iterdir()}
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def scored(run: Path) -> dict[tuple[str, str], tuple[str, float | None]]:
-    return {(row["id"], row["metric"]): (row["status"], row["value"]) for row in rows(run / "scores.jsonl")}
+    return {(row["id"], row["metric"]): (row["status"], row["value"]) for row in lines(run / "scores.jsonl")}
 
 
 @pytest.mark.parametrize("setting", ["reference", "rag"])
@@ -77,7 +73,7 @@ def test_an_official_line_is_the_task_with_the_answer(runs: Mapping[str, Path], 
     turnmark.ok("report", runs["reference"], "--export", f"official={target}")
     tasks = mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data
     samples_by_id = {sample.id: sample for sample in samples(runs["reference"])}
-    rows_written = rows(target)
+    rows_written = lines(target)
     assert [row["task_id"] for row in rows_written] == list(tasks)[:6]
     for row in rows_written:
         task = tasks[row["task_id"]]
@@ -99,18 +95,16 @@ def test_an_official_line_is_the_task_with_the_answer(runs: Mapping[str, Path], 
 
 def test_what_failed_is_left_out_and_is_said(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:
     run = Path(shutil.copytree(runs["rag"], tmp_path / "rag"))
-    lines = (run / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    bad = {**json.loads(lines[0]), "status": "failed", "reason": "timeout: late", "prediction": None, "contexts": []}
-    second = {**json.loads(lines[1]), "repeat": 1}
-    hidden = {**json.loads(lines[2]), "id": f"{json.loads(lines[2])['id']}#hidden"}
-    changed = [json.dumps(bad), *lines[1:], json.dumps(second), json.dumps(hidden)]
-    (run / "predictions.jsonl").write_text("\n".join(changed) + "\n", encoding="utf-8")
+    before = lines(run / "predictions.jsonl")
+    bad = {**before[0], "status": "failed", "reason": "timeout: late", "prediction": None, "contexts": []}
+    changed = [bad, *before[1:], {**before[1], "repeat": 1}, {**before[2], "id": f"{before[2]['id']}#hidden"}]
+    (run / "predictions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed), encoding="utf-8")
     official = tmp_path / "o.jsonl"
     ran = turnmark("report", run, "--export", f"official={official}")
     assert "1 failed or skipped samples: left out" in ran.out
     assert "1 further repeats are left out" in ran.out
     assert "1 samples with hidden passages are left out" in ran.out
-    assert bad["id"] not in {row["task_id"] for row in rows(official)}
+    assert bad["id"] not in {row["task_id"] for row in lines(official)}
 
 
 def test_a_run_without_browse_is_written_without_what_only_that_holds(
@@ -120,7 +114,7 @@ def test_a_run_without_browse_is_written_without_what_only_that_holds(
     (run / "browse.jsonl").unlink()
     ran = turnmark("report", run, "--export", f"official={tmp_path / 'o.jsonl'}")
     assert "6 samples are written without their conversations" in ran.out
-    assert all(row["predictions"][0]["text"] for row in rows(tmp_path / "o.jsonl"))
+    assert all(row["predictions"][0]["text"] for row in lines(tmp_path / "o.jsonl"))
 
 
 def test_lists_are_read_back_to_the_same_figures(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:

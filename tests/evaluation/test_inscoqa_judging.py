@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from tests.conftest import Turnmark
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.inscoqa_judges import REFERENCE_STEPS, by_steps, judge, predicted, source
 from tests.evaluation.judged_runs import done, reasons, values
 from tests.evaluation.reported import golden
@@ -33,8 +33,6 @@ from turnmark.evaluation.judging.inscoqa import (
 )
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.retrieval.embed import open_embedder
-
-Check = Callable[[Path], None]
 
 
 def case(*steps: str, answer: str = "Light it, wait, bake.", expected: tuple[str, ...] = REFERENCE_STEPS) -> Case:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import Turnmark
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import ANSWERS, FEW, done, judge, lines, official, spec_of, values
 from tests.servers import ScriptedServer
 from turnmark.corpora import mtrag
 from turnmark.evaluation.judging.bertscore import bert_recall, open_bert
 
-Check = Callable[[Path], None]
 RB_ALG, RECALL, PRECISION = (f"{name}[tiny-bert]" for name in ("rb_alg", "bert_recall", "bert_k_precision"))
 
 

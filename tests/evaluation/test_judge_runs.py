@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, write_benchmark
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import (
     ANSWERS,
     UNKNOWN,
@@ -28,8 +28,6 @@ from tests.evaluation.judged_runs import (
     values,
 )
 from tests.servers import Say, ScriptedServer, Status
-
-Check = Callable[[Path], None]
 
 
 def test_every_metric_by_hand(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:

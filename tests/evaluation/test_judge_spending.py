@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import Turnmark
 from tests.evaluation import costly
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import done, eval_words, judge, lines, reasons, score_words, spec_of, values
 from tests.servers import ScriptedServer
 from turnmark.assistant import prompts as assistants
@@ -21,7 +22,6 @@ from turnmark.evaluation.budget import spent_on_judges
 from turnmark.evaluation.judging.calls import run_jobs
 from turnmark.evaluation.prompts import HERE, own_prompts, prompt_names
 
-Check = Callable[[Path], None]
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"
 STOPPED = (
     "judging stopped by --budget: {:,} tokens spent, and one more would exceed it; {} judgements were not asked for"

@@ -138,12 +138,6 @@ def test_the_last_verdict_wins_whatever_stands_before_it(text: str, label: str) 
     assert read_verdict(f"{text}</think>\nVerdict: [[{label}]]", IDK) == Verdict(label=label)
 
 
-@given(st.text(max_size=100), st.sampled_from(IDK.offered))
-def test_a_wrong_last_verdict_is_not_made_good_by_an_earlier_one(text: str, label: str) -> None:
-    verdict = read_verdict(f"Verdict: [[{label}]]\n{text}\n</think>\nVerdict: [[none of these]]", IDK)
-    assert isinstance(verdict, str)
-
-
 def test_labels_that_look_alike_are_refused() -> None:
     with pytest.raises(ValueError, match="differ"):
         Labels(offered=("Yes", "yes."))

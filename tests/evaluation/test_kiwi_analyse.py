@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import Turnmark
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.kiwis import ANSWER, four_turns, items_of, means, session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
@@ -24,8 +24,6 @@ from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.paper_tables import paper_tables
 from turnmark.evaluation.report.rendering import draw
-
-Check = Callable[[Path], None]
 
 
 def made(**changes: Any) -> kiwi.Turn:

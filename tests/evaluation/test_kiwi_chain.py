@@ -12,6 +12,8 @@ import pytest
 
 from tests.conftest import Turnmark
 from tests.evaluation.benched import values
+from tests.evaluation.demo_runs import Check
+from tests.evaluation.judged_runs import lines
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
@@ -22,12 +24,7 @@ from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.running import in_turns
 
-Check = Callable[[Path], None]
 STYLE = {"instruction_type": "stylistic"}
-
-
-def lines(run: Path, name: str = "predictions.jsonl") -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / name).read_text().splitlines()]
 
 
 def say(number: str) -> dict[str, Any]:
@@ -78,7 +75,7 @@ def test_each_turn_goes_on_from_our_own_answer(turnmark: Turnmark, tmp_path: Pat
     check_run(Path("run"))
     summary = json.loads(ran.out)
     assert (summary["n"], summary["failed"], summary["specs"]["chain"]) == (18, 0, "our own answers")
-    row_of = {(row["id"], row["repeat"]): row for row in lines(Path("run"))}
+    row_of = {(row["id"], row["repeat"]): row for row in lines(Path("run/predictions.jsonl"))}
     for n in range(3):
         for repeat in range(2):
             text = f"First answer to Q{n}?"
@@ -101,7 +98,7 @@ def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(turnmark: 
         words = ["eval", "kiwi", "--data", str(source.root), "--generator", spec, "--chain", "--out", "run", "--json"]
         first = turnmark.ok(*words)
         assert json.loads(first.out)["failed"] == 2
-        broken = {row["id"]: row for row in lines(Path("run")) if row["status"] == "failed"}
+        broken = {row["id"]: row for row in lines(Path("run/predictions.jsonl")) if row["status"] == "failed"}
         assert list(broken) == ["0/1", "0/2"]
         assert broken["0/2"]["kind"] == "EarlierTurn"
         assert "turn 0/1 has no answer to go on from" in broken["0/2"]["reason"]
@@ -110,7 +107,7 @@ def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(turnmark: 
         again = turnmark(*words)
         assert json.loads(again.out)["failed"] == 0
         assert len(server.bodies) == before + 2  # what was done is not asked for again
-    rows = {row["id"]: row for row in lines(Path("run"))}
+    rows = {row["id"]: row for row in lines(Path("run/predictions.jsonl"))}
     assert rows["0/2"]["previous"] == rows["0/1"]["prediction"]
     assert rows["0/1"]["previous"] == rows["0/0"]["prediction"]
 
@@ -164,7 +161,7 @@ def test_a_judge_rates_revisions_as_users_do(turnmark: Turnmark, tmp_path: Path,
     assert summary["metrics"]["good"]["mean"] == pytest.approx(2 / 3)
     assert summary["breakdowns"]["instruction"]["Others"]["good"]["mean"] == 0
     assert summary["metrics"]["good[embedded]"]["n"] == 3
-    labels = {row["id"]: row["label"] for row in lines(Path("run"), "judgements.jsonl") if row["measure"] == "good"}
+    labels = {row["id"]: row["label"] for row in lines(Path("run/judgements.jsonl")) if row["measure"] == "good"}
     assert labels == {"0/0": "good", "0/1": "neutral", "1/0": "good"}
     for body in server.bodies:
         prompt = body["messages"][-1]["content"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
 from tests.evaluation.benched import asked, done, items_of, values
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.kiwis import session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import Say, Scripted, ScriptedServer, Status
@@ -26,7 +27,6 @@ from turnmark.evaluation.benchmarks.kiwi_judge import Examples, KiwiJudge, Verdi
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import Sample
 
-Check = Callable[[Path], None]
 GOOD = Say('{"rating": "good"}')
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, Opener, WordCount, write_benchmark
-from tests.evaluation.mtrag_runs import SIX, Check, planned, ran
+from tests.evaluation.demo_runs import Check
+from tests.evaluation.mtrag_runs import SIX, planned, ran
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation import passages
 from turnmark.retrieval.types import Hit, Query

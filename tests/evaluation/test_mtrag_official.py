@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import PASSAGES, TURNS
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import done, lines
 from tests.evaluation.mtrag_runs import planned, ran
 from turnmark.corpora import mtrag
@@ -65,7 +65,7 @@ def clone(benchmark_root: Path) -> Path:
     return benchmark_root
 
 
-def test_the_clones_own_passages_of_a_setting(clone: Path, tmp_path: Path, check_run: Callable[[Path], None]) -> None:
+def test_the_clones_own_passages_of_a_setting(clone: Path, tmp_path: Path, check_run: Check) -> None:
     run = ran(clone, tmp_path / "r", setting="rag", passages=Path("official"))
     check_run(run.folder)
     assert run.summary.failed == 0

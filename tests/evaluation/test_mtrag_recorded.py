@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.evaluation.conftest import Opener
-from tests.evaluation.mtrag_runs import SIX, Check, planned, ran
+from tests.evaluation.demo_runs import Check
+from tests.evaluation.mtrag_runs import SIX, planned, ran
 from turnmark.corpora.errors import RequestError
 
 

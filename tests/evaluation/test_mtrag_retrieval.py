@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.evaluation.conftest import Opener, WordCount, searched
+from tests.evaluation.demo_runs import Check
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.evaluation import running
@@ -19,8 +19,6 @@ from turnmark.evaluation.planning import Plan, plan
 from turnmark.evaluation.records import RunManifest, Sample, Score, Summary
 from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Hit, Query
-
-Checker = Callable[[Path], None]
 
 
 def planned(root: Path | None, out: Path | None, **changes: Any) -> Plan:
@@ -34,7 +32,7 @@ def lines(path: Path, kind: Any) -> list[Any]:
     return [kind.model_validate_json(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
-def test_a_run_and_its_files(benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker) -> None:
+def test_a_run_and_its_files(benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Check) -> None:
     summary, run, _ = searched(planned(benchmark_root, tmp_path / "r"), opener)
     check_run(run)
     assert Summary.model_validate_json((run / "summary.json").read_bytes()) == summary
@@ -68,7 +66,7 @@ def test_a_run_and_its_files(benchmark_root: Path, tmp_path: Path, opener: Opene
 
 
 def test_the_same_command_resumes_and_gives_the_same_figures(
-    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker
+    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Check
 ) -> None:
     uninterrupted, _, _ = searched(planned(benchmark_root, tmp_path / "whole"), opener)
 
@@ -118,7 +116,7 @@ def test_mtrag_un_has_its_last_turn_from_the_tasks(benchmark_root: Path, tmp_pat
 
 
 def test_a_query_that_cannot_be_made_is_a_failure_and_no_number(
-    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker
+    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Check
 ) -> None:
     path = benchmark_root / "mtrag-human/retrieval_tasks/fiqa/fiqa_lastturn.jsonl"
     queries = path.read_text().splitlines()
@@ -244,7 +242,7 @@ def scored(root: Path, tmp_path: Path, content: str, **changes: Any) -> Summary:
 
 
 def test_scoring_takes_the_domains_that_the_file_answers(
-    benchmark_root: Path, tmp_path: Path, check_run: Checker
+    benchmark_root: Path, tmp_path: Path, check_run: Check
 ) -> None:
     content = "c1<::>1 Q0 p1 1 0.5 t\nnobody Q0 p1 1 0.5 t\n"
     summary = scored(benchmark_root, tmp_path, content)

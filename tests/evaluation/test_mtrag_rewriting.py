@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ import pytest
 from tests.assistant.notes import wording_asked_for
 from tests.conftest import Turnmark
 from tests.evaluation.conftest import Opener, searched
+from tests.evaluation.demo_runs import Check
+from tests.evaluation.mtrag_runs import samples_of
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.prompts import prompt_hashes
 from turnmark.assistant.steps.rewrites import FOUR, MODES
@@ -20,11 +21,9 @@ from turnmark.corpora import mtrag
 from turnmark.evaluation.benchmarks.mtrag_data import load_data
 from turnmark.evaluation.benchmarks.mtrag_queries import MADE, RECORDED, check_mode, open_queries, read_query_file
 from turnmark.evaluation.planning import Plan, plan
-from turnmark.evaluation.records import Sample
 from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Query
 
-Checker = Callable[[Path], None]
 NAMES = ["minimal", *FOUR]
 
 
@@ -50,12 +49,7 @@ def planned(root: Path, out: Path, url: str, **changes: Any) -> Plan:
     return plan(EvalRequest(**(fields | changes)))
 
 
-def samples(run: Path) -> dict[str, Sample]:
-    lines = (run / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    return {sample.id: sample for sample in map(Sample.model_validate_json, lines)}
-
-
-def test_a_run_and_what_it_says_of_itself(benchmark_root: Path, opener: Opener, check_run: Checker) -> None:
+def test_a_run_and_what_it_says_of_itself(benchmark_root: Path, opener: Opener, check_run: Check) -> None:
     with ScriptedServer(worded) as server:
         planned_run = planned(benchmark_root, Path("r"), server.url)
         summary, run, gave_up = searched(planned_run, opener)
@@ -73,7 +67,7 @@ def test_a_run_and_what_it_says_of_itself(benchmark_root: Path, opener: Opener, 
     assert manifest["prompts"] == {name: prompt_hashes()[name] for name in names}
     # Four queries begin a conversation; of the others, none stands alone.
     assert calls == Counter(dict.fromkeys(NAMES, 3))
-    rows = samples(run)
+    rows = samples_of(run)
     later, first = rows["c1<::>2"], rows["c1<::>1"]
     assert (first.status, first.rewrite, first.variants, first.usage) == ("done", None, {}, {})
     assert (later.query, list(later.variants)) == ("when was it cast", NAMES)
@@ -109,7 +103,7 @@ def test_minimal_is_searched_as_the_turn_does_it(benchmark_root: Path, tmp_path:
     with ScriptedServer(worded) as server:
         summary, run, _ = searched(planned(benchmark_root, tmp_path / "r", server.url, query="minimal"), opener)
     assert summary.specs["fusion"] == "flat"
-    assert [sample.rewrite for sample in samples(run).values()] == [
+    assert [sample.rewrite for sample in samples_of(run).values()] == [
         None, "when was it cast of the bell", None, None, "is it safe of the bell", None, "and a dividend of the bell",
     ]  # fmt: skip
     queries = [query for retriever in opener.opened for query in retriever.asked]
@@ -120,7 +114,7 @@ def test_minimal_is_searched_as_the_turn_does_it(benchmark_root: Path, tmp_path:
 
 @pytest.mark.parametrize("retriever", ["bm25", pytest.param("hybrid", marks=pytest.mark.slow)])
 def test_what_was_searched_can_be_searched_again_without_a_model(
-    turnmark: Turnmark, tmp_path: Path, check_run: Checker, retriever: str
+    turnmark: Turnmark, tmp_path: Path, check_run: Check, retriever: str
 ) -> None:
     """The whole command on the demo data, and its queries fed back: the same lists and figures."""
     words = ["eval", "mtrag", "--task", "retrieval", "--retriever", retriever, "--json"]
@@ -139,14 +133,14 @@ def test_what_was_searched_can_be_searched_again_without_a_model(
         first = json.loads(ran.out)
         assert (first["n"], first["failed"]) == (51, 0)
         rows = [json.loads(line) for line in (run / "queries.jsonl").read_text().splitlines()]
-        before = samples(run)
+        before = samples_of(run)
         assert [row["_id"] for row in rows] == list(before)
         assert {tuple(row["variants"]) for row in rows} == {(), ("minimal",) if mode == "minimal" else tuple(NAMES)}
         ran = turnmark.ok(*words, "--queries", run / "queries.jsonl", "--out", again)
         second = json.loads(ran.out)
         assert (second["metrics"], second["breakdowns"]) == (first["metrics"], first["breakdowns"])
         assert second["usage"] == {}
-        for name, sample in samples(again).items():
+        for name, sample in samples_of(again).items():
             lists = [[ref.document_id for ref in sample_of_run.contexts] for sample_of_run in (sample, before[name])]
             assert lists[0] == lists[1]
 
@@ -175,7 +169,7 @@ def test_a_file_with_variants_is_searched_in_its_conversation(benchmark_root: Pa
     (Hang(30), "timeout 3"),
 ])  # fmt: skip
 def test_without_any_wording_the_message_is_searched_and_this_is_said(
-    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker, reply: Scripted, why: str
+    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Check, reply: Scripted, why: str
 ) -> None:
     with ScriptedServer(reply) as server:
         planned_run = planned(benchmark_root, tmp_path / "r", server.url, query="minimal", deadline=1.0)
@@ -183,7 +177,7 @@ def test_without_any_wording_the_message_is_searched_and_this_is_said(
     check_run(run)
     assert (summary.n, summary.failed, gave_up) == (7, 0, False)
     assert f"3 of 7 queries were searched without a rewrite: {why}" in summary.notes
-    later = samples(run)["c1<::>2"]
+    later = samples_of(run)["c1<::>2"]
     assert (later.status, later.rewrite, dict(later.left_out)) == ("done", None, {"minimal": why.split()[0]})
     assert later.notes[0].startswith("minimal: searched as typed")
     typed = searched(planned(benchmark_root, tmp_path / "typed", "", query="last-1", generator="extractive"), Opener())[
@@ -204,14 +198,14 @@ def test_one_wording_that_does_not_come_is_counted(benchmark_root: Path, tmp_pat
     assert list(rows["c1<::>2"]["weights"]) == ["raw", *NAMES]
 
 
-def test_a_refused_key_gives_up_and_the_right_one_goes_on(benchmark_root: Path, check_run: Checker) -> None:
+def test_a_refused_key_gives_up_and_the_right_one_goes_on(benchmark_root: Path, check_run: Check) -> None:
     with ScriptedServer(Status(401)) as server:
         url = server.url
         planned_run = planned(benchmark_root, Path("r"), url, concurrency=1)
         summary, run, gave_up = searched(planned_run, Opener())
         assert gave_up
         check_run(run)
-        assert {sample.kind for sample in samples(run).values() if sample.status == "failed"} == {"auth"}
+        assert {sample.kind for sample in samples_of(run).values() if sample.status == "failed"} == {"auth"}
         server.replies = [worded]
         summary, _, gave_up = searched(planned_run, Opener())
     assert (summary.failed, summary.skipped, gave_up) == (0, 0, False)

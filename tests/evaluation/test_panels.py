@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.evaluation.scripted_judges import FAILED, scored
 from turnmark.evaluation.judging.idk import answered_right, conditioned, is_conditioned, with_underspecified
@@ -46,14 +44,6 @@ def test_alpha_where_it_is_not_defined_or_perfect() -> None:
     assert krippendorff_alpha([("yes", None), (None, "no")], "nominal") is None, "no unit has two values"
     assert krippendorff_alpha([(7, 7), (7, 7)], "interval") is None, "nothing varies"
     assert krippendorff_alpha([(7, 7), (3, 3)], "interval") == 1.0
-
-
-@given(st.lists(st.tuples(*[st.none() | st.integers(1, 10)] * 3), max_size=12), st.randoms())
-def test_alpha_asks_neither_who_nor_when(table: list[tuple[int | None, ...]], random: Any) -> None:
-    value = krippendorff_alpha(table, "interval")
-    assert value is None or value <= 1 + 1e-9
-    mixed = [random.sample(unit, len(unit)) for unit in random.sample(table, len(table))]
-    assert krippendorff_alpha(mixed, "interval") == (None if value is None else pytest.approx(value))
 
 
 def test_numbers_by_the_median_and_labels_by_the_majority() -> None:

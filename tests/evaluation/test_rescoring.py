@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import Turnmark
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import FEW, judge, lines, spec_of, values
 from tests.servers import ScriptedServer
 
@@ -35,7 +35,7 @@ SYSTEMS = {
 
 
 def test_each_system_of_an_evaluation_is_a_run_judged_anew(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Callable[[Path], None],
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check,
 ) -> None:  # fmt: skip
     file, out = write_file(tmp_path / "evaluation.json", SYSTEMS), tmp_path / "r"
     with ScriptedServer(judge(rating=6)) as server:

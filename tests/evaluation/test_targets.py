@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import Turnmark
+from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import lines
 from tests.servers import Say, ScriptedServer
 from turnmark.corpora import compound_qa, inscoqa, kiwi
 
 
-def test_every_benchmark_is_answered_with_its_targets(turnmark: Turnmark, check_run: Callable[[Path], None]) -> None:
+def test_every_benchmark_is_answered_with_its_targets(turnmark: Turnmark, check_run: Check) -> None:
     def predictions(benchmark: str, *more: str) -> dict[str, dict[str, Any]]:
         summary = turnmark.json("eval", benchmark, "--generator", "reference", "--out", benchmark, *more)
         check_run(Path(benchmark))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from turnmark.corpora import compound_qa, mtrag
 from turnmark.evaluation.synth.folder import SynthItem
 from turnmark.evaluation.synth.review import decision
-from turnmark.evaluation.synth.reviews import Review, edited, reviewed, take_in, texts_of
+from turnmark.evaluation.synth.reviews import Review, reviewed, take_in
 
 
 def test_decisions_a_line_each_change_the_files(conversations, turnmark):
@@ -174,25 +174,8 @@ def test_an_edit_goes_with_the_score_that_is_taken_back(synth, turnmark):
     assert task.reference != "Worse."
 
 
-CONTENT = st.recursive(
-    st.text(max_size=5) | st.integers() | st.none(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=8,
-)
-
-
 def item(content, name="i"):
     return SynthItem(id=name, seed="0", key="k", content=content)
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.dictionaries(st.sampled_from("xyz"), CONTENT, max_size=3))
-def test_edits_change_the_texts_they_name_and_nothing_else(content):
-    places = texts_of(content)
-    new = edited(item(content), {place: f"new {place}" for place in places} | {"not.there": "x"})
-    assert texts_of(new.content) == {place: f"new {place}" for place in places}
-    assert texts_of(content) == places
-    assert edited(item(content), {}).content == content
 
 
 @settings(deadline=None, max_examples=100)
