@@ -1,11 +1,10 @@
-"""Rank correlation, shared ratings and labels, against scipy, scikit-learn and examples by hand."""
+"""People's ratings: the reader of InspectorRAGet's format, rank correlation, shared ratings and labels."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,11 +12,76 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
+from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.inspector import read_evaluation
 from turnmark.evaluation.metrics.agreement import Correlation, annotators_agree, classified, harmonic_mean, spearman
 from turnmark.evaluation.stats import intervals
 
 
-def scipys(first: Sequence[float], second: Sequence[float]) -> float | None:
+def test_a_file_as_it_stands(tmp_path):
+    content = read_evaluation(write_evaluation(tmp_path / "h.json"))
+    assert content.name == "a small one"
+    assert tuple(content.models) == MODELS
+    assert content.people == (*PROPERTIES, "win-rate")
+    assert content.metrics == ("rl_f", "rb_llm", "conditional_idk")
+    assert content.points == dict.fromkeys(PROPERTIES, 1.0)
+    assert (len(content.tasks), len(content.answers), content.problems) == (12, 36, ())
+    task = content.tasks["c0<::>2"]
+    assert (task.question, task.answerability) == ("question 1?", "ANSWERABLE")
+    first = content.answers[0]
+    assert content.answers[3].ratings["win-rate"] == {"r0": 50.0, "r1": 100.0, "r2": 0.0}
+    assert first.scores["conditional_idk"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda c: c["evaluations"].__setitem__(2, "x"), "evaluations[2]: is no object"),
+        (lambda c: c["evaluations"][2].pop("task_id"), "evaluations[2]: 'task_id' is missing"),
+        (lambda c: c["evaluations"][2].update(model_id="who"), "evaluations[2].model_id: no model 'who' in the file"),
+        (lambda c: c["evaluations"][2].update(task_id="z"), "evaluations[2].task_id: no task 'z' in the file"),
+        (lambda c: c["evaluations"][2].update(annotations=[]), "evaluations[2].annotations: is missing, or no object"),
+        (lambda c: c["evaluations"][2].update(model_response=7), "evaluations[2]: 'model_response' is int, not text"),
+        (lambda c: c["evaluations"].append(c["evaluations"][2]), "evaluations[36]: 'llama-3.1-405b"),
+        (lambda c: c["tasks"].append(c["tasks"][0]), "tasks[12]: the task 'c0<::>1' stood there already"),
+        (lambda c: c["tasks"][3].pop("task_id"), "tasks[3]: 'task_id' is missing"),
+        (lambda c: c["models"][1].pop("model_id"), "models[1]: 'model_id' is missing"),
+        (lambda c: c["metrics"][1].update(values=[{"value": "x"}]), "metrics[1]: 'x' is no finite number"),
+        (lambda c: c["evaluations"][4]["annotations"]["rl_f"]["composite"].update(value="NaN"),
+         "evaluations[4].annotations.rl_f.composite: 'NaN' is no finite number"),
+        (lambda c: c["evaluations"][4]["annotations"]["faithfulness"]["r1"].update(value=None),
+         "evaluations[4].annotations.faithfulness.r1: 'None' is no finite number"),
+        (lambda c: c["evaluations"][4]["annotations"].update(faithfulness=3),
+         "evaluations[4].annotations.faithfulness: is no object"),
+    ],
+)  # fmt: skip
+def test_a_malformed_row_is_named_by_its_place_and_costs_no_other(tmp_path, change, place):
+    content = evaluation()
+    change(content)
+    result = read_evaluation(write_evaluation(tmp_path / "h.json", content))
+    assert any(problem.what.startswith(place) for problem in result.problems), result.problems
+    assert all(problem.file == "h.json" for problem in result.problems)
+    assert len(result.answers) >= 24
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is not JSON"), ("[1]", "is no JSON object"), ("{}", "no list under models, metrics, tasks, evaluations"),
+        ('{"models": [], "metrics": [], "tasks": []}', "no list under evaluations"), ("[" * 100_000, "is not JSON"),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_kind_is_refused(tmp_path, text, problem):
+    path = tmp_path / "h.json"
+    path.write_text(text)
+    with pytest.raises(RequestError, match=problem):
+        read_evaluation(path)
+    with pytest.raises(RequestError, match="cannot be read"):
+        read_evaluation(tmp_path / "nowhere.json")
+
+
+def scipys(first, second):
     from scipy.stats import spearmanr
 
     if len(first) < 2:
@@ -28,7 +92,7 @@ def scipys(first: Sequence[float], second: Sequence[float]) -> float | None:
     return None if np.isnan(correlation) else correlation
 
 
-def close(first: float | None, second: float | None) -> bool:
+def close(first, second):
     return first == second or (first is not None and second is not None and abs(first - second) < 1e-9)
 
 
@@ -37,18 +101,18 @@ few = st.integers(-3, 3).map(float)
 
 @given(st.lists(st.tuples(few, few), max_size=30))
 @settings(max_examples=150, deadline=None)
-def test_spearman_is_scipys(pairs: list[tuple[float, float]]) -> None:
+def test_spearman_is_scipys(pairs):
     first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     assert close(spearman(first, second), scipys(first, second))
 
 
-def test_wrong_rows_are_refused() -> None:
+def test_wrong_rows_are_refused():
     for first, second in (([1.0], [1.0, 2.0]), ([float("nan")], [1.0])):
         with pytest.raises(ValueError, match="as many and finite"):
             spearman(first, second)
 
 
-def in_whole_rows(human: Sequence[float], balanced: bool) -> list[int]:
+def in_whole_rows(human, balanced):
     """Places of the rows, so often that every human score occurs as often as any other, where balanced."""
     counts = Counter(human)
     common = math.lcm(*counts.values()) if balanced else 1
@@ -57,14 +121,14 @@ def in_whole_rows(human: Sequence[float], balanced: bool) -> list[int]:
 
 @given(st.integers(0, 2**32), st.integers(1, 12), st.booleans())
 @settings(max_examples=25, deadline=None)
-def test_an_interval_of_a_correlation_is_that_of_resampled_rows(seed: int, clusters: int, balanced: bool) -> None:
+def test_an_interval_of_a_correlation_is_that_of_resampled_rows(seed, clusters, balanced):
     """Balanced, a row weighs one over how often its human score occurs in the draw."""
     generator = np.random.default_rng(seed)
     n = 24
     metric, human = generator.integers(0, 9, n).astype(float), generator.integers(1, 5, n).astype(float)
     number = generator.integers(0, clusters, n)
 
-    def plainly(places: Sequence[int]) -> float | None:
+    def plainly(places):
         rows = [places[index] for index in in_whole_rows(human[list(places)].tolist(), balanced)]
         return scipys(metric[rows].tolist(), human[rows].tolist())
 
@@ -88,7 +152,7 @@ def test_an_interval_of_a_correlation_is_that_of_resampled_rows(seed: int, clust
     assert -1 <= low <= high <= 1
 
 
-def test_a_correlation_with_what_does_not_vary_is_none() -> None:
+def test_a_correlation_with_what_does_not_vary_is_none():
     ones = np.ones(4)
     assert Correlation.of(ones, np.arange(4.0), np.arange(4), False) is None
     assert Correlation.of(np.arange(4.0), ones, np.arange(4), True) is None
@@ -101,12 +165,12 @@ def test_a_correlation_with_what_does_not_vary_is_none() -> None:
         ((2, 3, 4), False), ((4, 3, 4), True), ((1, 1, 3), False), ((4, 4), None), ((4, 4, 4, 4), None), ((), None),
     ],
 )  # fmt: skip
-def test_three_raters_agree_as_appendix_e_says(ratings: tuple[float, ...], agree: bool | None) -> None:
+def test_three_raters_agree_as_appendix_e_says(ratings, agree):
     assert annotators_agree(ratings) is agree
     assert annotators_agree([50 * rating for rating in ratings], 50) is agree
 
 
-def test_a_harmonic_mean() -> None:
+def test_a_harmonic_mean():
     assert harmonic_mean([4, 4, 2, 4]) == pytest.approx(3.2)
     assert harmonic_mean([1, 0, 1]) == 0
     assert harmonic_mean([]) is None
@@ -115,7 +179,7 @@ def test_a_harmonic_mean() -> None:
         harmonic_mean([-1, 2])
 
 
-def test_labels_by_hand() -> None:
+def test_labels_by_hand():
     # 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: the usual example of Cohen's kappa, .4.
     truth = ["yes"] * 25 + ["no"] * 25
     judged = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
@@ -127,7 +191,7 @@ def test_labels_by_hand() -> None:
     assert (counts.mean_tpr, counts.mean_fpr) == (pytest.approx(0.7), pytest.approx(0.3))
 
 
-def test_labels_without_anything_to_divide_by() -> None:
+def test_labels_without_anything_to_divide_by():
     assert classified([], []) is None
     alike = classified(["a", "a"], ["a", "a"])
     assert (alike.kappa, alike.accuracy, alike.mean_fpr) == (None, 1, None)
@@ -137,7 +201,7 @@ def test_labels_without_anything_to_divide_by() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1, max_size=40))
 @settings(max_examples=100, deadline=None)
-def test_labels_are_counted_as_scikit_learn_counts_them(pairs: list[tuple[str, str]]) -> None:
+def test_labels_are_counted_as_scikit_learn_counts_them(pairs):
     truth, judged = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     counts = classified(truth, judged)
     assert counts.accuracy == pytest.approx(metrics.accuracy_score(truth, judged))

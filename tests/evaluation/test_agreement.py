@@ -1,30 +1,28 @@
-"""`turnmark agreement`: people, metrics and labels, from files, runs and both together."""
+"""`turnmark agreement`: people, metrics and labels, from files and runs; Compound-QA's judge against three people."""
 
 from __future__ import annotations
 
 import json
 import statistics
-from pathlib import Path
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, facts_of, shifted, write_run
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
 from tests.evaluation.reported import golden
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.agreement.measuring import Agreement, Correlated, agreement
+from turnmark.evaluation.agreement.measuring import Agreement, agreement
 from turnmark.evaluation.metrics.agreement import spearman
 
 HUMAN = "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
 
 
 @pytest.fixture
-def human(tmp_path: Path) -> Path:
+def human(tmp_path):
     return write_evaluation(tmp_path / "human.json")
 
 
-def of(measured: Agreement, metric: str, against: str, subset: str = "all", systems: str | None = None) -> Correlated:
+def of(measured, metric, against, subset="all", systems=None):
     (row,) = [
         row for row in measured.correlations
         if (row.metric, row.against, row.subset) == (metric, against, subset) and systems in (None, row.systems)
@@ -32,7 +30,7 @@ def of(measured: Agreement, metric: str, against: str, subset: str = "all", syst
     return row
 
 
-def test_means_are_of_the_medians_of_the_raters(human: Path) -> None:
+def test_means_are_of_the_medians_of_the_raters(human):
     measured = agreement([human])
     assert (measured.n, measured.conversations, measured.people) == (36, 4, True)
     assert measured.properties == (
@@ -58,7 +56,7 @@ def test_means_are_of_the_medians_of_the_raters(human: Path) -> None:
     assert means.raters["win-rate"] == pytest.approx(statistics.mean(rates))
 
 
-def test_raters_who_are_not_three_are_counted_and_left_out(tmp_path: Path) -> None:
+def test_raters_who_are_not_three_are_counted_and_left_out(tmp_path):
     content = evaluation()
     annotations = content["evaluations"][0]["annotations"]
     del annotations["faithfulness"]["r0"]
@@ -72,7 +70,7 @@ def test_raters_who_are_not_three_are_counted_and_left_out(tmp_path: Path) -> No
     assert (annotators["win-rate"].absolute, annotators["win-rate"].agreeing) == (12 / 36, 12 / 36)
 
 
-def test_correlations_are_over_the_rows_that_they_name(human: Path) -> None:
+def test_correlations_are_over_the_rows_that_they_name(human):
     measured = agreement([human])
     rows = [row for row in evaluation()["evaluations"] if row["model_id"] != "reference"]
     people = [statistics.median(float(r["value"]) for r in row["annotations"]["faithfulness"].values()) for row in rows]
@@ -86,12 +84,12 @@ def test_correlations_are_over_the_rows_that_they_name(human: Path) -> None:
     assert not [c for c in measured.correlations if c.systems == "all" and c.against != "win-rate"]
 
 
-def test_the_file_is_shown_whole(human: Path, turnmark: Turnmark) -> None:
+def test_the_file_is_shown_whole(human, turnmark):
     golden("agreement.txt", turnmark.ok("agreement", human).out)
     assert Agreement.model_validate(turnmark.json("agreement", human)) == agreement([human])
 
 
-def test_what_is_wrong_in_the_file_is_noted(tmp_path: Path) -> None:
+def test_what_is_wrong_in_the_file_is_noted(tmp_path):
     content = evaluation()
     content["evaluations"][0]["annotations"]["rl_f"]["composite"]["value"] = "high"
     measured = agreement([write_evaluation(tmp_path / "h.json", content)])
@@ -101,7 +99,7 @@ def test_what_is_wrong_in_the_file_is_noted(tmp_path: Path) -> None:
     assert of(measured, "rl_f", "win-rate", systems="all").n == 35
 
 
-def test_an_answer_that_two_files_have_counts_once(human: Path, tmp_path: Path) -> None:
+def test_an_answer_that_two_files_have_counts_once(human, tmp_path):
     """The export of a run over rated answers, beside the file that rates them."""
     content = evaluation()
     ours = [row for row in content["evaluations"] if row["model_id"] == "gpt-4o"]
@@ -129,7 +127,7 @@ def test_an_answer_that_two_files_have_counts_once(human: Path, tmp_path: Path) 
         assert [note for note in measured.notes if note.startswith("export.json")] == [message]
 
 
-def test_other_answers_and_other_ratings_are_told_apart(human: Path, tmp_path: Path) -> None:
+def test_other_answers_and_other_ratings_are_told_apart(human, tmp_path):
     content = evaluation()
     rows = [row for row in content["evaluations"] if row["model_id"] == "gpt-4o"]
     rows[0]["model_response"] = "something else"
@@ -153,7 +151,7 @@ def test_other_answers_and_other_ratings_are_told_apart(human: Path, tmp_path: P
     assert measured.n == 48
 
 
-def scored(path: Path, model: str = "gpt-4o", metric: str = "k_precision") -> Path:
+def scored(path, model="gpt-4o", metric="k_precision"):
     """A run that scored the answers of a model in the file."""
     rows = [row for row in evaluation()["evaluations"] if row["model_id"] == model]
     values = {metric: {row["task_id"]: index / 12 for index, row in enumerate(rows)},
@@ -161,7 +159,7 @@ def scored(path: Path, model: str = "gpt-4o", metric: str = "k_precision") -> Pa
     return write_run(path, values, answers={row["task_id"]: f" {row['model_response']}  [1]" for row in rows})
 
 
-def test_a_run_joins_the_answers_that_it_scored(human: Path, tmp_path: Path) -> None:
+def test_a_run_joins_the_answers_that_it_scored(human, tmp_path):
     run = scored(tmp_path / "ours")
     measured = agreement([run, human])
     correlated = of(measured, "k_precision", "faithfulness")
@@ -175,7 +173,7 @@ def test_a_run_joins_the_answers_that_it_scored(human: Path, tmp_path: Path) -> 
     assert verdict.labels["unknown"].support == 2
 
 
-def test_a_metric_that_is_there_already_has_the_name_of_its_run(human: Path, tmp_path: Path) -> None:
+def test_a_metric_that_is_there_already_has_the_name_of_its_run(human, tmp_path):
     runs = [scored(tmp_path / name, model, "rl_f") for name, model in (("a", "gpt-4o"), ("b", MODELS[2]))]
     measured = agreement([human, *runs])
     assert [name for name in measured.metrics if name.startswith("rl_f")] == ["rl_f", "rl_f (a)", "rl_f (b)"]
@@ -185,13 +183,13 @@ def test_a_metric_that_is_there_already_has_the_name_of_its_run(human: Path, tmp
     assert verdicts == {"all": 24, "gpt-4o": 12, MODELS[2]: 12}
 
 
-def test_a_run_of_other_answers_is_refused(human: Path, tmp_path: Path) -> None:
+def test_a_run_of_other_answers_is_refused(human, tmp_path):
     run = write_run(tmp_path / "other", {"k_precision": {"c0<::>1": 0.5, "c1<::>2": 0.5}})
     with pytest.raises(RequestError, match=r"none of its answers is one that the file rates \(2 tasks in common\)"):
         agreement([human, run])
 
 
-def judged(path: Path, idk: dict[str, float | None]) -> Path:
+def judged(path, idk):
     """An official prediction file with scores; every third task is UNANSWERABLE."""
     rows = [
         {"task_id": name, "predictions": [{"text": f"answer of {name}"}],
@@ -203,7 +201,7 @@ def judged(path: Path, idk: dict[str, float | None]) -> Path:
     return path
 
 
-def test_verdicts_against_those_of_another_judge(tmp_path: Path) -> None:
+def test_verdicts_against_those_of_another_judge(tmp_path):
     idk = {name: (1.0 if index % 3 == 2 else 0.5 if index % 3 == 1 else 0.0) for index, name in enumerate(IDS)}
     file = judged(tmp_path / "official.jsonl", {**idk, IDS[0]: None})
     ours = {**idk, IDS[3]: 1.0, IDS[1]: 0.0}
@@ -229,7 +227,7 @@ def test_verdicts_against_those_of_another_judge(tmp_path: Path) -> None:
     assert rl_f.value == pytest.approx(1)
 
 
-def test_lines_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_lines_that_cannot_be_read_are_named(tmp_path):
     file = judged(tmp_path / "official.jsonl", {})
     lines = file.read_text().splitlines()
     lines[2] = "{"
@@ -245,7 +243,7 @@ def test_lines_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         agreement([file])
 
 
-def test_a_run_alone_is_held_against_its_labels(tmp_path: Path) -> None:
+def test_a_run_alone_is_held_against_its_labels(tmp_path):
     run = write_run(tmp_path / "alone", {"idk_rate": {name: float(name.endswith("3")) for name in IDS}})
     lines = []
     for index, name in enumerate(IDS):
@@ -259,7 +257,7 @@ def test_a_run_alone_is_held_against_its_labels(tmp_path: Path) -> None:
     assert verdict.labels["unknown"].precision == 5 / 6
 
 
-def test_judges_among_themselves_are_shown(tmp_path: Path, turnmark: Turnmark) -> None:
+def test_judges_among_themselves_are_shown(tmp_path, turnmark):
     run = write_run(tmp_path / "alone", {"rl_f": dict.fromkeys(IDS, 0.5)})
     summary = json.loads((run / "summary.json").read_text())
     panel = {"judges": ["openai:a", "openai:b"], "rule": "median", "alpha": 0.8125, "level": "interval", "n": 18}
@@ -270,7 +268,7 @@ def test_judges_among_themselves_are_shown(tmp_path: Path, turnmark: Turnmark) -
     assert "0.812" in out
 
 
-def test_nothing_to_agree_on_is_said(tmp_path: Path, turnmark: Turnmark) -> None:
+def test_nothing_to_agree_on_is_said(tmp_path, turnmark):
     run = write_run(tmp_path / "alone", shifted(0))
     message = turnmark.refused("agreement", run)
     assert "name a file with ratings of people" in message
@@ -281,7 +279,7 @@ def test_nothing_to_agree_on_is_said(tmp_path: Path, turnmark: Turnmark) -> None
 
 
 @pytest.mark.data
-def test_the_published_human_evaluation(real_data: Path, turnmark: Turnmark) -> None:
+def test_the_published_human_evaluation(real_data, turnmark):
     """BERT K-precision .56 and the conditioned judge .74 over 158 rows, .53 and .70 over 150: docs/measured.md."""
     measured = Agreement.model_validate(turnmark.json("agreement", real_data / HUMAN))
     rows = [of(measured, metric, "faithfulness", subset) for subset in ("all", "answerable and partial")
@@ -292,3 +290,56 @@ def test_the_published_human_evaluation(real_data: Path, turnmark: Turnmark) -> 
     (reference,) = [row for row in measured.means if (row.system, row.subset) == ("reference", "answerable")]
     assert (reference.n, round(reference.people["faithfulness"].value, 2)) == (64, 3.67)
     assert round(measured.annotators["naturalness"].agreeing, 3) == 0.922
+
+
+NUMBERS = {"A > B": 1.0, "A = B": 0.5, "B > A": 0.0}
+A, TIE, B = NUMBERS
+# What three people say, and the judge: two of three count, one who differs does not, three who differ are left out.
+PAIRS = [
+    ((A, A, A), A), ((A, TIE, A), A), ((B, A, A), A), ((A, A, TIE), TIE), ((TIE, TIE, TIE), TIE),
+    ((TIE, A, TIE), TIE), ((TIE, TIE, B), B), ((B, B, B), B), ((B, TIE, B), B), ((A, B, B), B), ((A, TIE, B), A),
+]  # fmt: skip
+COMPOUND_IDS = [f"Understanding/Factual-Statement/x_{n}" for n in range(len(PAIRS))]
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """Ratings in the format of InspectorRAGet, A being the model's answer and B the reference; and a judged run."""
+    values = [{"value": label, "numeric_value": number} for label, number in NUMBERS.items()]
+    content = {
+        "name": "pairs", "models": [{"model_id": "tiny", "name": "Tiny"}],
+        "metrics": [{"name": "preference", "author": "human", "type": "categorical", "values": values}],
+        "tasks": [{"task_id": name, "input": [{"text": "q"}], "targets": [{"text": "r"}]} for name in COMPOUND_IDS],
+        "evaluations": [
+            {"task_id": name, "model_id": "tiny", "model_response": f"answer of {name}",
+             "annotations": {"preference": {f"p{n}": {"value": label} for n, label in enumerate(people)}}}
+            for name, (people, _) in zip(COMPOUND_IDS, PAIRS, strict=True)
+        ],
+    }  # fmt: skip
+    file = tmp_path / "people.json"
+    file.write_text(json.dumps(content))
+    judgements = {name: NUMBERS[judge] for name, (_, judge) in zip(COMPOUND_IDS, PAIRS, strict=True)}
+    return file, write_run(tmp_path / "run", {"preference": judgements}, benchmark="compound-qa", setting=None)
+
+
+def test_a_judge_of_pairs_is_a_classifier_of_three_labels(sources):
+    (measured,) = agreement(list(sources)).verdicts
+    assert (measured.judge, measured.against) == ("preference", "preference (two of three people)")
+    assert measured.n == 10, "where all three differ there is no label"
+    assert measured.accuracy == 8 / 10
+    assert {name: (label.support, label.recall, label.fpr) for name, label in measured.labels.items()} == {
+        A: (4, 3 / 4, 0.0), TIE: (3, 2 / 3, 1 / 7), B: (3, 1.0, 1 / 7),
+    }  # fmt: skip
+    assert measured.mean_tpr == pytest.approx((3 / 4 + 2 / 3 + 1) / 3)
+    assert measured.mean_fpr == pytest.approx(2 / 21)
+
+
+def test_the_command_shows_it_with_the_papers_figures(sources, turnmark):
+    ran = turnmark.ok("agreement", *sources)
+    printed_text = " ".join(ran.out.split())
+    assert "A = B" in printed_text
+    assert "0.806" in printed_text  # the mean of the TPR
+    assert "accuracy .81, mean TPR .8844 and mean FPR .1047" in printed_text
+    printed = turnmark.json("agreement", *sources)
+    assert printed["annotators"]["preference"]["n"] == len(PAIRS)
+    assert [verdict["judge"] for verdict in printed["verdicts"]] == ["preference"]

@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.evaluation.conftest import PASSAGES
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import values
 from tests.evaluation.mtrag_runs import ran, samples_of
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation import planning, running
-from turnmark.evaluation.records import RunManifest, Summary
+from turnmark.evaluation.records import RunManifest
 from turnmark.evaluation.request import EvalRequest
 
 
-def official(path: Path, answers: dict[str, Any]) -> Path:
+def official(path, answers):
     """A file in the official form: an answer by task, or an answer and its passages' ids and texts."""
     rows = []
     for name, answer in answers.items():
@@ -32,16 +30,16 @@ def official(path: Path, answers: dict[str, Any]) -> Path:
     return path
 
 
-def planned(root: Path, out: Path, *files: Path, **fields: Any) -> planning.Plan:
+def planned(root, out, *files, **fields):
     request: dict[str, Any] = {"benchmark": "mtrag", "predictions": files, "data": root, "out": out}
     return planning.plan(EvalRequest(**(request | fields)))
 
 
-def scored(root: Path, out: Path, *files: Path, **fields: Any) -> Summary:
+def scored(root, out, *files, **fields):
     return running.run(planned(root, out, *files, **fields))[0]
 
 
-def test_an_official_file_by_hand(benchmark_root: Path, tmp_path: Path, check_run: Check) -> None:
+def test_an_official_file_by_hand(benchmark_root, tmp_path, check_run):
     file = official(tmp_path / "x.jsonl", {
         "c1<::>1": "The bell was made in London [1].", "c1<::>2": "I'm sorry, I don't know.", "c2<::>2": "Nobody.",
         "nobody<::>1": "Hm.",
@@ -69,7 +67,7 @@ def test_an_official_file_by_hand(benchmark_root: Path, tmp_path: Path, check_ru
         planned(benchmark_root, tmp_path / "x", file, domains=("fiqa",))
 
 
-def test_passages_are_those_that_the_file_names(benchmark_root: Path, tmp_path: Path) -> None:
+def test_passages_are_those_that_the_file_names(benchmark_root, tmp_path):
     file = official(tmp_path / "x.jsonl", {
         "c1<::>1": ("made of bronze", {"own": "It is of bronze."}),
         "c1<::>2": ("the tower", {"p4": None}),  # looked up in the corpus
@@ -83,7 +81,7 @@ def test_passages_are_those_that_the_file_names(benchmark_root: Path, tmp_path: 
     assert (precision["c2<::>1"], precision["c2<::>2"]) == (None, None)
 
 
-def test_reference_and_rag_leaves_out_what_is_not_of_the_setting(benchmark_root: Path, tmp_path: Path) -> None:
+def test_reference_and_rag_leaves_out_what_is_not_of_the_setting(benchmark_root, tmp_path):
     path = benchmark_root / "mtrag-human/generation_tasks/reference.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     rows[0]["contexts"] = [{"document_id": name, "text": text} for name, text in PASSAGES["clapnq"].items()]
@@ -94,7 +92,7 @@ def test_reference_and_rag_leaves_out_what_is_not_of_the_setting(benchmark_root:
     assert "1 ids of the predictions are none of mtrag reference+rag (clapnq), and are left out" in summary.notes
 
 
-def test_every_mistake_at_once(benchmark_root: Path, tmp_path: Path) -> None:
+def test_every_mistake_at_once(benchmark_root, tmp_path):
     (tmp_path / "x.jsonl").write_text('{"task_id": "a", "predictions": []}\n{\n')
     with pytest.raises(RequestError) as caught:
         planned(benchmark_root, tmp_path / "x.jsonl", tmp_path / "x.jsonl", tmp_path / "none", setting="odd",
@@ -105,7 +103,7 @@ def test_every_mistake_at_once(benchmark_root: Path, tmp_path: Path) -> None:
         assert words in message
 
 
-def test_the_same_command_resumes_and_another_file_is_another_run(benchmark_root: Path, tmp_path: Path) -> None:
+def test_the_same_command_resumes_and_another_file_is_another_run(benchmark_root, tmp_path):
     file = official(tmp_path / "x.jsonl", {"c1<::>1": "A bell."})
     first = scored(benchmark_root, tmp_path / "r", file)
     again = scored(benchmark_root, tmp_path / "r", file)
@@ -120,9 +118,7 @@ def test_the_same_command_resumes_and_another_file_is_another_run(benchmark_root
     {}, {"setting": "reference+rag"}, {"setting": "rag"}, {"setting": "rag", "counterfactual": True},
     {"setting": "rag", "domains": ("fiqa",), "repeat": 2}, {"benchmark": "mtrag-un"},
 ])  # fmt: skip
-def test_our_own_run_scored_again_gives_the_same_figures(
-    benchmark_root: Path, tmp_path: Path, check_run: Check, fields: dict[str, Any]
-) -> None:
+def test_our_own_run_scored_again_gives_the_same_figures(benchmark_root, tmp_path, check_run, fields):
     first = ran(benchmark_root, tmp_path / "first", **fields).summary
     benchmark = fields.get("benchmark", "mtrag")
     again = scored(benchmark_root, tmp_path / "again", tmp_path / "first", benchmark=benchmark)
@@ -135,7 +131,7 @@ def test_our_own_run_scored_again_gives_the_same_figures(
 
 
 @pytest.mark.usefixtures("searching")
-def test_runs_of_several_settings_are_not_scored_as_one(benchmark_root: Path, tmp_path: Path) -> None:
+def test_runs_of_several_settings_are_not_scored_as_one(benchmark_root, tmp_path):
     runs = tmp_path / "a", tmp_path / "b"
     ran(benchmark_root, runs[0], domains=("clapnq",))
     ran(benchmark_root, runs[1], domains=("fiqa",), setting="rag")
@@ -150,9 +146,7 @@ CLONE = "mt-rag-benchmark"
 @pytest.mark.parametrize(("model", "rouge", "recall"), [
     ("gpt-4o", 0.290, 0.428), ("llama-3.1-405b-instruct", 0.301, 0.445),
 ])  # fmt: skip
-def test_the_answers_of_the_human_evaluation(
-    turnmark: Turnmark, real_data: Path, tmp_path: Path, model: str, rouge: float, recall: float
-) -> None:
+def test_the_answers_of_the_human_evaluation(turnmark, real_data, tmp_path, model, rouge, recall):
     evaluation = real_data / CLONE / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
     rows = [row for row in json.loads(evaluation.read_text("utf-8"))["evaluations"] if row["model_id"] == model]
     file = official(tmp_path / "x.jsonl", {row["task_id"]: row["model_response"] for row in rows})
@@ -166,7 +160,7 @@ def test_the_answers_of_the_human_evaluation(
     assert ours == pytest.approx(stored, abs=1e-9)
 
 
-def test_a_recorded_system_of_mtrag_un(turnmark: Turnmark, real_data: Path, check_run: Check) -> None:
+def test_a_recorded_system_of_mtrag_un(turnmark, real_data, check_run):
     file = real_data / "mtragun-predictions/llama-3.3-70b.jsonl"
     words = ("score", "mtrag-un", "--data", real_data / CLONE, "--predictions", file, "--out", "r")
     summary = turnmark.json(*words)

@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,22 +23,21 @@ from turnmark.evaluation.judging.bertscore import (
     rb_alg,
 )
 from turnmark.evaluation.judging.extractive import NoModel
-from turnmark.evaluation.judging.rubrics import Rubric
 
 TEXTS = ["the ferry leaves at noon", "a boat sails at eleven", "the dog is on deck", "deck and dog is free of charge"]
 
 
-def judge_of(spec: str, model: str) -> tuple[NoModel, tuple[Rubric, ...]]:
+def judge_of(spec, model):
     """What `--judge` opens."""
     return NoModel(spec), bert_rubrics(open_bert(model or None), spec)
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], Path]:
+def hub(tmp_path, monkeypatch):
     """Puts a model's folder among those that were fetched from the hub."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
 
-    def put(name: str, model: Path) -> Path:
+    def put(name, model):
         folder = tmp_path / "hub" / f"models--{name.replace('/', '--')}"
         (folder / "refs").mkdir(parents=True)
         (folder / "refs" / "main").write_text("abc")
@@ -48,7 +46,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path]
     return put
 
 
-def by_hand(folder: Path, answer: str, reference: str, layers: int) -> tuple[float, float]:
+def by_hand(folder, answer, reference, layers):
     """Precision and recall: each token's best cosine with a token of the other side, [CLS] and [SEP] not weighed."""
     import torch
     from transformers import AutoModel, AutoTokenizer
@@ -87,7 +85,7 @@ def test_a_text_longer_than_the_model_is_cut(tiny_bert: Path):
     assert all(map(math.isfinite, score))
 
 
-def case(answer: str, **more: Any) -> Case:
+def case(answer, **more):
     return Case(**{"question": "When?", "answer": answer, "reference": answer, "passages": (answer,)} | more)
 
 

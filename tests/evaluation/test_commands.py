@@ -5,26 +5,23 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import Opener, write_benchmark
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.reported import golden
 from turnmark.evaluation import passages
 from turnmark.retrieval.registry import RETRIEVERS
 
 
-def score(turnmark: Turnmark, real_data: Path, *more: str) -> Any:
+def score(turnmark, real_data, *more):
     run = real_data / "runs/elser_clapnq_rewrite.trec"
     data = real_data / "mt-rag-benchmark"
     return turnmark("score", "mtrag", "--task", "retrieval", "--data", data, "--predictions", run, *more)
 
 
-def test_score_prints_one_json_object_and_writes_the_run(turnmark: Turnmark, real_data: Path, check_run: Check) -> None:
+def test_score_prints_one_json_object_and_writes_the_run(turnmark, real_data, check_run):
     ran = score(turnmark, real_data, "--json")
     assert (ran.code, ran.err) == (0, "")
     summary = json.loads(ran.out)
@@ -40,7 +37,7 @@ def test_score_prints_one_json_object_and_writes_the_run(turnmark: Turnmark, rea
     assert again["metrics"] == summary["metrics"]
 
 
-def test_several_runs_are_scored_together(turnmark: Turnmark, real_data: Path) -> None:
+def test_several_runs_are_scored_together(turnmark, real_data):
     ran = score(turnmark, real_data, "--json", "--predictions", str(real_data / "runs/elser_fiqa_rewrite.trec"))
     summary = json.loads(ran.out)
     assert {name: part["ndcg@5"]["n"] for name, part in summary["breakdowns"]["domain"].items()} == {
@@ -104,9 +101,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         "--predictions 'none.jsonl' cannot be read: No such file or directory",
     ]),
 ])  # fmt: skip
-def test_a_wrong_request_exits_with_2_and_says_all_that_is_wrong(
-    turnmark: Turnmark, words: list[str], messages: list[str]
-) -> None:
+def test_a_wrong_request_exits_with_2_and_says_all_that_is_wrong(turnmark, words, messages):
     ran = turnmark(*words)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.splitlines() == [f"turnmark: {line}" for line in messages]
@@ -114,7 +109,7 @@ def test_a_wrong_request_exits_with_2_and_says_all_that_is_wrong(
 
 
 @pytest.mark.parametrize("words", [["eval", "kiwi"], ["eval", "mtrag", "--task", "retrieval"], ["eval", "inscoqa"]])
-def test_flags_are_checked_whatever_the_benchmark(turnmark: Turnmark, words: list[str]) -> None:
+def test_flags_are_checked_whatever_the_benchmark(turnmark, words):
     flags = ["--retriever", "nope", "--embedder", "nope2", "--limit", "0", "--seed", "-1", "--setting", "odd"]
     ran = turnmark(*words, *flags)
     assert ran.code == 2
@@ -127,7 +122,7 @@ EVIL = "[bold]x[red]\x1b[31m\x1b]0;title\x07\u202e\rforged"
 INERT = "[bold]x[red]forged"
 
 
-def test_hostile_names_are_printed_inert(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_hostile_names_are_printed_inert(turnmark, tmp_path):
     data = write_benchmark(tmp_path / EVIL / f"m{EVIL}", [
         ("c1", 1, "clapnq", "who made it", "who made it", "ANSWERABLE", [EVIL], EVIL, ["p1"]),
     ])  # fmt: skip
@@ -153,9 +148,7 @@ def test_hostile_names_are_printed_inert(turnmark: Turnmark, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("query", ["questions", "conversation", "assistant"])
-def test_the_demo_is_searched_in_every_mode(
-    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch, query: str, check_run: Check
-) -> None:
+def test_the_demo_is_searched_in_every_mode(turnmark, monkeypatch, query, check_run):
     opener = Opener()
     monkeypatch.setattr(passages, "open_corpus", opener)
     summary = turnmark.json("eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--query", query)
@@ -169,9 +162,7 @@ def test_the_demo_is_searched_in_every_mode(
     check_run(Path(summary["run"]))
 
 
-def test_eval_prints_one_json_object_and_fails_where_too_much_failed(
-    turnmark: Turnmark, benchmark_root: Path, check_run: Check
-) -> None:
+def test_eval_prints_one_json_object_and_fails_where_too_much_failed(turnmark, benchmark_root, check_run):
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC]
     summary = turnmark.json(*words)
     run = Path(summary.pop("run"))
@@ -187,7 +178,7 @@ def test_eval_prints_one_json_object_and_fails_where_too_much_failed(
     assert "seed: 0 there, 3 here" in message
 
 
-def test_all_four_on_the_demo_data(turnmark: Turnmark, check_run: Check) -> None:
+def test_all_four_on_the_demo_data(turnmark, check_run):
     printed = turnmark.json("eval", "all", "--limit", "2", "--out", "all")
     assert printed.pop("run") == "all"
     assert list(printed) == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
@@ -201,7 +192,7 @@ def test_all_four_on_the_demo_data(turnmark: Turnmark, check_run: Check) -> None
     assert "run: all   report: all/report.html" in again.out
 
 
-def test_a_dry_run_of_answers_writes_nothing_and_asks_nobody(turnmark: Turnmark, benchmark_root: Path) -> None:
+def test_a_dry_run_of_answers_writes_nothing_and_asks_nobody(turnmark, benchmark_root):
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC, "--dry-run"]
     described = turnmark.json(*words, "--repeat", "2")
     assert (described["n"], described["setting"], described["domains"]) == (18, "reference", ["clapnq", "fiqa"])
@@ -221,7 +212,7 @@ def test_a_dry_run_of_answers_writes_nothing_and_asks_nobody(turnmark: Turnmark,
     assert not Path("runs").exists()
 
 
-def test_a_dry_run_says_what_would_be_done(turnmark: Turnmark) -> None:
+def test_a_dry_run_says_what_would_be_done(turnmark):
     words = ["eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--limit", "3", "--dry-run"]
     ran = turnmark.ok(*words)
     assert "would search for 3 queries of mtrag" in ran.out
@@ -233,15 +224,8 @@ def test_a_dry_run_says_what_would_be_done(turnmark: Turnmark) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize(("retriever", "clapnq", "fiqa"), [("bm25", 0.224, 0.100), ("dense", 0.349, 0.242)])
 def test_our_retrievers_on_the_pooled_corpora(
-    turnmark: Turnmark,
-    real_data: Path,
-    kept_home: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    retriever: str,
-    clapnq: float,
-    fiqa: float,
-) -> None:
+    turnmark, real_data, kept_home, tmp_path, monkeypatch, retriever, clapnq, fiqa
+):
     monkeypatch.setenv("TURNMARK_HOME", str(kept_home))
     ran = turnmark.json(
         "eval",
@@ -262,9 +246,7 @@ def test_our_retrievers_on_the_pooled_corpora(
     assert domains["fiqa"]["ndcg@5"]["mean"] == pytest.approx(fiqa, abs=0.02)
 
 
-def test_a_run_on_the_demo_is_shown_and_not_made_twice(
-    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch, check_run: Check
-) -> None:
+def test_a_run_on_the_demo_is_shown_and_not_made_twice(turnmark, monkeypatch, check_run):
     monkeypatch.setenv("COLUMNS", "80")
     words = ["eval", "mtrag", "--setting", "rag", "--domains", "almanac", "--retriever", "bm25", "--limit", "12"]
     printed = turnmark.ok(*words).out
@@ -283,7 +265,7 @@ def test_a_run_on_the_demo_is_shown_and_not_made_twice(
     assert "answering" not in again.err
 
 
-def test_the_default_retriever_finds_what_is_answered_from(turnmark: Turnmark, benchmark_root: Path) -> None:
+def test_the_default_retriever_finds_what_is_answered_from(turnmark, benchmark_root):
     summary = turnmark.json("eval", "mtrag", "--data", benchmark_root, "--setting", "rag", "--only", "c1<::>1")
     assert (summary["specs"]["retriever"], summary["failed"]) == ("conversational", 0)
     assert summary["metrics"]["k_precision"]["mean"] > 0.5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from turnmark.evaluation.comparison.compare import compare
 from turnmark.evaluation.comparison.writing import markdown
 
 
-def test_differences_are_those_of_numpy(three_runs: list[Path]) -> None:
+def test_differences_are_those_of_numpy(three_runs):
     metric = compare(three_runs).metrics["rouge_l.word"]
     first, second, third = (
         np.array([shifted(shift)["rouge_l.word"][name] for name in HEADLINE]) for shift in (0, 0.3, 0.1)
@@ -31,7 +30,7 @@ def test_differences_are_those_of_numpy(three_runs: list[Path]) -> None:
     assert [change.p for change in metric.changes] == [2 / 64, 2 / 64]
 
 
-def test_p_is_corrected_over_all_tests_of_the_headline(three_runs: list[Path]) -> None:
+def test_p_is_corrected_over_all_tests_of_the_headline(three_runs):
     comparison = compare(three_runs)
     changes = [change for metric in comparison.metrics.values() for change in metric.changes]
     assert len(changes) == 6
@@ -41,7 +40,7 @@ def test_p_is_corrected_over_all_tests_of_the_headline(three_runs: list[Path]) -
             for c in m.changes} == {None}  # fmt: skip
 
 
-def test_breakdowns_count_what_the_headline_leaves_out(three_runs: list[Path]) -> None:
+def test_breakdowns_count_what_the_headline_leaves_out(three_runs):
     breakdowns = compare(three_runs).breakdowns
     assert list(breakdowns) == ["domain", "turn", "question_type"]
     assert {value: metrics["rouge_l.word"].n for value, metrics in breakdowns["domain"].items()} == {
@@ -58,7 +57,7 @@ def test_breakdowns_count_what_the_headline_leaves_out(three_runs: list[Path]) -
     )
 
 
-def test_a_ranking_says_which_neighbours_a_test_tells_apart(three_runs: list[Path], tmp_path: Path) -> None:
+def test_a_ranking_says_which_neighbours_a_test_tells_apart(three_runs, tmp_path):
     values = shifted(0)["rouge_l.word"]
     moved = {name: float(values[name] or 0) + (0.001 if index % 2 else -0.001) for index, name in enumerate(IDS)}
     almost = write_run(tmp_path / "almost", {"rouge_l.word": moved})
@@ -72,7 +71,7 @@ def test_a_ranking_says_which_neighbours_a_test_tells_apart(three_runs: list[Pat
     assert compare(three_runs[:2]).ranking["rouge_l.word"][1].told_apart is True
 
 
-def test_failed_and_inapplicable_samples_are_left_out_on_all_sides(tmp_path: Path) -> None:
+def test_failed_and_inapplicable_samples_are_left_out_on_all_sides(tmp_path):
     first, second = {"k_precision": dict.fromkeys(IDS, 0.5)}, {"k_precision": {**dict.fromkeys(IDS, 0.5)}}
     second["k_precision"] |= {"c2<::>1": "timeout", "c2<::>2": None, "c3<::>1": 1.0}
     first["k_precision"] |= {"c2<::>2": None, "c4<::>1": None}
@@ -81,7 +80,7 @@ def test_failed_and_inapplicable_samples_are_left_out_on_all_sides(tmp_path: Pat
     assert metric.changes[0].difference == pytest.approx(0.5 / 14)
 
 
-def test_precision_is_over_what_each_run_predicts(tmp_path: Path) -> None:
+def test_precision_is_over_what_each_run_predicts(tmp_path):
     name = "unknown.precision"
     first = {name: {**dict.fromkeys(IDS), "c2<::>1": 1.0, "c3<::>1": 0.0}}
     second = {name: {**dict.fromkeys(IDS), "c2<::>1": 1.0, "c4<::>1": 1.0, "c5<::>1": 0.0}}
@@ -91,7 +90,7 @@ def test_precision_is_over_what_each_run_predicts(tmp_path: Path) -> None:
     assert metric.changes[0].difference == pytest.approx(2 / 3 - 1 / 2)
 
 
-def test_repeats_count_once_by_their_mean(tmp_path: Path) -> None:
+def test_repeats_count_once_by_their_mean(tmp_path):
     once = write_run(tmp_path / "once", shifted(0))
     thrice = write_run(tmp_path / "thrice", shifted(0.1), repeats=(shifted(0.2), shifted(0.3)))
     comparison = compare([once, thrice])
@@ -101,13 +100,13 @@ def test_repeats_count_once_by_their_mean(tmp_path: Path) -> None:
     assert any("repeats of a task: 1 in A, 3 in B" in note for note in comparison.notes)
 
 
-def test_baselines_are_no_metrics_of_a_system(tmp_path: Path) -> None:
+def test_baselines_are_no_metrics_of_a_system(tmp_path):
     names = ("rouge_l.word", "rouge_l.word[lead]", "rouge_l.word[-lead]", "unknown.f1[always-unknown]")
     comparison = compare([write_run(tmp_path / name, shifted(shift, names)) for name, shift in (("a", 0), ("b", 0.1))])
     assert list(comparison.metrics) == ["rouge_l.word", "rouge_l.word[-lead]"]
 
 
-def test_what_differs_beside_the_system_is_said_and_the_figures_are_shown(tmp_path: Path) -> None:
+def test_what_differs_beside_the_system_is_said_and_the_figures_are_shown(tmp_path):
     first = write_run(
         tmp_path / "a", shifted(0), specs={"generator": "x", "judge": "openai:one"},
         corpora={"fiqa": {"passages": 15_364, "sha256": "1" * 64, "extent": "partial"}},
@@ -134,7 +133,7 @@ def test_what_differs_beside_the_system_is_said_and_the_figures_are_shown(tmp_pa
     assert "9 samples of A are not in B and are left out" in comparison.notes
 
 
-def test_a_metric_that_something_else_measured_is_not_compared(tmp_path: Path) -> None:
+def test_a_metric_that_something_else_measured_is_not_compared(tmp_path):
     first = write_run(tmp_path / "a", shifted(0), instruments={"token_recall": "one"})
     second = write_run(tmp_path / "b", shifted(0.2), instruments={"token_recall": "two"})
     comparison = compare([first, second])
@@ -146,7 +145,7 @@ def test_a_metric_that_something_else_measured_is_not_compared(tmp_path: Path) -
     assert "token\\_recall is not compared: metric: measured by one in A, by two in B" in markdown(comparison)
 
 
-def test_metrics_of_other_judges_are_said_to_be_so(tmp_path: Path) -> None:
+def test_metrics_of_other_judges_are_said_to_be_so(tmp_path):
     runs = [write_run(tmp_path / name, shifted(0.1, ("rl_f",)), instruments={"rl_f": name}) for name in "ab"]
     for path, judge in zip(runs, ("openai:one", "openai:two"), strict=True):
         summary = json.loads((path / "summary.json").read_text())
@@ -157,7 +156,7 @@ def test_metrics_of_other_judges_are_said_to_be_so(tmp_path: Path) -> None:
     assert comparison.metrics["rl_f"].changes == ()
 
 
-def test_nonsense_is_refused_with_all_reasons(tmp_path: Path) -> None:
+def test_nonsense_is_refused_with_all_reasons(tmp_path):
     first = write_run(tmp_path / "a", shifted(0))
     runs = write_run(tmp_path / "b", {"good": {"9/1": 1.0}}, benchmark="kiwi", task="revise")
     demo = write_run(
@@ -172,7 +171,7 @@ def test_nonsense_is_refused_with_all_reasons(tmp_path: Path) -> None:
         assert words in problems
 
 
-def test_folders_that_are_no_finished_runs_are_named_at_once(tmp_path: Path, three_runs: list[Path]) -> None:
+def test_folders_that_are_no_finished_runs_are_named_at_once(tmp_path, three_runs):
     (tmp_path / "empty").mkdir()
     together = tmp_path / "all"
     together.mkdir()
@@ -191,14 +190,14 @@ def test_folders_that_are_no_finished_runs_are_named_at_once(tmp_path: Path, thr
         compare(three_runs[:1])
 
 
-def test_runs_without_a_sample_that_all_have_are_refused(tmp_path: Path) -> None:
+def test_runs_without_a_sample_that_all_have_are_refused(tmp_path):
     parts = (IDS[:6], IDS[4:10], IDS[:2])
     runs = [write_run(tmp_path / str(index), shifted(0, ids=ids)) for index, ids in enumerate(parts)]
     with pytest.raises(RequestError, match="no sample that all"):
         compare(runs)
 
 
-def test_skipped_samples_are_left_out(tmp_path: Path) -> None:
+def test_skipped_samples_are_left_out(tmp_path):
     first = write_run(tmp_path / "a", shifted(0))
     second = write_run(tmp_path / "b", {"rouge_l.word": {
         name: None if name in IDS[9:] else 0.5 for name in IDS
@@ -208,7 +207,7 @@ def test_skipped_samples_are_left_out(tmp_path: Path) -> None:
     assert "9 samples were not tried in some run and are left out" in comparison.notes
 
 
-def test_facts_come_back_as_they_were_written(tmp_path: Path) -> None:
+def test_facts_come_back_as_they_were_written(tmp_path):
     with facts.writing(tmp_path) as write:
         for name in IDS:
             write(name, facts_of(name))
@@ -217,12 +216,12 @@ def test_facts_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert facts.read(tmp_path) is None
 
 
-def test_facts_that_break_off_leave_the_old_ones(tmp_path: Path) -> None:
+def test_facts_that_break_off_leave_the_old_ones(tmp_path):
     with facts.writing(tmp_path) as write:
         write("a", facts_of("c1<::>1"))
     before = (tmp_path / facts.NAME).read_bytes()
 
-    def broken() -> None:
+    def broken():
         with facts.writing(tmp_path) as write:
             write("b", facts_of("c1<::>1"))
             raise OSError("the disk is gone")
@@ -232,9 +231,7 @@ def test_facts_that_break_off_leave_the_old_ones(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {facts.NAME: before}
 
 
-def test_of_runs_without_facts_one_at_least_has_to_know_what_belongs_together(
-    tmp_path: Path, three_runs: list[Path]
-) -> None:
+def test_of_runs_without_facts_one_at_least_has_to_know_what_belongs_together(tmp_path, three_runs):
     bare = [write_run(tmp_path / f"bare{shift}", shifted(shift), with_facts=False) for shift in (0, 0.3)]
     assert compare([bare[0], three_runs[1]]).metrics["rouge_l.word"].n == 17
     with pytest.raises(RequestError, match="score it again: turnmark score mtrag") as refused:

@@ -1,18 +1,17 @@
-"""Judges beside each other in `turnmark compare`: InsCoQA's Table 4 for runs of one's own."""
+"""Comparisons on the terminal, as Markdown, JSON and a page; judges beside each other, as in InsCoQA Table 4."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from lxml import html
 
-from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, shifted, write_run
 from tests.evaluation.reported import golden
-from turnmark.evaluation.comparison.compare import compare
-from turnmark.evaluation.comparison.judges import Judges, judge_tables
+from turnmark.evaluation.comparison.compare import Comparison, compare
+from turnmark.evaluation.comparison.judges import judge_tables
 from turnmark.evaluation.comparison.writing import markdown, page
 from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.judging.judgements import Judgement
@@ -21,10 +20,7 @@ from turnmark.evaluation.published import facts
 FEW = IDS[:4]
 
 
-def judged(
-    run: Path, judge: str, values: Mapping[str, float | None], measure: str = "judge_score", prompts: str = "",
-    **also: float | None,
-) -> Path:  # fmt: skip
+def judged(run, judge, values, measure="judge_score", prompts="", **also):
     """Add what a judge said of some samples of a run; None: it failed."""
     with open(run / "judgements.jsonl", "a", encoding="utf-8") as file:
         for name, value in values.items():
@@ -36,20 +32,20 @@ def judged(
     return run
 
 
-def system(path: Path, answer: str) -> Path:
+def system(path, answer):
     return write_run(path, shifted(0, ids=FEW), answers=dict.fromkeys(FEW, answer))
 
 
-def of(*runs: Path) -> Judges:
+def of(*runs):
     return compare(runs).judges
 
 
-def constant(value: float) -> dict[str, float | None]:
+def constant(value):
     return dict.fromkeys(FEW, value)
 
 
 @pytest.fixture
-def table_4(tmp_path: Path) -> list[Path]:
+def table_4(tmp_path):
     """The paper's Table 4 as four runs, each judged by both judges."""
     rows = [fact for fact in facts() if fact.benchmark == "inscoqa" and fact.part == {"split": "validation"}]
     runs: dict[str, Path] = {}
@@ -61,7 +57,7 @@ def table_4(tmp_path: Path) -> list[Path]:
     return list(runs.values())
 
 
-def test_the_papers_judges_rank_its_systems_alike(table_4: list[Path]) -> None:
+def test_the_papers_judges_rank_its_systems_alike(table_4):
     correlated = of(*table_4)
     assert correlated.systems == ("A", "B", "C", "D")
     assert [(pair.metric, pair.judges, pair.systems) for pair in correlated.pairs] == [
@@ -74,7 +70,7 @@ def test_the_papers_judges_rank_its_systems_alike(table_4: list[Path]) -> None:
     assert means["task_completion", "GPT-4"] == pytest.approx([0.6883, 0.7238, 0.6992, 0.7964])
 
 
-def test_how_it_is_shown(table_4: list[Path], turnmark: Turnmark) -> None:
+def test_how_it_is_shown(table_4, turnmark):
     ran = turnmark.ok("compare", *table_4)
     golden("compare_judges.txt", ran.out[ran.out.index("The systems, by judge") :])
     content = turnmark.json("compare", *table_4)["judges"]
@@ -83,7 +79,7 @@ def test_how_it_is_shown(table_4: list[Path], turnmark: Turnmark) -> None:
         assert "How alike two judges rank them" in text
 
 
-def test_ranks_by_hand(tmp_path: Path) -> None:
+def test_ranks_by_hand(tmp_path):
     """Replies 1 2 3 4 by one judge, 2 1 3 4 by the other: 1 - 6 * 2 / (4 * 15)."""
     first = judged(judged(system(tmp_path / "a", "a"), "x", dict(zip(FEW, [1, 2, 3, 4], strict=True))), "y",
                    dict(zip(FEW, [2, 1, 3, 4], strict=True)))  # fmt: skip
@@ -94,7 +90,7 @@ def test_ranks_by_hand(tmp_path: Path) -> None:
     assert (pair.systems, pair.rank_systems) == (1, None), "both judged but one system"
 
 
-def test_the_last_word_of_a_judge_holds(tmp_path: Path) -> None:
+def test_the_last_word_of_a_judge_holds(tmp_path):
     run, second = (system(tmp_path / name, name) for name in "ab")
     for value in (1.0, 7.0):
         judged(run, "x", constant(value))
@@ -105,7 +101,7 @@ def test_the_last_word_of_a_judge_holds(tmp_path: Path) -> None:
     assert [(row.judge, row.means) for row in correlated.means] == [("x", {"A": 7.0}), ("y", {"A": 5.0})]
 
 
-def test_one_model_with_other_prompts_is_another_judge(tmp_path: Path) -> None:
+def test_one_model_with_other_prompts_is_another_judge(tmp_path):
     run, second = (system(tmp_path / name, name) for name in "ab")
     for prompts, value in (("a" * 16, 3.0), ("b" * 16, 7.0), ("a" * 16, 4.0)):
         judged(run, "x", constant(value), prompts=prompts)
@@ -119,7 +115,7 @@ def test_one_model_with_other_prompts_is_another_judge(tmp_path: Path) -> None:
     assert (pair.replies, pair.rank_systems) == (8, pytest.approx(1.0))
 
 
-def test_the_same_replies_judged_apart_are_one_system(tmp_path: Path) -> None:
+def test_the_same_replies_judged_apart_are_one_system(tmp_path):
     runs = [system(tmp_path / name, text) for name, text in (("a", "same"), ("b", "same"), ("c", "other"))]
     for run, judge in zip(runs, "xyx", strict=True):
         judged(run, judge, dict(zip(FEW, [1, 2, 3, 4], strict=True)))
@@ -130,7 +126,7 @@ def test_the_same_replies_judged_apart_are_one_system(tmp_path: Path) -> None:
     assert pair.rank_replies == pytest.approx(1.0)
 
 
-def test_one_judgement_of_a_reply_that_is_repeated_counts_for_each(tmp_path: Path) -> None:
+def test_one_judgement_of_a_reply_that_is_repeated_counts_for_each(tmp_path):
     """Judges are asked once about replies that are the same; means are over the samples all the same."""
     values = shifted(0, ids=FEW)
     run = write_run(tmp_path / "a", values, repeats=(values,), answers=dict.fromkeys(FEW, "the same"))
@@ -146,7 +142,7 @@ def test_one_judgement_of_a_reply_that_is_repeated_counts_for_each(tmp_path: Pat
     assert pair.replies == 7, "of the second repeat of the first task nobody said anything"
 
 
-def test_the_embedded_judge_stands_under_the_metric_whose_name_it_has(tmp_path: Path) -> None:
+def test_the_embedded_judge_stands_under_the_metric_whose_name_it_has(tmp_path):
     run, second = (system(tmp_path / name, name) for name in "ab")
     judged(judged(run, "x", constant(3)), "embedded", constant(5), "judge_score[embedded]")
     correlated = of(run, second)
@@ -157,9 +153,83 @@ def test_the_embedded_judge_stands_under_the_metric_whose_name_it_has(tmp_path: 
     assert any("ends in [embedded], which is another one" in line for line in legend)
 
 
-def test_one_judge_alone_has_nothing_beside_it(tmp_path: Path) -> None:
+def test_one_judge_alone_has_nothing_beside_it(tmp_path):
     run, second = (system(tmp_path / name, name) for name in "ab")
     judged(judged(run, "x", constant(3)), "y", constant(0.5), "task_completion[steps]")
     comparison = compare([run, second])
     assert comparison.judges is None
     assert list(judge_tables(comparison.judges)) == []
+
+
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e</td></table>&amp;|"
+
+
+def test_the_whole_of_it_on_a_terminal(three_runs, turnmark):
+    golden("compare.txt", turnmark("compare", *three_runs).out)
+    golden("compare_two.txt", turnmark("compare", *three_runs[:2]).out)
+
+
+def test_the_whole_of_it_as_markdown(three_runs):
+    golden("compare.md", markdown(compare(three_runs)))
+
+
+def test_json_holds_all_of_it_and_files_are_written(three_runs, turnmark, tmp_path):
+    target, text = tmp_path / "new/c.html", tmp_path / "c.md"
+    ran = turnmark.ok("compare", *three_runs, "--json", "--html", target, "--markdown", text)
+    comparison = Comparison.model_validate_json(ran.out)
+    assert comparison == compare(three_runs)
+    assert json.loads(ran.out)["metrics"]["rouge_l.word"]["changes"][0]["run"] == "B"
+    assert target.read_text(encoding="utf-8") == page(comparison)
+    assert text.read_text(encoding="utf-8") == markdown(comparison)
+    # A file of ours is written again, one of somebody's is not.
+    turnmark.ok("compare", *three_runs, "--html", target)
+    text.write_text("my own")
+    message = turnmark.refused("compare", *three_runs, tmp_path / "nowhere", "--html", text, "--markdown", text)
+    assert text.read_text() == "my own"
+    assert "nowhere" in message
+    assert "is no report of this kind" in message
+    assert "both name" in message
+
+
+def test_texts_of_the_data_stay_text(tmp_path, turnmark):
+    answers = dict.fromkeys(IDS, EVIL * 20)
+    runs = [
+        write_run(tmp_path / f"r{name}", shifted(name), answers=answers, specs={"generator": EVIL + str(name)})
+        for name in (0, 0.3)
+    ]
+    comparison = compare(runs)
+    text = page(comparison)
+    tree = html.fromstring(text)
+    assert not tree.xpath("//script | //img | //@onerror | //@src | //link | //@style")
+    assert not {"\x1b", "\u202e"} & set(text)
+    assert "49" not in "".join(tree.xpath("//td[contains(., '7*7')]/text()"))
+    policy = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")[0]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert len(tree.xpath("//details[@class='change']")) == 5
+    assert "<script>" not in markdown(comparison)
+    assert "\x1b" not in turnmark("compare", *runs).out
+
+
+def test_the_page_has_every_table_and_both_answers(three_runs):
+    tree = html.fromstring(page(compare(three_runs)))
+    titles = [title.text_content() for title in tree.xpath("//details[@class='fold']/summary")]
+    assert titles[:7] == [
+        "Runs", "Against A", "Ranking", "B against A", "C against A",
+        "B - A, by what is asked: rouge_l.word", "B - A, by what is asked: token_recall",
+    ]  # fmt: skip
+    first = tree.xpath("//details[@class='change']")[0]
+    assert first.xpath("./summary/b/text()") == ["+0.3000 (0.0100 to 0.3100)"]
+    assert [side.text_content() for side in first.xpath(".//h3")] == ["A", "B"]
+    assert first.xpath(".//span[@class='said']/text()") == ["answer of c1<::>2"] * 2
+
+
+def test_dots_are_full_where_a_test_tells_two_apart(three_runs):
+    comparison = compare(three_runs)
+    tree = html.fromstring(page(comparison))
+    (table,) = tree.xpath("//details[summary='B against A']//table")
+    kinds = {row[0].text_content(): row.xpath(".//circle/@class") for row in table.xpath("./tbody/tr")}
+    for name in ("rouge_l.word", "token_recall"):
+        change = comparison.metrics[name].changes[0]
+        assert change.p_holm is not None
+        assert kinds[name] == ["dot better" if change.p_holm < 0.05 else "dot unsure"]
+    assert kinds["answer_words"] == []

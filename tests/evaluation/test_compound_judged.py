@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import Turnmark
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import compound_replies, lines
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators.base import Completion, PromptMessage
+from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.compound_qa import ERRORS, MARGINS, PARTS, WHOLE_REPLY, compare, rubrics
-from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mounting import judged_metrics
 
 MIRRORED = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
@@ -37,23 +32,23 @@ class Speaks:
     prompts: list[str] = field(default_factory=list)
     name, context_tokens, reply_tokens = "speaks", 8192, 512
 
-    def complete(self, messages: Sequence[PromptMessage], **_: Any) -> Completion:
+    def complete(self, messages, **_):
         self.prompts.append("\n".join(message.content for message in messages))
         usage = Usage(calls=1, prompt_tokens=3, completion_tokens=2)
         text = self.says(self.prompts[-1])
         return Completion(text=text, finish_reason="stop", usage=usage, model="speaks", max_tokens=512)
 
 
-def first_is(prompt: str, text: str) -> bool:
+def first_is(prompt, text):
     """Whether a text is reply A of a prompt that compares."""
     return text in prompt.partition("\nReply A:\n")[2].partition("\nReply B:\n")[0]
 
 
-def labelled(ours_first: str, theirs_first: str, ours: str = OURS) -> Speaks:
+def labelled(ours_first, theirs_first, ours=OURS):
     return Speaks(lambda prompt: f"So.\nVerdict: [[{ours_first if first_is(prompt, ours) else theirs_first}]]")
 
 
-def whole(judge: Speaks, answer: str = OURS, reference: str = THEIRS) -> Outcome:
+def whole(judge, answer=OURS, reference=THEIRS):
     return WHOLE_REPLY.ask(judge, Case(question="What did it burn?", answer=answer, reference=reference), None)
 
 
@@ -68,9 +63,7 @@ def whole(judge: Speaks, answer: str = OURS, reference: str = THEIRS) -> Outcome
         ("A=B", "A>B", 0.5, 1.0, 1.0, 0.5),
     ],
 )
-def test_both_orders_by_hand(
-    ours_first: str, theirs_first: str, value: float, flipped: float, first: float | None, preference: float
-) -> None:
+def test_both_orders_by_hand(ours_first, theirs_first, value, flipped, first, preference):
     judge = labelled(ours_first, theirs_first)
     outcome = whole(judge)
     assert (outcome.status, outcome.value) == ("scored", value)
@@ -83,7 +76,7 @@ def test_both_orders_by_hand(
 
 @settings(deadline=None, max_examples=30)  # each example renders prompts
 @given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=5))
-def test_mirroring_order_and_labels_changes_nothing(verdicts: list[tuple[str, str]]) -> None:
+def test_mirroring_order_and_labels_changes_nothing(verdicts):
     """A judge that sees each pair the other way round, and says the mirrored label, gives the same win rate."""
     plain = [compare(labelled(label, second_label), "q", OURS, THEIRS) for label, second_label in verdicts]
     mirrored = [
@@ -103,7 +96,7 @@ def test_mirroring_order_and_labels_changes_nothing(verdicts: list[tuple[str, st
         assert first is None or second is None or first + second == 1
 
 
-def test_half_a_pair_is_no_verdict() -> None:
+def test_half_a_pair_is_no_verdict():
     judge = Speaks(lambda prompt: "Verdict: [[A>B]]" if first_is(prompt, OURS) else "I cannot say.")
     outcome = whole(judge)
     assert (outcome.status, outcome.kind, outcome.value) == ("failed", "invalid", None)
@@ -111,7 +104,7 @@ def test_half_a_pair_is_no_verdict() -> None:
     assert WHOLE_REPLY.without(Case(question="q", answer="a", reference=" ")) is not None
 
 
-def test_the_judge_sees_question_and_replies_and_not_the_context() -> None:
+def test_the_judge_sees_question_and_replies_and_not_the_context():
     judge = labelled("A=B", "A=B")
     case = Case(question="What did it burn?", answer=OURS, reference=THEIRS, passages=("SECRET",))
     WHOLE_REPLY.ask(judge, case, None)
@@ -120,7 +113,7 @@ def test_the_judge_sees_question_and_replies_and_not_the_context() -> None:
     assert "[[A>B]]" in judge.prompts[0] or "A>B" in judge.prompts[0]
 
 
-def parted(*parts: tuple[str, str | None, str], order: str = "", answer: str = "All of it.") -> Case:
+def parted(*parts, order="", answer="All of it."):
     """Sub-question, what was said to it (None: not asked by itself), reference."""
     more = [(f"part {n}", part) for n, (part, _, _) in enumerate(parts, 1)]
     more += [
@@ -131,7 +124,7 @@ def parted(*parts: tuple[str, str | None, str], order: str = "", answer: str = "
     return Case(question="all", answer=answer, more=tuple(more))
 
 
-def test_parts_that_were_asked_by_themselves_are_compared_one_by_one() -> None:
+def test_parts_that_were_asked_by_themselves_are_compared_one_by_one():
     judge = Speaks(lambda prompt: f"Verdict: [[{'A>B' if first_is(prompt, 'good') else 'B>A'}]]")
     case = parted(("One?", "good", "r1"), ("Two?", "poor", "r2"), ("Three?", "", "r3"), ("Four?", "good", " "))
     outcome = PARTS.ask(judge, case, None)
@@ -143,8 +136,8 @@ def test_parts_that_were_asked_by_themselves_are_compared_one_by_one() -> None:
     assert outcome.parts[2:] == ("3: not answered, which loses in both orders", "4: no reference answer")
 
 
-def test_parts_of_one_reply_are_copied_out_first() -> None:
-    def says(prompt: str) -> str:
+def test_parts_of_one_reply_are_copied_out_first():
+    def says(prompt):
         if "You copy out of a reply" in prompt:
             return "None." if "Two?" in prompt else "the copied words"
         return f"Verdict: [[{'A>B' if first_is(prompt, 'copied') else 'B>A'}]]"
@@ -157,7 +150,7 @@ def test_parts_of_one_reply_are_copied_out_first() -> None:
     assert "All of it." not in judge.prompts[1]
 
 
-def test_places_are_those_of_the_order() -> None:
+def test_places_are_those_of_the_order():
     judge = Speaks(lambda prompt: f"Verdict: [[{'A>B' if first_is(prompt, 'good') else 'B>A'}]]")
     case = parted(("Two?", "good", "r"), ("Three?", "", "r"), ("One?", "good", "r"), order="1 2 0")
     assert PARTS.ask(judge, case, None).also == {
@@ -166,14 +159,14 @@ def test_places_are_those_of_the_order() -> None:
     }  # fmt: skip
 
 
-def test_a_part_without_a_verdict_fails_the_sample_and_no_references_are_not_applicable() -> None:
+def test_a_part_without_a_verdict_fails_the_sample_and_no_references_are_not_applicable():
     outcome = PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "r")), None)
     assert (outcome.status, outcome.reason.startswith("sub-question 1: ")) == ("failed", True)
     assert PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "")), None).status == "not_applicable"
     assert "--references" in (PARTS.without(Case(question="q", answer="a")) or "")
 
 
-def test_an_empty_reply_loses_without_a_call() -> None:
+def test_an_empty_reply_loses_without_a_call():
     judge = labelled("A=B", "A=B")
     outcome = whole(judge, answer=" ")
     assert (outcome.status, outcome.value, outcome.also["preference"]) == ("scored", 0.0, 0.0)
@@ -187,7 +180,7 @@ def test_an_empty_reply_loses_without_a_call() -> None:
 TWO_PARTS = Case(question="q", answer="So.", more=(("part 1", "One?"), ("part 2", "Two?")))
 
 
-def test_errors_are_named_by_the_numbers_of_the_parts() -> None:
+def test_errors_are_named_by_the_numbers_of_the_parts():
     judge = Speaks(lambda _: '{"omitted": [2], "merged": [], "wrong_language": true, "reason": "Two is left out."}')
     outcome = ERRORS.ask(judge, TWO_PARTS, None)
     assert (outcome.value, outcome.also) == (1.0, {"merged": 0.0, "wrong_language": 1.0})
@@ -200,14 +193,14 @@ def test_errors_are_named_by_the_numbers_of_the_parts() -> None:
     '{"omitted": [], "merged": [1], "wrong_language": false}',
     '{"omitted": []}', "none",
 ])  # fmt: skip
-def test_errors_of_parts_that_there_are_not_are_asked_for_once_more(text: str) -> None:
+def test_errors_of_parts_that_there_are_not_are_asked_for_once_more(text):
     judge = Speaks(lambda _: text)
     assert ERRORS.ask(judge, TWO_PARTS, None).status == "failed"
     assert len(judge.prompts) == 2
 
 
-def test_what_is_judged_depends_on_the_setting() -> None:
-    def of(setting: str | None) -> list[str]:
+def test_what_is_judged_depends_on_the_setting():
+    def of(setting):
         return [name for rubric in rubrics(setting, "minilm") for name in (rubric.name, *rubric.also)]
 
     assert of(None) == of("vanilla") == [
@@ -219,7 +212,7 @@ def test_what_is_judged_depends_on_the_setting() -> None:
     assert judged_metrics("compound-qa", "generation") == ("win_rate", "omitted", "sub_win_rate")
 
 
-def two_questions(root: Path, *questions: str) -> None:
+def two_questions(root, *questions):
     """Data with these questions, each about a lamp that was lit in 1868."""
     rows = [{"ID": f"x_{n}", "com_question": text, "com_reference": "In 1868."} for n, text in enumerate(questions)]
     file = root / "data/Understanding/Understanding_Factual_Statement.jsonl"
@@ -227,9 +220,7 @@ def two_questions(root: Path, *questions: str) -> None:
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_references_come_from_a_run_and_judged_runs_hold_everything(
-    turnmark: Turnmark, tmp_path: Path, check_run: Check
-) -> None:
+def test_references_come_from_a_run_and_judged_runs_hold_everything(turnmark, tmp_path, check_run):
     with ScriptedServer(compound_replies) as server:
         spec, judge, refs = (f"openai:{name}@{server.url}?cache=0" for name in ("tiny", "judge", "refs"))
         common = ("eval", "compound-qa", "--limit", "1", "--generator")
@@ -259,12 +250,12 @@ def test_references_come_from_a_run_and_judged_runs_hold_everything(
 HEDGED = "The text does not specify it. However, the lamp was lit in June 1749."
 
 
-def test_a_hedged_reply_is_worth_the_same_in_a_dialogue_as_in_one_reply(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_a_hedged_reply_is_worth_the_same_in_a_dialogue_as_in_one_reply(turnmark, tmp_path):
     """A judge that always ties gives both settings the same rate on the same text, and the references keep theirs."""
     second = "When was it lit? What did it burn? Who paid? Who built it?"
     two_questions(tmp_path, "When was the lamp lit? What did it burn?", second)
 
-    def says(body: dict[str, Any]) -> Say:
+    def says(body):
         text = "\n".join(message["content"] for message in body["messages"])
         if "You check a reply" in text:
             return Say('{"omitted": [], "merged": [], "wrong_language": false}')
@@ -284,14 +275,12 @@ def test_a_hedged_reply_is_worth_the_same_in_a_dialogue_as_in_one_reply(turnmark
     assert answers == [HEDGED] * 6
 
 
-def test_sub_questions_are_pooled_as_in_the_paper_and_averaged_by_question_beside_it(
-    turnmark: Turnmark, tmp_path: Path
-) -> None:
+def test_sub_questions_are_pooled_as_in_the_paper_and_averaged_by_question_beside_it(turnmark, tmp_path):
     """Two questions of two and of four parts; the judge holds only the first question's parts for as good: 2 of 6."""
     second = "Where is the horn? Who blew it? Who paid? Who built it?"
     two_questions(tmp_path, "When was the lamp lit? What did it burn?", second)
 
-    def says(body: dict[str, Any]) -> Say:
+    def says(body):
         text = "\n".join(message["content"] for message in body["messages"])
         if "Reply A:" not in text:
             return Say("A reference." if body["model"] == "refs" else "OURS")
@@ -309,7 +298,7 @@ def test_sub_questions_are_pooled_as_in_the_paper_and_averaged_by_question_besid
     assert metrics["sub_win_rate[per question]"]["mean"] == pytest.approx(1 / 2)
 
 
-def test_a_run_that_is_no_dialogue_gives_no_references(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_a_run_that_is_no_dialogue_gives_no_references(turnmark, tmp_path):
     turnmark.ok("eval", "compound-qa", "--limit", "1", "--out", tmp_path / "r")
     message = turnmark.refused("eval", "compound-qa", "--references", tmp_path / "r")
     assert "name a run of compound-qa in the setting dialogue" in message

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.evaluation.benched import asked, done, items_of, values
 from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
 from tests.evaluation.judged_runs import lines
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError
 from turnmark.evaluation.benchmarks import compound_modes as modes
-from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.metrics import language
@@ -28,7 +26,7 @@ NUMBERED = tuple(SubAnswer(question=part, answer=str(number)) for number, part i
 
 
 @pytest.mark.parametrize("mode", list(modes.PROMPTS))
-def test_a_mode_asks_once_with_question_and_fenced_context(tmp_path: Path, mode: str) -> None:
+def test_a_mode_asks_once_with_question_and_fenced_context(tmp_path, mode):
     bench, [with_context, closed] = bench_of(tmp_path, row(), row(ID="x_2", context=None), setting=mode)
     sample, [body] = asked(bench, with_context, Say("<think>Hm.</think>In 1868; rape oil."))
     [message] = body["messages"]
@@ -43,7 +41,7 @@ def test_a_mode_asks_once_with_question_and_fenced_context(tmp_path: Path, mode:
     assert sample.decision == "unknown"
 
 
-def test_temperature_and_limit_are_the_papers_unless_the_spec_says_otherwise(tmp_path: Path) -> None:
+def test_temperature_and_limit_are_the_papers_unless_the_spec_says_otherwise(tmp_path):
     bench, [item] = bench_of(tmp_path, row(), setting="vanilla")
     _, [body] = asked(bench, item, Say("Yes."), options="&deadline=20")
     assert (body["temperature"], body["max_tokens"]) == (0.3, 1024)
@@ -55,7 +53,7 @@ def test_temperature_and_limit_are_the_papers_unless_the_spec_says_otherwise(tmp
     assert (body["temperature"], body["max_tokens"]) == (0.9, 77)
 
 
-def test_a_reply_that_reaches_the_limit_stands_and_an_empty_one_is_kept_as_empty(tmp_path: Path) -> None:
+def test_a_reply_that_reaches_the_limit_stands_and_an_empty_one_is_kept_as_empty(tmp_path):
     bench, [item] = bench_of(tmp_path, row(), setting="cot")
     sample, bodies = asked(bench, item, Say("First, the lamp", finish_reason="length"))
     assert (sample.prediction, len(bodies)) == ("First, the lamp", 1)
@@ -67,7 +65,7 @@ def test_a_reply_that_reaches_the_limit_stands_and_an_empty_one_is_kept_as_empty
         asked(bench, item, Say("", finish_reason="content_filter"))
 
 
-def test_a_dialogue_asks_the_parts_one_by_one_with_what_was_said_before(tmp_path: Path) -> None:
+def test_a_dialogue_asks_the_parts_one_by_one_with_what_was_said_before(tmp_path):
     bench, [item] = bench_of(tmp_path, row(com_question=THREE), setting="dialogue")
     replies = ("It was lit in 1868.", "I don't know.", "Until 2005.")
     sample, bodies = asked(bench, item, *map(Say, replies))
@@ -84,7 +82,7 @@ def test_a_dialogue_asks_the_parts_one_by_one_with_what_was_said_before(tmp_path
     assert sample.prediction == "\n\n".join(replies)
 
 
-def test_a_dialogue_without_a_model_is_the_assistants_turns(tmp_path: Path) -> None:
+def test_a_dialogue_without_a_model_is_the_assistants_turns(tmp_path):
     bench, [item] = bench_of(tmp_path, row(), setting="dialogue")
     sample = bench.answer(item, None)
     assert [part.question for part in sample.sub_answers] == list(PARTS[:2])
@@ -95,7 +93,7 @@ def test_a_dialogue_without_a_model_is_the_assistants_turns(tmp_path: Path) -> N
     assert (scores["part_coverage"], scores["omitted[code]"]) == (1.0, 0.0)
 
 
-def test_a_model_takes_the_question_apart_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_model_takes_the_question_apart_where_that_is_asked_for(tmp_path):
     bench = CompoundQA(written(tmp_path, row()), Parts(forms=("understand=llm",)), (), "dialogue")
     [item] = items_of(bench)
     listed = json.dumps({"questions": ["When was it lit?", " ", "What\ndid it burn?"]})
@@ -108,11 +106,11 @@ def test_a_model_takes_the_question_apart_where_that_is_asked_for(tmp_path: Path
         asked(bench, item, Say("no list"))
 
 
-def references_of(case: Case) -> list[str]:
+def references_of(case):
     return [text for name, text in case.more if name.startswith("reference ")]
 
 
-def test_the_parts_are_those_of_the_references_where_there_are_some(tmp_path: Path) -> None:
+def test_the_parts_are_those_of_the_references_where_there_are_some(tmp_path):
     pairs = (SubAnswer(question="Lit when?", answer="In 1868."), SubAnswer(question="Burnt what?", answer="Oil."))
     bench, [item] = bench_of(tmp_path, row(), setting="dialogue", references={NAME: pairs})
     sample, bodies = asked(bench, item, Say("1868."), Say("Oil."))
@@ -122,7 +120,7 @@ def test_the_parts_are_those_of_the_references_where_there_are_some(tmp_path: Pa
     assert references_of(context) == ["In 1868.", "Oil."]
 
 
-def test_four_orders_put_every_part_in_every_place(tmp_path: Path) -> None:
+def test_four_orders_put_every_part_in_every_place(tmp_path):
     """Table 20, as printed."""
     bench, items = bench_of(tmp_path, row(com_question=THREE), row(ID="x_2"), setting="positions")
     assert [item.id for item in items] == [f"{NAME}#order{n}" for n in (1, 2, 3, 4)]
@@ -135,7 +133,7 @@ def test_four_orders_put_every_part_in_every_place(tmp_path: Path) -> None:
     assert len(items_of(another)) == 4, "only Factual-Statement questions are asked in other orders"
 
 
-def test_what_is_covered_is_told_by_part_and_place(tmp_path: Path) -> None:
+def test_what_is_covered_is_told_by_part_and_place(tmp_path):
     bench, [_, _, item, _] = bench_of(tmp_path, row(com_question=THREE), setting="positions")  # 2, 3, 1
     scores = values(bench, item, done(item, "The lamp burned rape oil. It was lit in 1868, the lamp."))
     cells = {name: value for name, value in scores.items() if name.startswith("part_coverage.") and value is not None}
@@ -143,7 +141,7 @@ def test_what_is_covered_is_told_by_part_and_place(tmp_path: Path) -> None:
     assert scores["part_coverage"] == pytest.approx(2 / 3)
 
 
-def test_references_follow_the_order(tmp_path: Path) -> None:
+def test_references_follow_the_order(tmp_path):
     bench, items = bench_of(tmp_path, row(com_question=THREE), setting="positions", references={NAME: NUMBERED})
     for item, order in zip(items, modes.ORDERS, strict=True):
         context = bench.context(item, done(item, "So."))
@@ -151,7 +149,7 @@ def test_references_follow_the_order(tmp_path: Path) -> None:
         assert " ".join(context.parts) == item.task.question
 
 
-def test_an_id_of_the_data_may_look_like_one_of_an_order(tmp_path: Path) -> None:
+def test_an_id_of_the_data_may_look_like_one_of_an_order(tmp_path):
     name = "Understanding/Factual-Statement/x#order2"
     rows, references = row(ID="x#order2", com_question=THREE), {name: NUMBERED}
     bench, [item] = bench_of(tmp_path, rows, references=references)
@@ -171,7 +169,7 @@ def test_an_id_of_the_data_may_look_like_one_of_an_order(tmp_path: Path) -> None
         ("Goats graze on the hill.", 1.0, 0.0), ("I don't know.", None, None),
     ],
 )  # fmt: skip
-def test_errors_by_code(tmp_path: Path, reply: str, omitted: float | None, merged: float | None) -> None:
+def test_errors_by_code(tmp_path, reply, omitted, merged):
     bench, [item] = bench_of(tmp_path, row())
     scores = values(bench, item, done(item, reply))
     assert (scores["omitted[code]"], scores["merged[code]"]) == (omitted, merged)
@@ -186,7 +184,7 @@ def test_errors_by_code(tmp_path: Path, reply: str, omitted: float | None, merge
         ("Лампу зажгли в тысяча восемьсот шестьдесят восьмом году.", "When was the lamp lit?", True),
     ],
 )
-def test_another_writing_system_is_another_language(text: str, than: str, differs: bool | None) -> None:
+def test_another_writing_system_is_another_language(text, than, differs):
     assert language.another_language(text, than) is differs
 
 
@@ -197,11 +195,11 @@ def test_another_writing_system_is_another_language(text: str, than: str, differ
         ("이것은 얼마입니까? 서울입니다.", "HANGUL"), ("x = 3", None),
     ],
 )  # fmt: skip
-def test_kana_and_han_are_one_writing_system_and_hardly_any_letters_are_none(text: str, script: str | None) -> None:
+def test_kana_and_han_are_one_writing_system_and_hardly_any_letters_are_none(text, script):
     assert language.script(text) == script
 
 
-def test_another_language_in_the_same_letters_takes_the_classifier() -> None:
+def test_another_language_in_the_same_letters_takes_the_classifier():
     pytest.importorskip("py3langid")
     german = "Die Lampe wurde im Jahre 1868 zum ersten Mal angezündet und brannte Rapsöl bis zum Ende des Krieges."
     english = "When was the lamp lit for the first time, and what did it burn until the end of the war?"
@@ -210,7 +208,7 @@ def test_another_language_in_the_same_letters_takes_the_classifier() -> None:
     assert language.language("Oslo") is None
 
 
-def test_what_a_request_for_a_mode_lacks(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_what_a_request_for_a_mode_lacks(turnmark, tmp_path):
     for mode in modes.PROMPTS:
         message = turnmark.refused("eval", "compound-qa", "--setting", mode, "--domains", "Baking")
         assert "--generator" in message
@@ -224,7 +222,7 @@ def test_what_a_request_for_a_mode_lacks(turnmark: Turnmark, tmp_path: Path) -> 
     assert "compound-qa positions: there is nothing to answer" in message
 
 
-def test_a_mode_is_run_and_what_its_prompt_says_is_part_of_the_run(turnmark: Turnmark) -> None:
+def test_a_mode_is_run_and_what_its_prompt_says_is_part_of_the_run(turnmark):
     with ScriptedServer(Say("The lamp was lit in 1868.")) as server:
         spec = f"openai:tiny@{server.url}?cache=0"
         turnmark.ok("eval", "compound-qa", "--setting", "vanilla", "--limit", "2", "--generator", spec, "--out", "r")
@@ -234,7 +232,7 @@ def test_a_mode_is_run_and_what_its_prompt_says_is_part_of_the_run(turnmark: Tur
     assert turnmark.json("score", "compound-qa", "--predictions", "r", "--out", "again")["setting"] == "vanilla"
 
 
-def test_rows_that_cannot_be_read_are_counted_and_cost_no_other(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_rows_that_cannot_be_read_are_counted_and_cost_no_other(turnmark, tmp_path):
     source = written(
         tmp_path / "compound-qa", row(), '{"ID": "' + "x" * (17 * 1024 * 1024) + '"}', row(com_question=["a", "b"]),
         row(ID="x_4", com_reference=None), row(ID="x_5", com_question=""), row(), "[]", row(ID="x_8", context=None),
@@ -248,7 +246,7 @@ def test_rows_that_cannot_be_read_are_counted_and_cost_no_other(turnmark: Turnma
     assert [int(note.split(":")[2]) for note in skipped] == [2, 3, 4, 5, 6, 7, 9]
 
 
-def test_the_cells_of_table_2_are_a_breakdown_where_there_are_several_capabilities(tmp_path: Path) -> None:
+def test_the_cells_of_table_2_are_a_breakdown_where_there_are_several_capabilities(tmp_path):
     written(tmp_path, row())
     source = written(tmp_path, row(), capability="Knowledge")
     both, alone = CompoundQA(source, Parts()), CompoundQA(source, Parts(), ["Knowledge"])

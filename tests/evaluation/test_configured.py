@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from tests.conftest import DEMO, Turnmark
+from tests.conftest import DEMO
 from turnmark.assistant.settings import COMMANDS
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
@@ -20,35 +20,35 @@ ROOT_COMMAND = typer.main.get_command(app)
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def _elsewhere(monkeypatch):
     for name in (*VARIABLES.values(), "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
 
 
-def user(text: str) -> Path:
+def user(text):
     path = home() / "config.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def project(text: str) -> Path:
+def project(text):
     path = Path("turnmark.toml").absolute()
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def found(command: str) -> dict[str, object]:
+def found(command):
     return Tables(ROOT_COMMAND).of(command)
 
 
-def problems(command: str = "eval") -> list[str]:
+def problems(command="eval"):
     with pytest.raises(RequestError) as caught:
         found(command)
     return list(caught.value.problems)
 
 
-def test_every_command_with_flags_may_have_a_table() -> None:
+def test_every_command_with_flags_may_have_a_table():
     commands = ROOT_COMMAND.commands  # type: ignore[attr-defined]
     groups = {name for name, command in commands.items() if getattr(command, "commands", None)}
     flagged = {name for name, command in commands.items() if options(command)}
@@ -56,13 +56,13 @@ def test_every_command_with_flags_may_have_a_table() -> None:
     assert not flagged - set(COMMANDS) - {"serve"}
 
 
-def test_each_key_of_the_defaults_is_a_flag_of_some_command() -> None:
+def test_each_key_of_the_defaults_is_a_flag_of_some_command():
     commands = ROOT_COMMAND.commands  # type: ignore[attr-defined]
     flags = {name for command in commands.values() for name in options(command)}
     assert set(COMMON) <= flags
 
 
-def test_the_first_file_that_has_a_value_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_file_that_has_a_value_gives_it(monkeypatch):
     user('[defaults]\nindex = "u"\nretriever = "bm25"\nconcurrency = 2\n[eval]\nlimit = 1\nseed = 4\n')
     project('[defaults]\nindex = "p"\n[eval]\nlimit = 3\n')
     assert found("ask") == {"index": "p", "retriever": "bm25"}
@@ -73,21 +73,21 @@ def test_the_first_file_that_has_a_value_gives_it(monkeypatch: pytest.MonkeyPatc
     assert found("eval")["concurrency"] == "7"
 
 
-def test_a_table_of_one_command_counts_before_the_defaults() -> None:
+def test_a_table_of_one_command_counts_before_the_defaults():
     user('[defaults]\nretriever = "bm25"\n[search]\nretriever = "dense"\nk = 3\n[index.build]\nretriever = "hybrid"\n')
     assert found("search") == {"retriever": "dense", "k": 3}
     assert found("ask") == {"retriever": "bm25"}
     assert found("index") == {"build": {"retriever": "hybrid"}}
 
 
-def test_the_project_counts_before_the_user_whatever_the_table() -> None:
+def test_the_project_counts_before_the_user_whatever_the_table():
     user('[search]\nretriever = "dense"\nk = 3\n')
     project('[defaults]\nretriever = "bm25"\n')
     assert found("search") == {"retriever": "bm25", "k": 3}
 
 
 @pytest.mark.usefixtures("in_demo_home")
-def test_a_flag_counts_before_all(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flag_counts_before_all(turnmark, monkeypatch):
     project('[search]\nindex = "demo"\nretriever = "bm25"\n')
     assert turnmark.json("search", "ginger")["retriever"] == "bm25"
     monkeypatch.setenv("TURNMARK_INDEX", "nowhere")
@@ -96,7 +96,7 @@ def test_a_flag_counts_before_all(turnmark: Turnmark, monkeypatch: pytest.Monkey
     assert json.loads(ran.out)["hits"]
 
 
-def test_paths_are_from_the_file_and_many_values_may_be_one() -> None:
+def test_paths_are_from_the_file_and_many_values_may_be_one():
     path = user('[defaults]\njudge = "embedded"\ndata = "bench"\nbudget = 200000\n[eval]\nonly = ["a", "b"]\n')
     values = found("eval")
     assert values["judge"] == ["embedded"]
@@ -105,7 +105,7 @@ def test_paths_are_from_the_file_and_many_values_may_be_one() -> None:
     assert values["only"] == ["a", "b"]
 
 
-def test_every_mistake_has_its_file_and_line() -> None:
+def test_every_mistake_has_its_file_and_line():
     path = user(
         '[defaults]\nconcurency = 3\n\n[eval]\nlimit = "x"\nchain = 1\nseed = 1.5\ntsak = "a"\n[index]\nbiuld = 3\n'
         '[endpoints]\nopenai = "http://me:pw@h/v1"\nother = "x"\n[what]\n'
@@ -131,7 +131,7 @@ def test_every_mistake_has_its_file_and_line() -> None:
         'judge = ["extractive", "openai:m@http://elsewhere/v1"]', 'retriever = "chroma+http://elsewhere:8000"',
     ],
 )  # fmt: skip
-def test_a_projects_file_may_not_say_what_is_run_or_where_keys_go(line: str) -> None:
+def test_a_projects_file_may_not_say_what_is_run_or_where_keys_go(line):
     path = project(f"[defaults]\n{line}\n")
     assert "a project's file may not" in problems()[0]
     assert problems()[0].startswith(f"{path}: line 2: ")
@@ -141,7 +141,7 @@ def test_a_projects_file_may_not_say_what_is_run_or_where_keys_go(line: str) -> 
 
 
 @pytest.mark.parametrize("line", ['host = "0.0.0.0"', "port = 80", 'allow-host = ["elsewhere"]'])
-def test_a_projects_file_may_not_say_who_may_ask(line: str) -> None:
+def test_a_projects_file_may_not_say_who_may_ask(line):
     path = project(f"[serve]\n{line}\n")
     assert "a project's file may not" in problems()[0]
     assert problems()[0].startswith(f"{path}: line 2: ")
@@ -151,26 +151,26 @@ def test_a_projects_file_may_not_say_who_may_ask(line: str) -> None:
 
 
 @pytest.mark.parametrize("table", ["vllm", "endpoints"])
-def test_a_projects_file_may_not_have_tables_that_run_things(table: str) -> None:
+def test_a_projects_file_may_not_have_tables_that_run_things(table):
     project(f'[{table}]\ncommand = "touch forged"\n')
     assert "a project's file may not" in problems()[0]
 
 
-def test_a_project_file_above_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_file_above_is_not_read(tmp_path, monkeypatch):
     project("[what]\n")
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     assert found("eval") == {}
 
 
-def test_what_is_lent_to_the_environment_is_given_back(turnmark: Turnmark) -> None:
+def test_what_is_lent_to_the_environment_is_given_back(turnmark):
     user('[defaults]\ngenerator = "extractive"\n[endpoints]\nopenai = "http://127.0.0.1:1/v1"\n')
     turnmark.ok("eval", "mtrag", "--limit", "1", "--dry-run", "--json")
     assert "TURNMARK_GENERATOR" not in os.environ
     assert "OPENAI_BASE_URL" not in os.environ
 
 
-def test_a_retrieval_takes_nothing_that_is_for_a_model(turnmark: Turnmark) -> None:
+def test_a_retrieval_takes_nothing_that_is_for_a_model(turnmark):
     user(
         '[defaults]\ngenerator = "openai:m@http://127.0.0.1:1/v1"\njudge = "embedded"\nconcurrency = 3\nbudget = "5k"\n'
     )
@@ -178,7 +178,7 @@ def test_a_retrieval_takes_nothing_that_is_for_a_model(turnmark: Turnmark) -> No
     turnmark.ok("eval", "mtrag", "--task", "retrieval", "--data", data, "--retriever", "bm25", "--dry-run", "--json")
 
 
-def test_help_and_doctor_work_with_a_broken_file(turnmark: Turnmark) -> None:
+def test_help_and_doctor_work_with_a_broken_file(turnmark):
     path = project("[defaults\n")
     turnmark.ok("eval", "--help")
     ran = turnmark("doctor")
@@ -188,7 +188,7 @@ def test_help_and_doctor_work_with_a_broken_file(turnmark: Turnmark) -> None:
     assert (refused.code, refused.err.startswith(f"turnmark: {path}: not TOML")) == (2, True)
 
 
-def test_a_command_s_name_with_a_value_is_told_that_a_table_was_expected(turnmark, tmp_path) -> None:
+def test_a_command_s_name_with_a_value_is_told_that_a_table_was_expected(turnmark, tmp_path):
     path = tmp_path / "turnmark.toml"
     path.write_text("[index]\nbuild = 1\n", encoding="utf-8")
     message = turnmark.refused("index", "list")

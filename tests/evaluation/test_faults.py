@@ -10,24 +10,22 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import turnmark.corpora.console as corpora_progress
-from tests.conftest import Turnmark
-from tests.evaluation.demo_runs import DEMO_CALLS, DEMO_SAMPLES, Check, samples, strict
+from tests.evaluation.demo_runs import DEMO_CALLS, DEMO_SAMPLES, samples, strict
 from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
 from turnmark.evaluation import limits
 
 ANSWER = "The bell was cast in the foundry by the river [1]."
 
 
-def statuses(run: Path) -> Counter[str]:
+def statuses(run):
     return Counter(row["status"] for row in samples(run))
 
 
-def no_nan(run: Path) -> None:
+def no_nan(run):
     for path in run.iterdir():
         if path.suffix == ".json":
             strict(path.read_text())
@@ -36,7 +34,7 @@ def no_nan(run: Path) -> None:
                 strict(line)
 
 
-def spec(server: ScriptedServer, options: str = "retries=1&deadline=5") -> str:
+def spec(server, options="retries=1&deadline=5"):
     return f"openai:tiny@{server.url}?context=8192&{options}"
 
 
@@ -50,11 +48,11 @@ class Failing:
         Raw(b'{"choices": [{"message": {"role": "assistant", "content": 5}}]}'), Reset(),
     )  # fmt: skip
 
-    def __init__(self, seed: int, share: float = 0.3) -> None:
+    def __init__(self, seed, share=0.3):
         self._dice, self._share, self._lock = random.Random(seed), share, threading.Lock()
         self.calls = self.failed = 0
 
-    def __call__(self, _: dict[str, Any]) -> Scripted:
+    def __call__(self, _):
         with self._lock:
             self.calls += 1
             if self._dice.random() >= self._share:
@@ -62,14 +60,14 @@ class Failing:
             self.failed += 1
             return self._dice.choice(self.FAULTS)
 
-    def heal(self) -> None:
+    def heal(self):
         self._share = 0.0
 
 
 KINDS = {"timeout", "rate_limited", "unavailable", "bad_reply"}
 
 
-def test_a_run_survives_an_endpoint_that_fails_30_percent_of_calls(turnmark: Turnmark, check_run: Check) -> None:
+def test_a_run_survives_an_endpoint_that_fails_30_percent_of_calls(turnmark, check_run):
     """The same command, once the endpoint is healed, mends what had failed and leaves the rest."""
     failing, out = Failing(seed=7), Path("run")
     with ScriptedServer(failing) as server:
@@ -101,13 +99,11 @@ def test_a_run_survives_an_endpoint_that_fails_30_percent_of_calls(turnmark: Tur
     check_run(out)
 
 
-def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(
-    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(turnmark, monkeypatch):
     monkeypatch.setattr(limits, "SETTLE", 0.2)
     lock, busy, turned_away = threading.Lock(), [], []
 
-    def crowded(_: dict[str, Any]) -> Scripted:
+    def crowded(_):
         """Three requests may be under way at a time."""
         moment = time.monotonic()
         with lock:
@@ -132,15 +128,15 @@ class Sleeper:
 
     name, context_tokens, reply_tokens = "python:tests.evaluation.test_faults:sleeper", 8192, 1024
 
-    def complete(self, *_: Any, **__: Any) -> Any:
+    def complete(self, *_, **__):
         threading.Event().wait()
 
 
-def sleeper() -> Sleeper:
+def sleeper():
     return Sleeper()
 
 
-def test_a_generator_that_sleeps_for_ever_does_not_hold_up_the_run(turnmark: Turnmark, check_run: Check) -> None:
+def test_a_generator_that_sleeps_for_ever_does_not_hold_up_the_run(turnmark, check_run):
     command = ("eval", "mtrag", "--generator", Sleeper.name, "--out", "r", "--json", "--limit", "12")
     summary = json.loads(turnmark(*command, "--deadline", "0.3").out)
     failed = [row for row in samples(Path("r")) if row["status"] == "failed"]
@@ -152,7 +148,7 @@ def test_a_generator_that_sleeps_for_ever_does_not_hold_up_the_run(turnmark: Tur
     check_run(Path("r"))
 
 
-def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnmark: Turnmark, check_run: Check) -> None:
+def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnmark, check_run):
     replies: list[Scripted] = [Status(401)]
     with ScriptedServer(lambda _: replies[0]) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "2")
@@ -171,7 +167,7 @@ def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnmark: T
     check_run(Path("r"))
 
 
-def test_max_failures_as_a_share(turnmark: Turnmark) -> None:
+def test_max_failures_as_a_share(turnmark):
     with ScriptedServer(Status(400)) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "1")
         ran = turnmark(*command, "--max-failures", "5%")
@@ -179,12 +175,12 @@ def test_max_failures_as_a_share(turnmark: Turnmark) -> None:
     assert statuses(Path("r"))["failed"] == DEMO_SAMPLES * 5 // 100 + 1
 
 
-def tokens(run: Path) -> int:
+def tokens(run):
     summary = json.loads((run / "summary.json").read_text())
     return sum(int(used["prompt_tokens"] + used["completion_tokens"]) for used in summary["usage"].values())
 
 
-def test_a_budget_in_tokens_is_kept_over_all_calls_of_the_command(turnmark: Turnmark, check_run: Check) -> None:
+def test_a_budget_in_tokens_is_kept_over_all_calls_of_the_command(turnmark, check_run):
     with ScriptedServer(Say(ANSWER, usage=False)) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "64")
         ran = turnmark.ok(*command, "--budget", "12k")
@@ -205,7 +201,7 @@ def test_a_budget_in_tokens_is_kept_over_all_calls_of_the_command(turnmark: Turn
 
 
 @pytest.mark.slow
-def test_a_budget_in_money_counts_the_prices_of_the_configuration(turnmark: Turnmark) -> None:
+def test_a_budget_in_money_counts_the_prices_of_the_configuration(turnmark):
     home = Path(os.environ["TURNMARK_HOME"])
     home.joinpath("config.toml").write_text("[prices.tiny]\nprompt = 100.0\ncompletion = 400.0\n")
     with ScriptedServer(Say(ANSWER)) as server:
@@ -224,7 +220,7 @@ def test_a_budget_in_money_counts_the_prices_of_the_configuration(turnmark: Turn
 @pytest.mark.parametrize(
     "arguments", [("mtrag", "--limit", "9"), ("compound-qa", "--limit", "6"), ("kiwi", "--limit", "6")]
 )
-def test_a_dry_run_does_nothing_and_estimates_well(turnmark: Turnmark, arguments: tuple[str, ...]) -> None:
+def test_a_dry_run_does_nothing_and_estimates_well(turnmark, arguments):
     with ScriptedServer(Say(ANSWER)) as server:
         command = ("eval", *arguments, "--generator", spec(server), "--out", "r", "--json")
         described = json.loads(turnmark(*command, "--dry-run").out)
@@ -242,7 +238,7 @@ def test_a_dry_run_does_nothing_and_estimates_well(turnmark: Turnmark, arguments
 
 
 @pytest.mark.slow
-def test_a_part_of_the_data_repeated(turnmark: Turnmark, check_run: Check) -> None:
+def test_a_part_of_the_data_repeated(turnmark, check_run):
     with ScriptedServer(Say(ANSWER)) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--json", "--concurrency", "8")
         turnmark(*command, "--out", "all")
@@ -261,7 +257,7 @@ def test_a_part_of_the_data_repeated(turnmark: Turnmark, check_run: Check) -> No
     assert [row["id"] for row in samples(Path("o"))] == [ids[2], ids[4]]
 
 
-def test_plain_lines_tell_rate_failures_and_tokens(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_lines_tell_rate_failures_and_tokens(turnmark, monkeypatch):
     monkeypatch.setattr(corpora_progress, "PLAIN_EVERY", 0.0)
     with ScriptedServer(Status(400), Say(ANSWER)) as server:
         ran = turnmark("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "1")

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import ANSWERS, FEW, done, judge, lines, official, spec_of, values
 from tests.servers import ScriptedServer
 from turnmark.corpora import mtrag
@@ -19,16 +15,14 @@ from turnmark.evaluation.judging.bertscore import bert_recall, open_bert
 RB_ALG, RECALL, PRECISION = (f"{name}[tiny-bert]" for name in ("rb_alg", "bert_recall", "bert_k_precision"))
 
 
-def scored(turnmark: Turnmark, root: Path, tmp_path: Path, *judges: str, benchmark: str = "mtrag") -> tuple[Any, Path]:
+def scored(turnmark, root, tmp_path, *judges, benchmark="mtrag"):
     file = official(tmp_path / "x.jsonl", ANSWERS)
     words = [word for spec in judges for word in ("--judge", spec)]
     out = tmp_path / "r"
     return done(turnmark, "score", benchmark, "--data", root, "--predictions", file, *words, "--out", out), out
 
 
-def test_bertscore_is_conditioned_by_whichever_judge_says_idk(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, tiny_bert: Path, check_run: Check
-) -> None:
+def test_bertscore_is_conditioned_by_whichever_judge_says_idk(benchmark_root, turnmark, tmp_path, tiny_bert, check_run):
     with ScriptedServer(judge()) as server:
         specs = (f"bertscore:{tiny_bert}", spec_of(server, options="metrics=idk"), "embedded")
         summary, out = scored(turnmark, benchmark_root, tmp_path, *specs)
@@ -55,9 +49,7 @@ def test_bertscore_is_conditioned_by_whichever_judge_says_idk(
     assert judgement["value"] == pytest.approx(bert_recall(bert, ANSWERS["c1<::>1"], reference), abs=1e-6)
 
 
-def test_what_bertscore_said_is_kept(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_bertscore_said_is_kept(benchmark_root, turnmark, tmp_path, tiny_bert, monkeypatch):
     first, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny_bert}")
     monkeypatch.setattr("turnmark.evaluation.judging.bertscore._open_scorer", None)
     again, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny_bert}")
@@ -68,7 +60,7 @@ def test_what_bertscore_said_is_kept(
     assert not {f"{RB_ALG}.idk", "answerability_accuracy"} & first.metrics.keys(), "nobody says what is an I-don't-know"
 
 
-def test_what_is_wrong_with_bertscore_is_told_at_once(turnmark: Turnmark) -> None:
+def test_what_is_wrong_with_bertscore_is_told_at_once(turnmark):
     message = turnmark.refused(
         "eval", "mtrag", "--judge", "bertscore:/no/such", "--judge", "bertscore:minilm@http://x.example"
     )
@@ -79,9 +71,7 @@ def test_what_is_wrong_with_bertscore_is_told_at_once(turnmark: Turnmark) -> Non
     assert "--judge bertscore:minilm: inscoqa has no metrics that it measures" in re.sub(r"\s+", " ", ran.err)
 
 
-def test_every_conditioned_metric_for_both_verdicts(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
-) -> None:
+def test_every_conditioned_metric_for_both_verdicts(benchmark_root, turnmark, tmp_path, check_run):
     with ScriptedServer(judge()) as server:
         summary, out = scored(turnmark, benchmark_root, tmp_path, spec_of(server, options=FEW), "embedded")
     check_run(out)

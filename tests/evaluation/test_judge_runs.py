@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, write_benchmark
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import (
     ANSWERS,
     UNKNOWN,
@@ -30,7 +27,7 @@ from tests.evaluation.judged_runs import (
 from tests.servers import Say, ScriptedServer, Status
 
 
-def test_every_metric_by_hand(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
+def test_every_metric_by_hand(benchmark_root, turnmark, tmp_path, check_run):
     with ScriptedServer(judge()) as server:
         summary = done(turnmark, *score_words(benchmark_root, tmp_path), "--judge", spec_of(server))
     out = tmp_path / "r"
@@ -57,9 +54,7 @@ def test_every_metric_by_hand(benchmark_root: Path, turnmark: Turnmark, tmp_path
     assert any("nothing says which model wrote the answers" in note for note in summary.notes)
 
 
-def test_two_judges_median_majority_and_their_agreement(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
-) -> None:
+def test_two_judges_median_majority_and_their_agreement(benchmark_root, turnmark, tmp_path):
     words = score_words(benchmark_root, tmp_path)
     with ScriptedServer(judge(4)) as low, ScriptedServer(judge(9, idk="Verdict: [[partial]]")) as high:
         summary = done(turnmark, *words, "--judge", spec_of(low, "a"), "--judge", spec_of(high, "b"))
@@ -79,13 +74,11 @@ def test_two_judges_median_majority_and_their_agreement(
     assert f"judged by {names[0]}, {names[1]}; what each of them said is in judgements.jsonl" in summary.notes
 
 
-def test_a_broken_judge_fails_its_scores_and_is_asked_again(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
-) -> None:
+def test_a_broken_judge_fails_its_scores_and_is_asked_again(benchmark_root, turnmark, tmp_path, check_run):
     words = score_words(benchmark_root, tmp_path)
     broken = [True]
 
-    def reply(body: dict[str, Any]) -> Say:
+    def reply(body):
         return Say("I would say 8, or 9.") if broken[0] and kind_of(body) == "rb_llm" else judge()(body)
 
     with ScriptedServer(reply) as server:
@@ -112,9 +105,7 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(
         assert judgements[0]["raw"] == "I would say 8, or 9."
 
 
-def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
-) -> None:
+def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(benchmark_root, turnmark, tmp_path):
     words = score_words(benchmark_root, tmp_path)
     with ScriptedServer(Status(401)) as server:
         summary = done(turnmark, *words, "--judge", f"openai:x@{server.url}?metrics=rb_llm")
@@ -123,14 +114,12 @@ def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(
     assert "sk-nobody" not in (tmp_path / "r/scores.jsonl").read_text()
 
 
-def test_an_interrupted_judging_goes_on_where_it_stopped(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_judging_goes_on_where_it_stopped(benchmark_root, turnmark, tmp_path, monkeypatch):
     from turnmark.evaluation.judging.judgements import JudgementJournal
 
     written, append = [], JudgementJournal.append
 
-    def interrupted(self: JudgementJournal, judgement: Any) -> None:
+    def interrupted(self, judgement):
         if len(written) == 3:
             raise KeyboardInterrupt
         written.append(judgement.key)
@@ -151,8 +140,8 @@ def test_an_interrupted_judging_goes_on_where_it_stopped(
 
 
 def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
-) -> None:
+    benchmark_root, turnmark, tmp_path, check_run
+):
     out = tmp_path / "r"
     plain = done(turnmark, *eval_words(benchmark_root, out))
     answered = (out / "predictions.jsonl").read_bytes()
@@ -180,10 +169,10 @@ def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again
     }
 
 
-def test_a_judge_that_is_the_model_under_test_is_told_first(benchmark_root: Path, turnmark: Turnmark) -> None:
+def test_a_judge_that_is_the_model_under_test_is_told_first(benchmark_root, turnmark):
     judging = judge()
 
-    def reply(body: dict[str, Any]) -> Say:
+    def reply(body):
         system = body["messages"][0]["content"]
         return judging(body) if "You judge" in system or "You read an inquiry" in system else Say("It is old [1].")
 
@@ -200,7 +189,7 @@ def test_a_judge_that_is_the_model_under_test_is_told_first(benchmark_root: Path
         assert done(turnmark, *words).notes[0].startswith("the judge openai:org/Tiny@")
 
 
-def test_underspecified_tasks_count_in_clarification_alone(turnmark: Turnmark, check_run: Check) -> None:
+def test_underspecified_tasks_count_in_clarification_alone(turnmark, check_run):
     turns = [(*row[:5], "UNDERSPECIFIED", *row[6:]) if row[0] == "c2" else row for row in TURNS]
     root = write_benchmark(Path("mt-rag-benchmark"), turns)
     file = official(Path("x.jsonl"), ANSWERS | {"c2<::>1": "There are two towers: which one do you mean?"})
@@ -226,9 +215,7 @@ def test_underspecified_tasks_count_in_clarification_alone(turnmark: Turnmark, c
     assert not any("metric" in row.differs and "not measured here" in (row.why or "") for row in summary.published)
 
 
-def test_judges_are_priced_by_themselves(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_judges_are_priced_by_themselves(benchmark_root, turnmark, tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
     (home / "config.toml").write_text('[prices."tiny"]\nprompt = 1.0\ncompletion = 2.0\n')
@@ -246,7 +233,7 @@ def test_judges_are_priced_by_themselves(
         assert cached.metrics["rb_llm"] == summary.metrics["rb_llm"]
 
 
-def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root: Path, turnmark: Turnmark) -> None:
+def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root, turnmark):
     message = turnmark.refused(
         "eval", "mtrag", "--data", benchmark_root, "--judge", "nobody:x", "--judge", "extractive", "--repeat", "0"
     )
@@ -264,7 +251,7 @@ def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root
     )
 
 
-def test_a_dry_run_says_what_judging_would_take_and_asks_nobody(benchmark_root: Path, turnmark: Turnmark) -> None:
+def test_a_dry_run_says_what_judging_would_take_and_asks_nobody(benchmark_root, turnmark):
     with ScriptedServer(judge()) as server:
         words = eval_words(benchmark_root, Path("r"), "--dry-run", "--json")
         ran = turnmark(*words, "--judge", spec_of(server), "--judge", spec_of(server, "b", "metrics=rb_llm"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from turnmark.evaluation.judging.judge import open_judges, same_model
 from turnmark.evaluation.judging.mtrag import RB_LLM
 
 
-def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path: Path) -> None:
+def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path):
     script = tmp_path / "x.jsonl"
     script.write_text('{"text": "Rating: [[7]]"}\n')
     (judge,) = open_judges([f"replay:{script}?metrics=rb_llm,idk"])
@@ -37,7 +36,7 @@ def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path: Path) -> 
         assert piece in problems, problems
 
 
-def test_the_panel_of_the_paper_is_a_preset() -> None:
+def test_the_panel_of_the_paper_is_a_preset():
     chair, *members = open_judges(["panel:mtrag@http://127.0.0.1:9/v1?temperature=0"])
     assert chair.name.startswith("openai:gpt-4o-mini-2024-07-18@")
     assert chair.metrics is None
@@ -47,7 +46,7 @@ def test_the_panel_of_the_paper_is_a_preset() -> None:
     assert all(member.metrics == {"rb_llm"} for member in members)
 
 
-def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) -> None:
+def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch, tiny_bert):
     spec = "panel:mtrag@http://127.0.0.1:9/v1"
     monkeypatch.setattr(judge, "missing_bertscore", lambda: "it is not fetched")
     assert judge.panel_notes([spec]) == [f"{spec}: rb_alg is not measured: it is not fetched"]
@@ -66,7 +65,7 @@ def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.M
     assert judge.panel_notes([spec]) == judge.panel_notes(["embedded"]) == []
 
 
-def test_a_panel_of_ones_own_is_a_file(tmp_path: Path) -> None:
+def test_a_panel_of_ones_own_is_a_file(tmp_path):
     script, panel = tmp_path / "x.jsonl", tmp_path / "panel.txt"
     script.write_text('{"text": "x"}\n')
     panel.write_text(f"# two judges\nreplay:{script}?context=4096\n\nreplay:{script}?metrics=idk\n")
@@ -82,11 +81,11 @@ def test_a_panel_of_ones_own_is_a_file(tmp_path: Path) -> None:
      ("replay:a.jsonl", "replay:b/a.jsonl", False),
      ("replay:a.jsonl", "replay:a.jsonl", True), ("openai:gpt-4o", "extractive", False)],
 )  # fmt: skip
-def test_whether_the_judge_is_the_model_under_test(judge: str, tested: str, same_model_named: bool) -> None:
+def test_whether_the_judge_is_the_model_under_test(judge, tested, same_model_named):
     assert same_model(judge, tested) is same_model_named
 
 
-def test_a_judge_behind_an_endpoint() -> None:
+def test_a_judge_behind_an_endpoint():
     with ScriptedServer(Say("Hm."), Say("Good.\nRating: [[8]]")) as server:
         (judge,) = open_judges([f"openai:tiny@{server.url}"])
         outcome = RB_LLM.ask(judge.generator, CASE, None)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.evaluation import costly
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import done, eval_words, judge, lines, reasons, score_words, spec_of, values
 from tests.servers import ScriptedServer
 from turnmark.assistant import prompts as assistants
@@ -29,22 +26,20 @@ STOPPED = (
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _fresh(monkeypatch, tmp_path):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     costly.PROMPTS.clear()
     yield
     costly.PROMPTS.clear()
 
 
-def prices(tmp_path: Path, spec: str, currency: str = "USD") -> None:
+def prices(tmp_path, spec, currency="USD"):
     (tmp_path / "home").mkdir(exist_ok=True)
     table = f'[prices."{spec}"]\nprompt = 1000.0\ncompletion = 1000.0\ncurrency = "{currency}"\n'
     (tmp_path / "home" / "config.toml").write_text(table, encoding="utf-8")
 
 
-def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
-) -> None:
+def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(benchmark_root, turnmark, tmp_path, check_run):
     words = score_words(benchmark_root, tmp_path, "--judge", JUDGE, "--judge", "embedded?metrics=idk[embedded]")
     summary = done(turnmark, *words, "--budget", "3500")
     check_run(tmp_path / "r")
@@ -67,7 +62,7 @@ def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(
     assert spent_on_judges(tmp_path / "r") == Usage(calls=5, prompt_tokens=5_000, completion_tokens=500)
 
 
-def test_answers_and_judgements_draw_on_one_budget(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
+def test_answers_and_judgements_draw_on_one_budget(benchmark_root, turnmark, tmp_path):
     first = turnmark(*eval_words(benchmark_root, tmp_path / "r", "--json"))
     used = json.loads(first.out)["usage"].values()
     answers = sum(row["prompt_tokens"] + row["completion_tokens"] for row in used)
@@ -84,9 +79,7 @@ def test_answers_and_judgements_draw_on_one_budget(benchmark_root: Path, turnmar
     assert any(note.startswith(STOPPED.format(spent, remaining)) for note in summary["notes"]), summary["notes"]
 
 
-def test_a_budget_in_money_needs_a_price_for_every_judge(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
-) -> None:
+def test_a_budget_in_money_needs_a_price_for_every_judge(benchmark_root, turnmark, tmp_path):
     words = score_words(benchmark_root, tmp_path, "--judge", JUDGE, "--judge", "embedded", "--budget", "$4")
     message = turnmark.refused(*words)
     assert f"--budget: no price is known for the judge {costly.SPEC}; write one" in message
@@ -99,7 +92,7 @@ def test_a_budget_in_money_needs_a_price_for_every_judge(
     assert any("3,300 tokens, 3.3000 USD spent" in note for note in summary.notes)
 
 
-def test_answers_that_need_no_model_need_no_price(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
+def test_answers_that_need_no_model_need_no_price(benchmark_root, turnmark, tmp_path):
     words: list[Any] = ["eval", "mtrag", "--data", benchmark_root, "--domains", "clapnq", "--budget", "$4", "--dry-run"]
     ran = turnmark(*words, "--generator", "extractive")
     assert "no price is known for extractive" in re.sub(r"\s+", " ", ran.err)
@@ -107,7 +100,7 @@ def test_answers_that_need_no_model_need_no_price(benchmark_root: Path, turnmark
     turnmark.ok(*words, "--generator", "extractive", "--judge", JUDGE)
 
 
-def test_flags_for_judges_want_a_judge(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
+def test_flags_for_judges_want_a_judge(benchmark_root, turnmark, tmp_path):
     ran = turnmark(*score_words(benchmark_root, tmp_path, "--budget", "much", "--prompts", tmp_path / "nowhere"))
     printed = re.sub(r"\s+", " ", ran.err)
     for piece in ("'much' is no budget", "no such folder", "--prompts is for judges", "--budget is for judges"):
@@ -119,13 +112,13 @@ def test_flags_for_judges_want_a_judge(benchmark_root: Path, turnmark: Turnmark,
 
 
 @pytest.mark.parametrize("most", [1, 4])
-def test_jobs_wait_for_those_that_run_and_are_refused_where_none_does(most: int) -> None:
+def test_jobs_wait_for_those_that_run_and_are_refused_where_none_does(most):
     refused: list[int] = []
 
-    def do(job: int) -> int:
+    def do(job):
         return job * job
 
-    def may(job: int, running: int) -> bool:
+    def may(job, running):
         return job != 7 and (running == 0 or job % 2 == 0)
 
     results = dict(run_jobs(iter(range(10)), do, most, may, refused.append))
@@ -133,7 +126,7 @@ def test_jobs_wait_for_those_that_run_and_are_refused_where_none_does(most: int)
     assert refused == [7]
 
 
-def test_a_judges_prompt_of_ones_own(benchmark_root: Path, turnmark: Turnmark, check_run: Check) -> None:
+def test_a_judges_prompt_of_ones_own(benchmark_root, turnmark, check_run):
     folder = Path("prompts")
     folder.mkdir()
     own = (
@@ -160,7 +153,7 @@ def test_a_judges_prompt_of_ones_own(benchmark_root: Path, turnmark: Turnmark, c
     assert after["judge_prompts"]["verdict-repair"] == manifest["judge_prompts"]["verdict-repair"]
 
 
-def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark, tmp_path):
     for name, text in {"rl-mtb": "{{ inquiry }}", "answer": "{{ broken", "lighthouse": "x", "notes": "y"}.items():
         (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
     (tmp_path / "README.md").write_text("what these are for")
@@ -181,6 +174,6 @@ def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark: Turnmark, tmp_pa
         own_prompts(tmp_path / "nowhere")
 
 
-def test_no_two_prompts_share_a_name() -> None:
+def test_no_two_prompts_share_a_name():
     assert not set(assistants.prompt_names()) & set(prompt_names())
     assert own_prompts(None).keys() == set(assistants.prompt_names())

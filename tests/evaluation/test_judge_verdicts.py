@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
-from turnmark.assistant.structured import Failure
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.compound_qa import FIVE
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import IDK, IDK_JUDGE, RATING, RB_LLM, RL_F, relevance
-from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.judging.verdicts import Labels, Scale, Verdict, ask_verdict, read_verdict, spoken
 
 FOLDER = ROOT / "tests" / "evaluation" / "data" / "verdicts"
@@ -35,16 +33,16 @@ GOOD = {
 }  # fmt: skip
 
 
-def replay(*lines: ScriptLine) -> ReplayGenerator:
+def replay(*lines):
     return ReplayGenerator("replay:x", lines)
 
 
-def measure_of(form: str) -> Rubric:
+def measure_of(form):
     relevant = relevance(lambda texts: [[1.0, 0.0] for _ in texts], "unit")
     return {"rating": RB_LLM, "idk": IDK_JUDGE, "claims": RL_F, "verdicts": RL_F, "questions": relevant}[form]
 
 
-def outcome_of(form: str, *lines: ScriptLine) -> Outcome | Verdict | Failure:
+def outcome_of(form, *lines):
     """What comes of a judge that writes these lines."""
     if form == "pairwise":
         return ask_verdict(replay(*lines), (), FIVE)[0]
@@ -56,7 +54,7 @@ def outcome_of(form: str, *lines: ScriptLine) -> Outcome | Verdict | Failure:
 
 
 @pytest.mark.parametrize("row", REPLIES, ids=lambda row: row["name"])
-def test_a_broken_reply_twice(row: dict[str, Any]) -> None:
+def test_a_broken_reply_twice(row):
     """A value only where the reply says one; else a failure of its kind, with the raw text where there is any."""
     line = ScriptLine(text=row["reply"], finish_reason=row["finish_reason"])
     outcome = outcome_of(row["form"], line, line)
@@ -84,7 +82,7 @@ def test_a_broken_reply_twice(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in REPLIES if row["expect"] == "invalid"], ids=lambda row: row["name"])
-def test_a_broken_reply_is_asked_for_once_more(row: dict[str, Any]) -> None:
+def test_a_broken_reply_is_asked_for_once_more(row):
     outcome = outcome_of(row["form"], ScriptLine(text=row["reply"]), ScriptLine(text=GOOD[row["form"]]))
     if row["form"] == "pairwise":
         assert isinstance(outcome, Verdict)
@@ -93,11 +91,11 @@ def test_a_broken_reply_is_asked_for_once_more(row: dict[str, Any]) -> None:
         assert outcome.status == "scored" or (row["form"] == "claims" and "claim from 1 to 1" in outcome.reason)
 
 
-def test_the_second_request_says_what_was_wrong() -> None:
+def test_the_second_request_says_what_was_wrong():
     text: list[str] = []
 
     class Heard(ReplayGenerator):
-        def complete(self, messages: Any, **options: Any) -> Any:
+        def complete(self, messages, **options):
             text.append(messages[-1].content)
             return super().complete(messages, **options)
 
@@ -120,7 +118,7 @@ TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=25).map("".jo
 
 
 @given(TEXTS, st.sampled_from(OFFERS))
-def test_never_raises_and_never_a_label_that_was_not_offered(text: str, offer: Labels | Scale) -> None:
+def test_never_raises_and_never_a_label_that_was_not_offered(text, offer):
     verdict = read_verdict(text, offer)
     if isinstance(verdict, str):
         assert verdict
@@ -134,11 +132,11 @@ def test_never_raises_and_never_a_label_that_was_not_offered(text: str, offer: L
 
 
 @given(TEXTS, st.sampled_from(IDK.offered))
-def test_the_last_verdict_wins_whatever_stands_before_it(text: str, label: str) -> None:
+def test_the_last_verdict_wins_whatever_stands_before_it(text, label):
     assert read_verdict(f"{text}</think>\nVerdict: [[{label}]]", IDK) == Verdict(label=label)
 
 
-def test_labels_that_look_alike_are_refused() -> None:
+def test_labels_that_look_alike_are_refused():
     with pytest.raises(ValueError, match="differ"):
         Labels(offered=("Yes", "yes."))
     with pytest.raises(ValueError, match="ascends"):

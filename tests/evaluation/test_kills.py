@@ -7,18 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import DEMO, ROOT
-from tests.evaluation.demo_runs import Check, samples, strict
+from tests.evaluation.demo_runs import samples, strict
 
 SLOW = "python:tests.evaluation.kill_eval:slow"
 
 
-def start(run: Path, **more: str) -> subprocess.Popen[bytes]:
+def start(run, **more):
     command = [sys.executable, "-m", "tests.evaluation.kill_eval", "eval", "mtrag", "--generator", SLOW]
     command += ["--data", str(DEMO / "mt-rag-benchmark"), "--concurrency", "3", "--out", str(run)]
     return subprocess.Popen(
@@ -26,7 +24,7 @@ def start(run: Path, **more: str) -> subprocess.Popen[bytes]:
     )
 
 
-def finished_lines(run: Path) -> dict[tuple[str, int], dict[str, Any]]:
+def finished_lines(run):
     """The samples that are done, by their whole lines."""
     path = run / "predictions.jsonl"
     content = path.read_bytes() if path.exists() else b""
@@ -34,7 +32,7 @@ def finished_lines(run: Path) -> dict[tuple[str, int], dict[str, Any]]:
     return {(row["id"], row["repeat"]): row for row in rows if row["status"] == "done"}
 
 
-def without_cost(run: Path) -> list[dict[str, Any]]:
+def without_cost(run):
     return [
         {key: value for key, value in row.items() if key not in ("usage", "attempts", "timings")}
         for row in samples(run)
@@ -42,13 +40,13 @@ def without_cost(run: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(tmp_path_factory):
     run = tmp_path_factory.mktemp("undisturbed") / "r"
     assert start(run).wait() == 0
     return run
 
 
-def keeps_everything(run: Path, undisturbed: Path, finished: dict[tuple[str, int], dict[str, Any]]) -> None:
+def keeps_everything(run, undisturbed, finished):
     """What a run holds that was killed before and has now ended."""
     assert finished_lines(run) | finished == finished_lines(run)
     assert without_cost(run) == without_cost(undisturbed)
@@ -60,7 +58,7 @@ def keeps_everything(run: Path, undisturbed: Path, finished: dict[tuple[str, int
 
 
 @pytest.mark.slow
-def test_a_kill_just_before_any_file_is_put_in_its_place(tmp_path: Path, undisturbed: Path, check_run: Check) -> None:
+def test_a_kill_just_before_any_file_is_put_in_its_place(tmp_path, undisturbed, check_run):
     for number in range(1, 30):
         run = tmp_path / str(number)
         code = start(run, DIE_AT=str(number)).wait()

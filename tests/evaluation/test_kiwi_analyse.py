@@ -5,12 +5,9 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.kiwis import ANSWER, four_turns, items_of, means, session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
@@ -26,7 +23,7 @@ from turnmark.evaluation.report.paper_tables import paper_tables
 from turnmark.evaluation.report.rendering import draw
 
 
-def made(**changes: Any) -> kiwi.Turn:
+def made(**changes):
     return kiwi.Turn.model_validate({
         "id": "0/0", "turn": 0, "instruction": "Who paid for it?", "previous": ANSWER, "answer": ANSWER, "edit": None,
         "rating": "bad",
@@ -43,18 +40,18 @@ def made(**changes: Any) -> kiwi.Turn:
     ("It did not remove the part.", "Ignored"),
     ("The model ignored me.", "Ignored"),
 ])  # fmt: skip
-def test_what_went_wrong_by_the_comments_words(comment: str, kind: str) -> None:
+def test_what_went_wrong_by_the_comments_words(comment, kind):
     assert error_by_rules(made(comment=comment)) == kind
 
 
-def test_where_the_comment_says_nothing_code_looks_at_the_texts() -> None:
+def test_where_the_comment_says_nothing_code_looks_at_the_texts():
     assert error_by_rules(made(comment="Meh.")) == "Ignored"  # nothing was changed
     shortened = {"instruction": "Shorten it to 3 words.", "answer": "The lamp was lit in 1868."}
     assert error_by_rules(made(**shortened)) == "Constraint failure"
     assert error_by_rules(made(answer=f"{ANSWER} A king paid.")) == "Others"
 
 
-def test_what_was_retrieved_is_held_against_the_users_own_edit() -> None:
+def test_what_was_retrieved_is_held_against_the_users_own_edit():
     passages = ({"title": "", "text": "The crown paid for the lamp in gold."},)
     paid, built = "The crown paid for the lamp.", "Ellis built the tower of granite."
     for edit, verdict in (
@@ -68,7 +65,7 @@ def test_what_was_retrieved_is_held_against_the_users_own_edit() -> None:
     assert retrieved_by_rules(made(edit=f"{ANSWER} {paid}")) is None
 
 
-def test_a_good_turn_has_no_error_and_a_stylistic_one_needs_nothing() -> None:
+def test_a_good_turn_has_no_error_and_a_stylistic_one_needs_nothing():
     passages = ({"title": "", "text": "The crown paid."},)
     assert labels_by_rules(made(rating="good", comment="ignored", passages=passages)) == Labels(
         instruction="More information"
@@ -77,7 +74,7 @@ def test_a_good_turn_has_no_error_and_a_stylistic_one_needs_nothing() -> None:
     assert (labels.error, labels.retrieved) == ("Ignored", None)
 
 
-def test_table_6_counts_words_as_written_and_without_marks_beside_it(tmp_path: Path) -> None:
+def test_table_6_counts_words_as_written_and_without_marks_beside_it(tmp_path):
     before, after = "Lit in 1868 [0]. It burned oil [1].", "Lit in 1868."
     bench = KiwiAnalyse(written(tmp_path, session(turn(answer_1=after), initial_answer=before)), Parts())
     figures = means(bench)
@@ -87,7 +84,7 @@ def test_table_6_counts_words_as_written_and_without_marks_beside_it(tmp_path: P
     assert (figures["edit_distance"], figures["edit_distance[unmarked]"]) == (6, 3)
 
 
-def test_the_figures_of_the_tables_by_hand(tmp_path: Path) -> None:
+def test_the_figures_of_the_tables_by_hand(tmp_path):
     figures = means(four_turns(tmp_path))
     assert figures["good"] == 2 / 4
     assert figures["turns_per_session"] == 4 / 2
@@ -111,7 +108,7 @@ def test_the_figures_of_the_tables_by_hand(tmp_path: Path) -> None:
     assert figures["instruction_words"] == pytest.approx((6 + 4 + 3) / 3)
 
 
-def test_a_turn_nobody_accepted_is_in_no_figure_of_table_6(tmp_path: Path) -> None:
+def test_a_turn_nobody_accepted_is_in_no_figure_of_table_6(tmp_path):
     bench = four_turns(tmp_path)
     item = items_of(bench)[2]
     sample = bench.answer(item, None)
@@ -121,7 +118,7 @@ def test_a_turn_nobody_accepted_is_in_no_figure_of_table_6(tmp_path: Path) -> No
     assert (scores["good[Condense]"].value, scores["good[Remove]"].status) == (0.0, "not_applicable")
 
 
-def test_a_text_that_is_no_labels_is_a_failed_score(tmp_path: Path) -> None:
+def test_a_text_that_is_no_labels_is_a_failed_score(tmp_path):
     bench = four_turns(tmp_path)
     item = items_of(bench)[0]
     for text in ("", "Remove", '{"instruction": "Dance"}'):
@@ -130,7 +127,7 @@ def test_a_text_that_is_no_labels_is_a_failed_score(tmp_path: Path) -> None:
         assert {score.status for score in scores} == {"failed"}
 
 
-def labeller(body: dict[str, Any]) -> Say:
+def labeller(body):
     """Says of every prompt what it asks for."""
     system = body["messages"][0]["content"]
     if "one of eight categories" in system:
@@ -141,7 +138,7 @@ def labeller(body: dict[str, Any]) -> Say:
     return Say('{"retrieved": "some"}')
 
 
-def test_a_model_is_asked_only_what_applies(tmp_path: Path) -> None:
+def test_a_model_is_asked_only_what_applies(tmp_path):
     bench = four_turns(tmp_path)
     readings, calls = [], []
     with ScriptedServer(labeller) as server:
@@ -162,15 +159,13 @@ def test_a_model_is_asked_only_what_applies(tmp_path: Path) -> None:
     assert "The crown paid for it." in prompts[3]
 
 
-def test_a_model_without_a_label_fails_the_sample(tmp_path: Path) -> None:
+def test_a_model_without_a_label_fails_the_sample(tmp_path):
     bench = four_turns(tmp_path)
     with ScriptedServer(Say('{"category": "Dance"}')) as server, pytest.raises(GeneratorError, match="category"):
         bench.answer(items_of(bench)[0], open_generator(f"openai:tiny@{server.url}?retries=0"))
 
 
-def test_the_demo_is_analysed_and_its_tables_are_the_papers(
-    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch, check_run: Check
-) -> None:
+def test_the_demo_is_analysed_and_its_tables_are_the_papers(turnmark, monkeypatch, check_run):
     monkeypatch.setenv("COLUMNS", "140")
     ran = turnmark.ok("eval", "kiwi", "--task", "analyse", "--out", "run")
     check_run(Path("run"))
@@ -183,7 +178,7 @@ def test_the_demo_is_analysed_and_its_tables_are_the_papers(
     assert "As KIWI Table 3" in Path("run.md").read_text()
 
 
-def check_narrow(summary: Summary) -> None:
+def check_narrow(summary):
     """At 80 columns every name and every figure is there whole."""
     from rich.console import Console
 
@@ -198,7 +193,7 @@ def check_narrow(summary: Summary) -> None:
             assert all(any(line.startswith(name) for line in lines) for name in kiwi.FINE_TYPES)
 
 
-def test_a_model_labels_by_command(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_a_model_labels_by_command(turnmark, tmp_path):
     source = four_turns(tmp_path / "data").source
     with ScriptedServer(labeller) as server:
         words = ["eval", "kiwi", "--task", "analyse", "--data", str(source.root), "--generator",
@@ -215,14 +210,14 @@ def test_a_model_labels_by_command(turnmark: Turnmark, tmp_path: Path) -> None:
     assert set(manifest["inputs"]) == {f"prompt {name}" for name in kiwi_labels.PROMPTS}
 
 
-def test_users_ratings_may_stand_beside_the_published_ones(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_users_ratings_may_stand_beside_the_published_ones(turnmark, tmp_path):
     """Of 370 turns of GPT-4 the share rated good would be comparable; here only their number differs."""
     ran = turnmark("eval", "kiwi", "--task", "analyse", "--data", four_turns(tmp_path / "data").source.root, "--json")
     rows = [row for row in json.loads(ran.out)["published"] if row["metrics"] == {"good": 0.59}]
     assert [row["differs"] for row in rows] == [["n"]]
 
 
-def test_the_published_rows_of_a_model_stand_beside_it_however_the_file_spells_it(turnmark: Turnmark) -> None:
+def test_the_published_rows_of_a_model_stand_beside_it_however_the_file_spells_it(turnmark):
     source = written(Path("data"), session(model_name="gpt-4"), session(model_name="llama2"))
     ran = turnmark.json("eval", "kiwi", "--task", "analyse", "--data", source.root)
     slices = {row["slice"] for row in ran["published"] if row["metrics"].get("good") in (0.59, 0.27)}

@@ -1,4 +1,4 @@
-"""KIWI's revisions behind the protocol: on the demo split, on written sessions, with and without a language model."""
+"""KIWI's revisions on the demo split and on written sessions; `--protocol paper`, without the assistant's turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.benched import asked, items_of, minilm, values
+from tests.evaluation.benched import asked, items_of, minilm, only, values
 from tests.evaluation.judged_runs import lines
 from tests.evaluation.kiwis import ANSWER, revising, session, turn, written
 from tests.servers import Say, ScriptedServer
@@ -25,18 +25,18 @@ from turnmark.evaluation.records import Sample
 DEMO = kiwi.locate(None)
 
 
-def evidence(bench: Kiwi, item: Item) -> list[str]:
+def evidence(bench, item):
     return [context.document_id for context in bench.answer(item, None).contexts]
 
 
-def figures(bench: Kiwi, item: Item, sample: Sample) -> list[float | None]:
+def figures(bench, item, sample):
     """Length ratio, edit distance, edit ratio and words of the answer."""
     scores = values(bench, item, sample)
     assert list(scores) == ["length_ratio", "edit_distance", "edit_ratio", "answer_words"]
     return list(scores.values())
 
 
-def revised(bench: Kiwi, item: Item) -> Sample:
+def revised(bench, item):
     """What becomes of a turn of the demo split, with what has to hold for every one of them."""
     sample, recorded = bench.answer(item, None), item.task.turn
     assert (sample.id, sample.status, sample.turn) == (item.id, "done", recorded.turn)
@@ -175,3 +175,77 @@ def test_unreadable_rows_are_problems_and_ids_stay(tmp_path):
 def test_a_folder_without_interactions(tmp_path):
     with pytest.raises(RequestError, match=r"interaction data of KIWI"):
         Kiwi(Source(root=tmp_path / "nowhere", demo=False), Parts())
+
+
+PASSAGES = [{"title": "Oil lamps", "text": "From 1885 it burned paraffin."}]
+SEEKING = turn(instruction="And later?", instruction_type="information-seeking", retrieved_passages=PASSAGES)
+STYLE = turn(instruction="Shorten it.", instruction_type="stylistic", retrieved_passages=PASSAGES)
+
+
+def rewritten(root, turn_fields, *replies):
+    bench = Kiwi(written(root, session(turn_fields)), Parts(), paper=True)
+    return asked(bench, only(bench), *replies)
+
+
+def prompt_of(body):
+    return "\n".join(message["content"] for message in body["messages"])
+
+
+def test_an_instruction_that_seeks_information_takes_a_summary_and_then_the_whole_answer(tmp_path):
+    revision = f"{ANSWER} From 1885 it burned paraffin [1]."
+    sample, bodies = rewritten(tmp_path, SEEKING, Say("Paraffin, from 1885 [1]."), Say(revision))
+    first, second = map(prompt_of, bodies)
+    for text in ("Oil lamps", "From 1885 it burned paraffin.", ANSWER, "And later?"):
+        assert text in first
+    for text in ("What of the lamp?", ANSWER, "And later?", "Paraffin, from 1885 [1]."):
+        assert text in second
+    assert "Oil lamps" not in second
+    assert [body["temperature"] for body in bodies] == [0.7, 0.7]
+    assert sample.prediction == revision
+    assert [operation["kind"] for operation in sample.operations] == ["insert"]
+    assert [context.document_id for context in sample.contexts] == ["0/0#passage-1"]
+    assert sample.usage["revise"].calls == 2
+
+
+def test_any_other_instruction_takes_one_call_without_passages_and_no_rule_mends_the_reply(tmp_path):
+    sample, [body] = rewritten(tmp_path, STYLE, Say("asdf"))
+    assert "Oil lamps" not in prompt_of(body)
+    assert (sample.prediction, sample.contexts, sample.usage["revise"].calls) == ("asdf", (), 1)
+
+
+def test_the_class_is_told_by_rules_where_the_data_are_silent(tmp_path):
+    sample, bodies = rewritten(tmp_path, turn(), Say("Lit in 1868."))
+    assert len(bodies) == 1
+    assert sample.notes == ("the data do not say whether it seeks information: by rules",)
+
+
+def test_an_empty_reply_fails_and_its_cost_is_counted(tmp_path):
+    with pytest.raises(GeneratorError) as caught:
+        rewritten(tmp_path, SEEKING, Say("Paraffin."), Say(""))
+    assert (caught.value.kind, caught.value.usage.calls) == ("bad_reply", 2)
+
+
+def test_the_command_chains_whole_answers_with_their_marks(turnmark, tmp_path):
+    written(tmp_path, session(STYLE, STYLE))
+    words: list[str | Path] = ["eval", "kiwi", "--data", tmp_path, "--protocol", "paper"]
+    replies = [Say("First [1]."), Say("Second [1]."), Say("Third [1].")]
+    with ScriptedServer(*replies) as server:
+        spec = f"openai:tiny@{server.url}?retries=0"
+        turnmark.ok(*words, "--chain", "--generator", spec, "--out", tmp_path / "r", "--json")
+    rows = [json.loads(line) for line in (tmp_path / "r/predictions.jsonl").read_text().splitlines()]
+    assert [(row["previous"], row["prediction"]) for row in rows] == [
+        ("First [1].", "Second [1]."), ("Second [1].", "Third [1]."),
+    ]  # fmt: skip
+    manifest = json.loads((tmp_path / "r/manifest.json").read_text())
+    assert manifest["specs"]["protocol"] == "paper"
+    assert {"prompt kiwi-first", "prompt kiwi-information", "prompt kiwi-rewrite"} <= manifest["inputs"].keys()
+
+
+def test_what_is_wrong_with_the_request_is_said_at_once(turnmark):
+    ran = turnmark("eval", "kiwi", "--protocol", "paper", "--step", "understand=rules")
+    message = " ".join(ran.err.split())
+    assert ran.code == 2
+    assert "--protocol paper asks a language model by the paper's prompts" in message
+    assert "--step is for the steps of the turn" in message
+    ran = turnmark("eval", "kiwi", "--task", "judge", "--protocol", "paper")
+    assert (ran.code, "is for the task revise" in " ".join(ran.err.split())) == (2, True)

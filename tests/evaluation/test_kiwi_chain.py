@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.evaluation.benched import values
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import lines
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
 from tests.servers import Say, ScriptedServer, Status
@@ -27,14 +23,14 @@ from turnmark.evaluation.running import in_turns
 STYLE = {"instruction_type": "stylistic"}
 
 
-def say(number: str) -> dict[str, Any]:
+def say(number):
     return turn(instruction=f'Add "{number} was said here." at the end.', **STYLE)
 
 
-def reviser(fail: str = "never") -> Callable[[dict[str, Any]], Say | Status]:
+def reviser(fail="never"):
     """Writes first answers that name their question, and adds what is to be added; refuses what holds `fail`."""
 
-    def reply(body: dict[str, Any]) -> Say | Status:
+    def reply(body):
         system, prompt = body["messages"][0]["content"], body["messages"][-1]["content"]
         if "You answer a research question" in system:
             return Say(f"First answer to {(re.search('Q[0-9][?]', prompt) or ['it'])[0]}")
@@ -47,7 +43,7 @@ def reviser(fail: str = "never") -> Callable[[dict[str, Any]], Say | Status]:
     return reply
 
 
-def test_judges_see_a_revision_as_it_was_written(tmp_path: Path) -> None:
+def test_judges_see_a_revision_as_it_was_written(tmp_path):
     bench = Kiwi(written(tmp_path, session(turn(), initial_answer="It was lit [0].")), Parts())
     [item] = items_of(bench)
     sample = Sample(id=item.id, status="done", prediction="It was lit [0]. By whom is not known [1].")
@@ -55,7 +51,7 @@ def test_judges_see_a_revision_as_it_was_written(tmp_path: Path) -> None:
     assert (case.answer, dict(case.more)["previous"]) == (sample.prediction, "It was lit [0].")
 
 
-def test_items_are_taken_turn_by_turn(tmp_path: Path) -> None:
+def test_items_are_taken_turn_by_turn(tmp_path):
     source = written(tmp_path, session(say("One"), say("Two"), say("Three")), session(say("Four"), say("Five")))
     items = items_of(Kiwi(source, Parts(), chain=True))
     assert [(item.id, item.after) for item in items] == [
@@ -65,7 +61,7 @@ def test_items_are_taken_turn_by_turn(tmp_path: Path) -> None:
     assert {item.after for item in items_of(Kiwi(source, Parts()))} == {None}
 
 
-def test_each_turn_goes_on_from_our_own_answer(turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
+def test_each_turn_goes_on_from_our_own_answer(turnmark, tmp_path, check_run):
     rows = [session(say("One"), say("Two"), say("Three"), original_question=f"Q{n}?", model_name="m") for n in range(3)]
     source = written(tmp_path / "data", *rows)
     with ScriptedServer(reviser()) as server:
@@ -90,7 +86,7 @@ def test_each_turn_goes_on_from_our_own_answer(turnmark: Turnmark, tmp_path: Pat
     assert summary["metrics"]["edit_ratio"]["mean"] == pytest.approx((4 / 4 + 4 / 8 + 4 / 12) / 3)
 
 
-def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(turnmark, tmp_path):
     source = written(tmp_path / "data", session(say("One"), say("Two"), say("Three")), session(say("Four"), say("Five"),
                      original_question="Q1?"))  # fmt: skip
     with ScriptedServer(reviser("Two")) as server:
@@ -112,7 +108,7 @@ def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(turnmark: 
     assert rows["0/1"]["previous"] == rows["0/0"]["prediction"]
 
 
-def test_what_a_chain_cannot_go_on_from(tmp_path: Path) -> None:
+def test_what_a_chain_cannot_go_on_from(tmp_path):
     bench = Kiwi(written(tmp_path, session(say("One"), say("Two"))), Parts(), chain=True)
     first, second = items_of(bench)
     bad = Sample(id="0/0", status="failed", kind="timeout", reason="timeout: late")
@@ -126,7 +122,7 @@ def test_what_a_chain_cannot_go_on_from(tmp_path: Path) -> None:
     assert values(bench, second, sample)["edit_distance"] == 4
 
 
-def test_the_users_tick_saves_a_call_and_a_spec_may_name_its_own_temperature(tmp_path: Path) -> None:
+def test_the_users_tick_saves_a_call_and_a_spec_may_name_its_own_temperature(tmp_path):
     bench = Kiwi(written(tmp_path, session(say("One"))), Parts())
     with ScriptedServer(reviser()) as server:
         url = f"openai:tiny@{server.url}?retries=0"
@@ -138,12 +134,12 @@ def test_the_users_tick_saves_a_call_and_a_spec_may_name_its_own_temperature(tmp
     assert sample.usage["revise"].calls == 1
 
 
-def test_a_judge_rates_revisions_as_users_do(turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
+def test_a_judge_rates_revisions_as_users_do(turnmark, tmp_path, check_run):
     rows = [session(turn(fine_type="Remove"), turn(instruction="Dance.", fine_type="Others")),
             session(turn(), original_question="Q?")]  # fmt: skip
     source = written(tmp_path / "data", *rows)
 
-    def reply(body: dict[str, Any]) -> Say:
+    def reply(body):
         system, prompt = body["messages"][0]["content"], body["messages"][-1]["content"]
         assert "You rate, in the user's place" in system
         revised = prompt.rpartition("<reply-")[2]
@@ -169,7 +165,7 @@ def test_a_judge_rates_revisions_as_users_do(turnmark: Turnmark, tmp_path: Path,
     assert any(row["metrics"] == {"good": 0.3968} and "judge" in row["differs"] for row in summary["published"])
 
 
-def test_a_judge_that_gives_no_rating_has_failed(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_a_judge_that_gives_no_rating_has_failed(turnmark, tmp_path):
     source = written(tmp_path / "data", session())
     with ScriptedServer(Say("Verdict: [[fair]]")) as server:
         ran = turnmark(
@@ -180,7 +176,7 @@ def test_a_judge_that_gives_no_rating_has_failed(turnmark: Turnmark, tmp_path: P
 
 
 @pytest.mark.parametrize("task", ["revise", "judge", "analyse"])
-def test_rows_that_cannot_be_read_are_told_by_line_and_counted(turnmark: Turnmark, tmp_path: Path, task: str) -> None:
+def test_rows_that_cannot_be_read_are_told_by_line_and_counted(turnmark, tmp_path, task):
     good = [session(turn(), turn(), original_question=f"Q{n}?") for n in range(3)]
     missing = {key: value for key, value in good[0].items() if key != "initial_answer"}
     rows: list[bytes] = [
@@ -204,7 +200,7 @@ def test_rows_that_cannot_be_read_are_told_by_line_and_counted(turnmark: Turnmar
         assert sum(words in note for note in notes) == 1, words
 
 
-def test_a_file_without_a_readable_row_is_refused(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_a_file_without_a_readable_row_is_refused(turnmark, tmp_path):
     source = written(tmp_path, "{", "[]")
     for task, message in (("revise", "nothing to answer in the data; the first mistake in it: "),
                           ("judge", "has 0 turns"),

@@ -41,12 +41,12 @@ OIL = "Remove the sentence about rape oil."
     ("Who paid for it?", "The crown paid for all of the works on this rock.", "bad", "100% of the sentences"),
     ("Leave it exactly as it is.", f"Yes. {FOUR}", "neutral", "insert 'Yes.'"),
 ])  # fmt: skip
-def test_what_code_finds(instruction: str, revised: str, rating: str, reason: str) -> None:
+def test_what_code_finds(instruction, revised, rating, reason):
     revision = read_revision(instruction, FOUR, revised)
     assert (revision.rating, reason in revision.reason) == (rating, True), revision
 
 
-def test_one_sentence_of_many_is_let_pass_unless_the_rest_shall_stay() -> None:
+def test_one_sentence_of_many_is_let_pass_unless_the_rest_shall_stay():
     many = " ".join(f"Stone {n} was laid in 18{n}." for n in range(10, 20))
     lax = read_revision("Turn it into short notes.", many, many.replace("laid in 1811", "set in 1811"))
     assert (lax.rating, lax.changes) == ("good", ())
@@ -59,7 +59,7 @@ def test_one_sentence_of_many_is_let_pass_unless_the_rest_shall_stay() -> None:
     assert (loose.error, strict.error) == ("Others", "Unrequested change")
 
 
-def test_which_error_it_is() -> None:
+def test_which_error_it_is():
     assert read_revision(OIL, FOUR, FOUR).error == "Ignored"
     assert read_revision("Shorten it to 5 words.", FOUR, "The lamp was lit in 1868.").error == "Constraint failure"
 
@@ -69,11 +69,11 @@ def test_which_error_it_is() -> None:
     ("Keep the answer as it is and put \"A b c.\" at the end.", False), ("Remove the second sentence.", False),
     ("Leave out the otters. Leave the rest as it is.", False),
 ])  # fmt: skip
-def test_what_asks_for_a_copy(instruction: str, copied: bool) -> None:
+def test_what_asks_for_a_copy(instruction, copied):
     assert copies(instruction) == copied
 
 
-def test_the_demo_split_is_read_as_its_users_did_where_code_can_tell() -> None:
+def test_the_demo_split_is_read_as_its_users_did_where_code_can_tell():
     """What it misses there are faults of content: a figure that is wrong, a reason that is beside the point."""
     sessions = [entry for entry in kiwi.stream_sessions(kiwi.DEMO_ROOT) if not isinstance(entry, Problem)]
     wrong = {
@@ -90,25 +90,25 @@ def test_the_demo_split_is_read_as_its_users_did_where_code_can_tell() -> None:
     st.sampled_from([OIL, "Who paid?", "Shorten it."]),
     st.lists(st.sampled_from(["A lamp.", "Oil.", "A horn."]), min_size=1),
 )
-def test_citation_marks_do_not_count(instruction: str, parts: list[str]) -> None:
+def test_citation_marks_do_not_count(instruction, parts):
     marked = " ".join(f"{part[:-1]} [{n}]." for n, part in enumerate(parts, 1))
     assert read_revision(instruction, FOUR, marked) == read_revision(instruction, FOUR, " ".join(parts))
 
 
-def test_citation_marks_count_where_the_instruction_is_about_them() -> None:
+def test_citation_marks_count_where_the_instruction_is_about_them():
     before = "The lamp was lit in 1868 [1]. It burned rape oil [2]."
     instruction = "Remove all citations from the answer."
     assert read_revision(instruction, before, before).ignored
     assert read_revision(instruction, before, "The lamp was lit in 1868. It burned rape oil.").rating == "good"
 
 
-def test_a_few_other_words_are_no_shorter_version() -> None:
+def test_a_few_other_words_are_no_shorter_version():
     before = "The lamp was lit in 1868. It burned rape oil. The crown paid for the tower."
     assert read_revision("Shorten it to 5 words at most.", before, "asdf qwer zxcv").rating != "good"
     assert read_revision("Shorten it to 5 words at most.", before, "The lamp burned oil.").rating == "good"
 
 
-def test_thousands_of_blanks_are_read_at_once() -> None:
+def test_thousands_of_blanks_are_read_at_once():
     """Rules tried each of them as a beginning, which took minutes; found by fuzzing."""
     import re
 

@@ -1,6 +1,13 @@
-"""The shared metrics of answers, and the baseline that says the first words of the passages."""
+"""The metrics of answers: by hand, against other libraries and plain computations, and by their properties."""
 
 from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
 
 from turnmark.evaluation.benchmarks.base import Case, measured
 from turnmark.evaluation.benchmarks.measures import (
@@ -10,16 +17,28 @@ from turnmark.evaluation.benchmarks.measures import (
     STYLE_METRICS,
     lead,
 )
-from turnmark.evaluation.records import Sample, Score
+from turnmark.evaluation.metrics.overlap import (
+    answer_words,
+    edit_distance,
+    edit_ratio,
+    edit_words,
+    k_precision,
+    length_ratio,
+    rouge_l_char,
+    rouge_l_unicode,
+    rouge_l_word,
+    token_recall,
+)
+from turnmark.evaluation.records import Sample
 
 METRICS = (*REFERENCE_METRICS, *LEAD_METRICS, *PASSAGE_METRICS, *STYLE_METRICS)
 
 
-def scores(context: Case) -> dict[str, Score]:
+def scores(context):
     return {score.metric: score for score in measured(METRICS, Sample(id="a", status="done"), lambda: context)}
 
 
-def test_the_lead_is_cut_at_a_word() -> None:
+def test_the_lead_is_cut_at_a_word():
     passages = ["The bell is old. It was cast -- twice -- in 1858.", "A state-of-the-art bell."]
     assert lead(passages, 0) == ""
     assert lead(passages, 4) == "The bell is old."
@@ -29,9 +48,179 @@ def test_the_lead_is_cut_at_a_word() -> None:
     assert lead(["鐘は古い。大きい。"], 3) == "鐘は古"
 
 
-def test_what_cannot_be_compared_is_not_applicable() -> None:
+def test_what_cannot_be_compared_is_not_applicable():
     scores_of = scores(Case("", raw="A bell.", answer="A bell."))
     assert {name for name, score in scores_of.items() if score.status == "scored"} == {"answer_words", "idk_rate"}
     assert {score.status for score in scores_of.values()} == {"scored", "not_applicable"}
     assert scores_of["k_precision"].reason == "there are no passages, or not all of their texts are known"
     assert scores_of["rouge_l.word"].reason == "the data has no reference answer"
+
+
+GOOGLE = RougeScorer(["rougeL"], use_stemmer=False)
+PAIR_METRICS = [rouge_l_word, rouge_l_unicode, rouge_l_char, token_recall]
+
+WORDS = st.sampled_from("bell tower the a cast 1858 Don't U.S. naïve 1,250.5 鐘 と é É İ K \u212a - ♬".split(" "))
+TEXTS = st.lists(WORDS, max_size=25).map(" ".join) | st.text(max_size=40)
+
+
+def google(answer, reference):
+    return float(GOOGLE.score(reference, answer)["rougeL"].fmeasure)
+
+
+def quadratic_lcs(first, second):
+    row = [0] * (len(second) + 1)
+    for item in first:
+        above = row
+        row = [0]
+        for j, second_item in enumerate(second):
+            row.append(above[j] + 1 if item == second_item else max(above[j + 1], row[j]))
+    return row[-1]
+
+
+def test_rouge_l_word_by_hand():
+    """Four of five tokens of the answer, four of six of the reference, in order: F = 2 * 4 / (5 + 6)."""
+    assert rouge_l_word("The bell was cast twice!", "the bell was cast in 1858") == pytest.approx(8 / 11)
+    assert rouge_l_word("cast bell", "bell cast") == pytest.approx(1 / 2)
+    assert rouge_l_word("U.S.", "us") == 0  # two tokens, none of them "us"
+    assert rouge_l_word("running", "run") == 0  # not stemmed
+
+
+def test_rouge_l_unicode_by_hand():
+    assert rouge_l_unicode("鐘は大きい", "鐘は古い") == pytest.approx(2 * 3 / (5 + 4))  # 鐘, は, い
+    assert rouge_l_unicode("Der Käse", "der käse") == 1
+    assert rouge_l_unicode("don't", "don’t") == 1
+    assert rouge_l_unicode("1,250.5", "1 250 5") == 0  # one word against three, where rouge_l.word sees three in both
+    assert rouge_l_word("1,250.5", "1 250 5") == 1
+
+
+def test_rouge_l_char_by_hand():
+    """Case and punctuation count: of "Cast." and "cast" three characters are shared."""
+    assert rouge_l_char("Cast.", "cast") == pytest.approx(2 * 3 / (5 + 4))
+    assert rouge_l_char("a b", "ab") == pytest.approx(2 * 2 / (3 + 2))  # a space is a character too
+
+
+def test_beta_weighs_recall_against_precision():
+    """L = 3, P = 3 / 5, R = 3 / 4: F_2 = (1 + 4) P R / (R + 4 P), as in InsCoQA 5.2."""
+    precision, recall = 3 / 5, 3 / 4
+    assert rouge_l_char("Cast.", "cast", beta=2) == pytest.approx(5 * precision * recall / (recall + 4 * precision))
+    assert rouge_l_char("Cast.", "cast", beta=0) == pytest.approx(precision)
+    assert rouge_l_char("Cast.", "cast", beta=1e6) == pytest.approx(recall)
+    assert rouge_l_char("", "cast", beta=0) == 0
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="beta"):
+            rouge_l_char("a", "b", beta=wrong)
+
+
+def test_token_recall_by_hand():
+    """Reference: bell bell is 96 metres tall (6 tokens). Shared: bell once, is, 96."""
+    assert token_recall("The bell is 96.", "A bell, the bell is 96 metres tall.") == pytest.approx(3 / 6)
+    assert token_recall("tall, metres: 96 is the BELL (bell)", "A bell, the bell is 96 metres tall.") == 1
+
+
+def test_k_precision_by_hand():
+    """bell bell bell is tall: the passages say bell twice together, and is; the conversation says tall, and bell."""
+    answer, passages = "The bell, the bell, the bell is tall.", ["A bell.", "It is the bell"]
+    assert k_precision(answer, passages) == pytest.approx(3 / 5)
+    assert k_precision(answer, passages, ["how tall?"]) == pytest.approx(4 / 5)
+    assert k_precision(answer, passages, ["how tall?", "the bell"]) == 1
+    assert k_precision("bell bell", ["bell"]) == pytest.approx(1 / 2)
+    assert k_precision("bell bell", ["bell", "bell"]) == 1  # concatenated: counts add up
+
+
+def test_answer_words():
+    assert answer_words("It wasn't cast -- in 1,858 . ♬") == 5
+    assert answer_words("鐘は") == 2
+    assert answer_words("") == 0
+
+
+@pytest.mark.parametrize("metric", PAIR_METRICS)
+def test_without_a_reference_there_is_nothing_to_measure(metric):
+    assert metric("the bell", "") is None
+    assert metric("", "") is None
+    assert metric("", "bell") == 0
+
+
+def test_a_reference_without_a_token_is_empty():
+    assert rouge_l_word("鐘", "鐘は古い") is None
+    assert rouge_l_unicode("♬", "-- ♬ .") is None
+    assert token_recall("the", "The a, an.") is None
+    assert token_recall("The.", "bell") == 0
+
+
+def test_without_passages_there_is_nothing_to_be_grounded_in():
+    assert k_precision("bell", []) is None
+    assert k_precision("bell", ["", "The."]) is None
+    assert k_precision("bell", [], ["bell"]) is None
+    assert k_precision("", ["bell"]) == 0
+    assert k_precision("The.", ["bell"], ["bell"]) == 0
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS)
+def test_parity_with_rouge_score(answer, reference):
+    ours = rouge_l_word(answer, reference)
+    assert (0.0 if ours is None else ours) == pytest.approx(google(answer, reference), abs=1e-9)
+
+
+def test_parity_with_rouge_score_on_long_texts():
+    """Longer than one machine word of rapidfuzz's bit-parallel LCS, and with half a surrogate pair inside."""
+    dice = random.Random(5)
+    for length in (63, 64, 65, 200, 400):
+        first, second = (" ".join(f"w{dice.randrange(30)}" for _ in range(length)) for _ in range(2))
+        assert rouge_l_word(first, f"{second} \ud800 end") == pytest.approx(
+            google(first, f"{second} \ud800 end"), abs=1e-9
+        )
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS, st.sampled_from([0.5, 1.0, 2.0]))
+def test_characters_against_a_quadratic_lcs(answer, reference, beta):
+    ours, shared = rouge_l_char(answer, reference, beta), quadratic_lcs(answer, reference)
+    if not reference:
+        assert ours is None
+    elif not shared:
+        assert ours == 0
+    else:
+        recall, precision = shared / len(reference), shared / len(answer)
+        theirs = (1 + beta**2) * recall * precision / (recall + beta**2 * precision)
+        assert ours == pytest.approx(theirs, abs=1e-9)
+
+
+EDITED = st.lists(st.sampled_from("bell Bell tower cast, cast. 1858 鐘 \t \n".split(" ")), max_size=20).map(" ".join)
+
+
+def quadratic(first, second):
+    row = list(range(len(second) + 1))
+    for i, word in enumerate(first, 1):
+        above, row = row, [i]
+        for j, second_word in enumerate(second, 1):
+            row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (word != second_word)))
+    return row[-1]
+
+
+def test_by_hand():
+    """One word replaced, two inserted, of a source of four: distance 3, ratio 3/4; six words for four."""
+    previous, revised = "The bell is old.", "The big bell is old, indeed."
+    assert edit_distance(revised, previous) == 3
+    assert edit_ratio(revised, previous) == pytest.approx(3 / 4)
+    assert length_ratio(revised, previous) == pytest.approx(6 / 4)
+
+
+def test_a_han_character_is_a_word():
+    assert edit_words("BELL鐘は 1858") == ["BELL", "鐘", "は", "1858"]
+    assert edit_distance("鐘は古い", "鐘は高い") == 1
+    assert length_ratio("鐘は", "鐘は高い") == pytest.approx(1 / 2)
+
+
+def test_what_is_empty():
+    assert length_ratio("bell", " \n") is None
+    assert edit_ratio("bell", "") is None
+    assert edit_distance("the bell", "") == 2
+    assert edit_distance("", "") == 0
+    assert (length_ratio("", "the bell"), edit_ratio("", "the bell")) == (0, 1)
+
+
+@settings(deadline=None)
+@given(EDITED, EDITED)
+def test_against_a_plain_levenshtein(first, second):
+    assert edit_distance(first, second) == quadratic(edit_words(first), edit_words(second))

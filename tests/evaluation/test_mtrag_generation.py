@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.evaluation import writer
-from tests.evaluation.conftest import TURNS, Opener, WordCount, write_benchmark
-from tests.evaluation.demo_runs import Check
+from tests.evaluation.conftest import TURNS, WordCount, write_benchmark
 from tests.evaluation.mtrag_runs import SIX, planned, ran
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation import passages
-from turnmark.retrieval.types import Hit, Query
 
 
-def prompts() -> list[str]:
+def prompts():
     return writer.WRITERS[0].prompts
 
 
-def prompt_of(question: str) -> str:
+def prompt_of(question):
     matching = [prompt for prompt in prompts() if prompt.rstrip().endswith(question)]
     assert len(matching) == 1
     return matching[0]
 
 
-def test_the_reference_setting_by_hand(benchmark_root: Path, searching: Opener, check_run: Check) -> None:
+def test_the_reference_setting_by_hand(benchmark_root, searching, check_run):
     run = ran(benchmark_root, Path("r"))
     check_run(run.folder)
     assert searching.opened == [], "nothing is searched"
@@ -77,7 +74,7 @@ def test_the_reference_setting_by_hand(benchmark_root: Path, searching: Opener, 
     assert not [name for name in run.metrics if name.startswith(("unknown.", "clarify.", "hidden."))]
 
 
-def test_each_question_type_counts_and_conversational_has_a_breakdown_alone(benchmark_root: Path) -> None:
+def test_each_question_type_counts_and_conversational_has_a_breakdown_alone(benchmark_root):
     run = ran(benchmark_root, Path("r"))
     sizes = {d: {v: m["answer_words"].n for v, m in values.items()} for d, values in run.summary.breakdowns.items()}
     assert sizes == {
@@ -89,7 +86,7 @@ def test_each_question_type_counts_and_conversational_has_a_breakdown_alone(benc
     assert run.metrics["answer_words"].n == 7
 
 
-def test_histories_are_the_recorded_ones(benchmark_root: Path, tmp_path: Path) -> None:
+def test_histories_are_the_recorded_ones(benchmark_root, tmp_path):
     ran(benchmark_root, tmp_path / "r")
     prompt = prompt_of("when was it cast")
     assert "who made the bell" in prompt
@@ -99,7 +96,7 @@ def test_histories_are_the_recorded_ones(benchmark_root: Path, tmp_path: Path) -
     assert "the bell was made by a founder" not in prompt, "a passage of an earlier turn"
 
 
-def test_mtrag_un_shows_up_to_ten_references_and_measures_clarify(tmp_path: Path, check_run: Check) -> None:
+def test_mtrag_un_shows_up_to_ten_references_and_measures_clarify(tmp_path, check_run):
     many = [f"m{number}" for number in range(12)]
     turns = [*TURNS, ("c5", 1, "clapnq", "which one", "which one", "UNDERSPECIFIED", ["Factoid"], "N/A", [])]
     root = write_benchmark(tmp_path / "data", turns)
@@ -119,7 +116,7 @@ def test_mtrag_un_shows_up_to_ten_references_and_measures_clarify(tmp_path: Path
     assert (f1.mean, f1.n) == (0.0, 1)
 
 
-def test_without_a_generator_the_embedded_forms_answer(benchmark_root: Path, tmp_path: Path) -> None:
+def test_without_a_generator_the_embedded_forms_answer(benchmark_root, tmp_path):
     run = ran(benchmark_root, tmp_path / "r", generator="extractive", domains=("clapnq",))
     assert (run.summary.n, run.summary.failed, run.summary.usage) == (5, 0, {})
     assert run.samples["c1<::>1"].prediction == "the bell was made by a founder in London. [1]"
@@ -128,7 +125,7 @@ def test_without_a_generator_the_embedded_forms_answer(benchmark_root: Path, tmp
     assert run.samples["c2<::>2"].decision == "unknown"
 
 
-def test_mtrag_s_has_no_labels_and_works(benchmark_root: Path, tmp_path: Path, searching: Opener) -> None:
+def test_mtrag_s_has_no_labels_and_works(benchmark_root, tmp_path, searching):
     path = benchmark_root / "mtrag-synthetic/generation_tasks/synthetic.jsonl"
     path.parent.mkdir(parents=True)
     rows = [json.loads(line) for line in (benchmark_root / "mtrag-human/generation_tasks/reference.jsonl").open()]
@@ -144,7 +141,7 @@ def test_mtrag_s_has_no_labels_and_works(benchmark_root: Path, tmp_path: Path, s
         planned(benchmark_root, tmp_path / "x", benchmark="mtrag-s", setting="rag", counterfactual=True)
 
 
-def test_references_are_topped_up_to_five_on_tasks_with_at_most_two(searching: Opener, check_run: Check) -> None:
+def test_references_are_topped_up_to_five_on_tasks_with_at_most_two(searching, check_run):
     turns = [(*turn[:8], ["p1", "p2", "p3"]) if turn[:2] == ("c2", 1) else turn for turn in TURNS]
     root = write_benchmark(Path("data"), turns)
     run = ran(root, Path("r"), setting="reference+rag")
@@ -159,7 +156,7 @@ def test_references_are_topped_up_to_five_on_tasks_with_at_most_two(searching: O
     assert not any(name.startswith("unknown.") for name in run.metrics)
 
 
-def test_the_rag_setting_by_hand(benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check) -> None:
+def test_the_rag_setting_by_hand(benchmark_root, tmp_path, searching, check_run):
     run = ran(benchmark_root, tmp_path / "r", setting="rag")
     check_run(run.folder)
     assert run.shown("c1<::>1") == ["p1", "p6", "p2", "p4"]
@@ -188,7 +185,7 @@ def test_the_rag_setting_by_hand(benchmark_root: Path, tmp_path: Path, searching
     assert run.scores["c4<::>1", "unknown.f1"].status == "failed"
 
 
-def test_hidden_passages_are_never_shown(benchmark_root: Path, searching: Opener, check_run: Check) -> None:
+def test_hidden_passages_are_never_shown(benchmark_root, searching, check_run):
     run = ran(benchmark_root, Path("r"), setting="rag", counterfactual=True)
     unhidden = ran(benchmark_root, Path("whole"), setting="rag")
     check_run(run.folder)
@@ -212,14 +209,14 @@ def test_hidden_passages_are_never_shown(benchmark_root: Path, searching: Opener
     assert part["hidden.auroc"] == extra
 
 
-def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(benchmark_root: Path, searching: Opener) -> None:
+def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(benchmark_root, searching):
     only = ("c1<::>1", "c1<::>1#hidden", "c3<::>1#hidden", "c2<::>1")
     run = ran(benchmark_root, Path("r"), setting="rag", counterfactual=True, only=only)
     assert run.summary.n == 4
     assert (run.metrics["hidden.auroc"].n, run.metrics["hidden.auroc"].mean) == (2, 1.0)
 
     class Worst(WordCount):
-        def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        def search(self, queries, k):
             lists = super().search(queries, len(self.passages))
             return [list(reversed(hits))[:k] for hits in lists]
 
@@ -239,9 +236,7 @@ def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(benchmark_roo
     ]),
     ("last-9", ["who made the bell\nwhen was it cast", "how tall is the tower\nwho owns it now"]),
 ])  # fmt: skip
-def test_what_is_searched_for_in_each_mode(
-    benchmark_root: Path, tmp_path: Path, searching: Opener, mode: str, queries: list[str]
-) -> None:
+def test_what_is_searched_for_in_each_mode(benchmark_root, tmp_path, searching, mode, queries):
     run = ran(benchmark_root, tmp_path / "r", setting="rag", query=mode, only=("c1<::>2", "c2<::>2"))
     assert searching.asked == queries
     assert run.summary.specs["query"] == mode
@@ -255,7 +250,7 @@ def test_what_is_searched_for_in_each_mode(
     assert rewrite == (None if queries[0] == "when was it cast" else queries[0])
 
 
-def test_own_queries(benchmark_root: Path, tmp_path: Path, searching: Opener) -> None:
+def test_own_queries(benchmark_root, tmp_path, searching):
     own = tmp_path / "own.jsonl"
     own.write_text('{"_id": "c1<::>2", "text": "bell 1858"}\n')
     run = ran(benchmark_root, tmp_path / "r", setting="rag", queries=own, only=("c1<::>2",))
@@ -266,7 +261,7 @@ def test_own_queries(benchmark_root: Path, tmp_path: Path, searching: Opener) ->
         planned(benchmark_root, tmp_path / "x", setting="rag", queries=own)
 
 
-def test_own_wordings_are_searched_in_their_conversation(benchmark_root: Path, searching: Opener) -> None:
+def test_own_wordings_are_searched_in_their_conversation(benchmark_root, searching):
     own = Path("own.jsonl")
     own.write_text('{"_id": "c1<::>2", "text": "when was it cast", "variants": ["bell 1858"]}\n')
     ran(benchmark_root, Path("r"), setting="rag", queries=own, only=("c1<::>2",))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import PASSAGES, TURNS
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import done, lines
 from tests.evaluation.mtrag_runs import planned, ran
 from turnmark.corpora import mtrag
@@ -23,11 +20,11 @@ TASKS = "mtrag-human/generation_tasks"
 
 
 @pytest.fixture(autouse=True)
-def _writer() -> None:
+def _writer():
     writer.WRITERS.clear()
 
 
-def official_row(name: str, domain: str, passages: list[str], **more: Any) -> dict[str, Any]:
+def official_row(name, domain, passages, **more):
     """A task as RAG.jsonl and responses-10.jsonl have it: `::` in the id, an integer turn, fields without a value."""
     contexts = [
         {"document_id": passage, "text": PASSAGES[domain][passage], "title": f"title of {passage}", "url": "",
@@ -45,13 +42,13 @@ def official_row(name: str, domain: str, passages: list[str], **more: Any) -> di
     }  # fmt: skip
 
 
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
+def write_rows(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
 @pytest.fixture
-def clone(benchmark_root: Path) -> Path:
+def clone(benchmark_root):
     """With the files of both settings, and without corpora: they hold the texts."""
     for path in (benchmark_root / "corpora/passage_level").iterdir():
         path.unlink()
@@ -65,7 +62,7 @@ def clone(benchmark_root: Path) -> Path:
     return benchmark_root
 
 
-def test_the_clones_own_passages_of_a_setting(clone: Path, tmp_path: Path, check_run: Check) -> None:
+def test_the_clones_own_passages_of_a_setting(clone, tmp_path, check_run):
     run = ran(clone, tmp_path / "r", setting="rag", passages=Path("official"))
     check_run(run.folder)
     assert run.summary.failed == 0
@@ -82,7 +79,7 @@ def test_the_clones_own_passages_of_a_setting(clone: Path, tmp_path: Path, check
     assert topped.shown("c1<::>2") == ["p2", "p3", "p5"], "as the file has it, and nothing added"
 
 
-def test_the_papers_protocol_takes_them_by_itself(clone: Path, tmp_path: Path) -> None:
+def test_the_papers_protocol_takes_them_by_itself(clone, tmp_path):
     run = ran(clone, tmp_path / "r", setting="rag", protocol="paper", generator=SCRIBE)
     assert run.shown("c1<::>1") == ["p5", "p1"]
     by_path = ran(
@@ -93,14 +90,14 @@ def test_the_papers_protocol_takes_them_by_itself(clone: Path, tmp_path: Path) -
     assert "passages" not in plain.manifest.specs
 
 
-def test_what_a_clone_lacks_is_named(benchmark_root: Path, tmp_path: Path) -> None:
+def test_what_a_clone_lacks_is_named(benchmark_root, tmp_path):
     with pytest.raises(RequestError, match=r"--passages official: expected mtrag-human/generation_tasks/RAG\.jsonl in"):
         planned(benchmark_root, tmp_path / "r", setting="rag", passages=Path("official"))
     with pytest.raises(RequestError, match="the setting reference searches for nothing"):
         planned(benchmark_root, tmp_path / "r", setting="reference", passages=Path("official"))
 
 
-def test_broken_official_passages_are_told_by_line(clone: Path, tmp_path: Path) -> None:
+def test_broken_official_passages_are_told_by_line(clone, tmp_path):
     rows = [official_row("c1<::>1", "clapnq", ["p1"]), official_row("c1<::>1", "clapnq", ["p1"]), {"contexts": []}]
     rows[0]["contexts"][0]["document_id"] = " "
     file = write_rows(tmp_path / "x.jsonl", rows)
@@ -110,7 +107,7 @@ def test_broken_official_passages_are_told_by_line(clone: Path, tmp_path: Path) 
     assert all(part in messages for part in ("x.jsonl:1: ", "x.jsonl:3: 'task_id'"))
 
 
-def test_the_official_sample_predictions_score_as_they_are(turnmark: Turnmark, benchmark_root: Path) -> None:
+def test_the_official_sample_predictions_score_as_they_are(turnmark, benchmark_root):
     answer = {"predictions": [{"text": "A founder in London made the bell.", "class": "ANSWERABLE"}]}
     file = write_rows(Path("responses-10.jsonl"), [official_row("c1<::>1", "clapnq", ["p1"], **answer)])
     words = ("score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", Path("r"))
@@ -125,11 +122,11 @@ def test_the_official_sample_predictions_score_as_they_are(turnmark: Turnmark, b
     ("written", "expected"),
     [("c1::2", "c1<::>2"), ("c1<::>2", "c1<::>2"), ("c1::2#hidden", "c1<::>2#hidden"), ("a::b", "a::b"), ("x", "x")],
 )
-def test_both_separators_are_one_id(written: str, expected: str) -> None:
+def test_both_separators_are_one_id(written, expected):
     assert mtrag.canonical_id(written) == expected
 
 
-def test_trec_runs_and_single_tasks_by_either_separator(benchmark_root: Path, tmp_path: Path) -> None:
+def test_trec_runs_and_single_tasks_by_either_separator(benchmark_root, tmp_path):
     assert list(parse_run(b"c1::2 Q0 p1 1 0.5 tag\n", "x")) == ["c1<::>2"]
     run = ran(benchmark_root, tmp_path / "r", setting="reference", only=("c1::2",))
     assert list(run.samples) == ["c1<::>2"]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
 from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.types import Usage
 
@@ -21,7 +19,7 @@ class Scribe:
 
     name, context_tokens, reply_tokens = SPEC, 8192, 1024
 
-    def complete(self, messages: Any, schema: Any = None, **_: Any) -> Completion:
+    def complete(self, messages, schema=None, **_):
         assert schema is None, "the paper asks once, in plain text"
         HEARD.append("\n".join(message.content for message in messages))
         nothing = "(none were found)" in HEARD[-1]
@@ -30,23 +28,21 @@ class Scribe:
         return Completion(text=reply, finish_reason="stop", usage=usage, model="scribe", max_tokens=1024)
 
 
-def scribe() -> Scribe:
+def scribe():
     return Scribe()
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> None:
+def _quiet():
     HEARD.clear()
 
 
-def samples(run: str) -> dict[str, Any]:
+def samples(run):
     lines = Path(run, "predictions.jsonl").read_text(encoding="utf-8").splitlines()
     return {line["id"]: line for line in map(json.loads, lines)}
 
 
-def test_every_task_is_one_prompt_with_passages_conversation_and_question(
-    benchmark_root: Path, turnmark: Turnmark
-) -> None:
+def test_every_task_is_one_prompt_with_passages_conversation_and_question(benchmark_root, turnmark):
     ran = turnmark.json(
         "eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--generator", SPEC, "--out", "r"
     )
@@ -64,7 +60,7 @@ def test_every_task_is_one_prompt_with_passages_conversation_and_question(
         assert row["rewrite"] is None
 
 
-def test_found_passages_are_shown_in_the_order_found(benchmark_root: Path, turnmark: Turnmark) -> None:
+def test_found_passages_are_shown_in_the_order_found(benchmark_root, turnmark):
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--setting", "rag", "--retriever", "bm25"]
     turnmark.ok(*words, "--protocol", "paper", "--generator", SPEC, "--out", "r")
     turnmark.ok(*words, "--out", "turn")
@@ -77,7 +73,7 @@ def test_found_passages_are_shown_in_the_order_found(benchmark_root: Path, turnm
         assert len(passage_ids) <= 5
 
 
-def test_what_is_wrong_with_a_protocol(benchmark_root: Path, turnmark: Turnmark) -> None:
+def test_what_is_wrong_with_a_protocol(benchmark_root, turnmark):
     message = turnmark.refused(
         "eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--step", "decide=extractive"
     )
@@ -87,9 +83,7 @@ def test_what_is_wrong_with_a_protocol(benchmark_root: Path, turnmark: Turnmark)
     assert "--setting prompt of inscoqa" in turnmark("eval", "inscoqa", "--protocol", "paper").err
 
 
-def test_mtrag_un_is_asked_with_its_sentence_on_underspecified_questions(
-    benchmark_root: Path, turnmark: Turnmark
-) -> None:
+def test_mtrag_un_is_asked_with_its_sentence_on_underspecified_questions(benchmark_root, turnmark):
     words = ("--data", benchmark_root, "--protocol", "paper", "--generator", SPEC)
     for benchmark, asks_back in (("mtrag", False), ("mtrag-un", True)):
         HEARD.clear()

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.conftest import Opener
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.mtrag_runs import SIX, planned, ran
 from turnmark.corpora.errors import RequestError
 
 
-def write_trec(path: Path, lists: dict[str, str]) -> Path:
+def write_trec(path, lists):
     lines = [
         f"{task} Q0 {name} 0 {10 - rank} x\n"
         for task, names in lists.items()
@@ -22,7 +20,7 @@ def write_trec(path: Path, lists: dict[str, str]) -> Path:
     return path
 
 
-def test_recorded_passages_are_answered_from(benchmark_root: Path, searching: Opener, check_run: Check) -> None:
+def test_recorded_passages_are_answered_from(benchmark_root, searching, check_run):
     recorded = write_trec(Path("x.trec"), {
         "c1<::>1": "p6 gone p1 p2 p3 p4 p5", "c1<::>2": "p2", "c2<::>2": "p4 p5", "nobody": "p1",
     })  # fmt: skip
@@ -46,7 +44,7 @@ def test_recorded_passages_are_answered_from(benchmark_root: Path, searching: Op
     assert hiding.shown("c1<::>1#hidden") == ["p6", "p2", "p3", "p4", "p5"]
 
 
-def test_a_run_can_be_answered_from_and_is_left_as_it_is(benchmark_root: Path, searching: Opener) -> None:
+def test_a_run_can_be_answered_from_and_is_left_as_it_is(benchmark_root, searching):
     first = ran(benchmark_root, Path("first"), setting="rag")
     lists = {name: first.shown(name) for name in SIX}
     file = first.folder / "predictions.jsonl"
@@ -61,7 +59,7 @@ def test_a_run_can_be_answered_from_and_is_left_as_it_is(benchmark_root: Path, s
     assert again.samples["c1<::>2"].prediction == "It was cast in 1858 [1], and twice [2]."
 
 
-def test_every_mistake_of_a_request_at_once(benchmark_root: Path, tmp_path: Path) -> None:
+def test_every_mistake_of_a_request_at_once(benchmark_root, tmp_path):
     with pytest.raises(RequestError) as caught:
         planned(benchmark_root, tmp_path / "x", domains=("govt",), query="rewrite", queries=Path("q.jsonl"),
                 passages=Path("none"), counterfactual=True, limit=0, repeat=0, concurrency=0, seed=-1, deadline=0.0,
@@ -78,7 +76,7 @@ def test_every_mistake_of_a_request_at_once(benchmark_root: Path, tmp_path: Path
     assert not (tmp_path / "x").exists()
 
 
-def test_queries_and_corpora_are_checked(benchmark_root: Path, tmp_path: Path) -> None:
+def test_queries_and_corpora_are_checked(benchmark_root, tmp_path):
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
     with pytest.raises(RequestError) as caught:
         planned(benchmark_root, tmp_path / "x", setting="rag", query="yesterday")
@@ -95,8 +93,8 @@ def test_queries_and_corpora_are_checked(benchmark_root: Path, tmp_path: Path) -
         planned(benchmark_root, tmp_path / "x", setting="rag", passages=wrong, domains=("clapnq",))
 
 
-def test_labels_that_hide_passages_are_part_of_the_identity(benchmark_root: Path, tmp_path: Path) -> None:
-    def data() -> str:
+def test_labels_that_hide_passages_are_part_of_the_identity(benchmark_root, tmp_path):
+    def data():
         plan = planned(benchmark_root, tmp_path / "x", setting="rag", counterfactual=True)
         return plan.manifest.data.fingerprint
 
@@ -112,7 +110,7 @@ def test_labels_that_hide_passages_are_part_of_the_identity(benchmark_root: Path
     ("mtrag", "reference", 423, 417), ("mtrag", "reference+rag", 203, 197), ("mtrag-un", "reference", 219, 219),
     ("mtrag-s", "reference", 607, 607),
 ])  # fmt: skip
-def test_how_many_tasks_a_setting_has(real_data: Path, benchmark: str, setting: str, items: int, headline: int) -> None:
+def test_how_many_tasks_a_setting_has(real_data, benchmark, setting, items, headline):
     plan = planned(real_data, Path("r"), benchmark=benchmark, setting=setting)
     assert plan.items == items
     from turnmark.evaluation.benchmarks.base import Item

@@ -9,30 +9,29 @@ from typing import Any
 import pytest
 
 from tests.evaluation.conftest import Opener, WordCount, searched
-from tests.evaluation.demo_runs import Check
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.evaluation import running
 from turnmark.evaluation.benchmarks.mtrag_data import load_data
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, open_queries
-from turnmark.evaluation.planning import Plan, plan
+from turnmark.evaluation.planning import plan
 from turnmark.evaluation.records import RunManifest, Sample, Score, Summary
 from turnmark.evaluation.request import EvalRequest
-from turnmark.retrieval.types import Hit, Query
+from turnmark.retrieval.types import Query
 
 
-def planned(root: Path | None, out: Path | None, **changes: Any) -> Plan:
+def planned(root, out, **changes):
     fields: dict[str, Any] = {
         "benchmark": "mtrag", "task": "retrieval", "data": root, "retriever": "bm25", "query": "last-turn", "out": out,
     }  # fmt: skip
     return plan(EvalRequest(**(fields | changes)))
 
 
-def lines(path: Path, kind: Any) -> list[Any]:
+def lines(path, kind):
     return [kind.model_validate_json(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
-def test_a_run_and_its_files(benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Check) -> None:
+def test_a_run_and_its_files(benchmark_root, tmp_path, opener, check_run):
     summary, run, _ = searched(planned(benchmark_root, tmp_path / "r"), opener)
     check_run(run)
     assert Summary.model_validate_json((run / "summary.json").read_bytes()) == summary
@@ -65,20 +64,18 @@ def test_a_run_and_its_files(benchmark_root: Path, tmp_path: Path, opener: Opene
     assert again.breakdowns == summary.breakdowns
 
 
-def test_the_same_command_resumes_and_gives_the_same_figures(
-    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Check
-) -> None:
+def test_the_same_command_resumes_and_gives_the_same_figures(benchmark_root, tmp_path, opener, check_run):
     uninterrupted, _, _ = searched(planned(benchmark_root, tmp_path / "whole"), opener)
 
     class Dies(WordCount):
         corpus_path = ""
 
-        def search(self, queries: Any, k: int) -> list[list[Hit]]:
+        def search(self, queries, k):
             if "fiqa" in self.corpus_path:
                 raise KeyboardInterrupt
             return super().search(queries, k)
 
-    def dying(corpus: Path, retriever: str, embedder: str) -> tuple[Dies, str]:
+    def dying(corpus, retriever, embedder):
         mortal = Dies(corpus)
         mortal.corpus_path = str(corpus)
         return mortal, "x"
@@ -99,7 +96,7 @@ def test_the_same_command_resumes_and_gives_the_same_figures(
         planned(benchmark_root, tmp_path / "r", query="rewrite")
 
 
-def test_the_assistant_mode_is_the_turn_of_the_assistant(benchmark_root: Path) -> None:
+def test_the_assistant_mode_is_the_turn_of_the_assistant(benchmark_root):
     from turnmark.assistant.steps.retrieve import conversation_query
 
     data = load_data("mtrag", mtrag.locate(benchmark_root), ())
@@ -107,7 +104,7 @@ def test_the_assistant_mode_is_the_turn_of_the_assistant(benchmark_root: Path) -
     assert open_queries("assistant", data).query(task.id) == conversation_query(task.history, task.question)
 
 
-def test_mtrag_un_has_its_last_turn_from_the_tasks(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+def test_mtrag_un_has_its_last_turn_from_the_tasks(benchmark_root, tmp_path, opener):
     summary, _, _ = searched(planned(benchmark_root, tmp_path / "r", benchmark="mtrag-un"), opener)
     assert opener.asked[:2] == ["who made the bell", "when was it cast"]
     assert not any(row.comparable for row in summary.published)
@@ -115,9 +112,7 @@ def test_mtrag_un_has_its_last_turn_from_the_tasks(benchmark_root: Path, tmp_pat
         planned(benchmark_root, tmp_path / "x", benchmark="mtrag-un", query="rewrite")
 
 
-def test_a_query_that_cannot_be_made_is_a_failure_and_no_number(
-    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Check
-) -> None:
+def test_a_query_that_cannot_be_made_is_a_failure_and_no_number(benchmark_root, tmp_path, opener, check_run):
     path = benchmark_root / "mtrag-human/retrieval_tasks/fiqa/fiqa_lastturn.jsonl"
     queries = path.read_text().splitlines()
     path.write_text("\n".join(["{broken", *queries[1:]]) + "\n")
@@ -132,7 +127,7 @@ def test_a_query_that_cannot_be_made_is_a_failure_and_no_number(
     }
 
 
-def test_own_queries_limit_and_only(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+def test_own_queries_limit_and_only(benchmark_root, tmp_path, opener):
     own = tmp_path / "own.jsonl"
     own.write_text('{"_id": "c3<::>1", "text": "a bond"}\n{"_id": "nobody", "text": "x"}\n')
     summary, run, _ = searched(planned(benchmark_root, tmp_path / "own", query=None, queries=own), opener)
@@ -148,7 +143,7 @@ def test_own_queries_limit_and_only(benchmark_root: Path, tmp_path: Path, opener
     assert [retriever.passages[0]["_id"] for retriever in only.opened] == ["f1"]
 
 
-def test_all_mistakes_of_a_request_at_once(benchmark_root: Path, tmp_path: Path) -> None:
+def test_all_mistakes_of_a_request_at_once(benchmark_root, tmp_path):
     (tmp_path / "q.jsonl").write_text("{\n")
     with pytest.raises(RequestError) as caught:
         planned(benchmark_root, None, retriever="magic", query="yesterday", queries=tmp_path / "q.jsonl", limit=0,
@@ -166,9 +161,7 @@ def test_all_mistakes_of_a_request_at_once(benchmark_root: Path, tmp_path: Path)
         planned(benchmark_root, tmp_path / "r")
 
 
-def test_the_rest_of_a_request_is_checked_where_domains_data_or_out_are_wrong(
-    benchmark_root: Path, tmp_path: Path
-) -> None:
+def test_the_rest_of_a_request_is_checked_where_domains_data_or_out_are_wrong(benchmark_root, tmp_path):
     (benchmark_root / "mtrag-human/retrieval_tasks/clapnq/clapnq_rewrite.jsonl").unlink()
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
     (tmp_path / "file").write_text("")
@@ -194,9 +187,9 @@ def test_the_rest_of_a_request_is_checked_where_domains_data_or_out_are_wrong(
 @pytest.mark.parametrize("scored_ids", [
     [("p1", 1.0), ("p1", 0.5)], [("p1", float("nan"))], [("p1", float("inf"))],
 ])  # fmt: skip
-def test_nonsense_of_a_retriever_stops_the_run(benchmark_root: Path, scored_ids: list[tuple[str, float]]) -> None:
+def test_nonsense_of_a_retriever_stops_the_run(benchmark_root, scored_ids):
     class Nonsense(WordCount):
-        def search(self, queries: Any, k: int) -> list[list[Hit]]:
+        def search(self, queries, k):
             first = super().search([Query(text="the")], 1)[0][0]
             hits = [
                 first.model_copy(update={"passage": first.passage.model_copy(update={"id": name}), "score": score})
@@ -208,7 +201,7 @@ def test_nonsense_of_a_retriever_stops_the_run(benchmark_root: Path, scored_ids:
         searched(planned(benchmark_root, Path("r")), lambda corpus, *_: (Nonsense(corpus), "x"))
 
 
-def test_part_of_a_clone_without_tasks(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+def test_part_of_a_clone_without_tasks(benchmark_root, tmp_path, opener):
     (benchmark_root / "mtrag-human/generation_tasks/reference.jsonl").unlink()
     summary, _, _ = searched(planned(benchmark_root, tmp_path / "r"), opener)
     assert list(summary.breakdowns) == ["domain"]
@@ -217,7 +210,7 @@ def test_part_of_a_clone_without_tasks(benchmark_root: Path, tmp_path: Path, ope
         planned(benchmark_root, tmp_path / "x", query="conversation")
 
 
-def test_a_mode_from_conversations_fails_on_a_query_without_a_task(benchmark_root: Path) -> None:
+def test_a_mode_from_conversations_fails_on_a_query_without_a_task(benchmark_root):
     path = benchmark_root / "mtrag-human/generation_tasks/reference.jsonl"
     path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
     source = open_queries("last-2", load_data("mtrag", mtrag.locate(benchmark_root), ()))
@@ -225,7 +218,7 @@ def test_a_mode_from_conversations_fails_on_a_query_without_a_task(benchmark_roo
         source.query("c1<::>1")
 
 
-def test_a_conversational_query_stays_out_of_the_headline(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+def test_a_conversational_query_stays_out_of_the_headline(benchmark_root, tmp_path, opener):
     with open(benchmark_root / "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv", "a") as file:
         file.write("c1<::>3\tp1\t1\n")
     summary, _, _ = searched(planned(benchmark_root, tmp_path / "r", query="last-1"), opener)
@@ -234,16 +227,14 @@ def test_a_conversational_query_stays_out_of_the_headline(benchmark_root: Path, 
     assert summary.breakdowns["answerability"]["CONVERSATIONAL"]["recall@5"].n == 1
 
 
-def scored(root: Path, tmp_path: Path, content: str, **changes: Any) -> Summary:
+def scored(root, tmp_path, content, **changes):
     (tmp_path / "x.trec").write_text(content)
     fields: dict[str, Any] = {"benchmark": "mtrag", "task": "retrieval", "data": root,
                               "predictions": (tmp_path / "x.trec",)}  # fmt: skip
     return running.run(plan(EvalRequest(**({"out": tmp_path / "r"} | fields | changes))))[0]
 
 
-def test_scoring_takes_the_domains_that_the_file_answers(
-    benchmark_root: Path, tmp_path: Path, check_run: Check
-) -> None:
+def test_scoring_takes_the_domains_that_the_file_answers(benchmark_root, tmp_path, check_run):
     content = "c1<::>1 Q0 p1 1 0.5 t\nnobody Q0 p1 1 0.5 t\n"
     summary = scored(benchmark_root, tmp_path, content)
     check_run(tmp_path / "r")
@@ -255,7 +246,7 @@ def test_scoring_takes_the_domains_that_the_file_answers(
     assert all("documents" in row.differs and "query" in row.differs for row in summary.published)
 
 
-def test_scoring_refuses_what_is_no_run_on_this_data(benchmark_root: Path, tmp_path: Path) -> None:
+def test_scoring_refuses_what_is_no_run_on_this_data(benchmark_root, tmp_path):
     with pytest.raises(RequestError, match="none of the 1 queries"):
         scored(benchmark_root, tmp_path, "nobody Q0 p1 1 0.5 t\n")
     with pytest.raises(RequestError) as caught:
@@ -273,7 +264,7 @@ BASELINES = [
 ]  # fmt: skip
 
 
-def as_printed(value: float | None) -> set[str]:
+def as_printed(value):
     """How the table may print a value: rounded to three decimals, or to four and then, half up, to three.
 
     36 of its 40 cells are the former; the other four can only be the latter (.513492 is printed .514, .370489 .371,
@@ -284,7 +275,7 @@ def as_printed(value: float | None) -> set[str]:
 
 
 @pytest.mark.parametrize(("name", "recall", "ndcg"), BASELINES)
-def test_recorded_runs_reproduce_the_printed_baselines(real_data: Path, name: str, recall: str, ndcg: str) -> None:
+def test_recorded_runs_reproduce_the_printed_baselines(real_data, name, recall, ndcg):
     summary = running.run(plan(EvalRequest(
         benchmark="mtrag", task="retrieval", data=real_data, out=Path("r"),
         predictions=(real_data / f"runs/{name}.trec",),

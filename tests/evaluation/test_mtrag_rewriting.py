@@ -10,29 +10,27 @@ from typing import Any
 import pytest
 
 from tests.assistant.notes import wording_asked_for
-from tests.conftest import Turnmark
 from tests.evaluation.conftest import Opener, searched
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.mtrag_runs import samples_of
-from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
+from tests.servers import Hang, Say, ScriptedServer, Status
 from turnmark.assistant.prompts import prompt_hashes
 from turnmark.assistant.steps.rewrites import FOUR, MODES
 from turnmark.corpora import mtrag
 from turnmark.evaluation.benchmarks.mtrag_data import load_data
 from turnmark.evaluation.benchmarks.mtrag_queries import MADE, RECORDED, check_mode, open_queries, read_query_file
-from turnmark.evaluation.planning import Plan, plan
+from turnmark.evaluation.planning import plan
 from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Query
 
 NAMES = ["minimal", *FOUR]
 
 
-def asked_for(body: dict[str, Any]) -> str:
+def asked_for(body):
     """The user's message in a request."""
     return str(body["messages"][-1]["content"]).rstrip().rsplit("\n", 1)[-1]
 
 
-def worded(body: dict[str, Any]) -> Say:
+def worded(body):
     """A wording that is made of its name and the message; a message with `what is` stands alone."""
     name, message = wording_asked_for(body), asked_for(body)
     if name == "minimal":
@@ -41,7 +39,7 @@ def worded(body: dict[str, Any]) -> Say:
     return Say(json.dumps({"reasoning": "So.", "query": f"{message} bell tower {name}"}))
 
 
-def planned(root: Path, out: Path, url: str, **changes: Any) -> Plan:
+def planned(root, out, url, **changes):
     fields: dict[str, Any] = {
         "benchmark": "mtrag", "task": "retrieval", "data": root, "retriever": "bm25", "query": "multi", "out": out,
         "generator": f"openai:tiny@{url}?retries=0",
@@ -49,7 +47,7 @@ def planned(root: Path, out: Path, url: str, **changes: Any) -> Plan:
     return plan(EvalRequest(**(fields | changes)))
 
 
-def test_a_run_and_what_it_says_of_itself(benchmark_root: Path, opener: Opener, check_run: Check) -> None:
+def test_a_run_and_what_it_says_of_itself(benchmark_root, opener, check_run):
     with ScriptedServer(worded) as server:
         planned_run = planned(benchmark_root, Path("r"), server.url)
         summary, run, gave_up = searched(planned_run, opener)
@@ -90,7 +88,7 @@ def test_a_run_and_what_it_says_of_itself(benchmark_root: Path, opener: Opener, 
     assert not any(row.comparable for row in summary.published)
 
 
-def test_the_corpus_prompt_shows_what_the_documents_begin_with(benchmark_root: Path, opener: Opener) -> None:
+def test_the_corpus_prompt_shows_what_the_documents_begin_with(benchmark_root, opener):
     with ScriptedServer(worded) as server:
         searched(planned(benchmark_root, Path("r"), server.url, only=("c1<::>2",)), opener)
         [body] = [body for body in server.bodies if wording_asked_for(body) == "corpus-specific"]
@@ -99,7 +97,7 @@ def test_the_corpus_prompt_shows_what_the_documents_begin_with(benchmark_root: P
     assert prompt.index("<passage-") < prompt.index("</user-")
 
 
-def test_minimal_is_searched_as_the_turn_does_it(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+def test_minimal_is_searched_as_the_turn_does_it(benchmark_root, tmp_path, opener):
     with ScriptedServer(worded) as server:
         summary, run, _ = searched(planned(benchmark_root, tmp_path / "r", server.url, query="minimal"), opener)
     assert summary.specs["fusion"] == "flat"
@@ -113,13 +111,11 @@ def test_minimal_is_searched_as_the_turn_does_it(benchmark_root: Path, tmp_path:
 
 
 @pytest.mark.parametrize("retriever", ["bm25", pytest.param("hybrid", marks=pytest.mark.slow)])
-def test_what_was_searched_can_be_searched_again_without_a_model(
-    turnmark: Turnmark, tmp_path: Path, check_run: Check, retriever: str
-) -> None:
+def test_what_was_searched_can_be_searched_again_without_a_model(turnmark, tmp_path, check_run, retriever):
     """The whole command on the demo data, and its queries fed back: the same lists and figures."""
     words = ["eval", "mtrag", "--task", "retrieval", "--retriever", retriever, "--json"]
 
-    def named(body: dict[str, Any]) -> Say:
+    def named(body):
         text = "\u2028Käthe" if wording_asked_for(body) == "minimal" else wording_asked_for(body)
         reply = {"class": "non-standalone", "reworded_version": f"{asked_for(body)} {text}"}
         return Say(json.dumps({**reply, "reasoning": "", "query": f"{asked_for(body)} {text}"}))
@@ -145,7 +141,7 @@ def test_what_was_searched_can_be_searched_again_without_a_model(
             assert lists[0] == lists[1]
 
 
-def test_a_file_with_variants_is_searched_in_its_conversation(benchmark_root: Path, tmp_path: Path) -> None:
+def test_a_file_with_variants_is_searched_in_its_conversation(benchmark_root, tmp_path):
     data = load_data("mtrag", mtrag.locate(benchmark_root), ())
     rows = [
         {"_id": "c1<::>2", "text": "when was it cast", "variants": ["x", "y"]},
@@ -169,10 +165,11 @@ def test_a_file_with_variants_is_searched_in_its_conversation(benchmark_root: Pa
     (Hang(30), "timeout 3"),
 ])  # fmt: skip
 def test_without_any_wording_the_message_is_searched_and_this_is_said(
-    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Check, reply: Scripted, why: str
-) -> None:
+    benchmark_root, tmp_path, opener, check_run, reply, why
+):
     with ScriptedServer(reply) as server:
-        planned_run = planned(benchmark_root, tmp_path / "r", server.url, query="minimal", deadline=1.0)
+        deadline = 1.0 if why == "timeout 3" else 60.0
+        planned_run = planned(benchmark_root, tmp_path / "r", server.url, query="minimal", deadline=deadline)
         summary, run, gave_up = searched(planned_run, opener)
     check_run(run)
     assert (summary.n, summary.failed, gave_up) == (7, 0, False)
@@ -186,8 +183,8 @@ def test_without_any_wording_the_message_is_searched_and_this_is_said(
     assert summary.metrics == typed.metrics
 
 
-def test_one_wording_that_does_not_come_is_counted(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
-    def reply(body: dict[str, Any]) -> Scripted:
+def test_one_wording_that_does_not_come_is_counted(benchmark_root, tmp_path, opener):
+    def reply(body):
         return Say("{") if wording_asked_for(body) == "keyword-anchor" and "is it safe" in str(body) else worded(body)
 
     with ScriptedServer(reply) as server:
@@ -198,7 +195,7 @@ def test_one_wording_that_does_not_come_is_counted(benchmark_root: Path, tmp_pat
     assert list(rows["c1<::>2"]["weights"]) == ["raw", *NAMES]
 
 
-def test_a_refused_key_gives_up_and_the_right_one_goes_on(benchmark_root: Path, check_run: Check) -> None:
+def test_a_refused_key_gives_up_and_the_right_one_goes_on(benchmark_root, check_run):
     with ScriptedServer(Status(401)) as server:
         url = server.url
         planned_run = planned(benchmark_root, Path("r"), url, concurrency=1)
@@ -212,7 +209,7 @@ def test_a_refused_key_gives_up_and_the_right_one_goes_on(benchmark_root: Path, 
     assert len((run / "queries.jsonl").read_text().splitlines()) == 7
 
 
-def test_a_dry_run_asks_nobody(benchmark_root: Path, tmp_path: Path) -> None:
+def test_a_dry_run_asks_nobody(benchmark_root, tmp_path):
     with ScriptedServer(worded) as server:
         planned_run = planned(benchmark_root, tmp_path / "r", server.url)
         described = planned_run.describe()
@@ -245,7 +242,7 @@ MODEL_FLAGS = "is for the calls of a model: generation, or --query minimal or mu
         "--deadline 0: seconds above 0 were expected",
     ]),
 ])  # fmt: skip
-def test_a_wrong_request_says_all_that_is_wrong(turnmark: Turnmark, words: list[str], messages: list[str]) -> None:
+def test_a_wrong_request_says_all_that_is_wrong(turnmark, words, messages):
     ran = turnmark("eval", "mtrag", "--task", "retrieval", *words)
     assert (ran.code, ran.out) == (2, "")
     lines = ran.err.splitlines()
@@ -255,9 +252,7 @@ def test_a_wrong_request_says_all_that_is_wrong(turnmark: Turnmark, words: list[
     assert not Path("runs").exists()
 
 
-def test_an_endpoint_in_the_environment_is_asked_only_by_modes_that_ask(
-    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endpoint_in_the_environment_is_asked_only_by_modes_that_ask(turnmark, monkeypatch):
     monkeypatch.setenv("TURNMARK_GENERATOR", "openai:x@http://127.0.0.1:9/v1")
     words = ["eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--dry-run", "--json"]
     plain = json.loads(turnmark(*words).out)
@@ -267,7 +262,7 @@ def test_an_endpoint_in_the_environment_is_asked_only_by_modes_that_ask(
     assert asking["specs"]["generator"] == "openai:x@http://127.0.0.1:9/v1"
 
 
-def test_a_mode_that_asks_is_for_retrieval(turnmark: Turnmark, benchmark_root: Path) -> None:
+def test_a_mode_that_asks_is_for_retrieval(turnmark, benchmark_root):
     message = turnmark.refused("eval", "mtrag", "--setting", "rag", "--query", "multi")
     assert "--query multi: it is for --task retrieval" in message
     assert check_mode("multi", "mtrag", asking=True) == "multi"
@@ -276,7 +271,7 @@ def test_a_mode_that_asks_is_for_retrieval(turnmark: Turnmark, benchmark_root: P
     assert open_queries("multi", data, asking=True).query(task.id) == Query(text=task.question, history=task.history)
 
 
-def test_every_mode_is_listed(turnmark: Turnmark) -> None:
+def test_every_mode_is_listed(turnmark):
     listed = turnmark.json("list", "queries")["queries"]
     assert set(listed) == {*RECORDED, *MADE, "last-K"}
     assert all(listed.values())

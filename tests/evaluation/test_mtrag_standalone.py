@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from turnmark.evaluation.benchmarks.mtrag_data import read_standalone, standalon
 HEAD = "# a comment\ntask_id\tlabel\n"
 
 
-def a_task(name: str, standalone: bool | None = None) -> mtrag.Task:
+def a_task(name, standalone=None):
     conversation, _, turn = name.rpartition("<::>")
     return mtrag.Task(
         id=name, conversation=conversation, turn=int(turn), domain="clapnq", history=(), question="q", reference="r",
@@ -22,14 +21,14 @@ def a_task(name: str, standalone: bool | None = None) -> mtrag.Task:
     )  # fmt: skip
 
 
-def test_the_packaged_labels_are_200_later_turns() -> None:
+def test_the_packaged_labels_are_200_later_turns():
     labels = standalone_labels()
     assert Counter(labels.values()) == {True: 114, False: 86}
     assert min(int(name.rpartition("<::>")[2]) for name in labels) == 2
     assert standalone_labels() is labels
 
 
-def test_a_label_reaches_its_task_and_no_other_turn_of_the_conversation() -> None:
+def test_a_label_reaches_its_task_and_no_other_turn_of_the_conversation():
     name, alone = next(iter(standalone_labels().items()))
     expected = "standalone" if alone else "non-standalone"
     assert task_facts(a_task(name, standalone=not alone), "clapnq").labels["standalone"] == (expected,)
@@ -37,12 +36,12 @@ def test_a_label_reaches_its_task_and_no_other_turn_of_the_conversation() -> Non
     assert "standalone" not in task_facts(a_task(first, standalone=True), "clapnq").labels
 
 
-def test_elsewhere_the_mark_of_the_data_counts() -> None:
+def test_elsewhere_the_mark_of_the_data_counts():
     assert task_facts(a_task("another<::>2", standalone=False), "x").labels["standalone"] == ("non-standalone",)
     assert "standalone" not in task_facts(a_task("another<::>2"), "x").labels
 
 
-def test_every_mistake_is_named_with_its_line(tmp_path: Path) -> None:
+def test_every_mistake_is_named_with_its_line(tmp_path):
     path = tmp_path / "labels.tsv"
     rows = ("a<::>2\tstandalone", "a<::>2\tnon-standalone", "", "a<::>1\tstandalone", "b\tS", "<::>3\tstandalone", "c")
     path.write_text(HEAD + "\n".join(rows))
@@ -57,7 +56,7 @@ def test_every_mistake_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_our_rule_agrees_with_most_labels(real_data: Path) -> None:
+def test_our_rule_agrees_with_most_labels(real_data):
     from turnmark.assistant.steps.understand import stands_alone, understand
 
     tasks = mtrag.load_tasks(real_data / "mt-rag-benchmark", "mtrag").data

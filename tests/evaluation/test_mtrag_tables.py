@@ -1,21 +1,21 @@
-"""MTRAG's retrieval tables with a run in them: the paper's rows and the rerun's, and the rerun scored again."""
+"""MTRAG's tables with runs of ours in them: the paper's rows and the rerun's, of retrieval and of answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.evaluation.reported import DEMO, write_run
+from turnmark.corpora import mtrag
+from turnmark.evaluation.benchmarks.mtrag_generation import Mtrag
 from turnmark.evaluation.planning import plan
-from turnmark.evaluation.published import RERUN, Fact, Ran, beside, facts
-from turnmark.evaluation.records import DataUsed, Metrics, MetricSummary, Summary
+from turnmark.evaluation.published import RERUN, Ran, beside, facts
+from turnmark.evaluation.records import DataUsed, MetricSummary, Summary
 from turnmark.evaluation.report.paper import MARK
 from turnmark.evaluation.report.paper_tables import paper_tables
-from turnmark.evaluation.report.tables import Row, Table
+from turnmark.evaluation.report.tables import Row, untagged
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.running import run
 
@@ -25,12 +25,12 @@ QUERIES = {"last-turn": "lastturn", "rewrite": "rewrite"}
 FILES = {"BM25": "bm25", "BGE-base 1.5": "bge", "BGE-M3 dense": "bgem3_dense", "SPLADE": "splade", "ELSER": "elser"}
 
 
-def figures(mean: float, n: int) -> Metrics:
+def figures(mean, n, names=METRICS):
     figure = MetricSummary(mean=mean, ci95=(mean - 0.1, mean + 0.1), n=n, failed=0, not_applicable=0)
-    return dict.fromkeys(METRICS, figure)
+    return dict.fromkeys(names, figure)
 
 
-def retrieval(extent: Any = "partial", query: str = "assistant", **changes: Any) -> Summary:
+def retrieval(extent="partial", query="assistant", **changes):
     """A run over both domains at hand."""
     metrics = figures(0.4321, 388)
     breakdowns = {
@@ -51,11 +51,11 @@ def retrieval(extent: Any = "partial", query: str = "assistant", **changes: Any)
     return summary.model_copy(update=changes)
 
 
-def drawn(summary: Summary) -> tuple[Table, ...]:
+def drawn(summary):
     return paper_tables([("this run", summary)])
 
 
-def systems(table: Table) -> list[tuple[str, str, Row]]:
+def systems(table):
     """System, query and row of each row of Table 3, in which a system is named once."""
     rows: list[tuple[str, str, Row]] = []
     for row in table.rows:
@@ -63,19 +63,19 @@ def systems(table: Table) -> list[tuple[str, str, Row]]:
     return rows
 
 
-def marked(summary: Summary) -> set[tuple[str, str]]:
+def marked(summary):
     """The rows of Table 3 that may not be compared."""
     return {(system, query.rstrip(MARK)) for system, query, row in systems(drawn(summary)[0]) if row.kind == "dim"}
 
 
-def test_a_run_over_the_full_corpora_is_comparable_with_the_rerun_of_its_query() -> None:
+def test_a_run_over_the_full_corpora_is_comparable_with_the_rerun_of_its_query():
     summary = retrieval("full", "rewrite")
     assert {(f"{name} (rerun)", "Query Rewrite") for name in FILES} & marked(summary) == set()
     assert {(f"{name} (rerun)", "Last Turn") for name in FILES} <= marked(summary)
     assert ("BM25", "Query Rewrite") in marked(summary)  # published over four domains
 
 
-def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays() -> None:
+def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays():
     """One prompt in our own words takes nothing from what the other prompts of the paper gave."""
     (fact,) = (
         candidate for candidate in facts() if candidate.system == "GPT-4o" and candidate.setting == "reference+rag"
@@ -102,7 +102,7 @@ def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays() -> 
     assert "judge, metric" in " ".join(table.lines)
 
 
-def test_one_domain_stands_beside_the_rerun_of_that_domain() -> None:
+def test_one_domain_stands_beside_the_rerun_of_that_domain():
     part = figures(0.5, 208)
     ran = Ran(
         benchmark="mtrag", task="retrieval", query="last-turn", domains=("clapnq",), corpora={"clapnq": "partial"},
@@ -116,18 +116,18 @@ def test_one_domain_stands_beside_the_rerun_of_that_domain() -> None:
 @pytest.mark.parametrize(
     "changes", [{"benchmark": "mtrag-s"}, {"task": "generation"}, {"metrics": {}, "breakdowns": {}}]
 )
-def test_other_runs_have_none_of_these_tables(changes: dict[str, Any]) -> None:
+def test_other_runs_have_none_of_these_tables(changes):
     assert drawn(retrieval(**changes)) == ()
 
 
-def test_mtrag_un_has_tables_of_its_own() -> None:
+def test_mtrag_un_has_tables_of_its_own():
     first, second = drawn(retrieval(benchmark="mtrag-un", query="rewrite", published=()))
     assert [column.title for column in first.columns][2:6] == ["Recall @5", "Recall @10", "nDCG @5", "nDCG @10"]
     assert first.rows[0].cells == ("this run", "Query Rewrite", *["0.43"] * 4, "388")
     assert [row.cells[2] for row in second.rows if row.kind == "ours"] == ["0.25", "0.45"]
 
 
-def test_a_report_of_several_runs_begins_with_all_of_them(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_a_report_of_several_runs_begins_with_all_of_them(turnmark, tmp_path):
     first, second = (write_run(tmp_path / name, retrieval(query=name)) for name in ("last-turn", "rewrite"))
     answers_run = write_run(tmp_path / "answers")
     page, text = tmp_path / "r.html", tmp_path / "r.md"
@@ -144,14 +144,14 @@ def test_a_report_of_several_runs_begins_with_all_of_them(turnmark: Turnmark, tm
     assert "All runs" not in alone.out
 
 
-def packaged(system: str, query: str) -> Sequence[Fact]:
+def packaged(system, query):
     return [fact for fact in facts() if (fact.source, fact.system, fact.query) == (RERUN, system, query)]
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("system", FILES)
 @pytest.mark.parametrize("query", QUERIES)
-def test_scoring_the_recorded_runs_gives_the_packaged_figures(real_data: Path, system: str, query: str) -> None:
+def test_scoring_the_recorded_runs_gives_the_packaged_figures(real_data, system, query):
     files = tuple(real_data / f"runs/{FILES[system]}_{domain}_{QUERIES[query]}.trec" for domain in TWO_DOMAINS)
     if missing := [file.name for file in files if not file.is_file()]:
         pytest.skip(f"no recorded runs {', '.join(missing)} in {real_data / 'runs'}")
@@ -165,3 +165,90 @@ def test_scoring_the_recorded_runs_gives_the_packaged_figures(real_data: Path, s
         for name, figure in fact.metrics.items():
             assert ours[name].mean == pytest.approx(figure, abs=0.001)
             assert ours[name].n == fact.n
+
+
+FOUR_DOMAINS = ("clapnq", "cloud", "fiqa", "govt")
+JUDGED = ("answerability_accuracy", "rl_f.idk", "rb_llm.idk", "rb_alg.idk")
+OWN = "rl_f[embedded].idk[embedded]"
+
+
+def answers(setting, domains=TWO_DOMAINS, names=JUDGED, **more):
+    few = {"references": {"at most two": figures(0.25, 197, names)}} if setting != "reference+rag" else {}
+    breakdowns = {
+        "domain": {name: figures(0.1 * number, 200 + number, names) for number, name in enumerate(domains, 1)},
+        "turn": {"first": figures(0.6, 55, names), "later": figures(0.5, 362, names)},
+        "answerability": {
+            "ANSWERABLE": figures(0.7, 355, names), "PARTIAL": figures(0.4, 33, names),
+            "UNANSWERABLE": figures(0.3, 55, names),
+        },
+        **few,
+    }  # fmt: skip
+    metrics = figures(0.5, 197 if setting == "reference+rag" else 417, names)
+    ran = Ran(
+        benchmark="mtrag", task="generation", setting=setting, query=None, domains=domains,
+        variants=dict.fromkeys(names, "something"), judges=("embedded",), metrics=metrics, breakdowns=breakdowns,
+    )  # fmt: skip
+    summary = Summary(
+        benchmark="mtrag", task="generation", setting=setting,
+        data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"), n=423, failed=0, metrics=metrics,
+        breakdowns=breakdowns, published=beside(ran), seconds={}, notes=(), specs={"generator": "extractive"},
+    )  # fmt: skip
+    return summary.model_copy(update=more)
+
+
+def numbered(*runs):
+    """The tables with these runs in them, by their number."""
+    return {table.title.split(":")[0].removeprefix("As MTRAG Table "): table for table in paper_tables(runs)}
+
+
+def rows(table):
+    """System -> its figures."""
+    return {row.cells[0].rstrip(MARK): row.cells[1:] for row in table.rows}
+
+
+def test_all_four_domains_differ_in_nothing_but_what_is_said():
+    (line,) = numbered(("a", answers("reference", FOUR_DOMAINS)), ("b", answers("rag", FOUR_DOMAINS)))["5"].lines
+    assert "domains" not in line
+    assert "(n," in line
+
+
+def test_an_embedded_form_has_a_row_of_its_own():
+    summary = answers("reference", names=(OWN, "rouge_l.word"))
+    figures_of = rows(numbered(("this run", summary))["5"])
+    assert "this run" not in figures_of
+    assert figures_of["this run [embedded]"] == (*["-"] * 3, "0.25", *["-"] * 8)
+    assert untagged(OWN) == "rl_f.idk"
+
+
+def test_a_row_is_comparable_where_each_figure_beside_one_of_ours_is():
+    """The other settings have no figure of ours beside them, so that they do not count."""
+    summary = answers("reference", FOUR_DOMAINS)
+    fits = [
+        row.model_copy(update={"comparable": True, "differs": (), "differs_by_metric": {}, "why": None})
+        if row.setting == "reference" and row.system == "GPT-4o" and row.source.startswith("MTRAG Table 5")
+        else row
+        for row in summary.published
+    ]
+    table = numbered(("this run", summary.model_copy(update={"published": tuple(fits)})))["5"]
+    assert [row.cells[0] for row in table.rows if row.kind == "plain"] == ["GPT-4o"]
+
+
+def test_tables_of_other_runs():
+    assert list(numbered(("a", answers("rag")))) == ["5"]
+    assert numbered(("a", answers("reference", names=("rouge_l.word",)))) == {}
+    assert numbered(("a", answers("reference", benchmark="mtrag-un"))) == {}
+
+
+def test_the_tasks_with_few_references_are_set_apart():
+    tasks = mtrag.load_tasks(mtrag.DEMO_ROOT, "mtrag").data
+    few = {name for name, task in tasks.items() if len(task.contexts) <= 2 and task.answerability != "CONVERSATIONAL"}
+    assert 0 < len(few) < len(tasks)
+    for benchmark, setting, ids in (
+        ("mtrag", "reference", few),
+        ("mtrag", "rag", few),
+        ("mtrag", "reference+rag", set()),
+        ("mtrag-un", "rag", set()),
+    ):
+        bench: Any = Mtrag(benchmark, setting, tasks.values(), None, None)  # type: ignore[arg-type]
+        labelled = {item.id for item in bench.items() if "references" in bench.facts(item).labels}
+        assert labelled == ids

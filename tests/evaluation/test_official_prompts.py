@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.evaluation.judged_runs import ANSWERS, done, lines, official, spec_of
 from tests.servers import Say, ScriptedServer
 from turnmark.evaluation.judging import judgements
@@ -26,7 +24,7 @@ TEXTS = {
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Path:
+def own(tmp_path):
     folder = tmp_path / "prompts"
     folder.mkdir()
     for name, text in TEXTS.items():
@@ -35,14 +33,14 @@ def own(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def as_papers(own: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def as_papers(own, monkeypatch):
     """The papers' texts are not in this project, so these stand for them."""
     known_values = {name: digest(load_prompt(name, own)) for name in TEXTS}
     monkeypatch.setattr(judgements, "PAPERS", known_values)
     return own
 
 
-def test_a_digest_is_of_the_words_and_not_of_the_layout(own: Path) -> None:
+def test_a_digest_is_of_the_words_and_not_of_the_layout(own):
     before = digest(load_prompt("rb-llm", own))
     (own / "rb-llm.txt").write_text(TEXTS["rb-llm"].replace(" ", "\n  ").replace("“", '"').replace("”", '"'))
     assert digest(load_prompt("rb-llm", own)) == before
@@ -52,7 +50,7 @@ def test_a_digest_is_of_the_words_and_not_of_the_layout(own: Path) -> None:
     assert digest(load_prompt("rb-llm", own)) != before
 
 
-def test_whose_a_prompt_is(own: Path, as_papers: Path) -> None:
+def test_whose_a_prompt_is(own, as_papers):
     assert whose(["idk"], None) == ""
     assert whose(["rl-mtb"], own) == "", "the folder has no such file"
     assert whose(["idk"], own) == OFFICIAL
@@ -60,14 +58,14 @@ def test_whose_a_prompt_is(own: Path, as_papers: Path) -> None:
     assert whose(["idk"], own) == OWN
 
 
-def _judging(prompts: Path | None) -> Judging:
+def _judging(prompts):
     judges = open_judges(["openai:x@http://localhost:1"])
     bert = bert_rubrics(Bert("x", rescaled=True, hub=PUBLISHED), "bertscore")
     bert_judge = Judge("bertscore", judges[0].generator, None, bert)
     return Judging([*judges, bert_judge], [RB_LLM, IDK_JUDGE, *bert], prompts=prompts)
 
 
-def test_with_the_papers_prompts_every_judged_metric_is_the_published_instrument(as_papers: Path) -> None:
+def test_with_the_papers_prompts_every_judged_metric_is_the_published_instrument(as_papers):
     (fact,) = (
         row
         for row in facts()
@@ -80,10 +78,10 @@ def test_with_the_papers_prompts_every_judged_metric_is_the_published_instrument
     assert not any(ours[name] in fact.instruments[name].same for name in metrics)
 
 
-def test_scores_name_the_hash_of_the_prompt(benchmark_root: Path, turnmark: Turnmark, own: Path) -> None:
+def test_scores_name_the_hash_of_the_prompt(benchmark_root, turnmark, own):
     file = official(Path("x.jsonl"), ANSWERS)
 
-    def judge(body: dict[str, Any]) -> Say:
+    def judge(body):
         return Say("no" if "[Output]" in body["messages"][-1]["content"] else "Total rating: 8")
 
     with ScriptedServer(judge) as server:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ TABLE_A = [[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]]
 TABLE_B = [list("aabbdcccedda"), list("babbbccceddd")]
 
 
-def units(table: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+def units(table):
     return list(zip(*table, strict=True))
 
 
@@ -35,18 +34,18 @@ def units(table: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     [(TABLE_A, "nominal", 0.095), (TABLE_B, "nominal", 0.692), (TABLE_C, "nominal", 0.743),
      (TABLE_C, "interval", 0.849)],
 )  # fmt: skip
-def test_alpha_is_that_of_the_published_examples(table: Any, level: Any, published: float) -> None:
+def test_alpha_is_that_of_the_published_examples(table, level, published):
     assert krippendorff_alpha(units(table), level) == pytest.approx(published, abs=5e-4)
 
 
-def test_alpha_where_it_is_not_defined_or_perfect() -> None:
+def test_alpha_where_it_is_not_defined_or_perfect():
     assert krippendorff_alpha([], "nominal") is None
     assert krippendorff_alpha([("yes", None), (None, "no")], "nominal") is None, "no unit has two values"
     assert krippendorff_alpha([(7, 7), (7, 7)], "interval") is None, "nothing varies"
     assert krippendorff_alpha([(7, 7), (3, 3)], "interval") == 1.0
 
 
-def test_numbers_by_the_median_and_labels_by_the_majority() -> None:
+def test_numbers_by_the_median_and_labels_by_the_majority():
     four = {"a": scored(0.2), "b": scored(0.8), "c": scored(0.9), "d": scored(0.7)}
     assert panel_outcome(RB_LLM, four).value == 0.75
     three = {"a": scored(0.0, "no"), "b": scored(1.0, "yes"), "c": scored(1.0, "yes")}
@@ -57,7 +56,7 @@ def test_numbers_by_the_median_and_labels_by_the_majority() -> None:
     assert majority(["no", "yes", "yes", "no", "partial"]) == ("no", True)
 
 
-def test_a_judge_that_failed_is_left_out_and_told() -> None:
+def test_a_judge_that_failed_is_left_out_and_told():
     outcome = panel_outcome(RB_LLM, {"a": scored(0.4), "b": FAILED})
     assert (outcome.status, outcome.value) == ("scored", 0.4)
     assert outcome.reason == "said 0.4 — b: failed (invalid: no verdict, twice)"
@@ -69,7 +68,7 @@ def test_a_judge_that_failed_is_left_out_and_told() -> None:
     assert panel_outcome(RL_F, {"a": nothing, "b": scored(0.5)}).value == 0.5
 
 
-def test_how_judges_agree_and_how_often_each_failed() -> None:
+def test_how_judges_agree_and_how_often_each_failed():
     cases = [
         {"a": scored(0.2), "b": scored(0.2)}, {"a": scored(0.8), "b": scored(0.8)}, {"a": FAILED, "b": scored(0.5)},
     ]  # fmt: skip
@@ -80,7 +79,7 @@ def test_how_judges_agree_and_how_often_each_failed() -> None:
     assert agreement(RB_LLM, ["a"], [{"a": scored(0.2)}]).rule == "one judge"
 
 
-def score(value: float | None, metric: str = "rl_f") -> Score:
+def score(value, metric="rl_f"):
     status: Any = "scored" if value is not None else "not_applicable"
     return Score(id="x", metric=metric, status=status, value=value, by="j")
 
@@ -91,13 +90,13 @@ def score(value: float | None, metric: str = "rl_f") -> Score:
      ("PARTIAL", "no", 0.7, True), ("PARTIAL", "partial", 0.7, True), ("PARTIAL", "yes", 0.0, False),
      ("UNANSWERABLE", "no", 0.0, False), ("UNANSWERABLE", "partial", 0.0, False), ("UNANSWERABLE", "yes", 1.0, True)],
 )  # fmt: skip
-def test_the_table_of_section_6_3_3(answerability: str, idk: str, value: float, accurate: bool) -> None:
+def test_the_table_of_section_6_3_3(answerability, idk, value, accurate):
     line = conditioned(score(0.7), answerability, idk, "IDK by j")
     assert (line.metric, line.status, line.value) == ("rl_f.idk", "scored", value)
     assert answered_right(answerability, idk) is accurate
 
 
-def test_which_metrics_are_conditioned_and_where_nothing_is() -> None:
+def test_which_metrics_are_conditioned_and_where_nothing_is():
     scores = [score(0.7, name) for name in ("rb_alg", "rb_alg[MiniLM]", "rb_llm", "rl_f", "rl_r", "rouge_l.word")]
     lines = [conditioned(line, "ANSWERABLE", "no", "IDK by j") for line in scores if is_conditioned(line.metric)]
     clarification = Score(id="a", metric="clarification", status="failed", reason="no verdict", by="k")

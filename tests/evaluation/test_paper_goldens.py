@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from lxml import html  # type: ignore[import-untyped]
 
-from tests.conftest import Turnmark
 from tests.evaluation import inscoqa_judges as inscoqa
 from tests.evaluation import judged_runs as mtrag
 from tests.evaluation.kiwis import four_turns, session, turn, written
@@ -22,11 +21,11 @@ from turnmark.corpora import compound_qa
 
 
 @pytest.fixture(autouse=True)
-def _keys_and_width(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:  # its own width is another
+def _keys_and_width(turnmark, monkeypatch):  # its own width is another
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def paper(text: str, mark: str) -> str:
+def paper(text, mark):
     """What stands from the first of the paper's tables on, up to the breakdowns, what was spent, or the next run."""
     begin = text.index(f"{mark}As ")
     words = (f"{mark}By what is asked", f"{mark}Used\n", f"{mark}seconds:", "\n\nmtrag ", "\n## mtrag ")
@@ -34,7 +33,7 @@ def paper(text: str, mark: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in text[begin : min(ends, default=len(text))].splitlines())
 
 
-def check(turnmark: Turnmark, name: str, *runs: Path) -> None:
+def check(turnmark, name, *runs):
     """The golden files of these runs, and the same tables on the page."""
     text, page = runs[0].parent / f"{name}.md", runs[0].parent / f"{name}.html"
     ran = turnmark("report", *runs, "--markdown", text, "--html", page)
@@ -45,7 +44,7 @@ def check(turnmark: Turnmark, name: str, *runs: Path) -> None:
     golden(f"papers/{name}.md", written)
     tree = html.fromstring(page.read_text(encoding="utf-8"))
     titles = [line.removeprefix("### ") for line in written.splitlines() if line.startswith("### As ")]
-    drawn = [element for element in tree.xpath("//h2 | //h3") if element.text_content().startswith("As ")]
+    drawn = [element for element in tree.xpath("//summary") if element.text_content().startswith("As ")]
     assert [element.text_content() for element in drawn][: len(titles)] == titles
     for heading in drawn:
         (table,) = heading.xpath("following-sibling::div[@class='box'][1]/table")
@@ -58,7 +57,7 @@ def check(turnmark: Turnmark, name: str, *runs: Path) -> None:
         assert any("†" in row.text_content() for row in rows) == any("†" in line.text_content() for line in legend)
 
 
-def test_mtrag_retrieval(turnmark: Turnmark, benchmark_root: Path, tmp_path: Path) -> None:
+def test_mtrag_retrieval(turnmark, benchmark_root, tmp_path):
     runs = [tmp_path / mode for mode in ("last-turn", "rewrite")]
     for run in runs:
         words = "eval mtrag --task retrieval --retriever bm25 --query".split()
@@ -75,7 +74,7 @@ def test_mtrag_retrieval(turnmark: Turnmark, benchmark_root: Path, tmp_path: Pat
     assert "| **B rewrite** | **Query Rewrite** |" in text.read_text(encoding="utf-8")
 
 
-def test_mtrag_answers(turnmark: Turnmark, benchmark_root: Path, tmp_path: Path) -> None:
+def test_mtrag_answers(turnmark, benchmark_root, tmp_path):
     file = mtrag.official(tmp_path / "x.jsonl", mtrag.ANSWERS)
     runs = [tmp_path / setting for setting in ("reference", "rag")]
     with ScriptedServer(mtrag.judge()) as server:
@@ -86,7 +85,7 @@ def test_mtrag_answers(turnmark: Turnmark, benchmark_root: Path, tmp_path: Path)
     check(turnmark, "mtrag_settings", *runs)
 
 
-def test_inscoqa(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_inscoqa(turnmark, tmp_path):
     file = inscoqa.predicted(tmp_path / "x.jsonl", a=["Light it.", "Bake it."], b=["Light it."])
     words: list[str | Path] = ["--data", inscoqa.source(tmp_path), "--predictions", file, "--out", tmp_path / "run"]
     with ScriptedServer(inscoqa.judge(6, 75)) as server:
@@ -94,7 +93,7 @@ def test_inscoqa(turnmark: Turnmark, tmp_path: Path) -> None:
     check(turnmark, "inscoqa", tmp_path / "run")
 
 
-def test_compound_qa(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_compound_qa(turnmark, tmp_path):
     root = shutil.copytree(compound_qa.DEMO_ROOT, tmp_path / "compound-qa")
     # Table 3 is over questions of three parts about a text; the demo has such questions without one.
     knowledge, understanding = (
@@ -113,7 +112,7 @@ def test_compound_qa(turnmark: Turnmark, tmp_path: Path) -> None:
     check(turnmark, "compound_qa_positions", tmp_path / "positions")
 
 
-def test_kiwi(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_kiwi(turnmark, tmp_path):
     ratings = ("good", "bad", "neutral", "good")
     turns = [turn(instruction=f"Remove sentence {index}.", rating=rating) for index, rating in enumerate(ratings)]
     written(tmp_path / "rated", *(session(*turns, original_question=f"What of lamp {index}?") for index in range(10)))
@@ -125,7 +124,7 @@ def test_kiwi(turnmark: Turnmark, tmp_path: Path) -> None:
         check(turnmark, f"kiwi_{task}", tmp_path / task)
 
 
-def test_the_demo_stands_beside_nothing(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_the_demo_stands_beside_nothing(turnmark, tmp_path):
     ran = turnmark.ok("eval", "kiwi", "--task", "analyse", "--out", tmp_path / "run", "--full")
     assert "By what is asked" in ran.out
     assert ran.out.count("As KIWI") > 1

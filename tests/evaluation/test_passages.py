@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,13 +12,13 @@ from turnmark.evaluation.passages import CorpusTexts, FirstPassages, recorded
 from turnmark.retrieval.types import Query
 
 
-def corpus(path: Path, *lines: str | dict[str, Any]) -> Path:
+def corpus(path, *lines):
     text = "\n".join(line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in lines)
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
     return path
 
 
-def test_texts_by_id_whatever_else_is_in_the_file(tmp_path: Path) -> None:
+def test_texts_by_id_whatever_else_is_in_the_file(tmp_path):
     path = corpus(
         tmp_path / "c.jsonl", {"_id": "a", "title": "Bells", "text": "Größe"}, "", "{broken", "[1]", {"text": "no id"},
         {"_id": 7, "text": None}, {"_id": "z\u2028", "title": None, "text": "last"},
@@ -35,7 +33,7 @@ def test_texts_by_id_whatever_else_is_in_the_file(tmp_path: Path) -> None:
     assert "b" not in texts
 
 
-def test_the_passages_of_an_estimate_are_near_enough_to_be_answered_from(benchmark_root: Path) -> None:
+def test_the_passages_of_an_estimate_are_near_enough_to_be_answered_from(benchmark_root):
     first = FirstPassages(benchmark_root / "corpora/passage_level/clapnq.jsonl", limit=2)
     hits = first.search([Query(text="anything")], 5)[0]
     assert [hit.passage.text for hit in hits] == [row["text"] for row in WordCount(
@@ -44,12 +42,12 @@ def test_the_passages_of_an_estimate_are_near_enough_to_be_answered_from(benchma
     assert {hit.similarity for hit in hits} == {1.0}
 
 
-def sample(name: str, *document_ids: str, **fields: Any) -> str:
+def sample(name, *document_ids, **fields):
     contexts = [{"document_id": passage_id, "score": 1.0} for passage_id in document_ids]
     return json.dumps({"id": name, "status": "done", "contexts": contexts, **fields}) + "\n"
 
 
-def test_a_recorded_run(tmp_path: Path) -> None:
+def test_a_recorded_run(tmp_path):
     file = tmp_path / "predictions.jsonl"
     lines = sample("q", "a"), sample("q", "b", repeat=1), sample("r", "c", status="failed", reason="x"), sample("e")
     file.write_text("".join(lines) + '{"id": "tor')
@@ -67,7 +65,7 @@ def test_a_recorded_run(tmp_path: Path) -> None:
     ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:1: not a sample of a run: id"),
     ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:2: not a JSON object"),
 ])  # fmt: skip
-def test_what_is_no_recorded_run(tmp_path: Path, content: str | None, message: str) -> None:
+def test_what_is_no_recorded_run(tmp_path, content, message):
     folder = tmp_path / "run"
     if content is not None:
         folder.mkdir()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +17,13 @@ FORMS = (
 )  # fmt: skip
 
 
-def changed(row: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+def changed(row, **fields):
     """The row with other fields; a field that is `...` is left out."""
     return {name: value for name, value in {**row, **fields}.items() if value is not ...}
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_recorded_systems_are_read_whole(real_data: Path, system: str) -> None:
+def test_the_recorded_systems_are_read_whole(real_data, system):
     path = real_data / "mtragun-predictions" / f"{system}.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     predictions = check_predictions([path], "mtrag-un")
@@ -40,7 +38,7 @@ def test_the_recorded_systems_are_read_whole(real_data: Path, system: str) -> No
         ]
 
 
-def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path: Path) -> None:
+def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path):
     predictions = check_predictions([written(tmp_path / "x.jsonl", OFFICIAL)], "mtrag")
     second = ContextRef(document_id="d1", score=1.5, title="T", text="One.")
     assert list(predictions.samples) == [Sample(
@@ -50,14 +48,14 @@ def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path
     assert predictions.notes == ()
 
 
-def test_passages_without_scores_keep_their_order_and_get_those_of_their_ranks(tmp_path: Path) -> None:
+def test_passages_without_scores_keep_their_order_and_get_those_of_their_ranks(tmp_path):
     contexts = [{"document_id": name, "score": None} for name in ("a", "z", "m")]
     predictions = check_predictions([written(tmp_path / "x.jsonl", changed(OFFICIAL, contexts=contexts))], "mtrag")
     (sample,) = predictions.samples
     assert [(c.document_id, c.score) for c in sample.contexts] == [("a", 1.0), ("z", 0.5), ("m", 1 / 3)]
 
 
-def test_only_the_id_and_the_answer_are_needed_and_what_is_decided_is_noted(tmp_path: Path) -> None:
+def test_only_the_id_and_the_answer_are_needed_and_what_is_decided_is_noted(tmp_path):
     rows = (
         {"task_id": "a", "predictions": [{"text": ""}]},
         {"task_id": "b", "predictions": [{"text": "x"}, {"text": "y"}], "contexts": None, "seed": 3},
@@ -94,12 +92,12 @@ def test_only_the_id_and_the_answer_are_needed_and_what_is_decided_is_noted(tmp_
         ({"prediction": "x"}, "both `prediction` and `predictions`"),
     ],
 )  # fmt: skip
-def test_every_field_of_the_official_form_is_checked(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+def test_every_field_of_the_official_form_is_checked(tmp_path, fields, message):
     path = written(tmp_path / "x.jsonl", changed(OFFICIAL, task_id="first"), changed(OFFICIAL, **fields))
     assert problems(path) == (f"x.jsonl:2: {message}",)
 
 
-def test_the_official_form_is_for_the_mtrag_family(tmp_path: Path) -> None:
+def test_the_official_form_is_for_the_mtrag_family(tmp_path):
     path = written(tmp_path / "x.jsonl", OFFICIAL, OFFICIAL)
     assert problems(path, benchmark="kiwi") == (
         "x.jsonl, lines 1-2: in the official MTRAG form (`task_id`, `predictions`), which kiwi has not; "
@@ -108,7 +106,7 @@ def test_the_official_form_is_for_the_mtrag_family(tmp_path: Path) -> None:
     )
 
 
-def test_a_minimal_line_of_any_system_becomes_a_sample(tmp_path: Path) -> None:
+def test_a_minimal_line_of_any_system_becomes_a_sample(tmp_path):
     rows = (
         OURS,
         {"id": "x", "prediction": "y", "model": "m", "contexts": [{"document_id": "d", "score": 1, "url": "u"}]},
@@ -127,7 +125,7 @@ def test_a_minimal_line_of_any_system_becomes_a_sample(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_task_id_is_the_id_in_the_mtrag_family_only(tmp_path: Path) -> None:
+def test_a_task_id_is_the_id_in_the_mtrag_family_only(tmp_path):
     path = written(tmp_path / "x.jsonl", {"task_id": "c<::>1", "prediction": "y"})
     assert [sample.id for sample in check_predictions([path], "mtrag-un").samples] == ["c<::>1"]
     assert problems(path, benchmark="inscoqa") == ("x.jsonl:1: id: Field required",)
@@ -153,12 +151,12 @@ def test_a_task_id_is_the_id_in_the_mtrag_family_only(tmp_path: Path) -> None:
         ({"turn": -1}, "turn: Input should be greater than or equal to 0 (-1)"),
     ],
 )  # fmt: skip
-def test_every_field_of_our_form_is_checked(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+def test_every_field_of_our_form_is_checked(tmp_path, fields, message):
     path = written(tmp_path / "x.jsonl", changed(OURS, id="first"), changed(OURS, **fields))
     assert problems(path, benchmark="compound-qa") == (f"x.jsonl:2: {message}",)
 
 
-def test_what_is_nested_without_end_is_refused(tmp_path: Path) -> None:
+def test_what_is_nested_without_end_is_refused(tmp_path):
     deep: Any = 1
     for _ in range(200):
         deep = [deep]
@@ -167,7 +165,7 @@ def test_what_is_nested_without_end_is_refused(tmp_path: Path) -> None:
     assert message.startswith("x.jsonl:1: Invalid JSON: recursion limit exceeded")
 
 
-def test_all_mistakes_of_all_files_are_told_at_once_like_ones_together(tmp_path: Path) -> None:
+def test_all_mistakes_of_all_files_are_told_at_once_like_ones_together(tmp_path):
     first = tmp_path / "one.jsonl"
     first.write_bytes(
         b'{"id": "a", "prediction": "x"}\r\n{"id": "b", "prediction": 1}\n{"id": "c", "prediction": 2}\n\n'
@@ -194,7 +192,7 @@ def test_all_mistakes_of_all_files_are_told_at_once_like_ones_together(tmp_path:
     )
 
 
-def test_an_id_that_is_answered_twice_is_a_mistake_in_a_file_from_elsewhere(tmp_path: Path) -> None:
+def test_an_id_that_is_answered_twice_is_a_mistake_in_a_file_from_elsewhere(tmp_path):
     rows = [{"id": name, "prediction": "x"} for name in "abcdeabcde"]
     path = written(tmp_path / "x.jsonl", *rows, {"id": "a", "prediction": "x", "repeat": 1})
     assert problems(path) == (
@@ -204,7 +202,7 @@ def test_an_id_that_is_answered_twice_is_a_mistake_in_a_file_from_elsewhere(tmp_
     )
 
 
-def test_the_list_of_mistakes_has_an_end_and_the_total_is_said(tmp_path: Path) -> None:
+def test_the_list_of_mistakes_has_an_end_and_the_total_is_said(tmp_path):
     rows = [{"id": f"{n}", "prediction": "x", "timings": {f"t{n}": "x"}} for n in range(100)]
     rows += [{"id": f"b{n}", "prediction": n % 2 or "x"} for n in range(100)]
     messages = problems(written(tmp_path / "x.jsonl", *rows))
@@ -215,7 +213,7 @@ def test_the_list_of_mistakes_has_an_end_and_the_total_is_said(tmp_path: Path) -
     )
 
 
-def test_untrusted_text_stays_one_inert_line(tmp_path: Path) -> None:
+def test_untrusted_text_stays_one_inert_line(tmp_path):
     name = "\x1b[31m\n" + "n" * 5000
     path = written(
         tmp_path / "x.jsonl", changed(OURS, id=name), changed(OURS, id=name), changed(OURS, **{name: 1, "id": "x"})
@@ -227,27 +225,27 @@ def test_untrusted_text_stays_one_inert_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n\n"])
-def test_a_file_without_lines_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_lines_is_refused(tmp_path, content):
     (tmp_path / "x.jsonl").write_bytes(content)
     assert problems(tmp_path / "x.jsonl") == (
         f"x.jsonl: no line in it; a line for each answer was expected, in {FORMS}",
     )
 
 
-def test_a_byte_order_mark_and_foreign_line_ends_are_read(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_foreign_line_ends_are_read(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"id": "a", "prediction": "x"}\r\n\r\n{"id": "b", "prediction": "y\\u2028z"}')
     assert [sample.prediction for sample in check_predictions([path], "kiwi").samples] == ["x", "y\u2028z"]
 
 
-def test_a_line_beyond_all_reason_is_named_and_not_read(tmp_path: Path) -> None:
+def test_a_line_beyond_all_reason_is_named_and_not_read(tmp_path):
     path = written(tmp_path / "x.jsonl", OURS, changed(OURS, id="b", prediction="x" * (16 << 20)))
     (message,) = problems(path)
     assert message.startswith("x.jsonl:2: the line is 16,777,")
     assert message.endswith("bytes long; at most 16,777,216 are read")
 
 
-def test_several_files_are_read_in_their_order(tmp_path: Path) -> None:
+def test_several_files_are_read_in_their_order(tmp_path):
     first, two = (written(tmp_path / name, {"id": name, "prediction": "x"}) for name in "ba")
     predictions = check_predictions([first, two], "kiwi")
     assert [sample.id for sample in predictions.samples] == ["b", "a"]

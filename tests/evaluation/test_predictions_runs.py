@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,10 @@ from turnmark.evaluation.records import ContextRef, DataUsed, RunManifest, Sampl
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., Path]:
+def run(tmp_path):
     """Makes the folder of a run with these samples and whatever else stands at the end of the file."""
 
-    def make(*samples: Sample, tail: str = "") -> Path:
+    def make(*samples, tail=""):
         folder = tmp_path / "run"
         folder.mkdir()
         data = DataUsed(name="demo", demo=True, fingerprint="f")
@@ -44,7 +43,7 @@ FULL = Sample(
 )  # fmt: skip
 
 
-def test_a_sample_of_ours_comes_back_as_it_was(run: Callable[..., Path]) -> None:
+def test_a_sample_of_ours_comes_back_as_it_was(run):
     failed = Sample(id="0/2", status="failed", reason="no time", kind="timeout", turn=2)
     skipped = Sample(id="0/3", status="skipped", reason="the budget")
     folder = run(FULL, failed, skipped)
@@ -54,7 +53,7 @@ def test_a_sample_of_ours_comes_back_as_it_was(run: Callable[..., Path]) -> None
         assert predictions.notes == ()
 
 
-def test_of_a_run_the_last_line_of_a_sample_holds_and_a_torn_one_is_left_out(run: Callable[..., Path]) -> None:
+def test_of_a_run_the_last_line_of_a_sample_holds_and_a_torn_one_is_left_out(run):
     failed = Sample(id="a", status="failed", reason="no time")
     finished = Sample(id="a", status="done", prediction="x", attempts=2)
     second = Sample(id="b", status="done", prediction="y")
@@ -66,7 +65,7 @@ def test_of_a_run_the_last_line_of_a_sample_holds_and_a_torn_one_is_left_out(run
     )
 
 
-def test_a_line_that_is_broken_inside_a_run_is_a_mistake(run: Callable[..., Path]) -> None:
+def test_a_line_that_is_broken_inside_a_run_is_a_mistake(run):
     folder = run(FULL, tail='{"id": \n' + json_line(FULL.model_copy(update={"id": "z"})))
     assert problems(folder) == ("run/predictions.jsonl:2: not JSON (Expecting value: line 2 column 1 (char 8))",)
 
@@ -91,7 +90,7 @@ ROWS = st.one_of(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ROWS, max_size=3), st.sampled_from(("mtrag", "kiwi")))
-def test_any_objects_are_samples_that_can_be_written_or_a_request_error(rows: list[object], benchmark: str) -> None:
+def test_any_objects_are_samples_that_can_be_written_or_a_request_error(rows, benchmark):
     path = written(Path("any.jsonl"), *rows)
     try:
         predictions: Answers = check_predictions([path], benchmark)
@@ -102,5 +101,3 @@ def test_any_objects_are_samples_that_can_be_written_or_a_request_error(rows: li
     assert len({sample.key for sample in predictions.samples}) == len(predictions.samples)
     for sample in predictions.samples:
         assert Sample.model_validate_json(json_line(sample)) == sample
-
-

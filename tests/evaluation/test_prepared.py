@@ -9,18 +9,17 @@ import pytest
 
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task, setting_of
-from turnmark.evaluation.benchmarks.task import Prepared
 from turnmark.evaluation.request import EvalRequest
 
 
-def prepared(benchmark: str, setting: str | None = None, **fields: Any) -> tuple[Prepared | None, list[str]]:
+def prepared(benchmark, setting=None, **fields):
     errors = ErrorCollector()
     task = find_task(benchmark, None)
     setting = setting_of(benchmark, setting, errors)
     return task.prepare(EvalRequest(benchmark=benchmark, **fields), setting, errors), errors.problems
 
 
-def test_the_default_of_a_setting_is_its_first() -> None:
+def test_the_default_of_a_setting_is_its_first():
     errors = ErrorCollector()
     assert {name: setting_of(name, None, errors) for name in BENCHMARKS} == {
         "mtrag": "reference", "mtrag-un": "reference", "mtrag-s": "reference", "inscoqa": "documents",
@@ -36,7 +35,7 @@ def test_the_default_of_a_setting_is_its_first() -> None:
 
 
 @pytest.mark.parametrize("benchmark", ["inscoqa", "compound-qa", "kiwi"])
-def test_flags_of_the_mtrag_family_are_refused_elsewhere(benchmark: str) -> None:
+def test_flags_of_the_mtrag_family_are_refused_elsewhere(benchmark):
     flags: dict[str, Any] = {"queries": Path("q"), "passages": Path("p"), "counterfactual": True}
     _, problems = prepared(benchmark, **flags)
     assert [problem.split(":")[0] for problem in problems] == [f"--{name}" for name in flags]
@@ -45,7 +44,7 @@ def test_flags_of_the_mtrag_family_are_refused_elsewhere(benchmark: str) -> None
     assert problems[0].startswith("--domains: ")
 
 
-def test_a_setting_that_searches_has_corpora(benchmark_root: Path) -> None:
+def test_a_setting_that_searches_has_corpora(benchmark_root):
     task_data, problems = prepared("mtrag", "rag", data=benchmark_root)
     assert not problems
     assert (task_data.searched, task_data.query, sorted(task_data.corpora)) == (True, "assistant", ["clapnq", "fiqa"])
@@ -54,7 +53,7 @@ def test_a_setting_that_searches_has_corpora(benchmark_root: Path) -> None:
     assert (scoring.searched, scoring.query, sorted(scoring.corpora)) == (False, None, ["clapnq", "fiqa"])
 
 
-def test_scoring_does_without_corpora_and_says_so(benchmark_root: Path) -> None:
+def test_scoring_does_without_corpora_and_says_so(benchmark_root):
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
     task_data, problems = prepared("mtrag", "rag", data=benchmark_root, predictions=(Path("answers.jsonl"),))
     assert not problems

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
 from tests.evaluation.published_rows import CHARACTERS, EDITS, FOUR, PANEL, RETRIEVAL, answered, figures, named, ran
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.evaluation.published import RERUN, Ran, beside, facts
-from turnmark.evaluation.records import MetricSummary, PublishedRow
+from turnmark.evaluation.records import MetricSummary
 
 
-def test_rows_are_comparable_only_where_everything_agrees() -> None:
+def test_rows_are_comparable_only_where_everything_agrees():
     rows = beside(ran())
     assert len(rows) == 62
     comparable = {(row.source.split(",")[0], row.system, row.slice) for row in rows if row.comparable}
@@ -46,14 +46,14 @@ def test_rows_are_comparable_only_where_everything_agrees() -> None:
     ({"domains": ("clapnq", "fiqa")}, "domains", "published clapnq, cloud, fiqa, govt, here clapnq, fiqa"),
     ({"demo": True}, "data", "the demo split is not the benchmark"),
 ])  # fmt: skip
-def test_one_difference_is_enough_and_is_named(changes: dict[str, Any], aspect: str, words: str) -> None:
+def test_one_difference_is_enough_and_is_named(changes, aspect, words):
     (row,) = named(beside(ran(**changes)), "Table 3", system="BM25", query="rewrite")
     assert not row.comparable
     assert row.differs == (aspect,)
     assert words in str(row.why)
 
 
-def test_answers_are_comparable_where_setting_judges_and_all_else_agree() -> None:
+def test_answers_are_comparable_where_setting_judges_and_all_else_agree():
     rows = beside(answered())
     comparable = {(row.source, row.system) for row in rows if row.comparable}
     assert comparable == {("MTRAG Table 5, section 6.4", fact.system) for fact in facts()
@@ -74,14 +74,14 @@ def test_answers_are_comparable_where_setting_judges_and_all_else_agree() -> Non
     ({"names": {"rb_llm.idk": "one rating"}}, "metric", "conditioned on IDK, here by one rating"),
     ({"demo": True}, "data", "the demo split"),
 ])  # fmt: skip
-def test_one_difference_between_answers_is_enough(changes: dict[str, Any], aspect: str, words: str) -> None:
+def test_one_difference_between_answers_is_enough(changes, aspect, words):
     row = beside(answered(**changes))[0]
     assert row.differs == (aspect,)
     assert row.why
     assert words in row.why
 
 
-def test_a_setting_that_searches_nothing_is_not_asked_what_was_searched() -> None:
+def test_a_setting_that_searches_nothing_is_not_asked_what_was_searched():
     (row,) = named(
         beside(answered(832, setting="reference", query=None, corpora={})), "16a", system="GPT-4o", slice="all"
     )
@@ -91,7 +91,7 @@ def test_a_setting_that_searches_nothing_is_not_asked_what_was_searched() -> Non
     assert row.why == "setting: published reference, here rag; n: published 832 samples, here 426"
 
 
-def test_what_nobody_measured_here_is_still_listed() -> None:
+def test_what_nobody_measured_here_is_still_listed():
     names = {"rouge_l.word": "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"}
     run = answered(426, names, setting="reference", query=None, domains=("clapnq", "fiqa"), judges=())
     rows = beside(run)
@@ -104,7 +104,7 @@ def test_what_nobody_measured_here_is_still_listed() -> None:
     assert row.n == 426
 
 
-def test_a_number_of_samples_that_nobody_printed_agrees_with_none() -> None:
+def test_a_number_of_samples_that_nobody_printed_agrees_with_none():
     run = answered(setting="reference", query=None, breakdowns={"turn": {"first": figures(110, "rb_llm.idk")}})
     rows = named(beside(run), "Table 16b")
     assert len(rows) == 10  # later turns did not run
@@ -112,8 +112,8 @@ def test_a_number_of_samples_that_nobody_printed_agrees_with_none() -> None:
     assert rows[0].why == "n: the source does not say how many samples, here 110"
 
 
-def test_inscoqa_is_compared_metric_by_metric() -> None:
-    def run(setting: str = "documents", split: str = "test", **names: str) -> Ran:
+def test_inscoqa_is_compared_metric_by_metric():
+    def run(setting="documents", split="test", **names):
         metrics = figures(2793 if split == "test" else 1406, *(name.replace("__", ".") for name in names))
         variants = dict(zip(metrics, names.values(), strict=True))
         domains = ("Gourmet", "Travel")
@@ -139,7 +139,7 @@ def test_inscoqa_is_compared_metric_by_metric() -> None:
     assert (row.judge, row.slice) == ("GPT-4", "split=validation")
 
 
-def test_compound_qa_at_hand_is_never_the_papers() -> None:
+def test_compound_qa_at_hand_is_never_the_papers():
     kinds = get_args(QuestionType)
     rows = named(beside(Ran(
         benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(),
@@ -160,7 +160,7 @@ def test_compound_qa_at_hand_is_never_the_papers() -> None:
     }  # fmt: skip
 
 
-def test_compound_qa_over_all_capabilities_has_no_figures_for_a_cell() -> None:
+def test_compound_qa_over_all_capabilities_has_no_figures_for_a_cell():
     names = get_args(Capability)
     rows = named(beside(Ran(
         benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(),
@@ -175,10 +175,10 @@ def test_compound_qa_over_all_capabilities_has_no_figures_for_a_cell() -> None:
     assert len(rows) == 144
 
 
-def test_table_5_differs_in_its_turns_and_its_prompt_and_not_in_their_number() -> None:
+def test_table_5_differs_in_its_turns_and_its_prompt_and_not_in_their_number():
     """186 turns, 88 of them good: recall is over these, and F1 over fewer than all; both are figures of all 186."""
 
-    def one(n: int) -> MetricSummary:
+    def one(n):
         return MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=n, failed=0, not_applicable=186 - n)
 
     counts = {"accuracy": 186, "precision": 100, "recall": 88, "f1": 120, "predicted_good": 186}
@@ -203,8 +203,8 @@ def test_table_5_differs_in_its_turns_and_its_prompt_and_not_in_their_number() -
 
 
 @pytest.mark.parametrize("task", ["revise", "analyse"])
-def test_kiwi_counts_the_users_as_judges(task: str) -> None:
-    def run(judges: tuple[str, ...]) -> Ran:
+def test_kiwi_counts_the_users_as_judges(task):
+    def run(judges):
         metrics = figures(370, "good", *EDITS)
         return Ran(
             benchmark="kiwi", task=task, query=None, domains=(), metrics=metrics, judges=judges,
@@ -212,7 +212,7 @@ def test_kiwi_counts_the_users_as_judges(task: str) -> None:
             breakdowns={"model": {"GPT-4": metrics}},
         )  # fmt: skip
 
-    def first(judges: tuple[str, ...]) -> PublishedRow:
+    def first(judges):
         (row,) = (row for row in beside(run(judges)) if row.metrics == {"good": 0.59})
         return row
 
@@ -224,7 +224,7 @@ def test_kiwi_counts_the_users_as_judges(task: str) -> None:
     assert not named(beside(run(())), "Table 5")
 
 
-def test_other_benchmarks_tasks_and_domains_are_left_out() -> None:
+def test_other_benchmarks_tasks_and_domains_are_left_out():
     assert beside(ran(benchmark="mtrag-s")) == beside(ran(task="judge")) == ()
     assert {row.source[:16] for row in beside(ran(benchmark="mtrag-un"))} == {"MTRAG-UN Table 2", "MTRAG-UN Table 3"}
     assert not {row.source for row in beside(ran())} & {row.source for row in beside(ran(task="generation"))}

@@ -12,7 +12,7 @@ from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.evaluation.published import facts
 
 
-def test_every_table_is_there_whole() -> None:
+def test_every_table_is_there_whole():
     assert Counter(fact.source.split(",")[0] for fact in facts()) == {
         "MTRAG Table 3": 6, "MTRAG Table 4": 8, "MTRAG Table 15": 10, "rerun": 38,
         "MTRAG Table 5": 30, "MTRAG Table 6": 3, "MTRAG Table 13": 3, "MTRAG Table 14": 10,
@@ -29,7 +29,7 @@ def test_every_table_is_there_whole() -> None:
     assert set(name.values()) == {1}
 
 
-def test_the_figures_of_each_table_add_up() -> None:
+def test_the_figures_of_each_table_add_up():
     """Sums over the printed tables, made by another route than the facts; the column of Table 16a that stands for
     three metrics counts three times."""
     sums: Counter[str] = Counter()
@@ -47,7 +47,7 @@ def test_the_figures_of_each_table_add_up() -> None:
     }  # fmt: skip
 
 
-def test_the_retrieval_facts_are_the_tables() -> None:
+def test_the_retrieval_facts_are_the_tables():
     """Spot checks against the printed tables, and sums that a slip of the pen would break."""
     assert printed("MTRAG Table 3", "BGE-base 1.5", query="rewrite") == [
         0.17, 0.30, 0.37, 0.47, 0.34, 0.31, 0.34, 0.38,
@@ -67,7 +67,7 @@ def test_the_retrieval_facts_are_the_tables() -> None:
         assert recalls == sorted(recalls)
 
 
-def test_the_parts_of_mtrag_table_16_fit_each_other_and_the_tables_beside() -> None:
+def test_the_parts_of_mtrag_table_16_fit_each_other_and_the_tables_beside():
     answerability, turns, domains = (of_mtrag(f"MTRAG Table 16{part}") for part in "abc")
     assert len(answerability) == 10
     for system, parts in answerability.items():
@@ -83,8 +83,8 @@ def test_the_parts_of_mtrag_table_16_fit_each_other_and_the_tables_beside() -> N
         assert parts["all"] == answerability[system]["all"][:1]
 
 
-def test_the_means_of_compound_qa_are_those_of_its_types() -> None:
-    def rate(system: str, capability: str, kind: str | None = None) -> float:
+def test_the_means_of_compound_qa_are_those_of_its_types():
+    def rate(system, capability, kind=None):
         part = {"capability": capability} | ({"type": kind} if kind else {})
         return printed("Compound-QA Table 2", system, part=part)[0]
 
@@ -96,7 +96,7 @@ def test_the_means_of_compound_qa_are_those_of_its_types() -> None:
             assert mean == pytest.approx(rate(system, capability), abs=0.0013)
 
 
-def test_the_facts_of_kiwi_fit_each_other() -> None:
+def test_the_facts_of_kiwi_fit_each_other():
     rows = [fact for fact in facts() if fact.source.startswith("KIWI Table 2,")]
     table2 = {fact.system: fact.metrics["edited"] * (fact.n or 0) for fact in rows}
     models = ("GPT-4", "GPT-3.5-turbo", "LLaMA-2-70b-chat", "the three models")
@@ -114,12 +114,12 @@ def test_the_facts_of_kiwi_fit_each_other() -> None:
     assert all(fact.note and "misprint" in fact.note for fact in twins)
 
 
-def test_every_fact_says_where_it_is_from_and_what_was_measured() -> None:
+def test_every_fact_says_where_it_is_from_and_what_was_measured():
     for fact in facts():
         well_formed(fact)
 
 
-def test_what_of_ours_computes_the_same_is_named_as_we_name_it() -> None:
+def test_what_of_ours_computes_the_same_is_named_as_we_name_it():
     from turnmark.evaluation.benchmarks.measures import ROUGE_CHAR
 
     names = {name for fact in facts() if fact.benchmark == "inscoqa" for tool in fact.instruments.values()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Turnmark
+from tests.conftest import ROOT
 from tests.docs import own
 from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.corpora import mtrag
@@ -24,12 +23,12 @@ from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.evaluation.request import EvalRequest
 
 
-def lines(run: Path) -> list[Browsed]:
+def lines(run):
     return list(read_records(run / FILE, Browsed))
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(tmp_path_factory):
     """A run of each benchmark's demo split."""
     folders = {}
     for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"):
@@ -40,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", ["mtrag", "inscoqa", "compound-qa", "kiwi"])
-def test_every_sample_of_every_benchmark_has_a_line(runs: dict[str, Path], name: str) -> None:
+def test_every_sample_of_every_benchmark_has_a_line(runs, name):
     browsed_lines, answered = lines(runs[name]), list(samples(runs[name]))
     assert [browsed.key for browsed in browsed_lines] == [sample.key for sample in answered]
     assert all(browsed.labels for browsed in browsed_lines)
@@ -54,7 +53,7 @@ def test_every_sample_of_every_benchmark_has_a_line(runs: dict[str, Path], name:
     assert any(browsed.passages for browsed in browsed_lines)
 
 
-def test_mtrag_says_which_passages_are_relevant_and_has_the_conversation(runs: dict[str, Path]) -> None:
+def test_mtrag_says_which_passages_are_relevant_and_has_the_conversation(runs):
     rows = lines(runs["mtrag"])
     later = [row for row in rows if row.labels["turn"] == ("later",)]
     assert later
@@ -62,7 +61,7 @@ def test_mtrag_says_which_passages_are_relevant_and_has_the_conversation(runs: d
     assert {passage.relevant for row in rows for passage in row.passages} == {True}
 
 
-def test_a_page_of_a_real_run_has_all_of_it(runs: dict[str, Path]) -> None:
+def test_a_page_of_a_real_run_has_all_of_it(runs):
     run = read_run(runs["mtrag"]).runs[0]
     payload = json.loads(samples_json([("mine", run)]))
     (mine,) = payload["runs"]
@@ -88,7 +87,7 @@ TASK = mtrag.Task(
 )  # fmt: skip
 
 
-def test_what_is_relevant_and_was_not_found_stands_after_what_was() -> None:
+def test_what_is_relevant_and_was_not_found_stands_after_what_was():
     sample = Sample(
         id="c<::>2",
         status="done",
@@ -104,9 +103,7 @@ def test_what_is_relevant_and_was_not_found_stands_after_what_was() -> None:
     assert next(iter(browse._passages(sample, task_material(TASK), ("two",)))).text is None
 
 
-def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(
-    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(turnmark, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     trec = ROOT / "tests/frozen/run.trec"
     assert turnmark("score", "mtrag", "--task", "retrieval", "--predictions", trec, "--out", "run").code == 0
@@ -120,12 +117,12 @@ def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(
     assert all(passage.text for passage in passages if passage.relevant)
 
 
-def test_an_item_of_which_the_data_hold_nothing_shows_its_query() -> None:
+def test_an_item_of_which_the_data_hold_nothing_shows_its_query():
     browsed = browse.browsed(own.Capitals(), Item("c1", "aeio"), Sample(id="c1", status="done", query="q"))
     assert (browsed.question.text, browsed.reference.text, browsed.passages) == ("q", "", ())
 
 
-def test_a_page_shows_what_it_can_where_the_file_is_damaged(tmp_path: Path) -> None:
+def test_a_page_shows_what_it_can_where_the_file_is_damaged(tmp_path):
     folder = write_run(tmp_path / "r")
     good = Browsed(id="c1<::>2", question=cut("When, then?"), reference=cut("In 1858."), labels={"turn": ("later",)})
     (folder / FILE).write_text("no line\n" + json_line(good) + '{"torn', encoding="utf-8")
@@ -139,7 +136,7 @@ def test_a_page_shows_what_it_can_where_the_file_is_damaged(tmp_path: Path) -> N
     ]  # fmt: skip
 
 
-def test_passages_are_stored_once_and_lose_the_title_that_they_begin_with(tmp_path: Path) -> None:
+def test_passages_are_stored_once_and_lose_the_title_that_they_begin_with(tmp_path):
     folder = write_run(tmp_path / "r")
     passage = SeenPassage(id="p", title="Bells", text=cut("Bells\nThey ring."), rank=1, score=1.0, relevant=True)
     browsed_lines = [
@@ -152,7 +149,7 @@ def test_passages_are_stored_once_and_lose_the_title_that_they_begin_with(tmp_pa
     assert [sample["c"] for sample in payload["runs"][0]["samples"][:2]] == [[[0, 1, 1, 1]]] * 2
 
 
-def test_reasons_of_judges_stand_beside_their_scores(tmp_path: Path) -> None:
+def test_reasons_of_judges_stand_beside_their_scores(tmp_path):
     folder = write_run(tmp_path / "r", SUMMARY.model_copy(update={"metrics": {"rl_f": SUMMARY.metrics["k_precision"]}}))
     score = Score(id="c1<::>1", metric="rl_f", status="scored", value=0.5, reason="1 of 2 claims", by="openai:judge")
     (folder / "scores.jsonl").write_text(json_line(score), encoding="utf-8")

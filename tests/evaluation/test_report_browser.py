@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
 
-from tests.evaluation.chromium import WHY, Page, browser, found
+from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.journal import json_line
@@ -21,7 +20,7 @@ EVIL = "<script>window.evil = 1</script><img src=https://example.org/x onerror='
 N = 60
 
 
-def sample(index: int) -> Sample:
+def sample(index):
     about = {
         "id": f"c{index // 6}<::>{index % 6 + 1}",
         "domain": ("clapnq", "fiqa")[index % 2],
@@ -39,7 +38,7 @@ def sample(index: int) -> Sample:
     )  # fmt: skip
 
 
-def seen(index: int) -> Browsed:
+def seen(index):
     utterances = (Said(role="user", text=cut("Hello")), Said(role="assistant", text=cut("Good day.")))
     passages = (
         SeenPassage(id="p1", title="A bell", text=cut(f"A bell rings. {EVIL}"), rank=1, score=2.5, relevant=False),
@@ -61,7 +60,7 @@ def seen(index: int) -> Browsed:
     )  # fmt: skip
 
 
-def judged(line: str, index: int) -> str:
+def judged(line, index):
     """The first metric of sample n is n hundredths, and a judge says why."""
     if '"metric": "rouge_l.word"' not in line:
         return line
@@ -70,7 +69,7 @@ def judged(line: str, index: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+def url(tmp_path_factory):
     folder = write_run(tmp_path_factory.mktemp("run") / "r", SUMMARY, tuple(map(sample, range(N))))
     (folder / FILE).write_text("".join(json_line(seen(index)) for index in range(N)), encoding="utf-8")
     scores = (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()
@@ -80,7 +79,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def chromium(tmp_path_factory):
     program = found()
     assert program
     with browser(program, tmp_path_factory.mktemp("state")) as page:
@@ -88,7 +87,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 
 @pytest.fixture
-def page(chromium: Page, url: str) -> Iterator[Page]:
+def page(chromium, url):
     chromium.open(url)
     yield chromium
     # Whatever was done: nothing was said on the console, nothing thrown, blocked or fetched.
@@ -97,18 +96,18 @@ def page(chromium: Page, url: str) -> Iterator[Page]:
     assert chromium.run("window.evil") is None
 
 
-def text(page: Page, selector: str) -> str:
+def text(page, selector):
     return str(page.run(f"document.querySelector({selector!r}).innerText"))
 
 
-def listed(page: Page) -> list[str]:
+def listed(page):
     return list(page.run("[...document.querySelectorAll('#list .asked')].map((one) => one.textContent)"))
 
 
 LABEL = "[...document.querySelectorAll('#controls label')].find((one) => one.firstChild.textContent === '{}')"
 
 
-def choose(page: Page, label: str, option: str) -> None:
+def choose(page, label, option):
     """Take an option of the control with this label."""
     page.run(f"""(() => {{
         const select = {LABEL.format(label)}.querySelector('select');
@@ -117,7 +116,7 @@ def choose(page: Page, label: str, option: str) -> None:
     }})()""")
 
 
-def fill(page: Page, label: str, value: str) -> None:
+def fill(page, label, value):
     """Type into the control with this label."""
     page.run(f"""(() => {{
         const input = {LABEL.format(label)}.querySelector('input');
@@ -126,7 +125,7 @@ def fill(page: Page, label: str, value: str) -> None:
     }})()""")
 
 
-def test_a_sample_shows_all_there_is_of_it(page: Page) -> None:
+def test_a_sample_shows_all_there_is_of_it(page):
     page.press("j")
     printed = text(page, "#sample")
     for part in (
@@ -141,14 +140,14 @@ def test_a_sample_shows_all_there_is_of_it(page: Page) -> None:
     assert page.run("document.querySelector('.passage.lit').getAttribute('data-rank')") == "2"
 
 
-def test_markup_in_an_answer_and_a_passage_stays_text(page: Page) -> None:
+def test_markup_in_an_answer_and_a_passage_stays_text(page):
     page.run("document.querySelectorAll('.passage').forEach((one) => { one.open = true; })")
     assert text(page, "#sample").count(EVIL) == 2
     assert page.run("document.querySelectorAll('#sample script, #sample img').length") == 0
     assert page.run("document.scripts.length") == 2
 
 
-def test_filters_by_dimension_status_and_score(page: Page) -> None:
+def test_filters_by_dimension_status_and_score(page):
     assert len(listed(page)) == N
     choose(page, "domain", "fiqa (30)")
     assert listed(page)[:3] == ["Question 1?", "Question 3?", "Question 5?"]
@@ -169,7 +168,7 @@ def test_filters_by_dimension_status_and_score(page: Page) -> None:
     assert text(page, "#sample") == "No sample fits."
 
 
-def test_sorting_and_searching(page: Page) -> None:
+def test_sorting_and_searching(page):
     choose(page, "order", "highest score")
     assert listed(page)[:2] == ["Question 59?", "Question 58?"]
     assert listed(page)[-1] == "Question 7?"  # a failed score is no low score
@@ -184,7 +183,7 @@ def test_sorting_and_searching(page: Page) -> None:
     assert text(page, ".where") == "1 of 1"
 
 
-def test_by_keyboard(page: Page) -> None:
+def test_by_keyboard(page):
     for key in "jjk":
         page.press(key)
     assert text(page, ".where") == "2 of 60"
@@ -203,7 +202,7 @@ def test_by_keyboard(page: Page) -> None:
 ADDRESS = '["r","c2<::>3",0]'
 
 
-def test_an_address_names_a_sample(chromium: Page, url: str) -> None:
+def test_an_address_names_a_sample(chromium, url):
     chromium.open(f"{url}#sample={quote(ADDRESS, safe='')}")
     assert text(chromium, ".where") == "15 of 60"
     for wrong in ("%7B", "%", "%5B%22other%22%5D", quote('["r","<img>",0]', safe="")):
@@ -212,7 +211,7 @@ def test_an_address_names_a_sample(chromium: Page, url: str) -> None:
         assert chromium.said == []
 
 
-def test_on_a_phone(chromium: Page, url: str) -> None:
+def test_on_a_phone(chromium, url):
     chromium.open(url, 390, 844)
     assert chromium.run("document.documentElement.scrollWidth") <= 390
     assert chromium.run("getComputedStyle(document.querySelector('#sample')).display") == "none"

@@ -7,7 +7,6 @@ import hashlib
 import json
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lxml import html
@@ -19,21 +18,21 @@ from turnmark.evaluation.report.page import write_html, write_page
 from turnmark.evaluation.report.stored import read_run
 
 
-def parsed(path: Path) -> Any:
+def parsed(path):
     return html.fromstring(path.read_text(encoding="utf-8"))
 
 
-def data(path: Path) -> Any:
+def data(path):
     """What the page's script reads."""
     (script,) = parsed(path).xpath("//script[@type='application/json']")
     return json.loads(script.text)
 
 
-def digest(text: str) -> str:
+def digest(text):
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def test_the_whole_page() -> None:
+def test_the_whole_page():
     folder = write_run(Path("runs/mtrag-0123456789ab"))
     assert write_page(folder) == folder / "report.html"
     text = (folder / "report.html").read_text(encoding="utf-8")
@@ -49,11 +48,11 @@ def test_the_whole_page() -> None:
     ]  # fmt: skip
 
 
-def html_of(text: str) -> str:
+def html_of(text):
     return text.replace("&", "&amp;").replace("'", "&#39;")
 
 
-def test_nothing_is_asked_of_the_network_and_no_other_script_runs(stored_run: Path) -> None:
+def test_nothing_is_asked_of_the_network_and_no_other_script_runs(stored_run):
     tree = parsed(write_page(stored_run))
     (policy,) = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
     (style,) = tree.xpath("//style")
@@ -75,7 +74,7 @@ def test_nothing_is_asked_of_the_network_and_no_other_script_runs(stored_run: Pa
     assert all(table.getparent().get("class") == "box" for table in tables)
 
 
-def test_judges_and_what_they_warn_of(tmp_path: Path) -> None:
+def test_judges_and_what_they_warn_of(tmp_path):
     panel = Panel(judges=("openai:a", "openai:b"), rule="median", alpha=0.61, level="interval", n=4,
                   means={"openai:a": 0.5, "openai:b": None}, failed={"openai:b": 4})  # fmt: skip
     text = "the judge openai:a is the model under test: it grades its own answers"
@@ -92,7 +91,7 @@ def test_judges_and_what_they_warn_of(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_page_fits_into_its_size_whatever_the_samples_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_fits_into_its_size_whatever_the_samples_hold(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "BYTES", 300_000)
     text = "Ein Satz mit Umlauten, äöü <&> und mehr. " * 90
     lines = tuple(Sample(id=str(i), status="done", query=f"question {i}", prediction=f"{i} {text}") for i in range(300))
@@ -107,7 +106,7 @@ def test_a_page_fits_into_its_size_whatever_the_samples_hold(tmp_path: Path, mon
     assert f"7 {text}".startswith(shown_text)
 
 
-def test_texts_of_the_data_stay_text(tmp_path: Path) -> None:
+def test_texts_of_the_data_stay_text(tmp_path):
     lines = (
         Sample(id=EVIL, status="done", domain=EVIL, query=EVIL, rewrite=EVIL, prediction=EVIL, decision=EVIL),
         Sample(id="2", status="failed", kind=EVIL, reason=EVIL),
@@ -139,13 +138,13 @@ def test_texts_of_the_data_stay_text(tmp_path: Path) -> None:
     assert not {"<", ">", "&"} & set(stored)
 
 
-def test_at_most_so_many_samples_and_the_rest_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_so_many_samples_and_the_rest_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(page_samples, "SAMPLES", 3)
     (mine,) = data(write_page(write_run(tmp_path / "r")))["runs"]
     assert (len(mine["samples"]), mine["more"]) == (3, 3)
 
 
-def test_lines_that_are_no_sample_are_counted_and_make_none(stored_run: Path) -> None:
+def test_lines_that_are_no_sample_are_counted_and_make_none(stored_run):
     path = stored_run / "predictions.jsonl"
     path.write_text("no sample\n" + path.read_text(encoding="utf-8") + '{"torn', encoding="utf-8")
     written = write_page(stored_run)
@@ -153,7 +152,7 @@ def test_lines_that_are_no_sample_are_counted_and_make_none(stored_run: Path) ->
     assert "2 lines of predictions.jsonl cannot be read" in parsed(written).text_content()
 
 
-def test_a_run_without_samples_or_predictions(tmp_path: Path) -> None:
+def test_a_run_without_samples_or_predictions(tmp_path):
     empty = SUMMARY.model_copy(update={"metrics": {}, "breakdowns": {}, "published": (), "n": 0, "usage": {}})
     without = write_run(tmp_path / "b", empty)
     (without / "predictions.jsonl").unlink()
@@ -162,7 +161,7 @@ def test_a_run_without_samples_or_predictions(tmp_path: Path) -> None:
         assert data(write_page(folder))["runs"][0]["samples"] == []
 
 
-def test_several_runs_on_one_page(tmp_path: Path) -> None:
+def test_several_runs_on_one_page(tmp_path):
     stored = [read_run(write_run(tmp_path / name)) for name in ("a", "b")]
     written = write_html(stored, tmp_path / "new/folder/page.html")
     tree = parsed(written)
@@ -177,10 +176,10 @@ def test_several_runs_on_one_page(tmp_path: Path) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_a_page_that_cannot_be_made_leaves_the_old_one(stored_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_cannot_be_made_leaves_the_old_one(stored_run, monkeypatch):
     before = write_page(stored_run).read_bytes()
 
-    def broken(*_: object, **__: object) -> None:
+    def broken(*_, **__):
         raise OSError("the disk is gone")
 
     monkeypatch.setattr(page, "samples_json", broken)
@@ -190,10 +189,10 @@ def test_a_page_that_cannot_be_made_leaves_the_old_one(stored_run: Path, monkeyp
     assert not list(stored_run.glob("*.part")) + list(stored_run.glob(".*.part"))
 
 
-def test_memory_stays_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_stays_flat(tmp_path, monkeypatch):
     monkeypatch.setattr(page_samples, "SAMPLES", 50)
 
-    def peak(folder: Path, n: int) -> int:
+    def peak(folder, n):
         template = Sample(id="x", status="done", query="q " * 200, prediction="words " * 500)
         lines = tuple(template.model_copy(update={"id": str(i)}) for i in range(n))
         write_run(folder, SUMMARY, lines)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-from tests.conftest import Turnmark
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import FEW, judge, lines, spec_of, values
 from tests.servers import ScriptedServer
 
 
-def write_file(path: Path, systems: dict[str, dict[str, str]]) -> Path:
+def write_file(path, systems):
     tasks = list(dict.fromkeys(task for answers in systems.values() for task in answers))
     content: dict[str, Any] = {
         "name": "small", "models": [{"model_id": name, "name": name} for name in systems],
@@ -34,9 +31,7 @@ SYSTEMS = {
 }
 
 
-def test_each_system_of_an_evaluation_is_a_run_judged_anew(
-    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check,
-) -> None:  # fmt: skip
+def test_each_system_of_an_evaluation_is_a_run_judged_anew(benchmark_root, turnmark, tmp_path, check_run):
     file, out = write_file(tmp_path / "evaluation.json", SYSTEMS), tmp_path / "r"
     with ScriptedServer(judge(rating=6)) as server:
         words = ("score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", out, "--json")
@@ -55,7 +50,7 @@ def test_each_system_of_an_evaluation_is_a_run_judged_anew(
     turnmark.ok("report", out)
 
 
-def test_what_cannot_be_rescored_is_said(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
+def test_what_cannot_be_rescored_is_said(benchmark_root, turnmark, tmp_path):
     file = write_file(tmp_path / "evaluation.json", SYSTEMS)
     (tmp_path / "other.json").write_text("{}")
     message = turnmark.refused("score", "compound-qa", "--predictions", file, "--predictions", tmp_path / "other.json")

@@ -1,26 +1,27 @@
-"""The files of a run: appended, resumed, refused."""
+"""The files of a run: appended, resumed, refused; whole lines only, and the last of a sample's lines holds."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.evaluation.disks import room
 from tests.evaluation.run_records import DATA, manifest, sample
 from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.evaluation.journal import SampleJournal
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import default_folder, identity, json_line, open_run
 
 
-def ids(run: Path) -> list[str]:
+def ids(run):
     return [json.loads(line)["id"] for line in (run / "predictions.jsonl").read_text().splitlines()]
 
 
-def test_a_run_resumes_after_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> None:
+def test_a_run_resumes_after_a_kill_in_the_middle_of_a_line(tmp_path):
     with open_run(tmp_path / "r", manifest()) as run:
         run.append(sample("c<::>1"))
         run.append(sample("c<::>2", status="failed", reason="no"))
@@ -41,7 +42,7 @@ def test_a_run_resumes_after_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> N
     assert ids(tmp_path / "r") == ["c<::>1", "c<::>2", "c<::>3"]
 
 
-def test_what_follows_from_finished_samples_stays_where_nothing_is_pending(tmp_path: Path) -> None:
+def test_what_follows_from_finished_samples_stays_where_nothing_is_pending(tmp_path):
     for pending, stays in ((0, True), (1, False)):
         with open_run(tmp_path / "r", manifest()) as run:
             (tmp_path / "r/summary.json").write_text("{}")
@@ -49,7 +50,7 @@ def test_what_follows_from_finished_samples_stays_where_nothing_is_pending(tmp_p
             assert (tmp_path / "r/summary.json").exists() is stays
 
 
-def test_a_line_that_is_no_sample_is_reported_and_done_again(tmp_path: Path) -> None:
+def test_a_line_that_is_no_sample_is_reported_and_done_again(tmp_path):
     with open_run(tmp_path / "r", manifest()) as run:
         run.append(sample("a"))
         run.append(sample("b"))
@@ -65,7 +66,7 @@ def test_a_line_that_is_no_sample_is_reported_and_done_again(tmp_path: Path) -> 
     assert ids(tmp_path / "r") == ["a", "b"]
 
 
-def test_another_run_is_refused_with_the_difference(tmp_path: Path) -> None:
+def test_another_run_is_refused_with_the_difference(tmp_path):
     with open_run(tmp_path / "r", manifest()):
         pass
     with (
@@ -76,7 +77,7 @@ def test_another_run_is_refused_with_the_difference(tmp_path: Path) -> None:
     assert caught.value.problems[1:] == ("  seed: 0 there, 1 here", "  specs.retriever: 'bm25' there, 'dense' here")
 
 
-def test_a_folder_with_other_files_and_a_file_are_refused(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_and_a_file_are_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("precious")
     with pytest.raises(RequestError, match="holds files and is no run"), open_run(tmp_path, manifest()):
         pass
@@ -88,7 +89,7 @@ def test_a_folder_with_other_files_and_a_file_are_refused(tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.json", "thesis.txt"]
 
 
-def test_what_a_kill_leaves_behind_is_no_hindrance_and_goes(tmp_path: Path) -> None:
+def test_what_a_kill_leaves_behind_is_no_hindrance_and_goes(tmp_path):
     run_folder = tmp_path / "r"
     run_folder.mkdir()
     for name in (".lock", ".manifest.json.123.part"):
@@ -103,7 +104,7 @@ def test_what_a_kill_leaves_behind_is_no_hindrance_and_goes(tmp_path: Path) -> N
     assert ids(run_folder) == ["a"]
 
 
-def test_only_one_at_a_time(tmp_path: Path) -> None:
+def test_only_one_at_a_time(tmp_path):
     with (
         open_run(tmp_path / "r", manifest()),
         pytest.raises(TurnmarkError, match="another process"),
@@ -114,7 +115,7 @@ def test_only_one_at_a_time(tmp_path: Path) -> None:
         run.append(sample("a"))
 
 
-def test_the_default_folder_changes_with_everything_that_can_change_a_result() -> None:
+def test_the_default_folder_changes_with_everything_that_can_change_a_result():
     changes: list[dict[str, Any]] = [
         {}, {"seed": 1}, {"domains": ("b",)}, {"limit": 3}, {"only": ("x",)}, {"specs": {"retriever": "dense"}},
         {"inputs": {"queries": "1"}}, {"data": DATA.model_copy(update={"fingerprint": "g"})},
@@ -126,7 +127,7 @@ def test_the_default_folder_changes_with_everything_that_can_change_a_result() -
     assert identity(manifest()) == identity(manifest(started="x"))
 
 
-def test_samples_of_other_versions_are_said_however_often_a_run_is_resumed(tmp_path: Path) -> None:
+def test_samples_of_other_versions_are_said_however_often_a_run_is_resumed(tmp_path):
     first, second = {"bm25s": "1", "git": "aaa", "python": "3.11"}, {"bm25s": "2", "git": "bbb", "python": "3.12"}
     with open_run(tmp_path / "r", manifest(versions=first)) as run:
         run.append(sample("a"))
@@ -146,7 +147,7 @@ def test_samples_of_other_versions_are_said_however_often_a_run_is_resumed(tmp_p
         assert len(run.resumed) == 1, "Python's own version is recorded, and no reason to doubt a sample"
 
 
-def test_a_run_of_before_makers_were_recorded_is_compared_too(tmp_path: Path) -> None:
+def test_a_run_of_before_makers_were_recorded_is_compared_too(tmp_path):
     with open_run(tmp_path / "r", manifest(versions={"git": "aaa"})) as run:
         run.append(sample("a"))
         run.update_manifest(makers=())
@@ -156,7 +157,7 @@ def test_a_run_of_before_makers_were_recorded_is_compared_too(tmp_path: Path) ->
         )
 
 
-def test_another_index_under_finished_samples_is_refused(tmp_path: Path) -> None:
+def test_another_index_under_finished_samples_is_refused(tmp_path):
     with open_run(tmp_path / "r", manifest()) as run:
         run.searches("a", "old")
         run.searches("a", "new")
@@ -171,7 +172,7 @@ def test_another_index_under_finished_samples_is_refused(tmp_path: Path) -> None
 
 
 @given(st.text(), st.text(min_size=1))
-def test_any_text_is_one_line_by_anyones_rules_and_reads_back(query: str, name: str) -> None:
+def test_any_text_is_one_line_by_anyones_rules_and_reads_back(query, name):
     row = sample(name, query=query)
     line = json_line(row)
     assert len(line.splitlines()) == 1
@@ -179,6 +180,88 @@ def test_any_text_is_one_line_by_anyones_rules_and_reads_back(query: str, name: 
 
 
 @pytest.mark.parametrize("lone", ["\ud800", "a\udfffb"])
-def test_half_a_surrogate_pair_is_written_so_that_it_can_be_read(lone: str) -> None:
+def test_half_a_surrogate_pair_is_written_so_that_it_can_be_read(lone):
     line = json_line(sample("a", query=lone)).encode("utf-8")
     assert Sample.model_validate_json(line).query == lone.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def rows(path):
+    rows_read = [json.loads(line) for line in path.read_text().splitlines()]
+    return [(row["id"], row["status"], row["attempts"]) for row in rows_read]
+
+
+def test_the_last_line_of_a_sample_holds(tmp_path):
+    path = tmp_path / "predictions.jsonl"
+    file = SampleJournal(path)
+    file.append(sample("a", status="failed", reason="no"))
+    file.append(sample("b", domain="x"))
+    assert (file.unfinished, file.finished(("a", 0)), file.domains) == (1, False, {"x"})
+    file.append(sample("a", attempts=2))
+    assert (file.unfinished, len(file)) == (0, 2)
+    file.close()
+    again = SampleJournal(path)
+    latest = again.get(("a", 0))
+    assert (latest.status, latest.attempts) == ("done", 2)
+    assert again.get(("c", 0)) is None
+    again.arrange([("b", 0), ("a", 0), ("never made", 0)])
+    assert rows(path) == [("b", "done", 1), ("a", "done", 2)]
+    assert list(again.keys()) == [("b", 0), ("a", 0)]
+    again.close()
+
+
+@given(st.data())
+def test_a_file_cut_anywhere_keeps_every_whole_line(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("cut") / "predictions.jsonl"
+    file = SampleJournal(path)
+    for number in range(5):
+        file.append(sample(f"s{number}", query="ü" * number))
+    file.close()
+    content = path.read_bytes()
+    cut = data.draw(st.integers(0, len(content)))
+    path.write_bytes(content[:cut])
+    lines_left = content[:cut].count(b"\n")
+    again = SampleJournal(path)
+    assert list(again.keys()) == [(f"s{number}", 0) for number in range(lines_left)]
+    assert again.problems == ()
+    again.append(sample("new"))
+    again.close()
+    assert [name for name, *_ in rows(path)] == [*(f"s{number}" for number in range(lines_left)), "new"]
+
+
+def test_on_a_full_disk_a_line_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "predictions.jsonl"
+    file = SampleJournal(path)
+    file.append(sample("a"))
+    before = path.read_bytes()
+    with room(len(before) + 100), pytest.raises(OSError, match=r"predictions\.jsonl"):
+        file.append(sample("b", query="x" * 500))
+    assert path.read_bytes() == before
+    file.append(sample("b"))
+    file.close()
+    assert [name for name, *_ in rows(path)] == ["a", "b"]
+
+
+def test_arranging_on_a_full_disk_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "predictions.jsonl"
+    file = SampleJournal(path)
+    file.append(sample("a", query="x" * 500))
+    file.append(sample("b"))
+    before = path.read_bytes()
+    with room(100), pytest.raises(OSError, match="File too large"):
+        file.arrange([("b", 0), ("a", 0)])
+    assert path.read_bytes() == before
+    file.close()
+    again = SampleJournal(path)
+    again.arrange([("b", 0), ("a", 0)])
+    again.close()
+    assert [name for name, *_ in rows(path)] == ["b", "a"]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_no_number_that_is_none_gets_into_the_file(tmp_path, number):
+    file = SampleJournal(tmp_path / "predictions.jsonl")
+    with pytest.raises(ValueError, match="JSON"):
+        file.append(Sample(id="a", status="done").model_copy(update={"confidence": number}))
+    file.append(sample("a"))
+    file.close()
+    assert rows(file.path) == [("a", "done", 1)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,19 +13,19 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import file_sha256
 from turnmark.corpora.models import MODELS, ModelFile, model_path
 from turnmark.evaluation.passages import kept_indexes, open_corpus
-from turnmark.evaluation.planning import Plan, plan
+from turnmark.evaluation.planning import plan
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.rundir import made_with
 
 
-def planned(root: Path, out: Path | None, **changes: Any) -> Plan:
+def planned(root, out, **changes):
     fields: dict[str, Any] = {
         "benchmark": "mtrag", "task": "retrieval", "data": root, "retriever": "bm25", "query": "last-turn", "out": out,
     }  # fmt: skip
     return plan(EvalRequest(**(fields | changes)))
 
 
-def test_order_and_repetition_change_nothing(benchmark_root: Path) -> None:
+def test_order_and_repetition_change_nothing(benchmark_root):
     only = ("c4<::>2", "c1<::>1")
     first = planned(benchmark_root, None, only=only, domains=("clapnq", "fiqa"))
     two = planned(benchmark_root, None, only=(*reversed(only), only[0]), domains=("fiqa", "clapnq"))
@@ -39,14 +38,14 @@ def test_order_and_repetition_change_nothing(benchmark_root: Path) -> None:
     )
 
 
-def test_two_runs_with_the_same_name_are_told_apart(benchmark_root: Path, tmp_path: Path) -> None:
+def test_two_runs_with_the_same_name_are_told_apart(benchmark_root, tmp_path):
     files = []
     for domain, query in (("clapnq", "c1<::>1"), ("fiqa", "c3<::>1")):
         (tmp_path / domain).mkdir()
         files.append(tmp_path / domain / "run.trec")
         files[-1].write_text(f"{query} Q0 p1 1 0.5 t\n")
 
-    def folder(*predictions: Path) -> Path:
+    def folder(*predictions):
         request = EvalRequest(benchmark="mtrag", task="retrieval", data=benchmark_root, predictions=predictions)
         return plan(request).folder
 
@@ -60,9 +59,7 @@ def test_two_runs_with_the_same_name_are_told_apart(benchmark_root: Path, tmp_pa
     assert folder(*files) == before
 
 
-def test_resuming_with_other_versions_says_so(
-    benchmark_root: Path, tmp_path: Path, opener: Opener, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_resuming_with_other_versions_says_so(benchmark_root, tmp_path, opener, capsys):
     request_plan = planned(benchmark_root, tmp_path / "r")
     first, *_ = searched(request_plan, opener)
     assert capsys.readouterr().err.count("resumed:") == 0
@@ -78,13 +75,13 @@ def test_resuming_with_other_versions_says_so(
     assert any(note.startswith(message) for note in again.notes), "the second time as well"
 
 
-def test_resuming_over_another_index_is_refused(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+def test_resuming_over_another_index_is_refused(benchmark_root, tmp_path, opener):
     request_plan = planned(benchmark_root, tmp_path / "r")
     searched(request_plan, opener)
     path = tmp_path / "r/predictions.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
 
-    def rebuilt(corpus: Path, retriever: str, embedder: str) -> tuple[WordCount, str]:
+    def rebuilt(corpus, retriever, embedder):
         return WordCount(corpus), "another"
 
     with pytest.raises(RequestError, match=r"indexes\.fiqa: 'index of fiqa' there, 'another' here"):
@@ -97,7 +94,7 @@ def test_resuming_over_another_index_is_refused(benchmark_root: Path, tmp_path: 
     assert untouched.opened == []
 
 
-def test_the_fingerprint_of_a_kept_index_is_known_without_building(benchmark_root: Path) -> None:
+def test_the_fingerprint_of_a_kept_index_is_known_without_building(benchmark_root):
     corpus = benchmark_root / "corpora/passage_level/fiqa.jsonl"
     content = file_sha256(corpus)
     assert kept_indexes(content, "bm25", "minilm") == ()
@@ -113,7 +110,7 @@ def test_the_fingerprint_of_a_kept_index_is_known_without_building(benchmark_roo
     assert kept_indexes(content, "bm25", "minilm") == (lexical,)
 
 
-def test_the_fingerprint_of_a_splade_index_is_that_of_its_model(benchmark_root: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_splade_index_is_that_of_its_model(benchmark_root, tmp_path):
     corpus = benchmark_root / "corpora/passage_level/fiqa.jsonl"
     content = file_sha256(corpus)
     first, second = (f"splade:{splade(tmp_path / name)}" for name in ("one", "other"))
@@ -125,7 +122,7 @@ def test_the_fingerprint_of_a_splade_index_is_that_of_its_model(benchmark_root: 
     assert kept_indexes(content, "bm25", "minilm") == (open_corpus(corpus, "bm25", "minilm")[1],)
 
 
-def test_a_rerankers_weights_are_part_of_a_run(benchmark_root: Path, tmp_path: Path) -> None:
+def test_a_rerankers_weights_are_part_of_a_run(benchmark_root, tmp_path):
     model = cross(tmp_path)
     retriever = f"bm25?rerank=cross:{model}"
     first = planned(benchmark_root, None, retriever=retriever)
@@ -137,9 +134,7 @@ def test_a_rerankers_weights_are_part_of_a_run(benchmark_root: Path, tmp_path: P
     assert second.folder != first.folder
 
 
-def test_a_default_that_a_fetched_model_joins_is_another_run(
-    benchmark_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_default_that_a_fetched_model_joins_is_another_run(benchmark_root, tmp_path, monkeypatch):
     before = plan(EvalRequest(benchmark="mtrag", task="retrieval", data=benchmark_root, out=tmp_path / "r"))
     assert before.manifest.specs["retriever"] == "conversational"
     searched(before, Opener())

@@ -6,25 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.corpora.errors import ErrorCollector
-from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.request import EvalRequest, check_flags, select, selected
+from turnmark.evaluation.request import EvalRequest, check_flags, select
 
 IDS = [f"t{number}" for number in range(50)]
 
 
-def request(**fields: object) -> EvalRequest:
+def request(**fields):
     return EvalRequest.model_validate({"benchmark": "mtrag", "retriever": "bm25", **fields})
 
 
-def of(**fields: object) -> list[str]:
+def of(**fields):
     errors = ErrorCollector()
     chosen = select(request(**fields), IDS, errors)
     errors.raise_all()
     return chosen
 
 
-def test_everything_unless_something_is_asked_for() -> None:
+def test_everything_unless_something_is_asked_for():
     assert of() == IDS
     assert of(limit=3) == IDS[:3]
     assert of(only=("t7", "t3")) == ["t3", "t7"], "in the order of the data"
@@ -32,7 +30,7 @@ def test_everything_unless_something_is_asked_for() -> None:
 
 
 @given(st.integers(1, 60), st.integers(0, 5))
-def test_a_sample_is_drawn_by_its_seed_and_stays_in_order(number: int, seed: int) -> None:
+def test_a_sample_is_drawn_by_its_seed_and_stays_in_order(number, seed):
     drawn = of(sample=number, seed=seed)
     assert drawn == of(sample=number, seed=seed)
     assert len(drawn) == min(number, len(IDS))
@@ -40,7 +38,7 @@ def test_a_sample_is_drawn_by_its_seed_and_stays_in_order(number: int, seed: int
     assert of(sample=number, seed=seed, limit=2) == drawn[:2]
 
 
-def test_every_mistake_is_said() -> None:
+def test_every_mistake_is_said():
     errors = ErrorCollector()
     wrong = request(only=("t1", "x", "y"), limit=0, sample=-1)
     check_flags(wrong, errors)
@@ -52,7 +50,7 @@ def test_every_mistake_is_said() -> None:
 
 
 @given(st.integers(1, 60), st.integers(0, 5), st.lists(st.integers(0, 4), min_size=60, max_size=60))
-def test_a_stratified_sample_has_of_each_stratum_its_share(number: int, seed: int, strata: list[int]) -> None:
+def test_a_stratified_sample_has_of_each_stratum_its_share(number, seed, strata):
     ids = [f"{stratum}/{place}" for place, stratum in enumerate(strata)]
     errors = ErrorCollector()
     chosen = select(request(sample=number, seed=seed), ids, errors, lambda name: name.split("/")[0])

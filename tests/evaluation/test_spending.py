@@ -1,29 +1,40 @@
-"""Prices and budgets: what one more sample may cost."""
+"""What one more sample may cost, what a run would cost, and how many samples run at once."""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import pytest
+from pydantic import BaseModel
 
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.settings import Budget, Price
+from turnmark.assistant.steps.llm import RewriteReply
+from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.budget import CAUTION, Ledger
+from turnmark.evaluation import budget as module
+from turnmark.evaluation import limits
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.budget import CAUTION, OBJECT_TOKENS, Counting, Ledger, estimate
+from turnmark.evaluation.limits import SETTLE, AdaptiveConcurrency
+from turnmark.evaluation.records import Sample
 
 PRICE = Price(prompt=1_000_000, completion=2_000_000)
 
 
-def used(prompt: int, completion: int = 0, cost: float | None = None) -> dict[str, Usage]:
+def used(prompt, completion=0, cost=None):
     return {"answer": Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)}
 
 
-def test_without_a_budget_everything_is_afforded() -> None:
+def test_without_a_budget_everything_is_afforded():
     ledger = Ledger()
     ledger.spend(ledger.priced(used(10**12)))
     assert ledger.affords(10**6)
 
 
-def test_usage_is_priced_once() -> None:
+def test_usage_is_priced_once():
     ledger = Ledger(PRICE)
     assert ledger.priced(used(3, 2))["answer"].cost == 7.0
     assert ledger.priced(used(3, 2, cost=0.5))["answer"].cost == 0.5
@@ -31,12 +42,12 @@ def test_usage_is_priced_once() -> None:
 
 
 @pytest.mark.parametrize("cost", [math.nan, math.inf])
-def test_a_generators_cost_that_is_no_number_is_not_taken_over(cost: float) -> None:
+def test_a_generators_cost_that_is_no_number_is_not_taken_over(cost):
     assert Ledger().priced(used(3, 2, cost=cost))["answer"].cost is None
     assert Ledger(PRICE).priced(used(3, 2, cost=cost))["answer"].cost == 7.0
 
 
-def test_samples_that_run_count_as_well() -> None:
+def test_samples_that_run_count_as_well():
     ledger = Ledger(budget=Budget(tokens=100_000))
     for _ in range(1000):
         ledger.spend(used(10))
@@ -45,7 +56,7 @@ def test_samples_that_run_count_as_well() -> None:
     assert not ledger.affords(4_666), "30,000 + 4,667 * 15 = 100,005"
 
 
-def test_the_higher_of_mean_and_guess_counts_beside_others() -> None:
+def test_the_higher_of_mean_and_guess_counts_beside_others():
     ledger = Ledger(budget=Budget(tokens=1_000), guess=Usage(prompt_tokens=50))
     for _ in range(96):
         ledger.spend(used(10))
@@ -53,7 +64,7 @@ def test_the_higher_of_mean_and_guess_counts_beside_others() -> None:
     assert not ledger.affords(1), "960 + 2 * 50"
 
 
-def test_failures_that_cost_nothing_do_not_make_the_next_sample_cheaper() -> None:
+def test_failures_that_cost_nothing_do_not_make_the_next_sample_cheaper():
     ledger = Ledger(budget=Budget(tokens=100))
     ledger.spend(used(60))
     for _ in range(9):
@@ -61,7 +72,7 @@ def test_failures_that_cost_nothing_do_not_make_the_next_sample_cheaper() -> Non
     assert not ledger.affords(0)
 
 
-def test_before_a_sample_has_ended_the_guess_counts_with_caution() -> None:
+def test_before_a_sample_has_ended_the_guess_counts_with_caution():
     ledger = Ledger(budget=Budget(tokens=1000), guess=Usage(prompt_tokens=20, completion_tokens=5))
     started = 0
     while ledger.affords(started):
@@ -71,13 +82,13 @@ def test_before_a_sample_has_ended_the_guess_counts_with_caution() -> None:
     assert not Ledger(budget=Budget(tokens=24), guess=Usage(prompt_tokens=25)).affords(0)
 
 
-def test_a_budget_in_money_counts_replies_at_their_own_price() -> None:
+def test_a_budget_in_money_counts_replies_at_their_own_price():
     guess = Usage(prompt_tokens=1, completion_tokens=3)
     assert Ledger(PRICE, Budget(money=7.0, currency="USD"), guess=guess).affords(0)
     assert not Ledger(PRICE, Budget(money=6.9, currency="USD"), guess=guess).affords(0)
 
 
-def test_sums_of_money_reach_a_budget_exactly() -> None:
+def test_sums_of_money_reach_a_budget_exactly():
     ledger = Ledger(Price(prompt=100_000, completion=0), Budget(money=1.0, currency="USD"))
     count = 0
     while ledger.affords(0):
@@ -86,7 +97,7 @@ def test_sums_of_money_reach_a_budget_exactly() -> None:
     assert count == 10
 
 
-def test_what_earlier_calls_spent_is_spent() -> None:
+def test_what_earlier_calls_spent_is_spent():
     spent = Usage(calls=5, prompt_tokens=90, completion_tokens=10)
     ledger = Ledger(budget=Budget(tokens=100), spent=spent, guess=Usage(prompt_tokens=1))
     assert not ledger.affords(0)
@@ -94,3 +105,95 @@ def test_what_earlier_calls_spent_is_spent() -> None:
     unpriced = Ledger(PRICE, Budget(money=100.0, currency="USD"), spent=spent, guess=Usage(prompt_tokens=1))
     assert not unpriced.affords(0), "they were made before there was a price"
     assert unpriced.in_words() == ["100 tokens", "110.0000 USD"]
+
+
+ITEMS = [Item(str(number), number) for number in range(100)]
+
+
+def answer(item, generator):
+    text = "x" * 36 * (item.task + 1)
+    reply = generator.complete([PromptMessage(role="user", content=text)])
+    return Sample(id=item.id, status="done", usage={"answer": reply.usage.model_dump()})
+
+
+def test_of_many_items_some_stand_for_all(monkeypatch):
+    all_items = estimate(ITEMS, 100, answer, Counting("m"))["answer"]
+    monkeypatch.setattr(module, "MOST", 20)
+    ids: list[str] = []
+
+    def seeing(item, generator):
+        ids.append(item.id)
+        return answer(item, generator)
+
+    scaled = estimate(ITEMS, 100, seeing, Counting("m"))["answer"]
+    assert len(ids) == 20
+    assert scaled["calls"] == all_items["calls"] == 100
+    assert scaled["prompt_tokens"] == pytest.approx(all_items["prompt_tokens"], rel=0.1)
+
+
+def test_an_item_that_cannot_be_answered_costs_nothing():
+    def failing(item, generator):
+        if item.task % 2:
+            raise ValueError("too long")
+        return answer(item, generator)
+
+    assert estimate(ITEMS[:4], 4, failing, Counting("m"))["answer"]["calls"] == 2
+
+
+class _Nested(BaseModel):
+    class Part(BaseModel):
+        name: str
+        kind: Literal["a", "b"]
+
+    parts: list[Part]
+    count: int
+    sure: bool
+    share: float
+
+
+@pytest.mark.parametrize("schema", [RewriteReply, _Nested])
+def test_a_reply_has_the_form_that_is_asked_for(schema):
+    prompt = [PromptMessage(role="user", content="a question")]
+    value, usage = ask(Counting("m"), prompt, schema)
+    assert not isinstance(value, Failure), value
+    assert (usage.calls, usage.completion_tokens) == (1, OBJECT_TOKENS)
+    assert usage.prompt_tokens == count_tokens("a question")
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    stand_in = Clock()
+    monkeypatch.setattr(limits, "time", stand_in)
+    return stand_in
+
+
+def test_a_burst_halves_once_and_the_next_one_again(clock):
+    paced = AdaptiveConcurrency(16)
+    for _ in range(16):
+        paced.slow_down()
+    assert (paced.limit, paced.complaints) == (8, 16)
+    clock.now += SETTLE
+    paced.slow_down()
+    assert paced.limit == 4
+
+
+def test_it_never_stops_and_it_recovers(clock):
+    paced = AdaptiveConcurrency(10)
+    for _ in range(20):
+        paced.slow_down()
+        clock.now += SETTLE
+    assert paced.limit == 1
+    limits = []
+    for _ in range(100):
+        paced.went_well()
+        limits.append(paced.limit)
+    assert limits == sorted(limits)
+    assert limits[-1] == 10, "and not more than was asked for"

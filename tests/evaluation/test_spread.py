@@ -13,7 +13,7 @@ from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.engine import Job, failed
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.spread import Remote, Reply, answered
+from turnmark.evaluation.spread import Remote, answered
 from turnmark.retrieval.workers import WorkerLost
 
 ITEM = Item("a", None)
@@ -25,7 +25,7 @@ class Model:
     name, context_tokens, reply_tokens, deadline = "model", 8192, 1024, 60.0
     complaints = 0
 
-    def complete(self, messages: Any, **_: Any) -> Completion:
+    def complete(self, messages, **_):
         for _time in range(self.complaints):
             complain = ON_RATE_LIMIT.get()
             complain()
@@ -34,10 +34,10 @@ class Model:
 
 
 class Bench:
-    def __init__(self, error: BaseException | None = None) -> None:
+    def __init__(self, error=None):
         self.error = error
 
-    def answer(self, item: Item, generator: Any) -> Sample:
+    def answer(self, item, generator):
         if generator is not None:
             generator.complete([])
         if self.error is not None:
@@ -48,10 +48,10 @@ class Bench:
 class Elsewhere:
     """`Workers.call`, in this process."""
 
-    def __init__(self, reply: Reply | BaseException) -> None:
+    def __init__(self, reply):
         self.reply, self.asked = reply, list[tuple[Any, float]]()
 
-    def call(self, task: tuple[Any, ...], seconds: float) -> Reply:
+    def call(self, task, seconds):
         self.asked.append((task, seconds))
         if isinstance(self.reply, BaseException):
             raise self.reply
@@ -62,13 +62,13 @@ class Elsewhere:
     "error",
     [GeneratorError("auth", "no key"), TurnmarkError("broken"), ValueError("x" * 5000), SystemExit(3), KeyError("k")],
 )
-def test_a_failure_is_typed_as_by_the_engine(error: BaseException) -> None:
+def test_a_failure_is_typed_as_by_the_engine(error):
     reply = answered(Bench(error), ITEM, 1, Model(), 60.0)  # type: ignore[arg-type]
     assert reply.sample == failed(Job(ITEM, 1), error)
     assert reply.usage.calls == 1
 
 
-def test_what_calls_cost_and_met_comes_back_with_the_sample() -> None:
+def test_what_calls_cost_and_met_comes_back_with_the_sample():
     model = Model()
     model.complaints = 3
     reply = answered(Bench(), ITEM, 0, model, 60.0)  # type: ignore[arg-type]
@@ -88,13 +88,13 @@ def test_what_calls_cost_and_met_comes_back_with_the_sample() -> None:
     assert 59 < seconds <= 60 < patience
 
 
-def test_a_sample_whose_time_is_over_before_it_begins_times_out_there_as_here() -> None:
+def test_a_sample_whose_time_is_over_before_it_begins_times_out_there_as_here():
     reply = answered(Bench(), ITEM, 0, Model(), 0.0)  # type: ignore[arg-type]
     assert (reply.sample.status, reply.sample.kind, reply.usage.calls) == ("failed", "timeout", 0)
 
 
 @pytest.mark.parametrize(("error", "kind"), [(TimeoutError(), "timeout"), (WorkerLost("3 died"), "unavailable")])
-def test_a_worker_that_gives_nothing_is_a_typed_failure(error: BaseException, kind: str) -> None:
+def test_a_worker_that_gives_nothing_is_a_typed_failure(error, kind):
     with pytest.raises(GeneratorError) as caught:
         Remote(Elsewhere(error), 1.0)(ITEM, None)  # type: ignore[arg-type]
     assert caught.value.kind == kind

@@ -1,7 +1,8 @@
-"""The bootstrap of clusters."""
+"""The bootstrap of clusters, paired differences, the permutation test and Holm's correction."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from tests.intervals import mean_interval
 from turnmark.evaluation import stats
 from turnmark.evaluation.metrics.decisions import auroc
+from turnmark.evaluation.paired import EXACT_UP_TO, Difference, holm, permutation_tests
 from turnmark.evaluation.stats import Auroc, Mean, intervals
 
 VALUES = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 5)), min_size=1, max_size=40)
@@ -20,7 +22,7 @@ VALUES = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 5)), min_size=1, max
 
 @settings(deadline=None)
 @given(VALUES, st.integers(0, 3))
-def test_the_interval_is_inside_the_values_and_the_same_for_a_seed(pairs: list[tuple[float, int]], seed: int) -> None:
+def test_the_interval_is_inside_the_values_and_the_same_for_a_seed(pairs, seed):
     values, clusters = [v for v, _ in pairs], [c for _, c in pairs]
     mean, low, high = mean_interval(values, clusters, seed)
     assert mean == pytest.approx(math.fsum(values) / len(values))
@@ -28,11 +30,11 @@ def test_the_interval_is_inside_the_values_and_the_same_for_a_seed(pairs: list[t
     assert (mean, low, high) == mean_interval(values, clusters, seed)
 
 
-def test_a_single_cluster_has_nothing_to_resample() -> None:
+def test_a_single_cluster_has_nothing_to_resample():
     assert mean_interval([0.0, 1.0, 1.0], ["c", "c", "c"], 0) == (pytest.approx(2 / 3),) * 3
 
 
-def test_clusters_widen_the_interval() -> None:
+def test_clusters_widen_the_interval():
     """Forty values that agree within each of four clusters tell little more than four values do."""
     values = [float(i % 2) for i in range(4) for _ in range(10)]
     _, low, high = mean_interval(values, [i for i in range(4) for _ in range(10)], 0)
@@ -40,7 +42,7 @@ def test_clusters_widen_the_interval() -> None:
     assert high - low > 2 * (narrow_high - narrow_low)
 
 
-def test_intervals_that_were_published_stay_as_they_are() -> None:
+def test_intervals_that_were_published_stay_as_they_are():
     """Worked out by one multinomial of all 2000 draws, which is how it was done before draws came in blocks."""
     rng = random.Random(1)
     clusters = [rng.randrange(110) for _ in range(423)]
@@ -56,12 +58,10 @@ def test_intervals_that_were_published_stay_as_they_are() -> None:
     assert mean_interval(values, clusters, 3) == (sum(values) / len(values), low, high)
 
 
-def test_a_weight_counts_as_often_as_a_value_that_is_repeated() -> None:
+def test_a_weight_counts_as_often_as_a_value_that_is_repeated():
     once = mean_interval([1.0, 0.0, 1.0, 0.0], ["a", "a", "b", "c"], 0, weights=[2, 1, 3, 1])
     assert once[0] == 5 / 7
     assert once == mean_interval([1, 1, 0, 1, 1, 1, 0], ["a", "a", "a", "b", "b", "b", "c"], 0)
-
-
 
 
 RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6), st.integers(0, 5)), min_size=1, max_size=30)
@@ -69,7 +69,7 @@ RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6), st.integers(0, 5))
 
 @settings(deadline=None)
 @given(RANKED, st.integers(0, 2), st.sampled_from([1, 100, 1 << 21]))
-def test_an_area_is_resampled_like_in_a_plain_loop(rows: list[tuple[bool, int, int]], seed: int, cells: int) -> None:
+def test_an_area_is_resampled_like_in_a_plain_loop(rows, seed, cells):
     positive, scores, clusters = ([row[i] for row in rows] for i in range(3))
     order = list(dict.fromkeys(clusters))
     with pytest.MonkeyPatch.context() as patch:
@@ -85,10 +85,94 @@ def test_an_area_is_resampled_like_in_a_plain_loop(rows: list[tuple[bool, int, i
     assert interval == pytest.approx(tuple(np.percentile([x for x in drawn if x is not None], [2.5, 97.5])), abs=1e-12)
 
 
-def test_an_interval_does_not_depend_on_what_is_asked_beside_it() -> None:
+def test_an_interval_does_not_depend_on_what_is_asked_beside_it():
     rng = np.random.default_rng(0)
     means = [Mean.of(rng.random(size), rng.integers(0, 9, size), np.ones(size)) for size in (30, 40, 50, 3, 1)]
     area = Auroc.of(rng.random(30) < 0.5, rng.random(30), rng.integers(0, 9, 30))
     figures = [*means, area]
     assert intervals(figures, 1) == [intervals([figure], 1)[0] for figure in figures]
     assert intervals([], 1) == []
+
+
+def difference(first, second, clusters):
+    ones = np.ones(len(first))
+    return Difference.of(np.array(first), ones, np.array(second), ones, np.array(clusters))
+
+
+values = st.floats(-1e3, 1e3, allow_nan=False).map(lambda number: round(number, 3))
+
+
+@st.composite
+def pairs(draw):
+    n = draw(st.integers(1, 40))
+    lists = [draw(st.lists(values, min_size=n, max_size=n)) for _ in range(2)]
+    return lists[0], lists[1], draw(st.lists(st.integers(0, 20), min_size=n, max_size=n))
+
+
+@given(pairs())
+@settings(max_examples=60, deadline=None)
+def test_a_comparison_turned_round_is_its_opposite(sides):
+    first, second, clusters = sides
+    forward, back = difference(first, second, clusters), difference(second, first, clusters)
+    assert forward.value == -back.value
+    assert permutation_tests([forward], 0, 200) == permutation_tests([back], 0, 200)
+    (low, high), (other_low, other_high) = intervals([forward, back], 0, 200)
+    assert (low, high) == pytest.approx((-other_high, -other_low), abs=1e-9)
+    assert low <= high
+
+
+@given(pairs())
+@settings(max_examples=40, deadline=None)
+def test_with_few_clusters_every_way_to_flip_them_is_counted(sides):
+    first, second, clusters = sides
+    clusters = [cluster % 6 for cluster in clusters]
+    names = sorted(set(clusters))
+    sums = [sum(b - a for a, b, c in zip(first, second, clusters, strict=True) if c == name) for name in names]
+    observed = abs(sum(sums))
+    ways = [abs(sum(s * x for s, x in zip(signs, sums, strict=True)))
+            for signs in itertools.product((1, -1), repeat=len(sums))]  # fmt: skip
+    expected = sum(way >= observed - 1e-7 for way in ways) / len(ways)
+    assert permutation_tests([difference(first, second, clusters)], 0) == [expected]
+
+
+def test_many_clusters_are_drawn_and_agree_with_the_exact_answer():
+    generator = np.random.default_rng(1)
+    n = EXACT_UP_TO + 1
+    first = generator.normal(size=n)
+    second = first + generator.normal(0.4, 1, size=n)
+    signs = 1 - 2 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
+    exact = float(np.mean(np.abs(signs @ (second - first)) >= abs((second - first).sum()) - 1e-12))
+    (drawn,) = permutation_tests([difference(first.tolist(), second.tolist(), list(range(n)))], 0)
+    assert drawn == pytest.approx(exact, abs=0.02)
+
+
+def test_p_is_right_as_often_as_it_says_where_nothing_differs():
+    generator = np.random.default_rng(2)
+    tests = []
+    for _ in range(300):
+        clusters = np.repeat(np.arange(20), 3)
+        shared = np.repeat(generator.normal(size=20), 3)  # what a whole conversation has in common
+        first, second = (shared + np.repeat(generator.normal(size=20), 3) for _ in range(2))
+        tests.append(difference(first.tolist(), second.tolist(), clusters.tolist()))
+    low = np.mean(np.array(permutation_tests(tests, 0, 500)) < 0.05)
+    assert 0.02 < low < 0.09  # turns taken for independent ones would be wrong three times as often
+
+
+def test_a_ratio_is_swapped_with_its_denominator():
+    # Precision: the first run predicts three times and is right once, the second once, rightly.
+    hits, predicted = np.array([1.0, 0, 0, 0]), np.array([1.0, 1, 1, 0])
+    second_hits, second_predicted = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 0, 1])
+    paired = Difference.of(hits, predicted, second_hits, second_predicted, np.arange(4))
+    assert paired.value == pytest.approx(1 - 1 / 3)
+    counted = 0
+    for swaps in itertools.product((0, 1), repeat=4):
+        s = np.array(swaps)
+        a, wa = np.where(s, second_hits, hits).sum(), np.where(s, second_predicted, predicted).sum()
+        b, wb = np.where(s, hits, second_hits).sum(), np.where(s, predicted, second_predicted).sum()
+        counted += not (wa and wb) or abs(b / wb - a / wa) >= 2 / 3 - 1e-9
+    assert permutation_tests([paired], 0) == [counted / 16]
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []

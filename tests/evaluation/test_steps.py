@@ -1,25 +1,30 @@
-"""Steps matched one to one: by hand, against every way to match, and against what was matched by hand."""
+"""Steps matched one to one, unknown and clarify: by hand, against all ways or scikit-learn, and by their properties."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
 from itertools import permutations
 from pathlib import Path
+from statistics import fmean
+from typing import get_args
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
 from turnmark.corpora import inscoqa
+from turnmark.corpora.mtrag import Answerability
+from turnmark.evaluation.metrics.decisions import auroc, clarify_label, sample_values, unknown_label
 from turnmark.evaluation.metrics.matching import LEAST, likeness, matched
 from turnmark.retrieval.embed import open_embedder
 
 LABELS = Path(__file__).parent / "data/inscoqa_steps.json"
 
 
-def test_matching_by_hand() -> None:
+def test_matching_by_hand():
     assert matched([[0.9, 0.8], [0.7, 0.1]], 0.5) == {1: 2, 2: 1}, "two good pairs are worth more than the best one"
     assert matched([[0.9, 0.2], [0.8, 0.1]], 0.5) == {1: 1}, "no step covers two"
     assert matched([[0.5, 0.49]], 0.5) == {1: 1}
@@ -28,14 +33,14 @@ def test_matching_by_hand() -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.data())
-def test_the_matching_is_the_best_of_all(expected: int, text: int, data: st.DataObject) -> None:
+def test_the_matching_is_the_best_of_all(expected, text, data):
     cell = st.integers(0, 100).map(lambda number: number / 100)
     alike = np.array(
         data.draw(st.lists(st.lists(cell, min_size=text, max_size=text), min_size=expected, max_size=expected))
     )
     matching = matched(alike, 0.4)
 
-    def worth(pairs: list[tuple[int, int]]) -> tuple[int, float]:
+    def worth(pairs):
         good = [alike[pair] for pair in pairs if alike[pair] >= 0.4]
         return len(good), round(float(sum(good)), 9)
 
@@ -49,11 +54,11 @@ def test_the_matching_is_the_best_of_all(expected: int, text: int, data: st.Data
     assert worth(mine) == max(map(worth, every))
 
 
-def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+def embed(texts):
     return open_embedder("minilm").encode(list(texts), "passage")
 
 
-def test_the_matching_agrees_with_the_one_by_hand() -> None:
+def test_the_matching_agrees_with_the_one_by_hand():
     """The threshold was chosen on one half; both figures are in docs/measured.md."""
     tasks = inscoqa.load_tasks(inscoqa.DEMO_ROOT).data
     counts = {"chosen on": [0, 0], "held out": [0, 0]}
@@ -70,7 +75,7 @@ def test_the_matching_agrees_with_the_one_by_hand() -> None:
     assert [right / score >= 0.85 for right, score in counts.values()] == [True, True], counts  # 42 and 50
 
 
-def test_a_procedure_for_another_task_covers_next_to_nothing() -> None:
+def test_a_procedure_for_another_task_covers_next_to_nothing():
     procedures = [task.procedure for task in inscoqa.load_tasks(inscoqa.DEMO_ROOT).data.values()]
     vectors = [embed(steps) for steps in procedures]
     shares = [
@@ -82,3 +87,56 @@ def test_a_procedure_for_another_task_covers_next_to_nothing() -> None:
     assert len(shares) == 156
     assert sum(shares) / len(shares) < 0.05  # 0.025
     assert max(shares) <= 0.5
+
+
+# Eighths: many ties, and exact.
+SCORED = st.lists(st.tuples(st.booleans(), st.integers(-8, 8).map(lambda n: n / 8), st.integers(0, 3)), max_size=30)
+
+
+def has_both(truth):
+    return any(truth) and not all(truth)
+
+
+def test_who_counts():
+    labels = get_args(Answerability)
+    assert {label: unknown_label(label) for label in labels} == {
+        "ANSWERABLE": False, "PARTIAL": False, "UNANSWERABLE": True, "UNDERSPECIFIED": None, "CONVERSATIONAL": None,
+    }  # fmt: skip
+    assert {label: clarify_label(label) for label in labels} == {
+        "ANSWERABLE": False, "PARTIAL": False, "UNANSWERABLE": False, "UNDERSPECIFIED": True, "CONVERSATIONAL": None,
+    }  # fmt: skip
+    assert unknown_label(None) is clarify_label(None) is None
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
+def test_the_means_of_what_samples_add_are_scikit_learns_figures(pairs):
+    truth, predicted = ([pair[side] for pair in pairs] for side in (0, 1))
+    theirs = precision_recall_fscore_support(truth, predicted, average="binary", pos_label=True, zero_division=0)
+    for name, figure in zip(("precision", "recall", "f1"), theirs[:3], strict=True):
+        values = [value for pair in pairs for value in sample_values(*pair)[name]]
+        assert figure == (pytest.approx(fmean(values), abs=1e-12) if values else 0)
+
+
+def test_auroc_by_hand():
+    """Positives .9, .5, negatives .5, .1: of four pairs three are in order and one ties."""
+    assert auroc([True, True, False, False], [0.9, 0.5, 0.5, 0.1]) == pytest.approx(3.5 / 4)
+    assert auroc([True, False], [-math.inf, math.inf]) == 0
+    for truth, scores in (([], []), ([True, True], [0.1, 0.2]), ([False], [0.1])):
+        assert auroc(truth, scores) is None
+    assert auroc([True, False], [0.1, 0.2], [0, 1]) is None
+    for wrong in (([True], [], None), ([True, False], [0.1, math.nan], None), ([True, False], [0, 1], [1, -1])):
+        with pytest.raises(ValueError):
+            auroc(*wrong)
+
+
+@settings(deadline=None)
+@given(SCORED)
+def test_auroc_is_that_of_scikit_learn(rows):
+    truth, scores, weights = ([row[i] for row in rows] for i in range(3))
+    plain, weighted = auroc(truth, scores), auroc(truth, scores, weights)
+    assert plain == (pytest.approx(roc_auc_score(truth, scores), abs=1e-12) if has_both(truth) else None)
+    if has_both([label for label, weight in zip(truth, weights, strict=True) if weight]):
+        assert weighted == pytest.approx(roc_auc_score(truth, scores, sample_weight=weights), abs=1e-12)
+    else:
+        assert weighted is None

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
-from tests.conftest import Turnmark
 from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.types import Usage
 
@@ -17,7 +15,7 @@ PARTS = [
 ]  # fmt: skip
 
 
-def test_a_full_suite_has_every_task_and_setting(turnmark: Turnmark) -> None:
+def test_a_full_suite_has_every_task_and_setting(turnmark):
     ran = turnmark.json("eval", "all", "--suite", "full", "--limit", "1", "--dry-run")
     planned = ran["benchmarks"]
     assert list(planned) == PARTS
@@ -27,14 +25,14 @@ def test_a_full_suite_has_every_task_and_setting(turnmark: Turnmark) -> None:
     assert not Path("runs").exists()
 
 
-def test_the_smoke_suite_draws_a_few_samples_of_each_of_the_four(turnmark: Turnmark) -> None:
+def test_the_smoke_suite_draws_a_few_samples_of_each_of_the_four(turnmark):
     planned = turnmark.json("eval", "all", "--suite", "smoke", "--dry-run")["benchmarks"]
     assert {name: part["n"] for name, part in planned.items()} == dict.fromkeys(PARTS[:4], 8)
     described = turnmark.json("eval", "all", "--suite", "smoke", "--limit", "3", "--dry-run")
     assert {part["n"] for part in described["benchmarks"].values()} == {3}
 
 
-def test_what_is_wrong_with_a_suite(turnmark: Turnmark) -> None:
+def test_what_is_wrong_with_a_suite(turnmark):
     message = turnmark.refused("eval", "all", "--suite", "tiny", "--seed", "-1")
     assert "--suite: no suite is called 'tiny'; there are: smoke, full" in message
     assert "--seed -1" in message
@@ -47,16 +45,16 @@ class Silent:
 
     name, context_tokens, reply_tokens = "python:tests.evaluation.test_suites:silent", 8192, 1024
 
-    def complete(self, messages: Any, schema: Any = None, **_: Any) -> Completion:
+    def complete(self, messages, schema=None, **_):
         text = "{}" if schema is not None else "I don't know."
         return Completion(text=text, finish_reason="stop", usage=Usage(calls=1), model="silent", max_tokens=1024)
 
 
-def silent() -> Silent:
+def silent():
     return Silent()
 
 
-def test_folders_of_eval_all_are_compared_as_pipelines(turnmark: Turnmark) -> None:
+def test_folders_of_eval_all_are_compared_as_pipelines(turnmark):
     for name, spec in (("ours", "extractive"), ("silent", Silent.name)):
         turnmark.ok("eval", "all", "--limit", "3", "--generator", spec, "--out", name)
     ran = turnmark.ok("compare", "ours", "silent", "--html", "both.html", "--markdown", "both.md")
@@ -83,19 +81,19 @@ class Dear(Silent):
 
     name = "python:tests.evaluation.test_suites:dear"
 
-    def complete(self, messages: Any, schema: Any = None, **_: Any) -> Completion:
+    def complete(self, messages, schema=None, **_):
         usage = Usage(calls=1, prompt_tokens=20_000)
         return super().complete(messages, schema).model_copy(update={"usage": usage})
 
 
-def dear() -> Dear:
+def dear():
     return Dear()
 
 
-def test_one_budget_is_for_all_parts_together(turnmark: Turnmark) -> None:
+def test_one_budget_is_for_all_parts_together(turnmark):
     words = ["eval", "all", "--limit", "1", "--generator", Dear.name, "--out", "r", "--json"]
 
-    def spent(*more: str) -> tuple[dict[str, Any], float]:
+    def spent(*more):
         ran = turnmark(*words, *more)
         parts = {name: entry for name, entry in json.loads(ran.out).items() if name != "run"}
         used = [entry for part in parts.values() for entry in part["usage"].values()]
@@ -110,7 +108,7 @@ def test_one_budget_is_for_all_parts_together(turnmark: Turnmark) -> None:
     assert not any(part["skipped"] for part in parts.values())
 
 
-def test_a_part_that_one_pipeline_lacks_is_left_out_and_said(turnmark: Turnmark) -> None:
+def test_a_part_that_one_pipeline_lacks_is_left_out_and_said(turnmark):
     turnmark("eval", "all", "--limit", "2", "--out", "a", "--judge", "embedded")
     named = {name: json.loads(Path(f"a/{name}/summary.json").read_text())["specs"].get("judge") for name in PARTS[:4]}
     assert named == dict.fromkeys(PARTS[:4], "embedded") | {"compound-qa": None}, "it has nothing to judge there"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tracemalloc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -21,22 +21,22 @@ Ranks = Mapping[str, tuple[bool, float]]
 Entry = tuple[list[Score], Facts, Ranks]
 
 
-def scored(metric: str, value: float, weight: float = 1.0, identifier: str = "s") -> Score:
+def scored(metric, value, weight=1.0, identifier="s"):
     return Score(id=identifier, metric=metric, status="scored", value=value, weight=weight, by="x")
 
 
-def unscored(metric: str, status: str) -> Score:
+def unscored(metric, status):
     return Score.model_validate({"id": "s", "metric": metric, "status": status, "reason": "none", "by": "x"})
 
 
-def tally(entries: Sequence[Entry], seed: int = 0) -> Tally:
+def tally(entries, seed=0):
     result = Tally(seed)
     for scores, facts, rankings in entries:
         result.add(scores, facts, rankings)
     return result
 
 
-def plain(entries: Sequence[Entry], seed: int) -> Metrics:
+def plain(entries, seed):
     """The same by lists of records."""
     result: Metrics = {}
     lines = [(score, facts.cluster) for scores, facts, _ in entries for score in scores]
@@ -73,7 +73,7 @@ RANKINGS = st.fixed_dictionaries({}, optional={"m.auroc": st.tuples(st.booleans(
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.lists(LINE, max_size=5), FACTS, RANKINGS), max_size=12), st.integers(0, 2))
-def test_a_tally_equals_the_plain_reference(entries: list[Entry], seed: int) -> None:
+def test_a_tally_equals_the_plain_reference(entries, seed):
     totals = tally(entries, seed)
     parts = {
         dimension: {
@@ -103,7 +103,7 @@ def test_a_tally_equals_the_plain_reference(entries: list[Entry], seed: int) -> 
             assert "NaN" not in json.dumps(entry.model_dump())
 
 
-def test_a_small_summary_by_hand() -> None:
+def test_a_small_summary_by_hand():
     first, later = {"turn": ("first",)}, {"turn": ("later",)}
     talk = Facts(cluster="c", labels={"turn": ("talk",)}, headline=False)
     entries: list[Entry] = [
@@ -131,7 +131,7 @@ def test_a_small_summary_by_hand() -> None:
     assert early["words"] == MetricSummary(mean=None, ci95=None, n=0, failed=1, not_applicable=0)
 
 
-def test_a_sample_outside_the_headline_may_rank_a_pair() -> None:
+def test_a_sample_outside_the_headline_may_rank_a_pair():
     hidden = Facts(cluster="a", labels={"kind": ("hidden",)}, headline=False)
     result = Tally(0)
     result.add([scored("words", 10)], Facts(cluster="a", labels={}))
@@ -145,7 +145,7 @@ def test_a_sample_outside_the_headline_may_rank_a_pair() -> None:
         result.add([], hidden, {"auc": [(True, 1.0), (False, math.nan)]})
 
 
-def test_what_cannot_be_ranked_is_refused_and_leaves_nothing_behind() -> None:
+def test_what_cannot_be_ranked_is_refused_and_leaves_nothing_behind():
     facts = Facts(cluster="1", labels={})
     result = tally([([scored("a", 1)], facts, {"r": (True, 1)})])
     before = result.metrics()
@@ -159,7 +159,7 @@ def test_what_cannot_be_ranked_is_refused_and_leaves_nothing_behind() -> None:
     assert result.metrics() == before
 
 
-def test_scores_of_one_id_may_lie_apart() -> None:
+def test_scores_of_one_id_may_lie_apart():
     rows = [(f"s{i}", name) for i in range(20) for name in ("m", "n")]
     scores = [scored(name, i / 40, identifier=identifier) for i, (identifier, name) in enumerate(rows)]
     facts = {identifier: Facts(cluster=identifier[-1], labels={"k": (identifier[-1],)}) for identifier, _ in rows}
@@ -170,7 +170,7 @@ def test_scores_of_one_id_may_lie_apart() -> None:
 LINES = [scored(f"m{j}", j / 7) for j in range(15)]
 
 
-def held(samples: int) -> int:
+def held(samples):
     """Bytes held by a tally of so many samples of 15 metrics, in half as many clusters, under 6 dimensions."""
     tracemalloc.start()
     result = Tally(0)
@@ -183,12 +183,12 @@ def held(samples: int) -> int:
     return size
 
 
-def test_a_sample_takes_few_bytes() -> None:
+def test_a_sample_takes_few_bytes():
     """100,000 samples of 1.5 million scores are some 50 MB."""
     assert (held(8_000) - held(1_000)) / 7_000 < 600
 
 
-def test_summing_up_takes_little_beside_what_is_held() -> None:
+def test_summing_up_takes_little_beside_what_is_held():
     """Draws for 15 metrics of 5,000 clusters would be 80 MB in one piece."""
     result = Tally(0)
     for i in range(5_000):

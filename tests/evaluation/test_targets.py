@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-from tests.conftest import Turnmark
-from tests.evaluation.demo_runs import Check
 from tests.evaluation.judged_runs import lines
 from tests.servers import Say, ScriptedServer
 from turnmark.corpora import compound_qa, inscoqa, kiwi
 
 
-def test_every_benchmark_is_answered_with_its_targets(turnmark: Turnmark, check_run: Check) -> None:
-    def predictions(benchmark: str, *more: str) -> dict[str, dict[str, Any]]:
+def test_every_benchmark_is_answered_with_its_targets(turnmark, check_run):
+    def predictions(benchmark, *more):
         summary = turnmark.json("eval", benchmark, "--generator", "reference", "--out", benchmark, *more)
         check_run(Path(benchmark))
         assert (summary["failed"], summary["usage"]) == (0, {})
@@ -40,13 +37,13 @@ def test_every_benchmark_is_answered_with_its_targets(turnmark: Turnmark, check_
     }
 
 
-def test_a_setting_that_searches_has_passages_beside_the_target(turnmark: Turnmark) -> None:
+def test_a_setting_that_searches_has_passages_beside_the_target(turnmark):
     words = ("eval", "mtrag", "--setting", "rag", "--retriever", "bm25", "--limit", "3", "--generator", "reference")
     assert turnmark.json(*words, "--out", "r")["metrics"]["rouge_l.word"]["mean"] == 1.0
     assert all(row["contexts"] for row in lines(Path("r/predictions.jsonl")))
 
 
-def test_what_has_no_target_is_refused(turnmark: Turnmark) -> None:
+def test_what_has_no_target_is_refused(turnmark):
     for words, message in (
         (("kiwi", "--task", "analyse", "--generator", "reference"), "no reference answers"),
         (("kiwi", "--chain", "--generator", "reference"), "--chain is for what answers"),
@@ -56,10 +53,10 @@ def test_what_has_no_target_is_refused(turnmark: Turnmark) -> None:
     assert turnmark.json("eval", "inscoqa", "--generator", "reference", "--dry-run")["estimated"] == {}
 
 
-def test_the_judge_of_compound_qa_is_a_preset(turnmark: Turnmark) -> None:
+def test_the_judge_of_compound_qa_is_a_preset(turnmark):
     """References against themselves by a judge that always ties: the Reference row wins everything."""
 
-    def says(body: dict[str, object]) -> Say:
+    def says(body):
         if "You check a reply" in json.dumps(body):
             return Say('{"omitted": [], "merged": [], "wrong_language": false}')
         return Say("[[A=B]]")

@@ -17,46 +17,46 @@ from turnmark.evaluation.report.stored import Stored, StoredRun
 from turnmark.evaluation.request import EvalRequest
 
 
-def written(out: io.StringIO) -> str:
+def written(out):
     return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
 
 
-def drawn(summary: Summary, width: int = 80, run: Path = Path("runs/x")) -> str:
+def drawn(summary, width=80, run=Path("runs/x")):
     out = io.StringIO()
     show(summary, run, Console(file=out, width=width, color_system=None, force_terminal=False))
     return written(out)
 
 
-def small_run(root: Path, out: Path, query: str) -> Summary:
+def small_run(root, out, query):
     request = EvalRequest(benchmark="mtrag", task="retrieval", data=root, retriever="bm25", query=query, out=out)
     summary: Summary = searched(plan(request), Opener())[0]
     return summary.model_copy(update={"seconds": {"search": 0.5, "total": 0.75}})
 
 
-def test_a_run_over_two_domains(benchmark_root: Path, tmp_path: Path) -> None:
+def test_a_run_over_two_domains(benchmark_root, tmp_path):
     text = drawn(small_run(benchmark_root, tmp_path / "r", "rewrite"))
     assert max(map(len, text.split("\n"))) <= 80
     golden("two_domains_rewrite.txt", text)
 
 
-def test_a_run_with_a_mode_that_nobody_published(benchmark_root: Path, tmp_path: Path) -> None:
+def test_a_run_with_a_mode_that_nobody_published(benchmark_root, tmp_path):
     golden("two_domains_last_2.txt", drawn(small_run(benchmark_root, tmp_path / "r", "last-2")))
 
 
-def test_a_run_of_generation() -> None:
+def test_a_run_of_generation():
     text = drawn(SUMMARY, run=write_run(Path("runs/mtrag-0123456789ab")))
     assert max(map(len, text.split("\n"))) <= 80
     assert text.startswith(DEMO[:60])
     golden("report.txt", text)
 
 
-def test_a_wide_screen_has_room_for_a_third_metric() -> None:
+def test_a_wide_screen_has_room_for_a_third_metric():
     lines = drawn(SUMMARY, 140).split("\n")
     assert any(line.count("95% interval") == 3 for line in lines)
     assert max(map(len, lines)) <= 140
 
 
-def together(stored: Stored) -> str:
+def together(stored):
     out = io.StringIO()
     document = overview([stored])
     assert document is not None
@@ -64,7 +64,7 @@ def together(stored: Stored) -> str:
     return written(out)
 
 
-def test_several_benchmarks_in_one_table() -> None:
+def test_several_benchmarks_in_one_table():
     folder = Path("runs/all")
     real = DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f")
     other = SUMMARY.model_copy(update={"benchmark": "mtrag-un", "data": real, "setting": "reference", "failed": 0})
@@ -76,12 +76,12 @@ def test_several_benchmarks_in_one_table() -> None:
     golden("report_all.txt", text)
 
 
-def test_only_left_out_ones_make_no_table() -> None:
+def test_only_left_out_ones_make_no_table():
     text = together(Stored(Path("r"), (), {"kiwi": "no data"}, several=True))
     assert text == "0 runs\nkiwi: no figures: no data\nrun: r   report: r/report.html\n"
 
 
-def test_texts_of_the_data_are_inert(tmp_path: Path) -> None:
+def test_texts_of_the_data_are_inert(tmp_path):
     evil = "[bold red]x[/]\x1b[31m\x1b]0;title\x07\u202e\u200b abc\r\nforged\u2028line [/nonsense]"
     metric = MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=2, failed=1, not_applicable=0)
     empty = MetricSummary(mean=None, ci95=None, n=0, failed=3, not_applicable=0)

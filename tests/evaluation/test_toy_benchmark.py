@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Turnmark
 from tests.run_checker import problems_of_run
 
 SPEC = "python:tests.evaluation.toy:benchmark"
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(monkeypatch):
     """The benchmark `toy`, as an installed package would bring it."""
     real = importlib.metadata.entry_points
 
-    def points(**chosen: Any) -> EntryPoints:
+    def points(**chosen):
         if chosen.get("group") != "turnmark.benchmarks":
             return real(**chosen)
         return EntryPoints([EntryPoint("toy", "tests.evaluation.toy:benchmark", "turnmark.benchmarks")])
@@ -28,14 +27,14 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "entry_points", points)
 
 
-def ran(turnmark: Turnmark, *words: str | Path) -> dict[str, Any]:
+def ran(turnmark, *words):
     printed = turnmark.json(*words)
     summary: dict[str, Any] = printed
     return summary
 
 
 @pytest.mark.usefixtures("installed")
-def test_it_is_run_scored_and_reported(turnmark: Turnmark) -> None:
+def test_it_is_run_scored_and_reported(turnmark):
     summary = ran(turnmark, "eval", "toy", "--setting", "parrot")
     run = Path(summary["run"])
     assert run.name.startswith("toy-")
@@ -51,7 +50,7 @@ def test_it_is_run_scored_and_reported(turnmark: Turnmark) -> None:
     assert "What is said of the bell?" in (run / "browse.jsonl").read_text(encoding="utf-8")
 
 
-def test_the_turn_answers_by_default(turnmark: Turnmark) -> None:
+def test_the_turn_answers_by_default(turnmark):
     summary = ran(turnmark, "eval", SPEC, "--limit", "2")
     assert (summary["n"], summary["setting"]) == (2, "turn")
     assert Path(summary["run"]).name.startswith("python-tests.evaluation.toy-benchmark-")
@@ -59,7 +58,7 @@ def test_the_turn_answers_by_default(turnmark: Turnmark) -> None:
     assert any("answered by an earlier call" in note for note in again["notes"])
 
 
-def test_what_is_wrong_is_said_at_once(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said_at_once(turnmark, tmp_path):
     message = turnmark.refused("eval", SPEC, "--data", tmp_path / "none.json", "--setting", "odd", "--query", "rewrite")
     assert "no setting 'odd'; it has: turn, parrot" in message
     assert "--query" in message
@@ -67,7 +66,7 @@ def test_what_is_wrong_is_said_at_once(turnmark: Turnmark, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("spec", ["python:tests.evaluation.toy:nothing", "python:nowhere:benchmark", "nobody"])
-def test_a_benchmark_that_is_not_there(turnmark: Turnmark, spec: str) -> None:
+def test_a_benchmark_that_is_not_there(turnmark, spec):
     message = turnmark.refused("eval", spec, "--limit", "0")
     assert "--limit 0" in message
     assert spec.rpartition(":")[0].removeprefix("python:") in message

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from itertools import product
-from pathlib import Path
 
-from tests.conftest import Turnmark
 from turnmark.corpora import compound_qa
-from turnmark.corpora.compound_qa import Task
 from turnmark.evaluation.synth.sft import source_of, split
 
 KINDS = ("Factual_Statement", "Cause_and_Effect")
 
 
-def written(root: Path, contexts: int = 40) -> Path:
+def written(root, contexts=40):
     """Three capabilities of two types over shared contexts, as upstream shares them; every fifth has none."""
     for capability, kind in product(("Understanding", "Reasoning", "Knowledge"), KINDS):
         first = 0 if capability == "Understanding" else contexts - 10  # ten contexts are in all three
@@ -29,16 +26,16 @@ def written(root: Path, contexts: int = 40) -> Path:
     return root
 
 
-def tasks_of(root: Path) -> list[Task]:
+def tasks_of(root):
     return list(compound_qa.load_tasks(root).data.values())
 
 
-def sources_to_train_on(out: Path) -> set[str]:
+def sources_to_train_on(out):
     rows = json.loads((out / "sft/alpaca.json").read_text("utf-8"))
     return {" ".join((row["input"] or row["instruction"]).split()).casefold() for row in rows}
 
 
-def test_no_context_is_on_both_sides(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_no_context_is_on_both_sides(turnmark, tmp_path):
     data = written(tmp_path / "in")
     outcome = turnmark.json("synth", "sft", data, "--out", tmp_path / "out", "--train", "0.6")
     assert outcome["train"] + outcome["evaluation"] == len(tasks_of(data)) == 240
@@ -51,7 +48,7 @@ def test_no_context_is_on_both_sides(turnmark: Turnmark, tmp_path: Path) -> None
     turnmark.ok("eval", "compound-qa", "--data", tmp_path / "out", "--dry-run")
 
 
-def test_a_capability_is_held_out_with_its_contexts(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_a_capability_is_held_out_with_its_contexts(turnmark, tmp_path):
     data = written(tmp_path / "in")
     outcome = turnmark.json("synth", "sft", data, "--out", tmp_path / "out", "--held-out", "Understanding")
     # Two files of 40 are held out; of the four others, ten of 40 rows each share a source with these.
@@ -60,7 +57,7 @@ def test_a_capability_is_held_out_with_its_contexts(turnmark: Turnmark, tmp_path
     assert {source_of(task) for task in tasks_of(tmp_path / "out")}.isdisjoint(sources_to_train_on(tmp_path / "out"))
 
 
-def test_more_data_moves_no_context_to_the_other_side(tmp_path: Path) -> None:
+def test_more_data_moves_no_context_to_the_other_side(tmp_path):
     few, many = tasks_of(written(tmp_path / "few", 20)), tasks_of(written(tmp_path / "many", 60))
     first, second = (
         {source_of(task) for task in split(tasks, None, 0.5, 3).train if task.capability == "Understanding"}
@@ -70,7 +67,7 @@ def test_more_data_moves_no_context_to_the_other_side(tmp_path: Path) -> None:
     assert split(many, None, 0.5, 3) == split(many, None, 0.5, 3) != split(many, None, 0.5, 4)
 
 
-def test_what_is_wrong_is_said_at_once_and_nothing_is_overwritten(turnmark: Turnmark, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said_at_once_and_nothing_is_overwritten(turnmark, tmp_path):
     data = written(tmp_path / "in", 12)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/mine.txt").write_text("mine")
@@ -88,7 +85,7 @@ def test_what_is_wrong_is_said_at_once_and_nothing_is_overwritten(turnmark: Turn
     assert (ran.code, "nothing is left to train on" in " ".join(ran.err.split())) == (2, True)
 
 
-def check_formats(sft: Path, count: int) -> None:
+def check_formats(sft, count):
     """For LLaMA-Factory, and as chat messages."""
     alpaca = json.loads((sft / "alpaca.json").read_text("utf-8"))
     info = json.loads((sft / "dataset_info.json").read_text("utf-8"))

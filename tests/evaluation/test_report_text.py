@@ -1,0 +1,322 @@
+"""Reports as text: what the tables choose, the dots of a table, Markdown, and the command as it is typed."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from rich.console import Console
+
+from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, metric, write_run
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import write_json
+from turnmark.evaluation.records import DataUsed, Sample, Summary
+from turnmark.evaluation.report import plots, tables
+from turnmark.evaluation.report.overview import overview, run_document
+from turnmark.evaluation.report.plots import scale
+from turnmark.evaluation.report.rendering import escaped, markdown, show
+from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, samples, scores, tally
+from turnmark.evaluation.report.tables import Mark, Row
+
+
+def test_metrics_are_chosen_by_what_they_tell_and_only_with_values_first():
+    assert tables.chosen(SUMMARY.metrics, 2) == ["rouge_l.word", "k_precision"]
+    metrics = {"rouge_l.word": metric(None), "answer_words": metric(3.0), "odd": metric(1.0)}
+    assert tables.chosen(metrics, 3) == ["answer_words", "rouge_l.word"]
+    assert tables.chosen({"judge_score[embedded]": metric(1.0), "x": metric(1.0)}, 3) == ["judge_score[embedded]"]
+    assert tables.chosen({"odd": metric(1.0), "odd[lead]": metric(1.0)}, 3) == ["odd"]
+    assert tables.chosen({}, 3) == []
+
+
+@pytest.mark.parametrize(("name", "value", "printed"), [
+    ("rouge_l.word", 0.28713, "0.2871"), ("rouge_l.word[lead]", 1.0, "1.0000"), ("answer_words", 63.254, "63.3"),
+    ("edit_distance", 213.0, "213.0"), ("length_ratio", 0.645, "0.65"), ("judge_score[embedded]", 7.5, "7.50"),
+    ("unknown.f1", None, "-"),
+])  # fmt: skip
+def test_every_metric_has_its_digits(name, value, printed):
+    assert tables.figure(name, value) == printed
+
+
+def test_the_tally_counts_what_became_of_the_samples(stored_run):
+    with open(stored_run / "predictions.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"id": "x"}\nno json\n{"id": "torn", "status"')
+    counts = tally(stored_run, 2)
+    assert counts is not None
+    assert (counts.n, counts.unreadable, counts.first) == (6, 3, (("c1<::>1", 0), ("c1<::>2", 0)))
+    assert counts.failures == {"timeout": 1}
+    assert counts.skipped == {"the budget of 10 tokens is spent": 1}
+    assert [sample.id for sample in samples(stored_run)] == [sample.id for sample in SAMPLES]
+    assert tally(stored_run / "nowhere") is None
+
+
+def test_reasons_without_end_do_not_fill_the_memory(tmp_path):
+    failed = tuple(Sample(id=str(i), status="failed", reason=f"reason {i}") for i in range(500))
+    counts = tally(write_run(tmp_path / "r", lines=failed))
+    assert counts is not None
+    assert len(counts.failures) == 101
+    assert sum(counts.failures.values()) == 500
+    assert next(iter(tables.reasons(counts))).startswith("failed: other reasons (400), ")
+
+
+def test_scores_are_found_in_any_order(stored_run):
+    path = stored_run / "scores.jsonl"
+    path.write_text("".join(reversed(path.read_text(encoding="utf-8").splitlines(keepends=True))), encoding="utf-8")
+    keys = [SAMPLES[4].key, SAMPLES[0].key]
+    scores_of = scores(stored_run, keys, ["answer_words", "k_precision"])
+    assert {key: {name: score.value for name, score in mine.items()} for key, mine in scores_of.items()} == {
+        ("c2<::>3", 1): {"answer_words": 1400.0, "k_precision": 0.5},
+        ("c1<::>1", 0): {"answer_words": 4.0, "k_precision": 0.5},
+    }
+    assert scores(stored_run / "nowhere", keys, ["k_precision"]) == {keys[0]: {}, keys[1]: {}}
+
+
+@pytest.mark.parametrize("name", ["../run", "/etc", "a/b", "..", ""])
+def test_a_name_in_a_summary_never_leads_out_of_the_folder(tmp_path, name):
+    write_run(tmp_path / "run")
+    write_json(tmp_path / "all/summary.json", {name: SUMMARY.model_dump(mode="json"), "b": {"n": 1}})
+    with pytest.raises(RequestError) as caught:
+        read_run(tmp_path / "all")
+    assert f"benchmark {name!r}: use up to 100 letters" in caught.value.problems[0]
+    assert "benchmark 'b', field " in caught.value.problems[1]
+
+
+@pytest.mark.parametrize(("content", "text"), [
+    ("", "is not JSON"), ("[" * 100_000, "is not JSON"), ("[]", "field all:"),
+    ('{"mtrag": 3}', "field benchmark: Field required"),
+    ('{"benchmark": "mtrag"}', "field task: Field required"),
+])  # fmt: skip
+def test_what_is_no_summary_is_said(tmp_path, content, text):
+    (tmp_path / "summary.json").write_text(content)
+    with pytest.raises(RequestError) as caught:
+        read_run(tmp_path)
+    assert text in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+FINITE = st.floats(-1e6, 1e6, allow_nan=False).filter(lambda value: value == 0 or abs(value) > 1e-6)
+
+
+def read(svg):
+    return ElementTree.fromstring(svg)
+
+
+@pytest.mark.parametrize(("values", "ticks"), [
+    ([0.31, 0.44], (0.3, 0.35, 0.4, 0.45)), ([0.0, 1.0], (0.0, 0.25, 0.5, 0.75, 1.0)),
+    ([3, 97], (0, 25, 50, 75, 100)), ([], (0.0, 0.25, 0.5, 0.75, 1.0)),
+])  # fmt: skip
+def test_a_scale_has_round_ends(values, ticks):
+    assert scale(values).ticks == pytest.approx(ticks)
+
+
+@given(st.lists(FINITE, max_size=8))
+def test_a_scale_holds_all_values(values):
+    plot_scale = scale(values)
+    width = plot_scale.high - plot_scale.low
+    assert width > 0
+    assert 2 <= len(plot_scale.ticks) <= 9
+    assert all(plot_scale.low - 1e-6 * width <= value <= plot_scale.high + 1e-6 * width for value in values)
+
+
+def test_differences_have_nothing_on_their_scale():
+    on = plots.scale_of([Row(("a",), mark=Mark(0.3, (0.2, 0.4), "better")), Row(("b",))])
+    assert on is not None
+    assert on.low == 0
+    assert plots.scale_of([Row(("a",))]) is None
+
+
+def test_what_is_no_fraction_or_has_no_mean_has_no_dot():
+    marked = {row.cells[0]: row.mark for row in tables.means(SUMMARY).rows}
+    assert marked["rouge_l.word"] == Mark(0.28713, (0.241, 0.3331))
+    assert (marked["answer_words"], marked["unknown.auroc"]) == (None, None)
+    rows = tables.breakdowns(SUMMARY, ["rouge_l.word"]).rows
+    assert [row.cells[0] for row in rows if row.mark] == ["clapnq", "fiqa", "ANSWERABLE"]
+    assert not any(row.mark for row in tables.breakdowns(SUMMARY, ["rouge_l.word", "k_precision"]).rows)
+
+
+def section(summary, run):
+    return markdown([run_document(summary, run, 3)])
+
+
+GITHUB = MarkdownIt("gfm-like", {"html": True, "linkify": False})
+
+
+def test_the_whole_report():
+    text = section(SUMMARY, write_run(Path("runs/mtrag-0123456789ab")))
+    assert "demo data" in text.split("\n")[0]
+    golden("report.md", text)
+
+
+def test_a_file_of_several_runs_begins_with_the_first_and_says_what_has_no_figures():
+    folder = Path("all")
+    runs = tuple(StoredRun(folder / name, SUMMARY) for name in ("a", "b"))
+    stored = Stored(folder, runs, {"kiwi": "no | data"}, several=True)
+    together = overview([stored])
+    assert together is not None
+    text = markdown([together, *(run_document(run.summary, run.path, 3) for run in runs)])
+    assert "demo data" in text.split("\n")[0]
+    assert text.index("### All runs") < text.index("## mtrag generation")
+    assert text.count("## mtrag generation (rag) on demo data") == 2
+    assert "kiwi: no figures: no \\| data" in text
+
+
+EVIL = "a|b\n# heading `code` <script>alert(1)</script> <img src=x> **b** [t](http://x.y) ![i](u) ~~s~~ \\| &lt; _e_"
+
+
+def test_texts_of_the_data_are_text(tmp_path):
+    published = SUMMARY.published[0].model_copy(update={"system": EVIL, "source": EVIL, "note": EVIL, "why": EVIL})
+    summary = Summary(
+        benchmark=EVIL, task=EVIL, setting=EVIL, data=DataUsed(name=EVIL, demo=False, fingerprint="f"), n=1, failed=1,
+        metrics={EVIL: metric(0.5, 0.4, 0.6)}, breakdowns={EVIL: {EVIL: {EVIL: metric(0.5, 0.4, 0.6)}}},
+        published=(published,),
+        usage={EVIL: {"calls": 1.0}}, seconds={EVIL: 1.0}, notes=(EVIL,), specs={EVIL: EVIL},
+    )  # fmt: skip
+    failed = SAMPLES[2].model_copy(update={"kind": EVIL})
+    text = section(summary, write_run(tmp_path / "r", summary, (failed,)))
+    kinds = {child.type for token in GITHUB.parse(text) for child in token.children or ()}
+    assert kinds == {"text", "strong_open", "strong_close"}
+    html = GITHUB.render(text)
+    for tag in ("<script", "<img", "<a ", "<code", "<em", "<s>", "<h1"):
+        assert tag not in html
+    assert html.count("<table>") == 3
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") == html.count("&lt;img src=x&gt;") >= 12
+
+
+VISIBLE = st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp"), exclude_characters="@\u3164\uffa0")
+MARKS = st.sampled_from("|`*_~[]()<>&\\#!-+.123ab $:/w")
+
+
+@given(st.text(VISIBLE, max_size=60) | st.text(MARKS, max_size=30))
+def test_what_is_escaped_reads_as_it_stands(text):
+    cell = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(
+        f"| a | b |\n| --- | --- |\n| x {escaped(text)} | y |"
+    )
+    inlines = [token for token in cell if token.type == "inline"]
+    assert len(inlines) == 4
+    children = inlines[2].children or []
+    assert {child.type for child in children} <= {"text", "text_special"}
+    assert "".join(child.content for child in children).split() == f"x {text}".split()
+
+
+@pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "---", "===", "# a", "> a", "~~~", "```", "* a", "a"])
+def test_no_line_begins_a_block(text):
+    summary = SUMMARY.model_copy(update={"notes": ("n", text), "specs": {}, "published": (), "usage": {}})
+    tokens = GITHUB.parse(section(summary, Path("nowhere")).split("### Notes\n\n")[1])
+    assert [token.type for token in tokens][:5] == [
+        "bullet_list_open", "list_item_open", "paragraph_open", "inline", "paragraph_close",
+    ]  # fmt: skip
+    assert tokens[3].children is not None
+    assert "".join(child.content for child in tokens[3].children) == text
+
+
+def test_names_call_nobody():
+    assert escaped("recall@5") == "recall@5"
+    assert escaped("@someone a@b.org") == "@<!-- -->someone a@<!-- -->b.org"
+
+
+def test_what_a_judge_of_itself_makes_of_the_figures_is_said_first(tmp_path):
+    warning = "the judge openai:x is the model under test"
+    summary = SUMMARY.model_copy(update={"warnings": (warning,), "notes": (*SUMMARY.notes, warning, "another note")})
+    console = Console(width=100, file=io.StringIO(), color_system=None)
+    show(summary, tmp_path, console)
+    assert isinstance(console.file, io.StringIO)
+    for text in (section(summary, tmp_path), console.file.getvalue()):
+        assert text.count(warning) == 1
+        assert text.index(warning) < text.index(tables.headline(summary).split(" ")[1])
+        assert "another note" in text
+
+
+@pytest.fixture
+def everything(tmp_path):
+    """A folder of `eval all`."""
+    write_run(tmp_path / "all/mtrag")
+    entries = {"mtrag": SUMMARY.model_dump(mode="json"), "kiwi": {"skipped": "no data"}}
+    write_json(tmp_path / "all/summary.json", entries)
+    return tmp_path / "all"
+
+
+def test_a_run_is_drawn(turnmark, stored_run):
+    ran = turnmark("report", stored_run)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(DEMO[:60])
+    for words in ("[lead] baseline", "failed: timeout (1)", "By what is asked", "1,234,567", f"run: {stored_run}"):
+        assert words in ran.out
+
+
+def test_json_is_one_object(turnmark, stored_run, everything):
+    ran = turnmark("report", stored_run, everything, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out) == {
+        "runs": [
+            {**SUMMARY.model_dump(mode="json"), "run": str(stored_run)},
+            {**SUMMARY.model_dump(mode="json"), "run": str(everything / "mtrag")},
+        ],
+        "left_out": [{"run": str(everything), "benchmark": "kiwi", "skipped": "no data"}],
+    }
+    assert list(turnmark.json("report", stored_run, stored_run)) == ["runs"]
+    assert len(turnmark.json("report", stored_run, stored_run)["runs"]) == 1
+
+
+def test_a_folder_of_all_benchmarks_is_drawn_and_written(turnmark, everything, tmp_path):
+    page, text = tmp_path / "out/page.html", tmp_path / "out/text.md"
+    ran = turnmark("report", everything, "--html", page, "--markdown", text)
+    assert (ran.code, ran.err) == (0, "")
+    assert "kiwi: no figures: no data" in ran.out
+    assert f"written: {page}" in ran.out
+    assert f"written: {text}" in ran.out
+    for written in (page, text):
+        assert "kiwi: no figures: no data" in written.read_text(encoding="utf-8")
+    again = turnmark("report", everything, "--html", page, "--markdown", text, "--json")
+    assert (again.code, again.err) == (0, "")
+    assert json.loads(again.out)["left_out"]
+
+
+def test_all_mistakes_are_said_at_once(turnmark, stored_run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun/manifest.json").write_text("{}")
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd/summary.json").write_text('{"benchmark": 3}')
+    predictions = stored_run / "predictions.jsonl"
+    before = predictions.read_bytes()
+    names = ("nowhere", "empty", "begun", "odd", "run/summary.json")
+    ran = turnmark(
+        "report", *(tmp_path / name for name in names), stored_run, "--html", predictions, "--markdown", tmp_path
+    )
+    assert (ran.code, ran.out) == (2, "")
+    for pair in (
+        "nowhere' is not there; name the folder of a run", "empty' is no run: it has no summary.json",
+        "begun' has not ended: no summary.json", "odd': summary.json, field benchmark: ", "field task: Field required",
+        "run/summary.json' is a file; name the folder", "is there already and is no report of this kind",
+        f"--markdown {str(tmp_path)!r} is a folder",
+    ):  # fmt: skip
+        assert ran.err.count(pair) == 1, pair
+    assert predictions.read_bytes() == before
+
+
+def test_targets_that_cannot_be_written_are_refused(turnmark, stored_run, tmp_path):
+    note = tmp_path / "note.md"
+    note.write_text("my own notes")
+    message = turnmark.refused("report", stored_run, "--markdown", note / "x.md", "--html", "/dev/null")
+    assert "is a file; name another place" in message
+    assert "'/dev/null' is no regular file" in message
+    message = turnmark.refused("report", stored_run, "--markdown", tmp_path / "x", "--html", tmp_path / "." / "x")
+    assert "both name" in message
+    page = tmp_path / "page.html"
+    turnmark.ok("report", stored_run, "--html", page)
+    assert turnmark("report", stored_run, "--markdown", page).code == 2
+    assert note.read_text() == "my own notes"
+
+
+def test_hostile_names_are_printed_inert(turnmark, tmp_path):
+    folder = write_run(tmp_path / "run[bold]\x1b[31m\u202e")
+    ran = turnmark("report", folder, "--html", tmp_path / "p\x1b[31m.html")
+    wrong = turnmark("report", tmp_path / "no\x1b[31m\u202e")
+    assert (ran.code, wrong.code) == (0, 2)
+    for text in (ran.out, ran.err, wrong.out, wrong.err):
+        assert not {"\x1b", "\u202e"} & set(text)
