@@ -20,7 +20,8 @@ FinishReason = Literal["stop", "length", "content_filter", "other"]
 ErrorKind = Literal["timeout", "rate_limited", "unavailable", "refused", "bad_reply", "auth", "bad_request"]
 
 MAX_TOKENS = 1024
-DEADLINE = 60.0
+DEADLINE, OWN_DEADLINE = 60.0, 300.0
+"""Seconds of a call; the second where one's own machine may do the work: a processor writes ten tokens a second."""
 RETRIES = 4
 CONTEXT_TOKENS = 8192
 OnText = Callable[[str], None]

@@ -17,7 +17,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from turnmark.assistant.generators.base import CACHE, CONTEXT_TOKENS, SETTINGS, Call, Completion, Settings
+from turnmark.assistant.generators.base import (
+    CACHE,
+    CONTEXT_TOKENS,
+    DEADLINE,
+    OWN_DEADLINE,
+    SETTINGS,
+    Call,
+    Completion,
+    Settings,
+)
 from turnmark.assistant.generators.openai import JITTER, LONGEST_WAIT, OpenAIGenerator, shown_url
 from turnmark.assistant.generators.replies import Fault
 from turnmark.assistant.generators.stopping import current
@@ -128,7 +137,11 @@ def read_endpoint(
     errors.raise_all()
     public_url = BETWEEN.join(map(shown_url, (spec.url or from_env).split(BETWEEN)))
     extra = {name: options.pop(name) for name in list(options) if name not in SETTINGS}
-    settings = Settings(**{"context": CONTEXT_TOKENS if url == OFFICIAL_URL else context, **options})
+    unset = {
+        "context": CONTEXT_TOKENS if url == OFFICIAL_URL else context,
+        "deadline": DEADLINE if preset_url == OFFICIAL_URL else OWN_DEADLINE,
+    }
+    settings = Settings(**{**unset, **options})
     name = str(Spec(spec.name, spec.argument, public_url, spec.options))
     return Endpoint(name, spec.argument, url, key_env, key, settings, extra)
 

@@ -14,6 +14,7 @@ from typing import Any, Unpack
 from turnmark.assistant.generators.base import (
     CACHE,
     CONTEXT_TOKENS,
+    OWN_DEADLINE,
     SETTINGS,
     CallOptions,
     Completion,
@@ -35,8 +36,6 @@ from turnmark.corpora.errors import ErrorCollector, MissingExtra, RequestError
 from turnmark.corpora.models import MODELS, named_or_other
 from turnmark.corpora.specs import Spec, check_options
 
-DEADLINE = 300.0
-"""Seconds of a call: a processor reads a hundred tokens a second and writes ten."""
 LOOK_AGAIN = 0.1  # seconds between two looks at whether the turn was ended, while another call runs
 _OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens", "seed", "temperature")} | {**CACHE}
 
@@ -210,7 +209,7 @@ def open_local(spec: Spec) -> LocalGenerator:
     errors.raise_all()
     if path is None or options is None:
         raise RequestError(f"generator '{spec}' cannot be opened")  # never: there was a mistake then
-    settings = Settings(**{"deadline": DEADLINE, **options})
+    settings = Settings(**{"deadline": OWN_DEADLINE, **options})
     context = min(
         settings.context or model_context or CONTEXT_TOKENS, model_context or settings.context or CONTEXT_TOKENS
     )
