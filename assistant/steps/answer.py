@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from turnmark.assistant.parts import Part
+from turnmark.assistant.steps.answer_type import holds
 from turnmark.assistant.steps.clarify import clarification
 from turnmark.assistant.steps.procedure import by_document, procedure_of
 from turnmark.assistant.steps.select import asked_type, picked, rated, trust, typed
+from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.steps.understand import is_greeting
 from turnmark.assistant.steps.units import MIN_WORDS, Unit, units_of, with_lists
 from turnmark.assistant.turn import UNKNOWN_TEXT, Turn
@@ -77,23 +79,37 @@ def extracted(parts: Sequence[Part], embed: Embed | None, count: int = 1, earlie
         earlier: what is said to the parts before these.
     """
     drafts = [_extract(part, embed, max(count, len(parts))) for part in parts]
-    answers = tuple(_with_steps(draft) if draft else "" for draft in drafts)
-    if not any(answers):
+    found = [_with_steps(draft) if draft else "" for draft in drafts]
+    if not any(found):
         return nothing(parts)
+    answers = tuple(own or _said(part.text, found) for own, part in zip(found, parts, strict=True))
     steps = tuple(step for draft in drafts if draft for step in draft.procedure)
     if len(parts) == 1 and drafts[0] and not earlier:
         text = "\n\n".join(filter(None, (drafts[0].text, _missing(parts[0]))))
         return Draft(text=text, procedure=steps, answers=answers)
     stated = {strip_citations(piece) for piece in _AFTER_CITATION.split(earlier)}
     paragraphs: list[str] = []
-    for part, draft in zip(parts, drafts, strict=True):
-        pieces = list(dict.fromkeys(_AFTER_CITATION.split(draft.text))) if draft else [not_found(part.text)]
+    for part, draft, answer in zip(parts, drafts, answers, strict=True):
+        pieces = list(dict.fromkeys(_AFTER_CITATION.split(draft.text if draft else answer or not_found(part.text))))
         if draft and (missing := _missing(part)):
             pieces.append(missing)
         fresh = [piece for piece in pieces if strip_citations(piece) not in stated]
         stated.update(map(strip_citations, fresh))
         paragraphs.append(" ".join(fresh))
     return Draft(text="\n\n".join(filter(None, paragraphs)), procedure=steps, answers=answers)
+
+
+def _said(question: str, answers: Sequence[str]) -> str:
+    """The sentence in the answers to other parts that has the number or date that this one asks for; "" if none has."""
+    expected = asked_type([question])
+    topic = " ".join(word for word in content_words(question) if word not in _COUNTING)
+    if not expected.stated or not topic:
+        return ""
+    pieces = (piece for answer in answers for piece in _AFTER_CITATION.split(answer))
+    return next((piece for piece in pieces if coverage(topic, [piece]) == 1 and holds(expected, piece)), "")
+
+
+_COUNTING = frozenset(("many", "much", "one", "ones"))
 
 
 def nothing(parts: Sequence[Part]) -> Draft:

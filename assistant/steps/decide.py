@@ -133,10 +133,13 @@ def lacks_type(questions: Sequence[str], hits: Sequence[Hit]) -> bool:
 
 
 def lacking(message: str, history: Sequence[Message], hits: Sequence[Hit]) -> tuple[str, ...]:
-    """The names and numbers of a message, as it spells them, that neither the hits nor the turns before have."""
+    """The names and numbers of a message, as it spells them, that neither the hits nor the turns before have.
+
+    Two letters (US, VS, PC) are no such name: documents have them in too many other forms.
+    """
     texts = [*(hit.passage.indexed_text for hit in hits), *(turn.content for turn in history)]
     names = missing_names(message, texts)
-    spelt = [word for word in re.findall(r"[\w'’-]+", message) if stems(word) and stems(word) <= names]
+    spelt = [word for word in re.findall(r"[\w'’-]{3,}", message) if stems(word) and stems(word) <= names]
     return tuple(dict.fromkeys([*spelt, *sorted(missing_numbers(message, texts))]))
 
 

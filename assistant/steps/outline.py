@@ -106,9 +106,11 @@ def joined(sentences: tuple[str, ...] | list[str]) -> str:
 
 
 def clipped(sentence: str) -> str:
-    """A sentence without what stands in brackets and without its last subordinate clauses; its marks stay."""
+    """A sentence without what stands in brackets and without its last subordinate clauses; its marks stay, and code."""
     body, marks = unmarked(sentence)
-    core = " ".join(re.sub(r"\s*\([^()]*\)", "", body).split())
+    code = [span.group() for span in _CODE.finditer(body)]
+    numbers = iter(range(len(code)))
+    core = " ".join(re.sub(r"\s*\([^()]*\)", "", _CODE.sub(lambda _: f"`{next(numbers)}`", body)).split())
     cut = re.search(
         r"(?:;| [–—-] |, (?:which|so that|because|since|although|though|while|whereas|for example|e\.g\.|such as"
         r"|and then"
@@ -117,7 +119,11 @@ def clipped(sentence: str) -> str:
     )
     if cut and len(words(core[: cut.start()])) >= 4:
         core = core[: cut.start()]
+    core = _CODE.sub(lambda span: code[int(span[1])], core)
     return f"{core}. {marks}".rstrip() if core else sentence
+
+
+_CODE = re.compile(r"`([^`]*)`")
 
 
 def same_words(text: str, second: str) -> bool:

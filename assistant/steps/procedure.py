@@ -59,8 +59,9 @@ MOST_WORDS = 60
 FEW = 3
 """Fewer steps than these are completed from another document."""
 MOST_STEPS = 20
-LEAST_WORDS = 3
-"""Of an item, in the mean, in a list that may be of steps: shorter ones name things."""
+LEAST_WORDS, LEAST_WORDS_NUMBERED = 3, 5
+"""Of an item, in the mean, in a list that may be of steps, and in a numbered one: shorter ones name things."""
+_THING = re.compile(r"(?:the|an?)\s")
 _ENGLISH = re.compile(r"\b(?:the|of|to|and|is|are|for|with|that)\b", re.IGNORECASE)
 MOST_PROSE, MOST_WORDS_TOLD, LEAST_TOLD = 8, 150, 2
 """Sentences and words of a procedure in running text, and how many of them must tell somebody to do something."""
@@ -211,15 +212,20 @@ def _runs(units: Sequence[Unit], hits: Sequence[Hit]) -> Iterator[Procedure]:
 def _is_procedure(run: Procedure) -> bool:
     """Whether the items of a list may be steps: numbered, under such a heading, or not a mere list of things or facts.
 
-    What is not written in English is taken for steps.
+    Names ("Hour", "Day of the month", files) are no steps, whatever their numbers. What is not written in English is
+    taken for steps.
     """
-    steps = run.steps
+    steps, text = run.steps, " ".join(step.text for step in run.steps)
+    tells, english = any(map(_tells, steps)), bool(_ENGLISH.search(text))
+    if not tells and (text.isascii() and not any(" " in step.text for step in steps)):
+        return False
+    if not tells and english and len(words(text)) < LEAST_WORDS_NUMBERED * len(steps):
+        return False
     if steps[0].number is not None or _PROCEDURE_HEADING.search(steps[0].heading):
         return True
-    if any(map(_tells, steps)):
-        return True
-    text = " ".join(step.text for step in steps)
-    return len(words(text)) >= LEAST_WORDS * len(steps) and not _ENGLISH.search(text)
+    if 2 * sum(bool(_THING.match(step.text)) for step in steps) > len(steps):
+        return False
+    return tells or (len(words(text)) >= LEAST_WORDS * len(steps) and not english)
 
 
 def _sections(units: Sequence[Unit]) -> Iterator[list[Unit]]:

@@ -20,6 +20,7 @@ from turnmark.assistant.steps.understand import (
     carry_over,
     leans,
     may_stand,
+    one_name,
     refers_back,
     says_little,
     topic_terms,
@@ -353,7 +354,8 @@ def parts_of(message: str, history: Sequence[Message], understood: Understanding
         own_words = set(words(part))
         carried = [term for term in topic if term.lower() not in own_words]
         needs.append(_builds_on(part, typed[: len(complete)]))
-        complete.append(carry_over(part, carried, in_place=not needs[-1]) if carried else part)
+        in_place = not needs[-1] and one_name(context, carried)
+        complete.append(carry_over(part, carried, in_place) if carried else part)
         context.append(Message(role="user", content=part))
     return Parts(typed=typed, complete=tuple(complete), needs=tuple(needs))
 

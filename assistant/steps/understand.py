@@ -84,7 +84,7 @@ def understand(history: Sequence[Message], message: str) -> Understanding:
     topic = () if stands_alone(history, message) else topic_terms(history)
     own_words = set(words(message))
     carried = tuple(term for term in topic if term.lower() not in own_words)
-    rewrite = carry_over(message, carried) if carried else message
+    rewrite = carry_over(message, carried, one_name(history, carried)) if carried else message
     wants = wants_procedure(message)
     return Understanding(
         standalone=not carried, rewrite=rewrite, sub_questions=(rewrite,), wants_procedure=wants, topic=carried
@@ -200,7 +200,7 @@ def rewritten(history: Sequence[Message], message: str) -> str:
     """The message with the topic of the conversation carried over; itself where it names that already."""
     own_words = set(words(message))
     carried = [term for term in topic_terms(history) if term.lower() not in own_words]
-    return carry_over(message, carried) if carried else message
+    return carry_over(message, carried, one_name(history, carried)) if carried else message
 
 
 def leans(message: str) -> bool:
@@ -228,11 +228,18 @@ def _exchanges(history: Sequence[Message]) -> Iterator[tuple[str, str]]:
             yield turn.content, reply.content if reply and reply.role == "assistant" else ""
 
 
+def one_name(history: Sequence[Message], terms: Sequence[str]) -> bool:
+    """Whether terms are a word, or words that somebody put one behind the other: they can stand for a pronoun."""
+    phrase = " ".join(terms).lower()
+    return len(terms) == 1 or any(phrase in " ".join(turn.content.lower().split()) for turn in history)
+
+
 def carry_over(message: str, topic: Sequence[str], in_place: bool = True) -> str:
     """The message with the topic put in: for its first pronoun when the topic is short, else in parentheses.
 
     Args:
-        in_place: False: its pronouns stand for something else, such as an answer that is not there yet.
+        in_place: False: its pronouns stand for something else, such as an answer that is not there yet, or the topic
+            is no name (see `one_name`).
 
     >>> carry_over("And how much cheese does it take?", ["Älplermagronen"])
     'And how much cheese does Älplermagronen take?'
@@ -308,6 +315,7 @@ _SIGN = (
     r"|check (?:it|that)(?: out)?|look into (?:it|that))"
     rf"|you (?:are|have been) (?:(?:a|an|the|very|so|really|super|most) )*(?:lifesaver|life saver|star|best|legend"
     rf"|{_GOOD})"
+    rf"|(?:(?:very|so|really|super|most|quite|pretty) )+{_GOOD}"
     rf"|{_GOOD} (?:answer|job|work|one|explanation|stuff|info)|well done|my (?:mistake|bad|fault)"
     r"|i (?:have|had) (?:a|some|another) questions?|welcome back"
     r"|great|cool|nice|perfect|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super|interesting"

@@ -71,6 +71,8 @@ _HEADING = re.compile(
 # Bounded, so that a text of nothing but opening brackets takes no longer than another.
 _IMAGE = re.compile(r"!\[[^\[\]\n]{0,500}\]\([^()\n]{0,2000}\)")
 MIN_WORDS = 3
+_TITLE = re.compile(r"\*\*[^*\n]+[^*\n.!?:]\*\*\s*")
+"""A paragraph in bold that ends without a mark: the title of a box, which is no sentence."""
 _ENDS = re.compile(r"[.!?…。！？؟।۔:;][\"'”’»)\]*_]*$")
 _QUOTED = re.compile(r"^(?:>[ \t]?)+", re.MULTILINE)
 _LINK = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
@@ -156,6 +158,7 @@ def _of_passage(passage: Passage) -> tuple[Unit, ...]:
         size = len(words(body))
         if size >= (1 if bold else MIN_WORDS) and body != passage.title:
             cut = (not text[:start].strip() and body[:1].islower()) or (end == last and not _ENDS.search(body))
+            cut = cut or bool(_TITLE.fullmatch(text, start, end))
             complete = size >= MIN_WORDS and not cut and body[-1] not in ":：" and _shows(text[start:end])
             units.append(
                 Unit(

@@ -248,7 +248,7 @@ def repair(draft: Draft, sources: int) -> tuple[Draft, bool]:
     def good(match: re.Match[str]) -> str:
         return "".join(f"[{n}]" for n in dict.fromkeys(cited(match.group())) if 1 <= n <= sources)
 
-    text = re.sub(r" +(?=[.,;:!?]|$)", "", MARK.sub(good, draft.text), flags=re.MULTILINE)
+    text = re.sub(r" +(?=[.,;:!?]+(?:\s|$)|$)", "", MARK.sub(good, draft.text), flags=re.MULTILINE)
     steps: dict[str, Step] = {}
     for step in draft.procedure:
         valid = tuple(n for n in step.citations if 1 <= n <= sources)

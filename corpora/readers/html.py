@@ -36,6 +36,7 @@ _NAVIGATION_CLASSES = frozenset(
     table-of-contents contents-list wy-nav-side wy-nav-top language_switcher_placeholder permalink anchorjs-link
     fn-backref footnote-reference searchformwrapper site-header site-footer page-navigation""".split()
 )
+_TITLE_CLASSES = frozenset({"title", "admonition-title", "topic-title", "sidebar-title", "rubric"})
 _NAVIGATION_IDS = frozenset({"banner", "navbar", "breadcrumbs", "site-header", "site-footer"})
 _CALLOUT = re.compile(r"note|tip|hint|warn|info|caution|danger|important|admonition|callout|alert|aside", re.IGNORECASE)
 _PERMALINK = re.compile(r"[¶#§🔗\s]+")
@@ -158,6 +159,7 @@ class _Page:
     length: int = 0
     buffer: list[str] = field(default_factory=list)
     heading: int = 0
+    title: bool = False
     lists: list[_List] = field(default_factory=list)
     rows: list[list[str]] | None = None
     layout: set[int] = field(default_factory=set)
@@ -204,6 +206,7 @@ class _Page:
         elif name in _BREAKS or _HEADING.fullmatch(name):
             self.flush()
             self.heading = int(name[1]) if _HEADING.fullmatch(name) else self.heading
+            self.title = name == "p" and not _TITLE_CLASSES.isdisjoint(tag.attrs.get("class") or ())
             if name in ("ul", "ol"):
                 start = str(tag.attrs.get("start", "1"))
                 self.lists.append(_List(name == "ol", int(start) - 1 if re.fullmatch(r"\d{1,6}", start) else 0))
@@ -263,6 +266,8 @@ class _Page:
             indent = "  " * min(depth, 20)  # a page nested 5,000 lists deep must not become megabytes of spaces
             marker = f"{number}. " if number is not None else "- "
             self.emit("item", indent + marker + words.replace("\n", " "), depth, number)
+        elif self.title:  # of a box, an example, a figure: no sentence, and no heading of what follows the box
+            self.emit("paragraph", f"**{words.replace('*', '').replace(chr(10), ' ')}**")
         else:
             self.emit("paragraph", words)
 

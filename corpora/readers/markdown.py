@@ -286,12 +286,16 @@ def _leads_elsewhere(children: Sequence[Token]) -> bool:
     return all(_NAVIGATION.fullmatch(link) for link in words) or (len(words) > 1 and bool(outside.strip()))
 
 
+_UNDEFINED = re.compile(r"(?<![\w\]])\[([^\[\]\n]{1,200})\]\[[^\[\]\n]{0,100}\]")
+"""A link to a reference that the file does not define: a site generator does, elsewhere."""
+
+
 def _written(children: Sequence[Token]) -> str:
     pieces: list[str] = []
     linked = 0
     for token in children:
         if token.type == "text":
-            pieces.append(token.content)
+            pieces.append(_UNDEFINED.sub(r"\1", token.content))
         elif token.type == "text_special":
             pieces.append(token.markup)
         elif token.type == "code_inline":

@@ -38,7 +38,9 @@ _TAGS = re.compile(
     r"|\{#[^{}]{0,1000}?#\}|\{/\*[^{}]{0,1000}?\*/\}"
     r"|\$?\{\{\{?[-~]?(?P<expression>[^{}]{0,1000}?)[-~]?\}?\}\}"
     r"|\[\^[^\]\s]{1,60}\](?!:)"
-    r"|\{:[^{}\n]{0,300}\}|[ \t]?\{[#.][A-Za-z][^{}\n]{0,200}\}"
+    r"|\{:[^{}\n]{0,300}\}|[ \t]?\{[ \t]*[#.][A-Za-z][^{}\n]{0,200}\}"
+    r"|(?<=[)\]`*])\{[ \t]*[A-Za-z][\w-]{0,30}=[^{}\n]{1,200}\}"
+    r"|(?<!\w)\+\+(?P<keys>[\w\"](?:[^\n+]|\+(?!\+)){0,60})\+\+(?!\w)"
     r"|:(?:octicons|fontawesome|material|simple)-[a-z0-9-]{1,60}:)(?P<space>[ ]?)"
 )
 _ROLE = re.compile(r"\{[A-Za-z][\w:+.-]{0,40}\}`([^`<\n]{0,300}?)[ \t]*(?:<[^>`\n]{0,300}>)?`")
@@ -169,6 +171,8 @@ def _without_tags(text: str, title: str) -> str:
     def words(match: re.Match[str]) -> str:
         if _IN_ADDRESS.search(text, max(0, match.start() - 300), match.start()):
             return ""
+        if (keys := match["keys"]) is not None:
+            return keys.replace('"', "")
         if (shortcode := match["shortcode"]) is not None:
             return _human_words(shortcode)
         if (tag := match["tag"]) is not None:
@@ -181,7 +185,7 @@ def _without_tags(text: str, title: str) -> str:
         return ""
 
     text = _ROLE.sub(r"\1", text) if "}`" in text else text
-    text = _TAGS.sub(replacement, text) if re.search(r"[{:^]", text) else text
+    text = _TAGS.sub(replacement, text) if re.search(r"[{:^]|\+\+", text) else text
     return _WIKI_LINK.sub(_page_words, text) if "[[" in text else text
 
 

@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import asked, hits
+from turnmark.assistant.parts import Part
 from turnmark.assistant.steps import select
-from turnmark.assistant.steps.answer import extract, wants_fact
+from turnmark.assistant.steps.answer import extract, extracted, wants_fact
 from turnmark.assistant.steps.marks import cited, unmarked
 from turnmark.assistant.steps.units import Unit, units_of
+from turnmark.assistant.types import Decision, Judgement
 from turnmark.corpora.text import sentences, strip_citations, words
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.types import Hit
@@ -158,3 +160,17 @@ def test_any_text_is_survived_and_its_scores_are_finite(texts, message, steps):
     units: list[Unit] = units_of(evidence)
     if units:
         assert np.isfinite(select.rated((message,), units, None).scores()).all()
+
+
+@pytest.mark.parametrize(("part", "known"), [("how many for a hard one?", True), ("how many for a blue one?", False)])
+def test_what_is_said_to_one_part_is_not_missing_in_another(part, known):
+    evidence = hits("Boil eggs for 5 minutes where they shall be soft, 8 for medium ones, and 10 for hard ones.")
+
+    def asked_for(question: str, decision: Decision, place: int) -> Part:
+        judgement = Judgement(decision=decision, confidence=0.5, reason="")
+        return Part(question, asked(question), (), True, place, evidence, (1,), judgement)
+
+    draft = extracted([asked_for("how many minutes for a soft egg?", "answer", 0), asked_for(part, "unknown", 1)], None)
+    assert bool(draft.answers[1]) is known
+    assert ("I don't know the answer to" in draft.text) is not known
+    assert draft.text.count("10 for hard ones") == 1

@@ -150,6 +150,9 @@ def test_the_last_reply_is_the_last_that_is_about_something():
 def test_shorter_leaves_a_command_after_a_colon():
     sentence = "To release a preview of the first major version, you could do: `hatch version major,rc` [3]"
     assert "`hatch version major,rc`" in clipped(sentence)
+    assert clipped('See it by `$ python -c "import sys; print(1)"` (now) [1]').startswith(
+        'See it by `$ python -c "import sys; print(1)"`.'
+    )
     assert (
         clipped("There are three of them in it: two of iron and one of wood [1]")
         == "There are three of them in it. [1]"

@@ -19,7 +19,9 @@ RECIPE = conversation("How do I make Älplermagronen?", "Fry bacon, add potatoes
 LABELS = json.loads((Path(__file__).parent / "courtesy_labels.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("message", [*LABELS["courtesy"], "Hi", "Good morning!", "That's interesting", "..."])
+@pytest.mark.parametrize(
+    "message", [*LABELS["courtesy"], "Hi", "Good morning!", "That's interesting", "thanks, very clear", "..."]
+)
 def test_courtesies_are_conversational(message):
     assert is_conversational(message)
     assert understand(RECIPE, message).kind == "conversational"
@@ -51,6 +53,12 @@ def test_a_turn_that_leans_on_earlier_ones_carries_their_topic(message, rewrite)
     understood = understand(RECIPE, message)
     assert not understood.standalone
     assert understood.rewrite == rewrite
+
+
+def test_words_that_are_no_name_do_not_stand_for_a_pronoun():
+    talk = conversation("How do I upgrade my machine from buster to bullseye?", "Edit the list of sources.")
+    rewrite = understand(talk, "is it completely safe or should i save my stuff first?").rewrite
+    assert rewrite.startswith("is it completely safe or should i save my stuff first (")
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ def test_headings_with_a_rule_under_them_are_headings():
         ("| Segment | New version |\n| --- | --- |\n| `minor` | `1.1.0` |\n| `dev` | `1.0.0.dev0` |\n",
          ["minor — 1.1.0", "dev — 1.0.0.dev0"]),
         ("> The harbour has\n> moved its channel.", ["The harbour has moved its channel."]),
+        ("**CULTURE Names of the harbour**\n\nIt was called Nesvik.\n\n**Mind the tide.**",
+         ["It was called Nesvik.", "Mind the tide."]),
     ],
 )  # fmt: skip
 def test_the_complete_units_of_a_text(text, units):
@@ -71,6 +73,9 @@ def test_steps_are_found_however_they_are_written(text):
         "## Ingredients\n\n- flour\n- water\n- salt\n",
         "1. The only item.\n",
         "Kettles of the club:\n\n- red kettle\n- blue kettle\n- old pot\n",
+        "## How to make it\n\n1. Minute\n2. Hour\n3. Day of the month\n",
+        "1. tea-aarch64-unknown-linux.tar.gz\n2. tea-x86_64-apple-darwin.tar.gz\n",
+        "- the value for the minute;\n- the value for the hour;\n- the person who must be asked.\n",
         "The folders that are looked at for tea:\n\n- the old tea of the north\n- the tea that is from the south\n",
         "",
     ],

@@ -26,6 +26,11 @@ def test_grounded_is_the_share_of_sentences_that_rest_on_what_they_cite():
     assert [part.answered for part in parts] == [True]
 
 
+def test_the_space_before_a_name_that_begins_with_a_full_stop_stays():
+    text = "APT keeps each .deb file [1] [7]. It is big [7] ."
+    assert repair(Draft(text=text), 1)[0].text == "APT keeps each .deb file [1]. It is big."
+
+
 def test_a_mark_after_the_full_stop_belongs_to_the_sentence_before():
     _, checks, _ = verify(Draft(text="Bake at 240 degrees. [1] The ferry sails at nine. [2]"), "answer", QUESTION, HITS)
     assert checks.grounded == 1.0

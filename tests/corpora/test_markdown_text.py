@@ -110,6 +110,9 @@ def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
         # kramdown, Python-Markdown, Docusaurus, VuePress, MyST, GitHub, MDX, Obsidian
         ("Text.\n{: .note #a}", "Text."),
         ("## Head {#id .c}", "## Head"),
+        ('Press ++ctrl+"Open file"++ in C++. i++;j++', "Press ctrl+Open file in C++. i++;j++"),
+        ('Look: ![x](a.png){ loading=lazy role="img" } [b](c){ .md-button } f{x=1}', "Look: x b f{x=1}"),
+        ("Since [PEP 665][] and [that][pep] a[i][j]", "Since PEP 665 and that a[i][j]"),
         ("[[_TOC_]]\n\n[TOC]\n\nx", "x"),
         ('!!! note "Mind the gap"\n\n    Body.\n\n    - item\n\nAfter', "Mind the gap\n\nBody.\n\n- item\n\nAfter"),
         (":::tip Did you know\n\nBody.\n\n:::", "Did you know\n\nBody."),
@@ -147,6 +150,11 @@ def test_navigation_of_html_pages() -> None:
     </main><div class="navfooter">Up</div>"""
     document = html.parse(page, "p.html")
     assert (document.title, document.text) == ("5. Leave", "# 5. Leave\n\nAsk first.\n\nTake it.")
+
+
+def test_the_title_of_a_box_is_a_line_in_bold() -> None:
+    page = '<h1>T</h1><div><p class="title"><b>CULTURE</b> Its *name*</p><p>It is old.</p></div><p>More.</p>'
+    assert html.parse(page, "p.html").text == "# T\n\n**CULTURE Its name**\n\nIt is old.\n\nMore."
 
 
 def test_html_with_front_matter_is_a_template() -> None:
