@@ -221,9 +221,12 @@ def _with_code(units: list[Unit], code: Sequence[Block], start: int) -> list[Uni
     """The units, each with the short code that follows it before the next unit."""
     for block in code:
         preceding = [at for at, unit in enumerate(units) if unit.at < start + block.start]
-        if preceding and block.text and "`" not in block.text:
+        code_text = _clean(block.text)
+        if preceding and code_text and "`" not in code_text:
             unit = units[preceding[-1]]
-            with_code = f"{unit.text} `{_clean(block.text)}`"
+            ticked = f"`{code_text}`"
+            # The code of a list item is in its text already.
+            with_code = unit.text.replace(code_text, ticked) if code_text in unit.text else f"{unit.text} {ticked}"
             units[preceding[-1]] = replace(unit, text=with_code, complete=len(words(unit.text)) >= MIN_WORDS)
     return units
 

@@ -41,6 +41,8 @@ def test_headings_with_a_rule_under_them_are_headings():
          ["To begin, run the following command: `hatch new demo`", "It asks for a name then."]),
         ("| Segment | New version |\n| --- | --- |\n| `minor` | `1.1.0` |\n| `dev` | `1.0.0.dev0` |\n",
          ["minor — 1.1.0", "dev — 1.0.0.dev0"]),
+        ("To see it, look at the picture:\n\n    ![](a.png)\n\nThe door is open.", ["The door is open."]),
+        ("1. Fetch it with the command.\n\n    ```\n    get it now\n    ```\n", ["Fetch it with the command. `get it now`"]),
         ("> The harbour has\n> moved its channel.", ["The harbour has moved its channel."]),
         ("**CULTURE Names of the harbour**\n\nIt was called Nesvik.\n\n**Mind the tide.**",
          ["It was called Nesvik.", "Mind the tide."]),
