@@ -64,7 +64,7 @@ def without_answer(turn: Turn) -> Draft | None:
     if decision == "unknown":
         return nothing(turn.group)
     if decision == "clarify":
-        draft = clarification(turn.judgement, turn.understanding, turn.hits)
+        draft = clarification(turn.judgement, turn.message, turn.understanding.rewrite, turn.hits)
         return draft.model_copy(update={"answers": (draft.text,) * len(turn.group)})
     return None
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from turnmark.assistant.steps.support import coverage, stems
 from turnmark.assistant.steps.understand import PRONOUN
 from turnmark.assistant.steps.units import units_of
-from turnmark.assistant.types import Draft, Judgement, Understanding
+from turnmark.assistant.types import Draft, Judgement
 from turnmark.corpora.text import plain, printable, strip_citations
 from turnmark.corpora.types import Message, Record
 from turnmark.retrieval.task_passages import Embed
@@ -32,7 +32,8 @@ _TOKEN = re.compile(r"[\w’'.-]*\w|[?,.;:!]")
 _POINTS = frozenset("this that these those".split())
 _ENDS = frozenset(
     """of in on at for to from by with is are was were be been being do does did has have had and or that which who as
-    than apply applied play plays played receive received establish established affect derive air start started work ? ,
+    than apply applied play plays played receive received establish established affect derive air start started work cost costs take takes need needs mean
+    means ? ,
     . ; : !""".split()
 )
 _PHRASE_WORDS = 4
@@ -107,18 +108,19 @@ def readings_of(hits: Sequence[Hit]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(title for title in titles if title))
 
 
-def clarification(judgement: Judgement, understanding: Understanding, hits: Sequence[Hit]) -> Draft:
+def clarification(judgement: Judgement, message: str, rewrite: str, hits: Sequence[Hit]) -> Draft:
     """The question back: two or three readings are answered by a sentence each, up to eight are listed.
 
-    Marks are numbers into `hits`, from 1.
+    It asks in the words of the message alone: what a rewrite carries over is nothing that the person said. Marks are
+    numbers into `hits`, from 1.
     """
-    loose = phrases(understanding.rewrite, ())
+    loose = phrases(message, ())
     question_back = f"Which {_noun(loose[0])} do you mean?" if loose else "What exactly do you mean?"
     readings = judgement.readings
     if not 2 <= len(readings) <= LISTED:
         return Draft(text=question_back)
     answered = len(readings) <= ANSWERED
-    lines = [f"- {_reading(text, understanding.rewrite, hits, answered)}" for text in readings]
+    lines = [f"- {_reading(text, rewrite, hits, answered)}" for text in readings]
     return Draft(text="\n".join([question_back, "", *lines]))
 
 

@@ -21,6 +21,7 @@ LANGUAGES = {
     "Hindi": "Hindi is officially spoken in India, beside English.",
 }
 QUESTION = "In which country is this language officially spoken?"
+CARRIED = "In which country is this language officially spoken (the old harbour)?"
 
 
 def hits_for(texts: dict[str, str]) -> list[Hit]:
@@ -45,6 +46,7 @@ def asking(text: str = QUESTION) -> Understanding:
 @pytest.mark.parametrize(
     ("message", "pointing"),
     [
+        ("what does one of those oven bags cost?", ["those oven bags"]),
         (QUESTION, ["this language officially spoken"]),
         ("When was the actor born?", ["the actor born"]),
         ("Does this animal have antlers?", ["this animal"]),
@@ -82,7 +84,7 @@ def test_the_decision_is_to_ask_back_unless_the_documents_are_about_something_el
 
 
 def test_three_readings_are_answered_by_a_cited_sentence_each():
-    text = clarification(judgement(("Welsh", "Spanish", "Hindi")), asking(), hits_for(LANGUAGES)).text
+    text = clarification(judgement(("Welsh", "Spanish", "Hindi")), QUESTION, CARRIED, hits_for(LANGUAGES)).text
     assert text.splitlines() == [
         "Which language do you mean?",
         "",
@@ -95,18 +97,18 @@ def test_three_readings_are_answered_by_a_cited_sentence_each():
 def test_four_to_eight_are_listed_and_more_only_asked():
     many = {f"Language {n}": f"Language {n} is spoken somewhere." for n in range(1, 10)}
     hits = hits_for(many)
-    listed = clarification(judgement(tuple(many)[:4]), asking(), hits).text
+    listed = clarification(judgement(tuple(many)[:4]), QUESTION, CARRIED, hits).text
     assert listed.splitlines()[2:] == [f"- Language {n} [{n}]" for n in range(1, 5)]
-    assert len(clarification(judgement(tuple(many)[:8]), asking(), hits).text.splitlines()) == 10
+    assert len(clarification(judgement(tuple(many)[:8]), QUESTION, CARRIED, hits).text.splitlines()) == 10
     for readings in (tuple(many), (), ("Language 1",)):
-        assert clarification(judgement(readings), asking(), hits).text == "Which language do you mean?"
+        assert clarification(judgement(readings), QUESTION, CARRIED, hits).text == "Which language do you mean?"
 
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=5, unique=True))
 def test_titles_and_texts_of_any_kind_leave_marks_that_point_at_hits(titles):
     hits = hits_for({title: f"{title} [7] is spoken in \x1b[31mWales [99]." for title in titles})
     readings = readings_of(hits)
-    text = clarification(judgement(readings), asking(), hits).text
+    text = clarification(judgement(readings), QUESTION, CARRIED, hits).text
     assert all(1 <= int(mark) <= len(hits) for mark in re.findall(r"\[(\d+)\]", text))
     assert "\x1b" not in text
     assert text.count("\n") in (0, len(readings) + 1)
