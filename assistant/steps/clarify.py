@@ -32,9 +32,8 @@ _TOKEN = re.compile(r"[\w’'.-]*\w|[?,.;:!]")
 _POINTS = frozenset("this that these those".split())
 _ENDS = frozenset(
     """of in on at for to from by with is are was were be been being do does did has have had and or that which who as
-    than apply applied play plays played receive received establish established affect derive air start started work cost
-    costs take takes need needs mean means ? ,
-    . ; : !""".split()
+    than apply applied play plays played receive received establish established affect derive air start started work
+    cost costs take takes need needs mean means ? , . ; : !""".split()
 )
 _PHRASE_WORDS = 4
 _SAYS = re.compile(r"(ly|ed)$|^(born|spoken|made|built|held|known)$", re.IGNORECASE)
