@@ -41,7 +41,7 @@ def test_a_message_that_leans_is_put_as_a_question_beside_it(kitchen):
     assert reply.rewrite == "How fast does the kettle boil water?"
     search = reply.trace.searches[0]
     assert search.query == "and how fast does it boil?"
-    assert search.variants == ("How fast does the kettle boil water?", "and how fast does colour kettle boil?")
+    assert search.variants == ("How fast does the kettle boil water?", "and how fast does it boil (colour kettle)?")
     assert "four minutes" in reply.answer
 
 
