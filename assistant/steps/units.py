@@ -18,7 +18,8 @@ _FENCED = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _INDENTED = re.compile(r"(?:(?<=\n\n)|\A)(?:(?: {4}|\t)[^\n]*(?:\n|\Z))+")
-_PROMPT = re.compile(r"^\s*(?:[\w.@~:/-]*[$#>%])\s+(?P<command>\S.*)$")
+# A capital letter behind "#" begins a comment.
+_PROMPT = re.compile(r"^\s*[\w.@~:/-]*(?:[$>%]|#(?!\s+[A-Z]))\s+(?P<command>\S.*)$")
 _ROW = re.compile(r"^[ \t]{0,3}\|(?P<cells>[^\n]*)\|?[ \t]*$", re.MULTILINE)
 _RULE = re.compile(r"[\s|:+=-]*")
 
@@ -71,7 +72,7 @@ _HEADING = re.compile(
 # Bounded, so that a text of nothing but opening brackets takes no longer than another.
 _IMAGE = re.compile(r"!\[[^\[\]\n]{0,500}\]\([^()\n]{0,2000}\)")
 MIN_WORDS = 3
-_TITLE = re.compile(r"\*\*[^*\n]+[^*\n.!?:]\*\*\s*")
+_TITLE = re.compile(r"^\*\*[^*\n]+[^*\n.!?:]\*\*[ \t]*$", re.MULTILINE)
 """A paragraph in bold that ends without a mark: the title of a box, which is no sentence."""
 _ENDS = re.compile(r"[.!?…。！？؟।۔:;][\"'”’»)\]*_]*$")
 _QUOTED = re.compile(r"^(?:>[ \t]?)+", re.MULTILINE)
@@ -126,7 +127,8 @@ def _of_passage(passage: Passage) -> tuple[Unit, ...]:
     code, rows = code_blocks(text), list(table_rows(text))
     items = [item for item in list_items(text) if not _inside(item.start, code)]
     covered = [(item.start, item.end) for item in items] + [match.span() for match in _HEADING.finditer(text)]
-    covered += [(block.start, block.end) for block in (*code, *rows)]
+    titles = [match for match in _TITLE.finditer(text) if not _inside(match.start(), code)]
+    covered += [(block.start, block.end) for block in (*code, *rows)] + [match.span() for match in titles]
 
     def heading_at(offset: int) -> str:
         above = [title for start, title in headings if start <= offset]
@@ -150,6 +152,18 @@ def _of_passage(passage: Passage) -> tuple[Unit, ...]:
         for row in rows
         if len(words(row.text)) > 1
     ]
+    units += [
+        Unit(
+            _clean(match.group()),
+            1,
+            passage.document,
+            passage.start + match.start(),
+            heading=heading_at(match.start()),
+            complete=False,
+            bold=True,
+        )
+        for match in titles
+    ]
     last = len(text.rstrip())
     for start, end in sentences(text):
         if any(begin <= start < stop for begin, stop in covered):
@@ -158,7 +172,6 @@ def _of_passage(passage: Passage) -> tuple[Unit, ...]:
         size = len(words(body))
         if size >= (1 if bold else MIN_WORDS) and body != passage.title:
             cut = (not text[:start].strip() and body[:1].islower()) or (end == last and not _ENDS.search(body))
-            cut = cut or bool(_TITLE.fullmatch(text, start, end))
             complete = size >= MIN_WORDS and not cut and body[-1] not in ":：" and _shows(text[start:end])
             units.append(
                 Unit(
