@@ -208,6 +208,14 @@ def leans(message: str) -> bool:
     return refers_back(message) or (says_little(message) and not _DEFINITION.match(message))
 
 
+# What is asked of a thing is not the thing: "How high is the Lum?" is about the Lum.
+_DEGREE = re.compile(
+    r"\bhow (?:high|tall|long|wide|deep|heavy|fast|quick|big|large|small|hot|cold|warm|far|old|young|strong|thick|safe"
+    r"|likely|soon|hard|difficult|easy|expensive|cheap)\b",
+    re.IGNORECASE,
+)
+
+
 def topic_terms(history: Sequence[Message]) -> tuple[str, ...]:
     """What the conversation is about: the terms of the last user question that stood alone, as it spells them.
 
@@ -216,7 +224,7 @@ def topic_terms(history: Sequence[Message]) -> tuple[str, ...]:
     questions = [text for text, reply in _exchanges(history) if not is_conversational(text) and not says_unknown(reply)]
     questions = questions or [turn.content for turn in history if turn.role == "user"]
     for first, text in reversed(list(enumerate(questions))):
-        if (first == 0 or not leans(text)) and (terms := _terms(text)):
+        if (first == 0 or not leans(text)) and (terms := _terms(_DEGREE.sub(" ", text)) or _terms(text)):
             return tuple(terms[:MAX_TOPIC_TERMS])
     return ()
 

@@ -67,8 +67,9 @@ def test_one_dies_in_the_middle_and_nothing_fails_and_it_is_used_again_when_it_i
             generator = opened(a, b)
             with ThreadPoolExecutor(4) as pool:
                 first = list(pool.map(lambda _: generator.complete(ASK).text, range(12)))
-                running = [pool.submit(generator.complete, ASK) for _ in range(20)]
+                running = [pool.submit(generator.complete, ASK) for _ in range(10)]
                 b.replies = [Reset()]
+                running += [pool.submit(generator.complete, ASK) for _ in range(10)]
                 during = [future.result().text for future in running]
         assert set(first) == {"a", "b"}
         assert len(during) == 20

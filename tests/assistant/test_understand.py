@@ -55,6 +55,11 @@ def test_a_turn_that_leans_on_earlier_ones_carries_their_topic(message, rewrite)
     assert understood.rewrite == rewrite
 
 
+def test_what_is_asked_of_a_thing_is_not_carried_over_with_it():
+    talk = conversation("How high is Stack Nell lighthouse?", "It is 27 m high.")
+    assert understand(talk, "When was it first lit?").rewrite == "When was Stack Nell lighthouse first lit?"
+
+
 def test_words_that_are_no_name_do_not_stand_for_a_pronoun():
     talk = conversation("How do I upgrade my machine from buster to bullseye?", "Edit the list of sources.")
     rewrite = understand(talk, "is it completely safe or should i save my stuff first?").rewrite
