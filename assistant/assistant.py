@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from turnmark.assistant.forms import forms_for, open_steps
+from turnmark.assistant.forms import forms_for, open_steps, reader_of
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.steps.answer import Courtesy
+from turnmark.assistant.steps.courtesy import Courtesy
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Event, Reply
+from turnmark.assistant.types import Event, Reply, Understanding
 from turnmark.corpora.types import Message
 from turnmark.retrieval.task_passages import Embed, by_text
 from turnmark.retrieval.types import Hit, Retriever
 
-PASSAGES = 3
-MOST_PASSAGES = 12
+PASSAGES = 6
+TOKENS = 3000
 
 
 class Assistant:
@@ -26,10 +26,10 @@ class Assistant:
         retriever: finds the passages; None: every turn is given its evidence.
         generator: writes rewrites and answers; None: the extractive forms, which need no language model.
         embed: embeds sentences for the extractive forms; None: shared words decide.
-        passages: how many passages a question, or a part of one, is answered from.
+        passages: how many passages are found for a question, or a part of one.
         prompts: folder with prompts of one's own.
-        forms: step -> form (`turnmark.assistant.forms`); None: as there is a generator or not.
-        most: how many passages a turn looks at for all its parts, neighbours of a procedure aside.
+        forms: step -> form (`turnmark.assistant.forms`); None: those of the reader.
+        tokens: how much of the sections that were found a model reads, about; a message of many parts more.
 
     Raises:
         RequestError: a form is no step.
@@ -43,11 +43,11 @@ class Assistant:
         passages: int = PASSAGES,
         prompts: Path | None = None,
         forms: Mapping[str, str] | None = None,
-        most: int = MOST_PASSAGES,
+        tokens: int = TOKENS,
     ) -> None:
         self.retriever, self.generator, self.embed, self.passages = retriever, generator, embed, passages
-        self.prompts, self.most = prompts, most
-        self.forms = forms_for(model=generator is not None) if forms is None else forms
+        self.prompts, self.tokens = prompts, tokens
+        self.forms = forms_for(reader_of(generator)) if forms is None else forms
         self.steps = open_steps(self.forms)
         self.name = generator.name if generator else "extractive"
 
@@ -74,9 +74,9 @@ class Assistant:
         turn.run(self.steps["understand"])
         if turn.understanding.kind == "conversational":
             turn.run(Courtesy())
-        if turn.understanding.kind == "revision" and evidence is None:
+        elif turn.understanding.kind == "revision" and evidence is None:
             turn.run(self.steps["revise"])
-        for _ in turn.groups():
+        else:
             for _ in turn.rounds():
                 turn.run(self.steps["retrieve"])
                 turn.run(self.steps["decide"])
@@ -94,7 +94,9 @@ class Assistant:
             GeneratorError: as `reply`.
         """
         turn = self._begin(history, instruction, on_event, by_name=True)
+        turn.understood(Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,)), "by name")
         turn.run(self.steps["revise"])
+        turn.run(self.steps["verify"])
         return turn.reply()
 
     def span(self, step: str) -> AbstractContextManager[object]:  # noqa: ARG002
@@ -124,7 +126,7 @@ class Assistant:
             by_text(self.embed) if self.embed else None,
             self.prompts,
             self.passages,
-            max(self.most, self.passages),
+            self.tokens,
             self.name,
             dict(self.forms),
             on_event,

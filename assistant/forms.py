@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
+from turnmark.assistant.generators.base import Generator, traits_of
 from turnmark.assistant.turn import Step
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.specs import Entry, load_python
@@ -20,58 +22,64 @@ _STEPS = "turnmark.assistant.steps"
 
 STEPS: Mapping[str, Mapping[str, Entry]] = {
     "understand": {
-        "rules": Entry(f"{_STEPS}.split:Rules", "by rules, in English"),
-        "llm": Entry(
+        "rules": Entry(f"{_STEPS}.understand:Rules", "by rules, in English"),
+        "condense": Entry(
             f"{_STEPS}.understand_llm:Condense",
             "rules; a message that leans on its conversation is put as a question of its own, in one call",
         ),
-        "structured": Entry(
-            f"{_STEPS}.understand_llm:Structured",
-            "kind, parts and readings too, in one structured call; for large models",
+        "llm": Entry(
+            f"{_STEPS}.understand_llm:Understand", "kind, rewrite, parts and search phrases, in one structured call"
         ),
     },
     "retrieve": {
-        "once": Entry(f"{_STEPS}.retrieve:Once", "one search for the message, and one for each part of it"),
-        "active": Entry(
-            f"{_STEPS}.retrieve:Active",
-            "judges what was found, and searches once more, narrower, for what it does not cover",
+        "once": Entry(f"{_STEPS}.retrieve:Search", "one search for the message, and one for each part of it"),
+        "active": Entry(f"{_STEPS}.retrieve:Search", "and once more, narrower, for a part with thin evidence"),
+        "read": Entry(f"{_STEPS}.retrieve:SearchAndRead", "one search, and what it finds grown to full sections"),
+        "agent": Entry(
+            f"{_STEPS}.agent:Agent", "as read; then the model that answers may search and read on by itself, with tools"
         ),
     },
     "decide": {
-        "extractive": Entry(f"{_STEPS}.decide:Extractive", "calibrated on scores of the retrieval and on shared words"),
-        "llm": Entry(
-            f"{_STEPS}.decide:Judging",
-            "one structured call a round: what is covered, what is missing, what the question may mean",
-        ),
+        "extractive": Entry(f"{_STEPS}.decide:Grade", "said, not sure or not found, by cosines"),
+        "llm": Entry(f"{_STEPS}.decide:Reader", "the model that answers decides, after it has read"),
     },
     "answer": {
-        "extractive": Entry(f"{_STEPS}.answer:Extractive", "sentences of the documents"),
-        "llm": Entry(
-            f"{_STEPS}.answer_parts:ByParts",
-            "each part in a sentence or two from excerpts, beside what the documents say",
-        ),
-        "whole": Entry(
-            f"{_STEPS}.answer_parts:Whole",
-            "all parts in one call, from whole passages and the conversation; for large models",
-        ),
+        "extractive": Entry(f"{_STEPS}.quote:Quote", "quotations: stretches of sections"),
+        "brief": Entry(f"{_STEPS}.read:ReadBriefly", "a small model's answer from two stretches, and these below it"),
+        "llm": Entry(f"{_STEPS}.read:Read", "a model's answer to all parts in one call, from full sections"),
     },
     "revise": {
-        "rules": Entry(f"{_STEPS}.revise:Revise", "whole sentences and items by code"),
-        "llm": Entry(f"{_STEPS}.revise:Revise", "rules where they can; else the whole answer anew"),
+        "rules": Entry(f"{_STEPS}.revise:Revise", "as a list, shorter, only or without the first n, only the steps"),
+        "llm": Entry(f"{_STEPS}.revise:ReviseByModel", "the complete answer anew, in one call"),
     },
     "verify": {
-        "extractive": Entry(f"{_STEPS}.verify:Verify", "shared words, numbers, names and embeddings"),
-        "llm": Entry(f"{_STEPS}.verify_llm:VerifyByModel", "claim by claim, in one structured call, and one repair"),
+        "extractive": Entry(f"{_STEPS}.verify:Verify", "marks, and support by words, numbers, names and embeddings"),
     },
 }
 """Step -> form -> where it is and what it is."""
 
-DEFAULTS = {
-    "understand": "rules", "retrieve": "active", "decide": "extractive", "answer": "extractive", "revise": "rules",
-    "verify": "extractive",
+Reader = Literal["none", "small", "large"]
+DEFAULTS: Mapping[Reader, Mapping[str, str]] = {
+    "none": {
+        "understand": "rules", "retrieve": "active", "decide": "extractive", "answer": "extractive", "revise": "rules",
+        "verify": "extractive",
+    },
+    "small": {
+        "understand": "condense", "retrieve": "once", "decide": "extractive", "answer": "brief", "revise": "llm",
+        "verify": "extractive",
+    },
+    "large": {
+        "understand": "llm", "retrieve": "read", "decide": "llm", "answer": "llm", "revise": "llm",
+        "verify": "extractive",
+    },
 }  # fmt: skip
-BY_MODEL = {"understand": "llm", "answer": "llm", "revise": "llm"}
-NEEDS_MODEL = frozenset(("llm", "structured", "whole"))
+"""Reader -> step -> form. Who reads: no model, a small one (`?size=small`; `local:`), a large one (every endpoint)."""
+NEEDS_MODEL = frozenset(("llm", "condense", "brief", "agent"))
+
+
+def reader_of(generator: Generator | None) -> Reader:
+    """Who reads."""
+    return "none" if generator is None else traits_of(generator).size
 
 
 def all_forms() -> dict[str, dict[str, Entry]]:
@@ -85,20 +93,17 @@ def all_forms() -> dict[str, dict[str, Entry]]:
     return forms
 
 
-def forms_for(model: bool, choices: Sequence[str] = ()) -> dict[str, str]:
+def forms_for(reader: Reader, choices: Sequence[str] = ()) -> dict[str, str]:
     """The form of every step.
 
-    Where there is a model it understands, answers and revises; deciding and verifying ask it only when that is chosen,
-    since each costs a call more before or after the answer.
-
     Args:
-        model: there is a language model.
-        choices: `STEP=FORM` each.
+        reader: who reads.
+        choices: `STEP=FORM` each, instead of the reader's own.
 
     Raises:
         RequestError: every one that names no step or no form of it, or needs a model where there is none.
     """
-    forms = {**DEFAULTS, **BY_MODEL} if model else dict(DEFAULTS)
+    forms = dict(DEFAULTS[reader])
     available = all_forms()
     errors = ErrorCollector()
     for choice in choices:
@@ -110,7 +115,7 @@ def forms_for(model: bool, choices: Sequence[str] = ()) -> dict[str, str]:
             forms[step] = form
         elif form not in available[step]:
             errors.add(f"--step {choice!r}: {step} has no form {form!r}; there are: {', '.join(available[step])}")
-        elif form in NEEDS_MODEL and form in STEPS[step] and not model:
+        elif form in NEEDS_MODEL and form in STEPS[step] and reader == "none":
             errors.add(f"--step {choice!r}: {form} needs a language model: add --generator")
         else:
             forms[step] = form

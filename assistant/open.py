@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnmark.assistant.assistant import PASSAGES, Assistant
-from turnmark.assistant.forms import forms_for
+from turnmark.assistant.forms import Reader, forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.retrieval.index import Index, open_index
@@ -71,7 +71,7 @@ def open_parts(
 
     opened = open_index(index) if isinstance(index, str) else index
     model = open_generator(generator) if isinstance(generator, str) else generator
-    forms = forms_for(model is not None, steps)
+    forms = forms_for(reader_of(model), steps)
     if retriever is None or isinstance(retriever, str):
         finder, spec = open_retriever(retriever or default_retriever(opened), opened), retriever
     else:
@@ -92,8 +92,8 @@ def open_checked(
         else None
     )
     if parts is None:  # opening stops at the first mistake, so each part is asked for its own
-        _, names_model = _model(errors, generator)
-        errors.collect(forms_for, names_model, steps)
+        _, reader = _model(errors, generator)
+        errors.collect(forms_for, reader, steps)
         if opened_index and retriever:
             errors.collect(open_retriever, retriever, opened_index)
         elif retriever:
@@ -101,15 +101,15 @@ def open_checked(
     return parts
 
 
-def _model(errors: ErrorCollector, spec: str) -> tuple[Generator | None, bool]:
-    """The language model of a spec, and whether it names one.
+def _model(errors: ErrorCollector, spec: str) -> tuple[Generator | None, Reader]:
+    """The language model of a spec, and who reads.
 
-    One that cannot be had is named all the same: that a form of a step needs a model would be no mistake of its own.
+    One that cannot be had counts as a large one: that a form of a step needs a model would be no mistake of its own.
     """
     from turnmark.assistant.generators import open_generator
 
     opened = errors.collect(lambda: (open_generator(spec),))
-    return opened[0] if opened else None, opened != (None,)
+    return (opened[0], reader_of(opened[0])) if opened else (None, "large")
 
 
 def swapped(
@@ -123,19 +123,19 @@ def swapped(
     errors = ErrorCollector()
     assistant = current.assistant
     place = current.index if index is None else errors.collect(open_index, index)
-    model, names_model = (
-        (assistant.generator, assistant.generator is not None) if generator is None else _model(errors, generator)
+    model, reader = (
+        (assistant.generator, reader_of(assistant.generator)) if generator is None else _model(errors, generator)
     )
     finder, spec = assistant.retriever, current.retriever if retriever is None else retriever
     if place is not None and (index is not None or retriever is not None):
         finder = errors.collect(lambda: _tried(open_retriever(spec or default_retriever(place), place)))
-    forms = errors.collect(forms_for, names_model, current.steps)
+    forms = errors.collect(forms_for, reader, current.steps)
     errors.raise_all()
     assert place is not None, "an index that cannot be opened is a mistake"
     embed = assistant.embed
     if index is not None:
         embed = None if not place.manifest.embedder else lambda texts: place.embedder.encode(texts, "passage")
-    replacement = Assistant(finder, model, embed, assistant.passages, assistant.prompts, forms, assistant.most)
+    replacement = Assistant(finder, model, embed, assistant.passages, assistant.prompts, forms, assistant.tokens)
     return Opened(_traced(replacement, place), place, generator or current.generator, spec, current.steps)
 
 
@@ -154,4 +154,4 @@ def _tried(retriever: Retriever) -> Retriever:
 
 def settings_of(assistant: Assistant) -> dict[str, int]:
     """What can be set of an assistant while it runs, by name."""
-    return {"passages": assistant.passages, "most": assistant.most}
+    return {"passages": assistant.passages, "tokens": assistant.tokens}

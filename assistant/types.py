@@ -29,18 +29,16 @@ class Understanding(Record):
     standalone: bool = True
     rewrite: str = Field(description="the message as it would be asked without the conversation; itself if standalone")
     sub_questions: tuple[str, ...] = Field(
-        description="the questions to answer, in order; one where it is not compound"
+        description="the questions to answer, in order, each complete in itself; one if the message is not compound"
+    )
+    asked: tuple[str, ...] = Field(
+        default=(), description="the sub-questions as the message has them; empty: as in `sub_questions`"
+    )
+    phrases: tuple[tuple[str, ...], ...] = Field(
+        default=(), description="for each sub-question what to search for in the words of documents; empty: nothing more"
     )
     wants_procedure: bool = Field(default=False, description="asks how something is done, so steps are wanted")
     topic: tuple[str, ...] = Field(default=(), description="terms carried over from earlier turns")
-    asked: tuple[str, ...] = Field(
-        default=(), description="the sub-questions as the message has them; empty: they stand as they are"
-    )
-    needs: tuple[tuple[int, ...], ...] = Field(
-        default=(), description="for each sub-question the places of earlier ones that it builds on; empty: none does"
-    )
-    underspecified: bool = Field(default=False, description="can be read in ways that have different answers")
-    readings: tuple[str, ...] = Field(default=(), description="these ways, each as a question of its own, where known")
 
 
 class Judgement(Record):
@@ -49,9 +47,6 @@ class Judgement(Record):
     decision: Decision
     confidence: float = Field(description="0..1: how well the evidence covers the question")
     reason: str = Field(description="one clause for the trace")
-    missing: tuple[str, ...] = Field(default=(), description="partial: what the evidence does not cover")
-    sure: bool = Field(default=True, description="False, partial: what is given is the nearest there is")
-    readings: tuple[str, ...] = Field(default=(), description="clarify: what the question may mean")
 
 
 class Step(Record):
@@ -60,49 +55,18 @@ class Step(Record):
     step: str
     citations: tuple[int, ...] = ()
 
-    @property
-    def marks(self) -> str:
-        """Its citation marks as they stand behind it, ` [1] [2]`; "" where it has none."""
-        return "".join(f" [{n}]" for n in self.citations)
-
-
-def numbered(procedure: Sequence[Step]) -> list[str]:
-    """Steps as a numbered list, marks and all."""
-    return [f"{number}. {step.step}{step.marks}" for number, step in enumerate(procedure, 1)]
-
-
-def with_steps(text: str, procedure: Sequence[Step]) -> str:
-    """A text with steps beneath, marks and all, as a person reads and edits it and a conversation holds it."""
-    return "\n".join([text, "", *numbered(procedure)]) if procedure else text
-
 
 class Draft(Record):
-    """An answer before it is checked. `text` carries citation marks `[n]`, 1-based into the turn's hits."""
+    """An answer before it is checked.
+
+    `text` is all that is said, a procedure included, with citation marks `[n]`, 1-based into the turn's hits.
+    """
 
     text: str
-    procedure: tuple[Step, ...] = ()
+    procedure: tuple[Step, ...] = Field(default=(), description="the items of its list if that is a procedure")
     answers: tuple[str, ...] = Field(
-        default=(), description='what it says to each part, with marks and steps; "": that it does not know'
+        default=(), description='what it says to each part; "": that it does not know; empty: not known part by part'
     )
-    apart: bool = Field(default=True, description="False: what is said to which part is not known; each has the whole")
-    at_once: bool = Field(default=False, description="a model wrote all parts in one call, and may have left one out")
-
-    @property
-    def unknown(self) -> bool:
-        """Whether it answers no part."""
-        return not any(self.answers)
-
-    @property
-    def whole(self) -> str:
-        """The text with its steps beneath."""
-        return with_steps(self.text, self.procedure)
-
-    def with_lead(self) -> Draft:
-        """The draft with a sentence before steps that stand alone: an answer is never without text."""
-        if self.text.strip() or not self.procedure:
-            return self
-        marks = "".join(f" [{n}]" for n in self.procedure[0].citations[:1])
-        return self.model_copy(update={"text": f"These are the steps.{marks}"})
 
 
 class Citation(Record):
@@ -112,6 +76,7 @@ class Citation(Record):
     id: str
     document: str
     title: str
+    section: str = ""
     path: str
     page: int | None
     start: int
@@ -162,7 +127,10 @@ class Checks(Record):
     """What the verify step found. None: not applicable to this reply."""
 
     grounded: float | None = Field(default=None, description="share of sentences and steps supported by what they cite")
-    citations_valid: bool = True
+    unsupported: tuple[str, ...] = Field(
+        default=(), description="the sentences and steps of the answer that no passage supports, without marks"
+    )
+    citations_valid: bool = Field(default=True, description="no mark pointed at nothing, and every claim has one")
     parts_answered: float | None = None
     procedure_valid: bool | None = None
     repaired: bool = False
@@ -212,13 +180,8 @@ class Reply(Record):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The procedure, where the answer is one."""
+        """The procedure, if the answer has one; its text is part of the answer."""
         return self.procedure
-
-    @property
-    def whole(self) -> str:
-        """The answer with its steps beneath."""
-        return with_steps(self.answer, self.procedure)
 
 
 class Event(Record):

@@ -204,6 +204,8 @@ class GeneratorBase:
     """Seconds that a call may take unless it says otherwise."""
     temperature: float | None = None
     """Of a call that names none; None: not known."""
+    size: Literal["large", "small"] = "large"
+    """How its turn is laid out."""
     caches_prefixes: bool = False
     """Whether a further question after the same text costs little more than itself."""
     at_once: int | None = None
@@ -324,7 +326,7 @@ class GeneratorWrapper(GeneratorBase):
         self.generator = generator
         self.name, self.reply_tokens = generator.name, generator.reply_tokens
         traits = traits_of(generator)
-        self.deadline, self.temperature = traits.deadline, traits.temperature
+        self.deadline, self.temperature, self.size = traits.deadline, traits.temperature, traits.size
         self.caches_prefixes, self.at_once = traits.caches_prefixes, traits.at_once
 
     @property

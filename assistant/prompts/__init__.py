@@ -210,7 +210,7 @@ def quoted(text: str) -> str:
     Unlike `fence` it needs no tag, so that prompts that begin alike stay alike: what stands first is read once by
     whoever caches prefixes. A prompt shows its material in one of the two ways, and says which.
     """
-    return "\n".join(f"> {' '.join(line.split())}".rstrip() for line in text.splitlines()) or ">"
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines()) or ">"
 
 
 # What templates of chat models write around turns. A server reads it as control wherever it stands in a message: where

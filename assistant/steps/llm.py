@@ -1,4 +1,4 @@
-"""The language-model forms of two steps: rewriting a message from its conversation, and answering from passages."""
+"""What the steps with a language model share: how material is shown, a reply in prose, a message reworded."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from turnmark.assistant.generators.base import (
     without_thinking,
 )
 from turnmark.assistant.prompts import fence, fence_tag, load_prompt
-from turnmark.assistant.steps.marks import cited, says_unknown, unmarked
+from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
-from turnmark.assistant.types import Draft, Step, Usage
-from turnmark.corpora.text import sentences, strip_citations, words
+from turnmark.assistant.types import Usage
+from turnmark.corpora.text import sentences, words
 from turnmark.corpora.types import Message, Record
 from turnmark.retrieval.types import Hit
 
@@ -60,15 +60,6 @@ class RewriteResult(Record):
     failure: str | None = Field(
         default=None, description="why nothing usable came: a `FailureKind`, `too_long`, `drifted`, `empty`"
     )
-
-
-class AnswerResult(Record):
-    """What a model answered."""
-
-    draft: Draft
-    unknown: bool = Field(description="the reply says that it does not know")
-    usage: Usage = Usage()
-    notes: tuple[str, ...] = ()
 
 
 class Written(Record):
@@ -149,96 +140,6 @@ def rewrite_prompt(
     return load_prompt(name, prompts).render(**values), "; ".join(fitted.notes) or None
 
 
-def answer(
-    generator: Generator,
-    question: str,
-    history: Sequence[Message],
-    hits: Sequence[Hit],
-    wants_procedure: bool,
-    on_text: OnText,
-    prompts: Path | None = None,
-    parts: Sequence[str] = (),
-) -> AnswerResult:
-    """Answer from the passages, with citations `[n]` into `hits`; a procedure becomes steps.
-
-    Args:
-        parts: of the question, those to answer, each in a paragraph; empty: the question is one.
-
-    A reply cut by the limit is asked for once more with twice the room, not streamed: the draft then differs from what
-    `on_text` was told. One that is cut again is kept as it stands, with a note, and no steps are read from it.
-
-    Raises:
-        GeneratorError: no reply was to be had, or an empty one.
-    """
-    prompt = answer_prompt(question, history, hits, wants_procedure, prompts, parts)
-    return read_answer(written(generator, prompt, on_text), wants_procedure)
-
-
-def clarify(
-    generator: Generator,
-    question: str,
-    readings: Sequence[str],
-    hits: Sequence[Hit],
-    on_text: OnText,
-    prompts: Path | None = None,
-) -> AnswerResult:
-    """Ask back which of some readings is meant; see the prompt `clarify`.
-
-    Raises:
-        GeneratorError: no reply was to be had, or an empty one.
-    """
-    texts = passage_texts(hits)
-    tag = fence_tag(question, *readings, *texts)
-    prompt = load_prompt("clarify", prompts).render(
-        tag=tag,
-        passages=numbered(texts, tag),
-        question=question,
-        readings=one_a_line(readings) or "(none was named: ask what is meant)",
-    )
-    return read_answer(written(generator, prompt, on_text), wants_procedure=False)
-
-
-def read_answer(completion: Written, wants_procedure: bool) -> AnswerResult:
-    """What was written, as an answer: whether it knows, and its steps."""
-    if completion.note:
-        return AnswerResult(
-            draft=Draft(text=completion.text), unknown=False, usage=completion.usage, notes=(completion.note,)
-        )
-    if says_unknown(completion.text):
-        return AnswerResult(draft=Draft(text=strip_citations(completion.text)), unknown=True, usage=completion.usage)
-    body, steps, problem = parse_steps(completion.text)
-    if wants_procedure and not steps and not problem:
-        body, steps = steps_in(completion.text)
-    notes = (
-        [f"the steps are shown as they were written: {problem}"] if problem and wants_procedure and not steps else []
-    )
-    if completion.finish_reason == "length":
-        notes.append("the model went on repeating itself: what it had said is left out")
-    draft = Draft(text=body, procedure=steps)
-    return AnswerResult(draft=draft, unknown=False, usage=completion.usage, notes=tuple(notes))
-
-
-def answer_prompt(
-    question: str,
-    history: Sequence[Message],
-    hits: Sequence[Hit],
-    wants_procedure: bool,
-    prompts: Path | None = None,
-    parts: Sequence[str] = (),
-) -> tuple[PromptMessage, ...]:
-    """The messages that `answer` sends: passages and earlier turns fenced, each passage with its number before it."""
-    texts = passage_texts(hits)
-    tag = fence_tag(question, *(turn.content for turn in history), *texts)
-    return load_prompt("answer", prompts).render(
-        tag=tag,
-        passages=numbered(texts, tag),
-        history=turns(history, tag),
-        question=question,
-        parts=one_a_line(parts),
-        steps=wants_procedure,
-    )
-
-
 def passage_texts(hits: Sequence[Hit]) -> list[str]:
     """What of the passages a prompt shows: their indexed text, without marks that would pass for citations of ours."""
     return [unmarked(hit.passage.indexed_text) for hit in hits]
@@ -300,7 +201,7 @@ def before_repeats(text: str) -> str:
     again = [at for at, piece in enumerate(pieces) if piece in pieces[:at] and len(piece.split()) > 2]
     if len(pieces) < LEAST_PIECES or len(again) < REPEATED * len(pieces):
         return ""
-    return _HEAD.sub("", text[: spans[again[0]][0]].rstrip()).rstrip()
+    return text[: spans[again[0]][0]].rstrip()
 
 
 def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:
@@ -325,62 +226,3 @@ def _nothing_said(reply: Completion, usage: Usage) -> GeneratorError:
         problem = f"{reply.model} said nothing: the endpoint's content filter stopped it"
         return GeneratorError("refused", problem, usage)
     return EmptyReply(f"{reply.model} gave an empty reply", usage)
-
-
-# --- reading a reply -------------------------------------------------------------------------------------------------
-
-_STEPS_LINE = re.compile(r"^[ \t]*(?:#{1,6}[ \t]*)?(?:\*\*|__)?Steps(?:\*\*|__)?:?(?:\*\*|__)?[ \t]*$", re.MULTILINE)
-_STEP = re.compile(r"(\d{1,3})[.)][ \t]+(\S.*)")
-
-
-def parse_steps(text: str) -> tuple[str, tuple[Step, ...], str]:
-    """Split a reply at its last line `Steps:` into what stands before it and the steps after it.
-
-    Strict: one step a line, numbered 1, 2, 3 …, none indented, no list inside, no words after it. Where that does not
-    hold nothing is split off.
-
-    Returns:
-        The text without the block, the steps, and what is wrong about the block ("" where nothing is).
-    """
-    heads = list(_STEPS_LINE.finditer(text))
-    if not heads:
-        return text, (), ""
-    steps: list[Step] = []
-    for line in filter(str.strip, text[heads[-1].end() :].splitlines()):
-        item = _STEP.fullmatch(line.rstrip())
-        if item is None:
-            problem = "a list inside the list" if line[0].isspace() else "a line that is no numbered step"
-            return text, (), f"there is {problem} under 'Steps:'"
-        if int(item[1]) != len(steps) + 1:
-            return text, (), f"step {len(steps) + 1} is numbered {item[1]}"
-        numbers = tuple(dict.fromkeys(cited(item[2])))
-        steps.append(Step(step=strip_citations(item[2]).strip(), citations=numbers))
-    if not steps:
-        return text, (), "there is nothing under 'Steps:'"
-    return text[: heads[-1].start()].rstrip(), tuple(steps), ""
-
-
-_ITEM = re.compile(r"(?:^|(?<=\s))(?:\*\*)?(?:step\s+)?(\d{1,2})[.):](?:\*\*)?\s+(?=\S)", re.IGNORECASE)
-_HEAD = re.compile(r"(?:^|(?<=[.!?:\]\n]))[\s*_#-]*\b(?:the |these are the )?steps?(?: are)?\b\W*$", re.IGNORECASE)
-
-
-def steps_in(text: str) -> tuple[str, tuple[Step, ...]]:
-    """What stands before a numbered list, and its items, however they are laid out; no items where there are not two.
-
-    >>> steps_in("Do this. Steps: 1. Open it [1]. 2. Close it.")[1][1].step
-    'Close it.'
-    """
-    places: list[re.Match[str]] = []
-    for match in _ITEM.finditer(text):
-        if int(match[1]) == len(places) + 1:
-            places.append(match)
-    if len(places) < 2:
-        return text, ()
-    ends = [match.start() for match in places[1:]] + [len(text)]
-    steps_by_text: dict[str, Step] = {}
-    for match, end in zip(places, ends, strict=True):
-        item = text[match.end() : end].strip()
-        step = " ".join(strip_citations(item).split()).strip(" -*")
-        if step:
-            steps_by_text.setdefault(step.lower(), Step(step=step, citations=tuple(dict.fromkeys(cited(item)))))
-    return _HEAD.sub("", text[: places[0].start()].strip()).strip(), tuple(steps_by_text.values())

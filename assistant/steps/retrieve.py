@@ -1,23 +1,29 @@
-"""Finding evidence: the parts of a message searched for as one batch, and thin evidence once more.
+"""Finding evidence: the parts of a message searched for as one batch, and what a reader is shown of it.
 
-The raw message is always searched, its rewrite beside it. A compound message is searched as a whole and part by part.
+The raw message is always searched; rewrites and search phrases only add. What is found small is read in full: a hit
+grows to its section, hits of one section are one source, and what repeats a better hit is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from turnmark.assistant.steps.answer_type import answer_type, defines
+from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
+from turnmark.assistant.steps.support import stems
 from turnmark.assistant.steps.understand import may_lean, rewritten, understand
-from turnmark.assistant.turn import Turn
+from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding
-from turnmark.corpora.types import Message
+from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.task_passages import ranked_by
-from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of
 
-DEFINITIONS = 10
-"""Hits among which a passage is looked for that defines what is asked for."""
+MORE_PER_PART = 800
+"""Tokens of sections that each further part of a message adds to what a model reads."""
+REPEATED = 0.8
+"""Share of its words that a passage has in common with a better one, from which it is left out."""
+LONGEST_SECTION = 0.4
+"""Share of all a reader is shown, up to which a section is shown in full around its hit."""
 
 
 def query_of(understanding: Understanding, history: Sequence[Message], message: str) -> Query:
@@ -35,83 +41,168 @@ def query_of(understanding: Understanding, history: Sequence[Message], message: 
 
 
 def conversation_query(history: Sequence[Message], message: str) -> Query:
-    """The query of the extractive turn for a message: what `--query assistant` measures."""
+    """The query of the turn without a model: what `--query assistant` measures."""
     return query_of(understand(history, message), history, message)
 
 
-class Once:
-    """One search. Evidence that was handed in takes its place."""
+class Search:
+    """One search for each part, and for the message if it has several. Evidence that was handed in replaces it."""
 
     name = "retrieve"
-    rounds = 1
 
     def __call__(self, turn: Turn) -> None:
         if turn.evidence is not None:
             _rate(turn, turn.evidence)
-        elif turn.retriever is not None and turn.round == 1:
-            turn.last_round = self.rounds
-            _search(turn, turn.retriever)
         elif turn.retriever is not None:
-            _search_again(turn, turn.retriever)
+            _search(turn, turn.retriever)
+        self.show(turn)
+        turn.tell_hits()
+
+    def show(self, turn: Turn) -> None:
+        """Number the evidence as it was found, the best of each part first."""
+        turn.hits.clear()
+        turn.number(_in_turns(part.hits for part in turn.parts))
 
 
-class Active(Once):
-    """A second search, with a narrower query, for the parts whose evidence is thin."""
+class SearchAndRead(Search):
+    """The search, and its hits grown to the sections that a model reads."""
 
-    rounds = 2
+    def show(self, turn: Turn) -> None:
+        """Number the sections: until the room for them is full."""
+        turn.hits.clear()
+        room = turn.tokens + MORE_PER_PART * (len(turn.parts) - 1)
+        found = list(_in_turns(part.hits for part in turn.parts))
+        turn.hits.extend(found if turn.evidence is not None else sections(turn.retriever, found, room))
 
 
 def _rate(turn: Turn, evidence: Sequence[Hit]) -> None:
     """Evidence that was handed in, for each part with the cosines that this part has, in the order given."""
-    for part in turn.pending:
+    for part in turn.parts:
         part.hits = list(evidence)
-        if len(turn.pending) > 1 and turn.embed is not None:
-            texts = tuple(dict.fromkeys((part.text, part.understanding.rewrite)))
+        if len(turn.parts) > 1 and turn.embed is not None:
+            texts = tuple(dict.fromkeys((part.text, part.question)))
             ranked = ranked_by([hit.passage for hit in evidence], texts, turn.embed)
             lists = {hit.passage.id: hit.found for hit in ranked}
             part.hits = [hit.model_copy(update={"found": lists[hit.passage.id]}) for hit in evidence]
 
 
 def _search(turn: Turn, retriever: Retriever) -> None:
-    """Search for the parts of a group; with the first group for the message as a whole, where it has several.
-
-    Its hits stand behind those of each part. No part has more than its share of `most`.
-    """
-    parts, compound = turn.pending, len(turn.parts) > 1
-    queries = [query_of(part.understanding, part.history, part.text) for part in parts]
-    message = query_of(turn.understanding, turn.history, turn.message) if compound and not parts[0].place else None
-    types = [answer_type(part.text) for part in parts]
-    depth = DEFINITIONS if any(expected.kind == "definition" for expected in types) else turn.passages
-    results = retriever.search([*queries, *([message] if message else [])], depth)
-    share = turn.most // max(1, len(turn.parts) if compound else 1)
-    turn.limit = max(1, min(2 * turn.passages if message else turn.passages, share))
-    message_hits = results[len(parts)] if message else []
-    for part, query, expected, hits in zip(parts, queries, types, results, strict=False):
-        # What says what is asked for stands first where that is a definition.
-        ordered = sorted(hits, key=lambda hit, expected=expected: not defines(expected, hit.passage.text))  # type: ignore[misc]
-        reason = "a part of the message" if compound else "the message"
-        turn.searched(query, ordered, reason, 1, part.place if compound else None)
-        part.hits = _distinct([*ordered, *message_hits])[: turn.limit]
-    if message:
-        turn.searched(message, message_hits, "the whole message", 1)
+    """Search for every part; in a second round only for those that have a narrower query, as a variant."""
+    parts = turn.parts if turn.round == 1 else [part for part in turn.parts if part.narrower]
+    queries = [_query(turn, part) for part in parts]
+    compound = len(turn.parts) > 1 and turn.round == 1
+    message = [query_of(turn.understanding, turn.history, turn.message)] if compound else []
+    results = retriever.search([*queries, *message], turn.passages)
+    for part, query, hits in zip(parts, queries, results, strict=False):
+        reason = "thin evidence" if turn.round > 1 else "a part of the message" if compound else "the message"
+        turn.searched(query, hits, reason, turn.parts.index(part) if len(turn.parts) > 1 else None)
+        earlier = part.hits if turn.round > 1 else results[-1] if compound else []
+        part.hits = distinct([*hits, *earlier])[: 2 * turn.passages if earlier else turn.passages]
+    for query in message:
+        turn.searched(query, results[-1], "the full message")
 
 
-def _search_again(turn: Turn, retriever: Retriever) -> None:
-    """A further round for the parts that have a narrower query.
+def _query(turn: Turn, part: Part) -> Query:
+    """What is searched for a part: as it was typed, complete in itself, and in the words of documents."""
+    understood = turn.understanding
+    if len(turn.parts) == 1:
+        query = query_of(understood, turn.history, turn.message)
+    else:
+        variants = (part.question,) if part.question != part.text else ()
+        history = () if understood.standalone else turn.history
+        query = Query(text=part.text, history=history, standalone=understood.standalone, variants=variants)
+    more = tuple(text for text in (*part.phrases, part.narrower) if text and text not in query.texts())
+    return query.model_copy(update={"variants": (*query.variants, *more)})
 
-    The query is a variant beside the message as it was asked. What it finds stands before what was there.
-    """
-    queries = [Query(text=part.text, history=part.history, variants=(part.narrower,)) for part in turn.pending]
-    for part, query, hits in zip(turn.pending, queries, retriever.search(queries, turn.passages), strict=True):
-        missing = ", ".join(part.judgement.missing) or part.judgement.reason
-        turn.searched(query, hits, f"thin evidence: {missing}", turn.round, part.place if part.compound else None)
-        in_turns = [hit for rank in zip_longest(hits, part.hits) for hit in rank if hit is not None]
-        part.hits = _distinct(in_turns)[: turn.limit]
+
+def _in_turns(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
+    """The first of each list, then the second of each; each passage once."""
+    return distinct([hit for rank in zip_longest(*lists) for hit in rank if hit is not None])
 
 
-def _distinct(hits: Sequence[Hit]) -> list[Hit]:
+def distinct(hits: Iterable[Hit]) -> list[Hit]:
     """Hits in their order, each passage once."""
     first: dict[str, Hit] = {}
     for hit in hits:
         first.setdefault(hit.passage.id, hit)
     return list(first.values())
+
+
+def sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int) -> list[Hit]:
+    """Hits as a model reads them, best first, until `tokens` are full; the first always.
+
+    A hit whose section runs over several passages grows to the section if that is short enough; hits of one section
+    are one; what repeats most words of a better one is left out.
+    """
+    shown: list[Hit] = []
+    room = tokens
+    for hit in hits:
+        if any(_holds(other.passage, hit.passage) for other in shown):
+            continue
+        grown = _grown(retriever, hit.passage, int(LONGEST_SECTION * tokens))
+        for passage in (grown, hit.passage):
+            cost = count_tokens(passage.indexed_text) + PASSAGE_MARKS
+            if cost <= room or not shown:
+                covered = [other for other in shown if _holds(passage, other.passage)]
+                room += sum(count_tokens(other.passage.indexed_text) + PASSAGE_MARKS for other in covered) - cost
+                at = shown.index(covered[0]) if covered else len(shown)
+                shown = [other for other in shown if other not in covered]
+                shown.insert(at, hit.model_copy(update={"passage": passage}))
+                break
+    return shown
+
+
+def _holds(passage: Passage, other: Passage) -> bool:
+    """Whether a passage says what another says: that is a part of it, or nearly a copy."""
+    if passage.document == other.document:
+        return passage.start <= other.start and other.end <= passage.end
+    own = stems(other.text)
+    return len(own & stems(passage.text)) >= REPEATED * len(own)
+
+
+def _grown(retriever: Retriever | None, passage: Passage, tokens: int) -> Passage:
+    """The section of a passage, as one; what of it fits into `tokens`, grown from the passage."""
+    around = section_of(passage, neighbours_of(retriever, passage)) if retriever else [passage]
+    first = last = next((at for at, other in enumerate(around) if other.id == passage.id), 0)
+    for at in _outward(first, len(around)):
+        low, high = min(first, at), max(last, at)
+        if sum(count_tokens(other.text) for other in around[low : high + 1]) <= tokens:
+            first, last = low, high
+    return joined(around[first : last + 1]) if around else passage
+
+
+def _outward(start: int, count: int) -> Iterator[int]:
+    """Positions from a start on, what follows first: a text goes on behind its beginning."""
+    for distance in range(1, count):
+        yield from (at for at in (start + distance, start - distance) if 0 <= at < count)
+
+
+CONTINUED = " (continued)"
+
+
+def section_of(passage: Passage, neighbours: Sequence[Passage]) -> list[Passage]:
+    """The passages of a document that make up the section of a passage, in reading order."""
+    ordered = sorted(neighbours, key=lambda other: other.start)
+    at = next((at for at, other in enumerate(ordered) if other.id == passage.id), None)
+    if at is None or not passage.section:
+        return [passage]
+    name = passage.section.removesuffix(CONTINUED)
+    first = last = at
+    while first > 0 and ordered[first].section.endswith(CONTINUED):
+        first -= 1
+    while last + 1 < len(ordered) and ordered[last + 1].section == name + CONTINUED:
+        last += 1
+    return ordered[first : last + 1]
+
+
+def joined(passages: Sequence[Passage]) -> Passage:
+    """Neighbouring passages as one: the document's characters from the first to the last, white space between them."""
+    head, tail = passages[0], passages[-1]
+    if len(passages) == 1:
+        return head
+    text = head.text
+    for before, after in zip(passages, passages[1:], strict=False):
+        text += "\n" * (after.start - before.end) + after.text
+    return head.model_copy(
+        update={"id": f"{head.document}-{head.start}-{tail.end}", "text": text, "end": tail.end}
+    )

@@ -16,8 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from turnmark.assistant.steps.marks import cited, says_unknown
-from turnmark.assistant.steps.operations import ITEM, pieces_of
-from turnmark.assistant.types import Draft
+from turnmark.assistant.steps.pieces import ITEM, pieces_of
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.retrieval.bm25 import Analyser, analyser
 from turnmark.retrieval.task_passages import Embed
@@ -261,25 +260,23 @@ LIKE = 0.7
 
 @dataclass
 class Claim:
-    """A sentence or step of a draft.
-
-    `piece`: its place among the sentences of the text (`pieces_of`), `step`: among the steps; one of them is None.
-    """
+    """A sentence or list item of an answer, without marks, and the numbers it cites."""
 
     text: str
     numbers: list[int]
-    piece: int | None = None
-    step: int | None = None
 
 
-def claims_of(draft: Draft) -> list[Claim]:
-    """Every sentence and step that claims something, with the citations that stand in it or directly after it.
+_CODE = re.compile(r"^(?P<fence>```|~~~).*?(?:^(?P=fence)[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 
-    A heading, a line that only leads up to a list, and a sentence that says what is not known claim nothing, unless
-    they cite.
+
+def claims_of(text: str) -> list[Claim]:
+    """Every sentence and list item that claims something, with the citations in it or directly after it.
+
+    A heading, code, a question, a line that only leads up to a list, and a sentence that says what is not known claim
+    nothing, unless they cite.
     """
     claims: list[Claim] = []
-    pieces = pieces_of(draft.text)
+    pieces = pieces_of(_CODE.sub("", text))
     for at, piece in enumerate(pieces):
         bare, numbers = strip_citations(piece.text).strip(), cited(piece.text)
         if not any(map(str.isalnum, bare)):
@@ -287,13 +284,10 @@ def claims_of(draft: Draft) -> list[Claim]:
                 claims[-1].numbers += numbers
             continue
         following = pieces[at + 1].text if at + 1 < len(pieces) else ""
-        if numbers or not (_claims_nothing(bare) or (bare.endswith((":", "：")) and ITEM.match(following))):
-            claims.append(Claim(bare, numbers, piece=at))
-    return claims + [Claim(step.step, list(step.citations), step=at) for at, step in enumerate(draft.procedure)]
-
-
-def _claims_nothing(bare: str) -> bool:
-    return bare.startswith("#") or says_unknown(bare)
+        leads = bare.rstrip("*_ ").endswith((":", "：")) and ITEM.match(following)
+        if numbers or not (bare.startswith("#") or bare.endswith(("?", "？")) or says_unknown(bare) or leads):
+            claims.append(Claim(ITEM.sub("", bare, count=1), numbers))
+    return claims
 
 
 @dataclass

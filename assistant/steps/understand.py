@@ -1,8 +1,8 @@
-"""What a message asks for, by rules.
+"""What a message asks for, by rules: a courtesy, a request to revise, or questions, which may lean on earlier turns.
 
 A later question is rewritten by carrying over what the conversation is about: the terms of the last question that
 stood alone. This is historical query expansion (HQE, TREC CAsT) in its smallest form; the raw message is always
-searched beside the rewrite, so a wrong guess can add passages but never lose the ones the message itself finds.
+searched too, so a wrong guess can add passages but never lose the ones the message itself finds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
+from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.marks import says_unknown
+from turnmark.assistant.steps.requests import is_instruction
+from turnmark.assistant.steps.split import split_questions
+from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.text import content_words, words
 from turnmark.corpora.types import Message
@@ -71,6 +75,18 @@ _FRAME = frozenset(
 )
 
 
+MOST_PARTS = 8
+
+
+class Rules:
+    """What a message asks for, by rules."""
+
+    name = "understand"
+
+    def __call__(self, turn: Turn) -> None:
+        turn.understood(understand(turn.history, turn.message), "rules")
+
+
 def understand(history: Sequence[Message], message: str) -> Understanding:
     """The understand step by rules.
 
@@ -81,14 +97,47 @@ def understand(history: Sequence[Message], message: str) -> Understanding:
     message = message.strip()
     if is_conversational(message):
         return Understanding(kind="conversational", rewrite=message, sub_questions=(message,))
-    topic = () if stands_alone(history, message) else topic_terms(history)
-    own_words = set(words(message))
-    carried = tuple(term for term in topic if term.lower() not in own_words)
+    if is_instruction(history, message):
+        return Understanding(kind="revision", rewrite=message, sub_questions=(message,))
+    carried = () if stands_alone(history, message) else carried_terms(history, message)
     rewrite = carry_over(message, carried, one_name(history, carried)) if carried else message
-    wants = wants_procedure(message)
+    parts = _at_most(split_questions(message))
+    complete = _complete(parts, history if carried else ()) if len(parts) > 1 else (rewrite,)
     return Understanding(
-        standalone=not carried, rewrite=rewrite, sub_questions=(rewrite,), wants_procedure=wants, topic=carried
+        standalone=not carried,
+        rewrite=rewrite,
+        sub_questions=complete,
+        asked=parts if len(parts) > 1 else (),
+        wants_procedure=wants_procedure(message),
+        topic=carried,
     )
+
+
+def _at_most(parts: Sequence[str]) -> tuple[str, ...]:
+    """Parts beyond the eighth stay with it: what was asked is not lost."""
+    return (*parts[: MOST_PARTS - 1], " ".join(parts[MOST_PARTS - 1 :])) if len(parts) > MOST_PARTS else tuple(parts)
+
+
+def _complete(parts: Sequence[str], history: Sequence[Message]) -> tuple[str, ...]:
+    """The parts of a message, each that leans on what was said before it with that carried over."""
+    complete: list[str] = []
+    context = list(history)
+    for part in parts:
+        # A short part after another is a question of its own, unless it refers back ("any other").
+        lean = refers_back(part) or (says_little(part) and bool(_OF_OTHERS.search(part))) if complete else leans(part)
+        carried = carried_terms(context, part) if context and lean else ()
+        complete.append(carry_over(part, carried, one_name(context, carried)) if carried else part)
+        context.append(Message(role="user", content=part))
+    return tuple(complete)
+
+
+_OF_OTHERS = re.compile(r"\b(?:any other|others?|another)\b", re.IGNORECASE)
+
+
+def carried_terms(history: Sequence[Message], message: str) -> tuple[str, ...]:
+    """The terms of the conversation's topic that a message does not name itself."""
+    own_words = set(words(message))
+    return tuple(term for term in topic_terms(history) if term.lower() not in own_words)
 
 
 def wants_procedure(message: str) -> bool:
@@ -175,22 +224,6 @@ _DEFINITION = re.compile(
 )
 
 
-_ASKS = re.compile(
-    r"^\W*(?:(?:and|but|so|ok(?:ay)?|by the way)\b\W*)?(?:what|which|who|whose|when|where|why|how|is|are|was|were"
-    r"|do|does|did|can|could"
-    r"|should|must|may|will|would|has|have|tell me|explain|describe|show me|give me|list)\b",
-    re.IGNORECASE,
-)
-
-
-def may_stand(message: str) -> bool:
-    """Whether a message that says little may be a question of its own: a whole one, about two things at least.
-
-    What it finds by itself must tell (`turnmark.assistant.turn`): "How old is the moon?" stands alone.
-    """
-    return not refers_back(message) and bool(_ASKS.match(message)) and len(_terms(message)) > 1
-
-
 def may_lean(message: str) -> bool:
     """Whether a message may lean on what was said before it: it has a pronoun, or continues, or says little."""
     return bool(_CONTINUES.search(message) or _ANAPHOR.search(message)) or says_little(message)
@@ -198,8 +231,7 @@ def may_lean(message: str) -> bool:
 
 def rewritten(history: Sequence[Message], message: str) -> str:
     """The message with the topic of the conversation carried over; itself where it names that already."""
-    own_words = set(words(message))
-    carried = [term for term in topic_terms(history) if term.lower() not in own_words]
+    carried = carried_terms(history, message)
     return carry_over(message, carried, one_name(history, carried)) if carried else message
 
 
@@ -273,106 +305,3 @@ def _terms(text: str) -> list[str]:
             if word in terms:
                 spelt.setdefault(word, match.group())
     return list(dict.fromkeys(spelt.values()))
-
-
-# --- courtesies: greetings, thanks, acknowledgements and goodbyes, in English ---
-
-
-LONGEST = 16
-"""Words of a courtesy. A longer message says something else beside."""
-
-_GOOD = (
-    r"(?:great|cool|nice|perfect|good|fine|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super"
-    r"|interesting|helpful|useful|clear|right|fair|enough|alright|all right|sweet|neat)"
-)
-_FOR = (
-    r"for (?:(?!how\b|what\b|where\b|when\b|which\b|who\b|why\b)(?:the|your|all|this|that|explaining|clearing|helping"
-    r"|looking|up|it|me|out|into|help|explanation|answers?|info|information|details?|clarification|tips?|advice|time"
-    r"|quick"
-    r"|reply|response|now|everything)\b ?){1,6}"
-)
-_THANKS = (
-    rf"(?:(?:many|thousand|so many|a thousand) )?(?:thanks|thank you|thankyou|thank u|thx|tx|ty|tysm|cheers)"
-    rf"(?: (?:a lot|so much|very much|a bunch|a million|a ton|again|anyway|everyone|guys|there|all the same|indeed"
-    rf"|{_FOR}))*"
-)
-_IT = r"(?:that|this|it|which|everything|all that)"
-_NEEDED = r"(?:(?:just|exactly|precisely|all) )*(?:what )?i (?:needed|wanted|was looking for)(?: to know)?"
-_WORKED = (
-    r"(?:helps|helped|works|worked|(?:did|does) (?:it|the trick)|did help|makes sense|made sense"
-    r"|answer(?:s|ed) (?:it|that|my questions?|everything)"
-    rf"|(?:is|was|will be|has been) (?:{_NEEDED}|(?:all|it|everything)(?: for (?:now|today))?"
-    rf"|(?:(?:a|very|so|really|just|all|quite|pretty) )*(?:{_GOOD}|ok|okay)))"
-)
-# A phrase of courtesy by itself; short forms ("that's") are written out.
-_SIGN = (
-    rf"(?:{_THANKS}|hi|hello|hey|hiya|good (?:morning|afternoon|evening|day|night)|how are you(?: doing)?(?: today)?"
-    rf"|bye"
-    r"|goodbye|bye bye|ciao|see (?:you|ya)(?: later| soon)?|(?:talk|speak) to you (?:later|soon)"
-    r"|have a (?:nice|good|great|lovely) (?:day|evening|weekend|one|night|morning|afternoon)|take care"
-    r"|ok|okay|k|kk|done|omg|lol|haha|wow|gotcha|noted|understood|roger|will do|(?:sounds|looks) (?:good|great)"
-    r"|fair enough|good enough|never ?mind|no (?:worries|problem|probs|thanks)|not now|do not worry(?: about it)?"
-    r"|(?:i )?got (?:it|that)|i (?:see|understand|understood|get it|know)(?: now)?|i appreciate (?:it|that|(?:the"
-    r"|your) help)"
-    r"|(?:much |greatly )?appreciated?|(?:good|great) to know"
-    rf"|{_IT} (?:(?:really|just|all|now|certainly|already|also) )*{_WORKED}(?: now)?"
-    rf"|makes (?:(?:perfect|total|a lot of) )?sense(?: now)?|helps|helped|{_NEEDED}"
-    r"|all (?:good|set|clear|done)|(?:nothing|no questions?) (?:else|more)|i am (?:all )?(?:good|set|fine|done)"
-    r"|(?:i will|let me|i am going to|going to) (?:(?:just|definitely) )?"
-    r"(?:try (?:that|it|this)(?: out)?|give (?:it|that|this) a (?:try|go|shot)|do (?:that|so|it)|(?:have|take) a look"
-    r"|check (?:it|that)(?: out)?|look into (?:it|that))"
-    rf"|you (?:are|have been) (?:(?:a|an|the|very|so|really|super|most) )*(?:lifesaver|life saver|star|best|legend"
-    rf"|{_GOOD})"
-    rf"|(?:(?:very|so|really|super|most|quite|pretty) )+{_GOOD}"
-    rf"|{_GOOD} (?:answer|job|work|one|explanation|stuff|info)|well done|my (?:mistake|bad|fault)"
-    r"|i (?:have|had) (?:a|some|another) questions?|welcome back"
-    r"|great|cool|nice|perfect|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super|interesting"
-    r"|sweet|neat|alright|all right)"
-)
-# What may stand beside one.
-_FILLER = (
-    r"(?:a lot|so much|very much|a bunch|please|sorry|yes|no|yeah|yep|yup|nope|sure|right|exactly|indeed|oh|ah|aha"
-    r"|hm+|well"
-    r"|so|and|but|then|there|everyone|all|now|today|again|anyway|for (?:now|today|the moment|all your help)|later"
-    r"|you|too"
-    r"|very|really|just|once more|one more|much|mate|fine|good|ya|me|it is)"
-)
-_COURTESY = re.compile(rf"[\s,]*(?:(?:{_SIGN}|{_FILLER})\b[\s,]*)+", re.IGNORECASE)
-_SIGNS = re.compile(rf"\b{_SIGN}\b", re.IGNORECASE)
-_SHORT_FORMS = tuple(
-    (re.compile(short, re.IGNORECASE), long)
-    for short, long in (
-        (r"\b(that|it|this)'?s\b", r"\1 is"),
-        (r"\bi'm\b", "i am"),
-        (r"\byou're\b", "you are"),
-        (r"\byou've\b", "you have"),
-        (r"\bi'll\b", "i will"),
-        (r"\bdon't\b", "do not"),
-    )
-)
-_HOW_ARE_YOU = re.compile(r"how are you(?: doing)?(?: today)?\s*\?", re.IGNORECASE)
-_GREETING = re.compile(r"\b(hi|hello|hey|hiya|good (morning|afternoon|evening|day))\b", re.IGNORECASE)
-
-
-def is_conversational(message: str) -> bool:
-    """Whether an English message is only a courtesy: every phrase of it must be one, and it asks nothing.
-
-    "Thanks, and the oven?" is a question. A bare "yes" or "no" is none: it may answer a question back.
-    """
-    length = len(words(message))
-    if not length:
-        return True
-    if length > LONGEST:
-        return False
-    text = _HOW_ARE_YOU.sub("how are you", message.replace("’", "'"))
-    if re.search(r"[?？]", text):
-        return False
-    plain = " ".join(re.sub(r"[^\w\s']+", " , ", text).split())
-    for short, long in _SHORT_FORMS:
-        plain = short.sub(long, plain)
-    return bool(_COURTESY.fullmatch(plain) and _SIGNS.search(plain))
-
-
-def is_greeting(message: str) -> bool:
-    """Whether a conversational message greets."""
-    return bool(_GREETING.search(message))

@@ -1,0 +1,124 @@
+"""Courtesies: greetings, thanks, acknowledgements and goodbyes, in English; and the reply to one."""
+
+from __future__ import annotations
+
+import re
+
+from turnmark.assistant.turn import Turn
+from turnmark.assistant.types import Checks, Draft, Judgement, SubQuestion
+from turnmark.corpora.text import words
+
+LONGEST = 16
+"""Words of a courtesy. A longer message says something else beside."""
+
+_GOOD = (
+    r"(?:great|cool|nice|perfect|good|fine|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super"
+    r"|interesting|helpful|useful|clear|right|fair|enough|alright|all right|sweet|neat)"
+)
+_FOR = (
+    r"for (?:(?!how\b|what\b|where\b|when\b|which\b|who\b|why\b)(?:the|your|all|this|that|explaining|clearing|helping"
+    r"|looking|up|it|me|out|into|help|explanation|answers?|info|information|details?|clarification|tips?|advice|time"
+    r"|quick"
+    r"|reply|response|now|everything)\b ?){1,6}"
+)
+_THANKS = (
+    rf"(?:(?:many|thousand|so many|a thousand) )?(?:thanks|thank you|thankyou|thank u|thx|tx|ty|tysm|cheers)"
+    rf"(?: (?:a lot|so much|very much|a bunch|a million|a ton|again|anyway|everyone|guys|there|all the same|indeed"
+    rf"|{_FOR}))*"
+)
+_IT = r"(?:that|this|it|which|everything|all that)"
+_NEEDED = r"(?:(?:just|exactly|precisely|all) )*(?:what )?i (?:needed|wanted|was looking for)(?: to know)?"
+_WORKED = (
+    r"(?:helps|helped|works|worked|(?:did|does) (?:it|the trick)|did help|makes sense|made sense"
+    r"|answer(?:s|ed) (?:it|that|my questions?|everything)"
+    rf"|(?:is|was|will be|has been) (?:{_NEEDED}|(?:all|it|everything)(?: for (?:now|today))?"
+    rf"|(?:(?:a|very|so|really|just|all|quite|pretty) )*(?:{_GOOD}|ok|okay)))"
+)
+# A phrase of courtesy by itself; short forms ("that's") are written out.
+_SIGN = (
+    rf"(?:{_THANKS}|hi|hello|hey|hiya|good (?:morning|afternoon|evening|day|night)|how are you(?: doing)?(?: today)?"
+    rf"|bye"
+    r"|goodbye|bye bye|ciao|see (?:you|ya)(?: later| soon)?|(?:talk|speak) to you (?:later|soon)"
+    r"|have a (?:nice|good|great|lovely) (?:day|evening|weekend|one|night|morning|afternoon)|take care"
+    r"|ok|okay|k|kk|done|omg|lol|haha|wow|gotcha|noted|understood|roger|will do|(?:sounds|looks) (?:good|great)"
+    r"|fair enough|good enough|never ?mind|no (?:worries|problem|probs|thanks)|not now|do not worry(?: about it)?"
+    r"|(?:i )?got (?:it|that)|i (?:see|understand|understood|get it|know)(?: now)?|i appreciate (?:it|that|(?:the"
+    r"|your) help)"
+    r"|(?:much |greatly )?appreciated?|(?:good|great) to know"
+    rf"|{_IT} (?:(?:really|just|all|now|certainly|already|also) )*{_WORKED}(?: now)?"
+    rf"|makes (?:(?:perfect|total|a lot of) )?sense(?: now)?|helps|helped|{_NEEDED}"
+    r"|all (?:good|set|clear|done)|(?:nothing|no questions?) (?:else|more)|i am (?:all )?(?:good|set|fine|done)"
+    r"|(?:i will|let me|i am going to|going to) (?:(?:just|definitely) )?"
+    r"(?:try (?:that|it|this)(?: out)?|give (?:it|that|this) a (?:try|go|shot)|do (?:that|so|it)|(?:have|take) a look"
+    r"|check (?:it|that)(?: out)?|look into (?:it|that))"
+    rf"|you (?:are|have been) (?:(?:a|an|the|very|so|really|super|most) )*(?:lifesaver|life saver|star|best|legend"
+    rf"|{_GOOD})"
+    rf"|(?:(?:very|so|really|super|most|quite|pretty) )+{_GOOD}"
+    rf"|{_GOOD} (?:answer|job|work|one|explanation|stuff|info)|well done|my (?:mistake|bad|fault)"
+    r"|i (?:have|had) (?:a|some|another) questions?|welcome back"
+    r"|great|cool|nice|perfect|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super|interesting"
+    r"|sweet|neat|alright|all right)"
+)
+# What may stand beside one.
+_FILLER = (
+    r"(?:a lot|so much|very much|a bunch|please|sorry|yes|no|yeah|yep|yup|nope|sure|right|exactly|indeed|oh|ah|aha"
+    r"|hm+|well"
+    r"|so|and|but|then|there|everyone|all|now|today|again|anyway|for (?:now|today|the moment|all your help)|later"
+    r"|you|too"
+    r"|very|really|just|once more|one more|much|mate|fine|good|ya|me|it is)"
+)
+_COURTESY = re.compile(rf"[\s,]*(?:(?:{_SIGN}|{_FILLER})\b[\s,]*)+", re.IGNORECASE)
+_SIGNS = re.compile(rf"\b{_SIGN}\b", re.IGNORECASE)
+_SHORT_FORMS = tuple(
+    (re.compile(short, re.IGNORECASE), long)
+    for short, long in (
+        (r"\b(that|it|this)'?s\b", r"\1 is"),
+        (r"\bi'm\b", "i am"),
+        (r"\byou're\b", "you are"),
+        (r"\byou've\b", "you have"),
+        (r"\bi'll\b", "i will"),
+        (r"\bdon't\b", "do not"),
+    )
+)
+_HOW_ARE_YOU = re.compile(r"how are you(?: doing)?(?: today)?\s*\?", re.IGNORECASE)
+_GREETING = re.compile(r"\b(hi|hello|hey|hiya|good (morning|afternoon|evening|day))\b", re.IGNORECASE)
+
+
+def is_conversational(message: str) -> bool:
+    """Whether an English message is only a courtesy: every phrase of it must be one, and it asks nothing.
+
+    "Thanks, and the oven?" is a question. A bare "yes" or "no" is none: it may answer a question back.
+    """
+    length = len(words(message))
+    if not length:
+        return True
+    if length > LONGEST:
+        return False
+    text = _HOW_ARE_YOU.sub("how are you", message.replace("’", "'"))
+    if re.search(r"[?？]", text):
+        return False
+    plain = " ".join(re.sub(r"[^\w\s']+", " , ", text).split())
+    for short, long in _SHORT_FORMS:
+        plain = short.sub(long, plain)
+    return bool(_COURTESY.fullmatch(plain) and _SIGNS.search(plain))
+
+
+def is_greeting(message: str) -> bool:
+    """Whether a conversational message greets."""
+    return bool(_GREETING.search(message))
+
+
+class Courtesy:
+    """The reply to a courtesy: nothing is searched for."""
+
+    name = "answer"
+
+    def __call__(self, turn: Turn) -> None:
+        turn.hits.extend(turn.evidence or ())
+        turn.tell_hits()
+        turn.decide(Judgement(decision="converse", confidence=1.0, reason="a courtesy, not a question"))
+        greets = is_greeting(turn.message) or not words(turn.message)
+        hello, welcome = "Hello! Ask me anything about your documents.", "You're welcome. Ask on whenever you like."
+        draft = Draft(text=hello if greets else welcome)
+        turn.stream(draft.text)
+        turn.settle(draft, Checks(), [SubQuestion(text=text, answered=True) for text in turn.understanding.sub_questions])

@@ -1,0 +1,228 @@
+"""The answer without a language model: a quotation. The heading path, and a stretch of one section with its best
+sentence in bold; a second one if it adds to the first. Nothing is mixed, cut or joined: what is shown can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from turnmark.assistant.steps.lines import Line, lines_of
+from turnmark.assistant.steps.marks import unmarked
+from turnmark.assistant.steps.pieces import ITEM
+from turnmark.assistant.steps.support import stems
+from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
+from turnmark.assistant.types import GROUNDED, Draft, Step
+from turnmark.corpora.text import printable
+from turnmark.retrieval.task_passages import Embed
+from turnmark.retrieval.types import Hit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+WORDS = 90
+"""Of a stretch, about; a list or a table in it stays complete."""
+LONGEST_BLOCK = 160
+"""Words of a list or table that is quoted complete; of a longer one, the rows around the best one."""
+UNSURE = "I am not sure this answers it. The nearest I found:"
+SECOND = 0.8
+"""Share of the best score from which a second stretch is quoted."""
+WORDS_WEIGHT = 0.5
+HEADING_WEIGHT = 0.3
+
+
+@dataclass(frozen=True)
+class Rated:
+    """A line of a hit and how near it is to what is asked."""
+
+    hit: int
+    line: Line
+    score: float
+
+
+def rated(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> list[Rated]:
+    """The lines of hits that can answer, nearest first.
+
+    The score is the mean cosine with the questions, half the share of their words (rare ones count more), and a little
+    of the cosine of the headings above. Without an embedder words decide alone.
+    """
+    pool = [
+        (at, line)
+        for at, hit in enumerate(hits)
+        for line in lines_of(hit.passage)
+        if line.kind != "heading" and line.size > 1
+    ]
+    if not pool:
+        return []
+    texts = [line.text for _, line in pool]
+    above = [" › ".join(filter(None, (hits[at].passage.title, line.section))) for at, line in pool]
+    scores = [WORDS_WEIGHT * share for share in _shares(questions, texts, above)]
+    if embed is not None:
+        for at, cosine in enumerate(_cosines(questions, texts, above, embed)):
+            scores[at] += float(cosine)
+    ranked = sorted(range(len(pool)), key=lambda at: (-scores[at], at))
+    return [Rated(*pool[at], scores[at]) for at in ranked]
+
+
+def _cosines(questions: Sequence[str], texts: Sequence[str], above: Sequence[str], embed: Embed) -> NDArray[np.float32]:
+    names = list(dict.fromkeys(above))
+    vectors = embed([*questions, *texts, *names])
+    asked = vectors[: len(questions)].mean(axis=0)
+    own = vectors[len(questions) : len(questions) + len(texts)] @ asked
+    headings = dict(zip(names, vectors[len(questions) + len(texts) :] @ asked, strict=True))
+    result: NDArray[np.float32] = own + HEADING_WEIGHT * _array([headings[name] for name in above])
+    return result
+
+
+def _array(values: Sequence[float]) -> NDArray[np.float32]:
+    import numpy as np
+
+    return np.asarray(values, dtype=np.float32)
+
+
+def _shares(questions: Sequence[str], texts: Sequence[str], above: Sequence[str]) -> list[float]:
+    """The share of the questions' words that each text has, with its headings; a word in few texts counts more."""
+    bags = [stems(f"{name} {text}") for name, text in zip(above, texts, strict=True)]
+    asked = stems(" ".join(questions))
+    weights = {word: 1 / (1 + sum(word in bag for bag in bags)) ** 0.5 for word in asked}
+    total = sum(weights.values()) or 1.0
+    return [sum(weights[word] for word in asked & bag) / total for bag in bags]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Neighbouring lines of one section of a hit, the best of them."""
+
+    hit: int
+    lines: tuple[Line, ...]
+    best: Line
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Characters of the passage."""
+        return self.lines[0].start, self.lines[-1].end
+
+
+def stretches(ranked: Sequence[Rated], hits: Sequence[Hit], count: int, words: int = WORDS) -> list[Stretch]:
+    """Up to `count` stretches around the best lines, of different sections or far apart in one."""
+    chosen: list[Stretch] = []
+    for row in ranked:
+        if len(chosen) == count or (chosen and row.score < SECOND * ranked[0].score):
+            break
+        if any(other.hit == row.hit and other.span[0] <= row.line.start < other.span[1] for other in chosen):
+            continue
+        taken = [other.span for other in chosen if other.hit == row.hit]
+        stretch = _around(row, lines_of(hits[row.hit].passage), words, taken)
+        said = {stem for other in chosen for line in other.lines for stem in stems(line.text)}
+        new = {stem for line in stretch.lines for stem in stems(line.text)}
+        if not chosen or len(new - said) > len(new) / 3:
+            chosen.append(stretch)
+    return chosen
+
+
+def _around(row: Rated, lines: Sequence[Line], words: int, taken: Sequence[tuple[int, int]]) -> Stretch:
+    """The stretch around a line: its list or table, then what follows and what precedes, within its section."""
+    at = next(at for at, line in enumerate(lines) if line.start == row.line.start)
+
+    def free(place: int) -> bool:
+        line = lines[place]
+        inside = line.kind != "heading" and line.section == row.line.section
+        return inside and not any(start <= line.start < end for start, end in taken)
+
+    def size(first: int, last: int) -> int:
+        return sum(line.size for line in lines[first : last + 1])
+
+    first = last = at
+    if row.line.kind in ("item", "row"):
+        block = [place for place, line in enumerate(lines) if line.block == row.line.block]
+        if size(block[0], block[-1]) <= LONGEST_BLOCK and all(map(free, block)):
+            first, last = block[0], block[-1]
+            if first and free(first - 1):
+                first -= 1  # what leads up to the list
+    growing = True
+    while growing:
+        growing = False
+        for place in (last + 1, first - 1):
+            if 0 <= place < len(lines) and free(place):
+                low, high = min(first, place), max(last, place)
+                if size(low, high) <= words:
+                    first, last, growing = low, high, True
+    return Stretch(row.hit, tuple(lines[first : last + 1]), row.line)
+
+
+def quoted(stretch: Stretch, hit: Hit, number: int) -> str:
+    """A stretch as the reply shows it: the heading path, and the document's text, its best sentence in bold."""
+    passage, best = hit.passage, stretch.best
+    start, end = stretch.span
+    text = passage.text[start:end]
+    if best.kind in ("sentence", "item"):
+        begin, stop = best.start - start, best.end - start
+        text = text[:begin] + bold(text[begin:stop]) + text[stop:]
+    mark = f"\n[{number}]" if stretch.lines[-1].kind in ("code", "row") else f" [{number}]"
+    heading = " › ".join(dict.fromkeys(filter(None, (passage.title, best.section))))
+    return "\n".join(filter(None, (unmarked(heading), unmarked(printable(text)).rstrip() + mark)))
+
+
+def bold(text: str) -> str:
+    """A sentence or list item in bold: its first line, without the item's mark."""
+    mark = ITEM.match(text)
+    lead = mark.group() if mark else ""
+    body, *rest = text[len(lead) :].rstrip().split("\n\n", 1)
+    if "**" in body or "__" in body or "`" * 3 in body:
+        return text
+    tail = "".join(f"\n\n{part}" for part in rest)
+    return f"{lead}**{body.strip()}**{tail}"
+
+
+def steps_of(stretch: Stretch, number: int) -> tuple[Step, ...]:
+    """The items of a quoted list."""
+    items = [line for line in stretch.lines if line.kind == "item"]
+    texts = [ITEM.sub("", line.text, count=1).strip() for line in items]
+    return tuple(Step(step=unmarked(text), citations=(number,)) for text in texts if text) if len(texts) > 1 else ()
+
+
+class Quote:
+    """The documents' own words for each part."""
+
+    name = "answer"
+
+    def __call__(self, turn: Turn) -> None:
+        drafts = [quotation(part, turn, count=2 if len(turn.parts) == 1 else 1) for part in turn.parts]
+        answers = tuple(draft.text if draft else "" for draft in drafts)
+        if not any(answers):
+            turn.draft = nothing(turn.parts)
+        else:
+            texts = [
+                draft.text if draft else not_found(part.text) for draft, part in zip(drafts, turn.parts, strict=True)
+            ]
+            steps = tuple(step for draft in drafts if draft for step in draft.procedure)
+            turn.draft = Draft(text="\n\n".join(dict.fromkeys(texts)), procedure=steps, answers=answers)
+        turn.stream(turn.draft.text)
+
+
+def quotation(part: Part, turn: Turn, count: int = 2) -> Draft | None:
+    """The quotation for a part; None if nothing was found for it."""
+    if part.judgement.decision not in GROUNDED or not part.hits:
+        return None
+    questions = tuple(dict.fromkeys((part.text, part.question)))
+    chosen = stretches(rated(questions, part.hits, turn.embed), part.hits, count)
+    if not chosen:
+        return None
+    numbers = turn.number(part.hits[stretch.hit] for stretch in chosen)
+    pieces = [quoted(stretch, part.hits[stretch.hit], n) for stretch, n in zip(chosen, numbers, strict=True)]
+    steps = [steps_of(stretch, n) for stretch, n in zip(chosen, numbers, strict=True)]
+    lead = [UNSURE] if part.judgement.decision == "partial" else []
+    return Draft(text="\n\n".join([*lead, *pieces]), procedure=next(filter(None, steps), ()))
+
+
+def nothing(parts: Sequence[Part]) -> Draft:
+    """What is said if nothing was found for any part."""
+    return Draft(text=UNKNOWN_TEXT, answers=("",) * len(parts))
+
+
+def not_found(question: str) -> str:
+    """What is said for a part that nothing was found for."""
+    phrase = " ".join(question.split()).rstrip(" .!?…。！？")
+    return f"I found nothing about “{phrase}”."

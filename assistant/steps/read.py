@@ -1,0 +1,152 @@
+"""The answer step with a language model: one call over the sections that were found, all parts at once.
+
+What the model writes is the answer: nothing is added to its words, and nothing is put in their place.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, count_tokens
+from turnmark.assistant.generators.base import Generator, PromptMessage
+from turnmark.assistant.prompts import load_prompt, quoted
+from turnmark.assistant.steps.llm import one_a_line, written
+from turnmark.assistant.steps.marks import cited, says_unknown, unmarked
+from turnmark.assistant.steps.pieces import pieces_of
+from turnmark.assistant.steps.quote import nothing, quotation
+from turnmark.assistant.steps.understand_llm import conversation
+from turnmark.assistant.turn import Turn
+from turnmark.assistant.types import GROUNDED, Decision, Draft, Step, Understanding
+from turnmark.corpora.text import list_items, strip_citations
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.types import Hit
+
+NOT_STATED = re.compile(r"^\W*(?:it is |this is |the answer is )?not (?:stated|mentioned|given|specified|provided)\b", re.I)
+
+
+class Read:
+    """All parts in one call, from full sections."""
+
+    name = "answer"
+
+    def __call__(self, turn: Turn) -> None:
+        if not turn.hits:
+            turn.draft = nothing(turn.parts)
+            turn.stream(turn.draft.text)
+            return
+        understood = turn.understanding
+        earlier = () if understood.standalone else turn.history
+        prompt, notes = answer_prompt(turn.model, understood, turn.message, earlier, turn.hits, turn.prompts)
+        reply = written(turn.model, prompt, turn.stream)
+        turn.use("answer", reply.usage, *notes, reply.note)
+        turn.draft = drafted(reply.text)
+        decision = decision_of(reply.text, len(turn.parts))
+        if decision != turn.judgement.decision:
+            turn.decide(turn.judgement.model_copy(update={"decision": decision, "reason": "the model, after reading"}))
+
+
+def answer_prompt(
+    generator: Generator,
+    understood: Understanding,
+    message: str,
+    history: Sequence[Message],
+    hits: Sequence[Hit],
+    prompts: Path | None = None,
+    previous: str = "",
+) -> tuple[tuple[PromptMessage, ...], list[str]]:
+    """The messages that ask for an answer, or for the last one changed; and what had to be left out, in words.
+
+    Args:
+        previous: the last answer, which the message wants changed; "": it is a question.
+    """
+    room = generator.context_tokens - generator.reply_tokens - 2 * INSTRUCTIONS - count_tokens(message + previous)
+    notes: list[str] = []
+    shown, used = [], 0
+    for number, hit in enumerate(hits, 1):
+        text = section(number, hit.passage)
+        used += count_tokens(text) + PASSAGE_MARKS
+        if used > room and shown:
+            notes.append(f"{len(hits) - len(shown)} of {len(hits)} sections were left out: the model's context is full")
+            break
+        shown.append(text)
+    earlier = list(history)
+    while earlier and used + count_tokens(conversation(earlier)) > room:
+        del earlier[0]
+    if len(earlier) < len(history):
+        notes.append(f"{len(history) - len(earlier)} earlier messages were left out: the model's context is full")
+    parts = understood.sub_questions
+    return load_prompt("answer", prompts).render(
+        history="" if previous else conversation(earlier),
+        sections="\n\n".join(shown) or "(none were found)",
+        today=datetime.date.today().strftime("%A, %-d %B %Y"),
+        revises=bool(previous),
+        previous=quoted(strip_citations(previous)),
+        message=message,
+        understood=one_a_line(parts) if len(parts) > 1 else parts[0] if parts[0] != message else "",
+    ), notes
+
+
+def section(number: int, passage: Passage) -> str:
+    """A section as a prompt shows it: its number, where it is from, and its text, quoted."""
+    head = " › ".join(dict.fromkeys(filter(None, (passage.title, passage.section))))
+    source = ", ".join(filter(None, (passage.path, getattr(passage, "date", ""))))
+    title = quoted(unmarked(f"{head} ({source})" if source else head))
+    return f"[{number}]\n{title}\n{quoted(unmarked(passage.text))}"
+
+
+def drafted(text: str) -> Draft:
+    """A model's answer, its numbered list read as a procedure."""
+    items = [item for item in list_items(text) if item.number is not None and item.depth == 0]
+    steps = tuple(
+        Step(step=strip_citations(item.text).strip(), citations=tuple(dict.fromkeys(cited(item.text)))) for item in items
+    )
+    return Draft(text=text, procedure=steps if len(steps) > 1 else ())
+
+
+def decision_of(text: str, parts: int) -> Decision:
+    """What a model's answer comes to, by its words.
+
+    `unknown` if its first sentence says that the documents do not say it and only what is near follows; `partial` if
+    that is said of a part; `clarify` if it only asks back.
+    """
+    pieces = [piece.text for piece in pieces_of(text) if any(map(str.isalnum, strip_citations(piece.text)))]
+    missing = [says_unknown(strip_citations(piece)) for piece in pieces]
+    if not any(cited(piece) for piece in pieces) and pieces and pieces[-1].rstrip().endswith(("?", "？")):
+        return "clarify"
+    if missing and missing[0] and (parts == 1 or not any(cited(piece) for piece in pieces)):
+        return "unknown"
+    return "partial" if any(missing) else "answer"
+
+
+class ReadBriefly:
+    """A small model's answer from the two nearest stretches, and below it what it rests on.
+
+    It is weak at judging: if the evidence is, or it says that nothing is stated, the quotation alone is the answer.
+    """
+
+    name = "answer"
+
+    def __call__(self, turn: Turn) -> None:
+        quotes = [quotation(part, turn, count=2 if len(turn.parts) == 1 else 1) for part in turn.parts]
+        if turn.judgement.decision not in GROUNDED or not any(quotes):
+            turn.draft = nothing(turn.parts)
+            turn.stream(turn.draft.text)
+            return
+        sources = "\n\n".join(dict.fromkeys(draft.text for draft in quotes if draft))
+        steps = tuple(step for draft in quotes if draft for step in draft.procedure)
+        if turn.judgement.decision == "answer":
+            shown = quoted(strip_citations(sources).replace("**", ""))
+            question = turn.understanding.rewrite
+            prompt = load_prompt("answer-small", turn.prompts).render(sections=shown, question=question)
+            reply = written(turn.model, prompt, turn.stream)
+            turn.use("answer", reply.usage, reply.note)
+            if not (NOT_STATED.match(reply.text) or says_unknown(reply.text)):
+                turn.draft = Draft(text=f"{reply.text}\n\n{quoted(sources)}", procedure=drafted(reply.text).procedure)
+                turn.stream(f"\n\n{quoted(sources)}")
+                return
+            turn.decide(turn.judgement.model_copy(update={"decision": "partial", "reason": "the model is not sure"}))
+        turn.draft = Draft(text=sources, procedure=steps)
+        turn.stream(sources)

@@ -1,0 +1,154 @@
+"""Short English requests to change the last reply ("as a list please", "only the first two"), by strict rules; and
+whether a message is an instruction to revise at all.
+
+The full message must be such a request: a message revises only if its words say so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from turnmark.corpora.types import Message, Record
+
+Kind = Literal["list", "shorter", "only", "without", "steps", "other"]
+
+
+class EditRequest(Record):
+    """One change of the last reply. `other` takes a language model.
+
+    `only`, `without`: `count` items or sentences, from the first, or from the last if `last`.
+    """
+
+    kind: Kind
+    count: int = 0
+    last: bool = False
+
+
+_NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+_NUMBER = rf"(?:\d{{1,2}}|{'|'.join(_NUMBERS)})"
+_LEAD = (
+    r"(?:(?:ok(?:ay)?|great|thanks|thank you|good|no|sorry|hm+|and|but|now|then|so|also|please|pls|fine|cool|nice"
+    r"|perfect|well|actually|again|(?:(?:that|it|this)(?:'s| is|s)? )?(?:still )?(?:way |far |a bit |much |a little )?too "
+    r"(?:long|verbose|wordy|much(?: text)?))[\s,.;:!]+)*"
+    r"(?:(?:can|could|would|will) you (?:please |just |maybe |also )*|(?:can|could|may) i (?:have|get|see) "
+    r"|(?:i(?:'d| would) (?:like|prefer)|i(?: only| just)? (?:want|need)) (?:you to )?"
+    r"|(?:please |just )*(?:give|show|tell) (?:me|us) |let me have )?"
+)
+_TAIL = re.compile(
+    r"(?:[\s,]*\b(?:please|pls|thanks|thank you|instead|now|then|again|for me|if possible|if you can))*[\s.!?]*$", re.I
+)
+_THAT = (
+    r"(?:all (?:of )?)?(?:it|this|that|these|those|them|everything|(?:the|that|this|your) (?:whole |entire |last "
+    r"|previous )?(?:thing|answer|reply|response|text|list|steps|one|summary))"
+)
+_UNIT = r"(?:sentences?|paragraphs?|steps?|points?|items?|bullets?|lines?|entries|ones?|parts?)"
+_MAKE = (
+    r"(?:(?:make|turn|put|format|write|rewrite|present|convert|show|give|break|split|have|organi[sz]e|say|tell|keep|cut"
+    rf"|list|sum|express|explain) (?:{_THAT} )?(?:up |out |down )?)?"
+)
+_MORE = r"(?:(?:a (?:bit|little|lot)|much|even|rather|somewhat|way) )?"
+_BULLETS = r"(?:bullets|bullet points?|(?:check|to-?do )?lists?|steps|list form|list format)"
+_DROP = r"(?:without|remove|delete|drop|omit|skip|leave out|take out|cut(?: out)?|lose|except(?: for)?|minus)"
+_COUNTED = rf"(?:the )?(?P<end>first|last)(?: (?P<count>{_NUMBER}))?(?: {_UNIT})?"
+
+
+def _counted(kind: Kind) -> Callable[[re.Match[str]], EditRequest]:
+    def read(match: re.Match[str]) -> EditRequest:
+        word = (match["count"] or "one").lower()
+        return EditRequest(kind=kind, count=_NUMBERS.get(word) or int(word), last=match["end"].lower() == "last")
+
+    return read
+
+
+def _just(kind: Kind) -> Callable[[re.Match[str]], EditRequest]:
+    return lambda _: EditRequest(kind=kind)
+
+
+_READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], EditRequest]], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), read)
+    for pattern, read in (
+        (rf"(?:just |only )(?:{_THAT} )?(?:the )?steps(?: only)?|(?:the )?steps only", _just("steps")),
+        (
+            rf"{_MAKE}(?:(?:as|into|in|to) )?(?:an? |one )?(?:(?:short|simple|numbered|ordered|bullet(?:ed)?|plain) )*"
+            rf"{_BULLETS}",
+            _just("list"),
+        ),
+        (
+            rf"{_MAKE}{_MORE}(?:shorter|briefer|shortened|short|brief|briefly|concise|more (?:briefly|brief|concise"
+            r"|concisely|succinct)|less (?:verbose|wordy|text|long)|half as long|in short|in brief|in a nutshell)"
+            r"|(?:shorten|condense|compress|trim|abridge) " + _THAT + r"(?: up| down)?|(?:a |the )?(?:short|shorter"
+            r"|brief|briefer) (?:version|answer|summary)|tl;? ?dr|be (?:more )?(?:brief|concise)",
+            _just("shorter"),
+        ),
+        (rf"(?:keep|(?:keep |show )?(?:just|only)) {_COUNTED}", _counted("only")),
+        (rf"{_COUNTED} only", _counted("only")),
+        (rf"(?:{_THAT} )?{_DROP} {_COUNTED}", _counted("without")),
+        (
+            rf"{_MAKE}(?:(?:in|to|as|into|under|within|with) )?(?:(?:just|only|at most|less than|fewer than|about) )?"
+            rf"(?:a|an|{_NUMBER})(?: (?:short|single|simple))? (?:words?|sentences?|lines?|paragraphs?)",
+            _just("other"),
+        ),
+        (
+            rf"(?:{_THAT} )?{_DROP} (?:the|that|those|any|all(?: the)?|everything|anything) (?:parts?|bits?|sections?"
+            r"|sentences?|steps?|points?|stuff|lines?|thing)? ?(?:about|on|of|regarding|with|for)? ?[^.?!]{2,80}",
+            _just("other"),
+        ),
+        (r"(?:keep )?(?:just|only) the [\w' -]{3,60}", _just("other")),
+        (
+            rf"(?:(?:{_MAKE}|rephrase |reword )(?:{_THAT} )?)?(?:in |with )?{_MORE}(?:simpler|plainer|easier|other"
+            r"|different|clearer)(?: (?:words|terms|language|english))?|plain english"
+            rf"|(?:rephrase|reword|simplify|rewrite|paraphrase|summari[sz]e|reorder|translate) {_THAT}(?: .{{1,40}})?"
+            rf"|{_MAKE}(?:more|less) (?:formal|technical|friendly|readable)|(?:in |into )?(?:the )?reverse(?:d)? order"
+            rf"|translate (?:{_THAT} )?(?:in)?to [a-z]+|{_MAKE}(?:as|into) (?:(?:plain|running) )?(?:text|prose)",
+            _just("other"),
+        ),
+    )
+)
+
+
+def edit_request(message: str) -> EditRequest | None:
+    """The change that a message asks of the last reply; None if it is no such request as a whole."""
+    text = " ".join(message.split()).replace("’", "'")
+    if len(text) > 160:
+        return None
+    lead = re.match(_LEAD, text, re.IGNORECASE)
+    for body in (text[lead.end() :] if lead else text, text):
+        body = _TAIL.sub("", body).strip(" ,")
+        for pattern, read in _READERS:
+            if match := pattern.fullmatch(body):
+                return read(match)
+    return None
+
+
+_ABOUT_TEXT = re.compile(
+    r"\b(?:(?:the|this|that|your|my|last|previous|whole|above) ){1,3}(?:answer|text|reply|response|summary|draft)\b"
+    r"|\b(?:sentences?|paragraphs?|bullet points?|headings?|citations?|wording"
+    r"|(?:first|second|third|last) (?:points?|items?|lines?|parts?|sections?))\b",
+    re.IGNORECASE,
+)
+_EDITS = re.compile(
+    r"(?:remove|delete|drop|omit|leave out|take out|cut|get rid of|add|insert|append|include|mention|expand|move|put"
+    r"|place|swap|reorder|rearrange|merge|split|combine|start|begin|end|limit|shorten|condense|summari[sz]e|trim|rephrase"
+    r"|rewrite|reword|simplify|replace|change|correct|fix|extend|turn|make|convert|translate|keep)\b",
+    re.IGNORECASE,
+)
+
+
+def is_instruction(history: Sequence[Message], message: str) -> bool:
+    """Whether an English message says how to revise the last answer, and does not ask something new.
+
+    By rules that would rather miss one: what could as well be a question ("tell me more about the otters") is none
+    unless it names the answer or a part of its text.
+
+    Args:
+        history: the turns before, oldest first; without an answer among them nothing can be revised.
+    """
+    if not any(turn.role == "assistant" for turn in history):
+        return False
+    if edit_request(message) is not None:
+        return True
+    text = " ".join(message.split()).replace("’", "'")
+    body = text[(re.match(_LEAD, text, re.IGNORECASE) or re.match("", text)).end() :]  # type: ignore[union-attr]
+    return bool(_EDITS.match(body) and _ABOUT_TEXT.search(body))
