@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
 
 from turnmark.assistant.generators.base import (
     CallOptions,
@@ -16,6 +16,7 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
 )
 from turnmark.assistant.generators.cache import Cached
+from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import parse_spec
@@ -114,19 +115,30 @@ class Bounded(GeneratorWrapper):
         Raises:
             GeneratorError: as the generator, or `timeout` where the sample's time is over.
         """
-        seconds = self._ends - time.monotonic()
-        if seconds <= 0:
-            raise GeneratorError("timeout", f"the sample's deadline of {self._allowed:g} s has passed")
-        deadline, on_text = options.get("deadline"), options.pop("on_text", None)
-        options["deadline"] = min(self.deadline if deadline is None else deadline, seconds)
+        on_text = options.pop("on_text", None)
+        reply: Completion = self._within(lambda: self.generator.complete(messages, **options))
+        if on_text is not None:
+            on_text(reply.text)
+        return reply
+
+    def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
+        return self._within(lambda: super(Bounded, self)._converse(messages, tools, **options))
+
+    def _within(self, call: Callable[[], Any]) -> Any:
+        """What a call gives, which ends with the sample's time and is counted."""
+        problem = f"the sample's deadline of {self._allowed:g} s has passed"
+        if not self.left:
+            raise GeneratorError("timeout", problem)
         try:
-            reply = self.generator.complete(messages, **options)
+            with stoppable(Stop(self.left)):
+                reply = call()
         except GeneratorError as error:
             self.count(error.usage)
             raise
+        except Stopped:
+            self.count(Usage(calls=1))
+            raise GeneratorError("timeout", problem) from None
         self.count(reply.usage)
-        if on_text is not None:
-            on_text(reply.text)
         return reply
 
     def count(self, usage: Usage) -> None:

@@ -32,8 +32,7 @@ class Say:
         pause: seconds before each word of a stream, and before a reply that is none.
         stall: seconds of silence after the first word of a stream.
         cut: close the connection after so many words, without an end.
-        drip: send the body of a whole reply a byte at a time, with `pause` between.
-        first: the likeliest first words and their logarithms, given where the request asks for them; None: never given.
+        calls: of tools, names with arguments, each in two pieces of a stream.
     """
 
     text: str | None
@@ -43,8 +42,7 @@ class Say:
     pause: float = 0.0
     stall: float = 0.0
     cut: int | None = None
-    drip: bool = False
-    first: Sequence[tuple[Any, Any]] | None = None
+    calls: Sequence[tuple[str, str]] = ()
 
     @property
     def words(self) -> list[str]:
@@ -143,6 +141,10 @@ class ScriptedServer:
         return reply if isinstance(reply, Say | Status | Raw | Hang | Reset) else reply(request.body)
 
 
+def _call(n: int, name: str, arguments: str) -> dict[str, Any]:
+    return {"index": n, "id": f"c{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     # A body after its header would wait 40 ms for the other side's acknowledgement.
@@ -199,9 +201,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _say(self, reply: Say, body: dict[str, Any]) -> None:
         message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
         choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
-        if body.get("logprobs") and reply.first is not None:
-            listed = [{"token": word, "logprob": value} for word, value in reply.first]
-            choice["logprobs"] = {"content": [{"token": reply.text, "logprob": -0.1, "top_logprobs": listed}]}
+        if reply.calls:
+            message["tool_calls"] = [_call(n, name, arguments) for n, (name, arguments) in enumerate(reply.calls)]
         answer: dict[str, Any] = {
             "id": "x", "object": "chat.completion", "created": 0, "model": f"{body['model']}-served",
             "choices": [choice],
@@ -209,18 +210,8 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.usage:
             answer["usage"] = USAGE
         content = json.dumps(answer).encode()
-        if not reply.drip:
-            self.server_owner.closing.wait(reply.pause)
-            return self._whole(200, content)
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        for position in range(len(content)):
-            self.wfile.write(content[position : position + 1])
-            self.wfile.flush()
-            self.server_owner.closing.wait(reply.pause)
-        return None
+        self.server_owner.closing.wait(reply.pause)
+        self._whole(200, content)
 
     def _stream(self, reply: Say, body: dict[str, Any]) -> None:
         self.send_response(200)
@@ -246,6 +237,11 @@ class _Handler(BaseHTTPRequestHandler):
                 while time.monotonic() < ends and not wait(0.02):
                     self.wfile.write(b": still here\n\n")
                     self.wfile.flush()
+        for n, (name, arguments) in enumerate(reply.calls):
+            middle = len(arguments) // 2
+            more = {"index": n, "function": {"arguments": arguments[middle:]}}
+            for row in (_call(n, name, arguments[:middle]), more):
+                event([{"index": 0, "delta": {"tool_calls": [row]}, "finish_reason": None}])
         if reply.refusal:
             event([{"index": 0, "delta": {"refusal": reply.refusal}, "finish_reason": None}])
         event([{"index": 0, "delta": {}, "finish_reason": reply.finish_reason}])

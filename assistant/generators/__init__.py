@@ -11,6 +11,7 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
     SchemaRefused,
     make_ready,
+    traits_of,
 )
 from turnmark.assistant.generators.choosing import Choice, ChoiceGenerator, choose
 from turnmark.corpora.errors import RequestError
@@ -28,6 +29,7 @@ __all__ = [
     "choose",
     "make_ready",
     "open_generator",
+    "traits_of",
 ]
 
 GENERATORS = Registry(

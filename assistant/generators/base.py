@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import ceil, isfinite
-from typing import Any, Literal, Protocol, TypedDict, Unpack
+from typing import Any, Literal, Protocol, TypedDict, Unpack, cast, get_args
 
 from pydantic import BaseModel, Field
 
@@ -17,17 +16,18 @@ from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.types import Record
 
 FinishReason = Literal["stop", "length", "content_filter", "other"]
+Size = Literal["large", "small"]
 ErrorKind = Literal["timeout", "rate_limited", "unavailable", "refused", "bad_reply", "auth", "bad_request"]
 
 MAX_TOKENS = 1024
-DEADLINE, OWN_DEADLINE = 60.0, 300.0
-"""Seconds of a call; the second where one's own machine may do the work: a processor writes ten tokens a second."""
+DEADLINE, OWN_DEADLINE = 120.0, 300.0
+"""Seconds without a token, the first one included; the second for an address of this machine, and in process."""
 RETRIES = 4
 CONTEXT_TOKENS = 8192
 OnText = Callable[[str], None]
 
 ON_RATE_LIMIT: ContextVar[Callable[[], None] | None] = ContextVar("ON_RATE_LIMIT", default=None)
-"""Told of every 429 that a call of this thread meets, before it waits: whoever sends many calls can send fewer."""
+"""Called for every 429 that a call of this thread meets: whoever sends many calls can send fewer."""
 
 
 class PromptMessage(Record):
@@ -55,8 +55,9 @@ class GeneratorError(TurnmarkError):
     """A call that gave no completion.
 
     Args:
-        kind: `timeout` the deadline passed; `rate_limited`; `unavailable` no connection, a server error, a cut stream;
-            `refused` the model or its filter declined; `bad_reply` an answer that is none; `auth`; `bad_request`.
+        kind: `timeout` no token came before the deadline; `rate_limited`; `unavailable` no connection, a server error,
+            a cut stream; `refused` the model or its filter declined; `bad_reply` an answer that is none; `auth`;
+            `bad_request`.
         message: for the person; never holds a secret.
         usage: requests sent in vain.
     """
@@ -88,10 +89,10 @@ class CallOptions(TypedDict, total=False):
         max_tokens: limit of the reply. None: `reply_tokens`.
         temperature: None: the generator's own (option `temperature`, else 0).
         schema: the reply shall be one JSON object of this form.
-        deadline: seconds for the whole call, retries and stalls included. None: the generator's own (option
-            `deadline`, else 60).
-        on_text: told of each piece of text as it comes, in the caller's thread. What was told is never retracted: a
-            stream that breaks after its first piece is not retried.
+        deadline: seconds without a token, the wait for the first one and retries included. None: the generator's own
+            (option `deadline`, else 300 for this machine and 120 elsewhere).
+        on_text: receives each piece of text as it comes, in the caller's thread. What was passed on is never
+            retracted: a stream that breaks after its first piece is not retried.
     """
 
     max_tokens: int | None
@@ -135,6 +136,7 @@ class Settings(Record):
     max_tokens: int = MAX_TOKENS
     temperature: float = 0.0
     deadline: float = DEADLINE
+    size: Size = "large"
     retries: int = RETRIES
     context: int | None = None
     seed: int | None = None
@@ -177,12 +179,21 @@ def _real(low: float, high: float) -> Callable[[str], float]:
     return convert
 
 
+def size_option(text: str) -> Size:
+    """The option `size`."""
+    for size in get_args(Size):
+        if text == size:
+            return cast(Size, size)
+    raise ValueError("large or small")
+
+
 seconds = _real(0.0, 86_400.0)
 
 SETTINGS: Mapping[str, Callable[[str], Any]] = {
     "max_tokens": _whole(1),
     "temperature": _real(0.0, 2.0),
     "deadline": _real(0.01, 86_400.0),
+    "size": size_option,
     "retries": _whole(0),
     "context": _whole(256),
     "seed": _whole(0, 2**63 - 1),
@@ -200,8 +211,10 @@ class GeneratorBase:
     """What a generator tells beside `Generator`. One of your own may derive from it, and override what differs."""
 
     name: str
+    size: Size = "large"
+    """How a turn is laid out for it: in full, or in the short form for models of a few billion parameters."""
     deadline: float = DEADLINE
-    """Seconds that a call may take unless it says otherwise."""
+    """Seconds without a token, unless a call says otherwise."""
     temperature: float | None = None
     """Of a call that names none; None: not known."""
     size: Literal["large", "small"] = "large"
@@ -244,26 +257,18 @@ class Call:
 
     Attributes:
         limit: tokens of the reply.
-        allowed: seconds from its beginning to its end; `ends`: when that is, by `time.monotonic()`.
-        top: how many of the likeliest first tokens are wanted; `first_tokens`: those that came, with the natural
-            logarithms of their probabilities.
-        sent: requests so far.
-        began: whether a piece of the reply was told.
+        deadline: seconds without a token.
+        began: whether a piece of the reply was passed on.
     """
 
-    messages: Sequence[PromptMessage]
     limit: int
     temperature: float
-    allowed: float
-    ends: float
+    deadline: float
     schema: type[BaseModel] | None = None
     on_text: OnText | None = None
-    top: int = 0
-    first_tokens: Sequence[tuple[str, float]] = ()
-    sent: int = 0
     began: bool = False
 
-    def tell(self, piece: str) -> None:
+    def show(self, piece: str) -> None:
         """Pass a piece of the reply on."""
         self.began = True
         if self.on_text is not None:
@@ -280,31 +285,30 @@ class ConfiguredGenerator(GeneratorBase):
 
     def __init__(self, name: str, settings: Settings) -> None:
         self.name, self._settings = name, settings
-        self.reply_tokens, self.deadline, self.temperature = (
-            settings.max_tokens,
-            settings.deadline,
-            settings.temperature,
-        )
+        self.reply_tokens, self.temperature = settings.max_tokens, settings.temperature
+        self.deadline, self.size = settings.deadline, settings.size
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def _call(self, messages: Sequence[PromptMessage], options: CallOptions) -> Call:
+    def _call(self, options: CallOptions) -> Call:
         limit, temperature = options.get("max_tokens"), options.get("temperature")
         deadline = options.get("deadline")
-        allowed = self.deadline if deadline is None else deadline
         return Call(
-            messages,
-            self.reply_tokens if limit is None else limit,
-            self.temperature if temperature is None else temperature,
-            allowed,
-            time.monotonic() + allowed,
-            options.get("schema"),
-            options.get("on_text"),
+            limit=self.reply_tokens if limit is None else limit,
+            temperature=self.temperature if temperature is None else temperature,
+            deadline=self.deadline if deadline is None else deadline,
+            schema=options.get("schema"),
+            on_text=options.get("on_text"),
         )
 
 
-def estimate(messages: Sequence[PromptMessage], text: str, calls: int) -> Usage:
+class _HasContent(Protocol):
+    @property
+    def content(self) -> str: ...
+
+
+def estimate(messages: Sequence[_HasContent], text: str, calls: int) -> Usage:
     """Usage of a call whose endpoint reported none: characters / 4, rounded up."""
     prompt = sum(len(message.content) for message in messages)
     return Usage(calls=calls, prompt_tokens=ceil(prompt / 4), completion_tokens=ceil(len(text) / 4))
@@ -328,6 +332,12 @@ class GeneratorWrapper(GeneratorBase):
         traits = traits_of(generator)
         self.deadline, self.temperature, self.size = traits.deadline, traits.temperature, traits.size
         self.caches_prefixes, self.at_once = traits.caches_prefixes, traits.at_once
+        if hasattr(generator, "converse"):  # an attribute, as only some generators call tools
+            self.converse = self._converse
+
+    def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
+        """`ToolGenerator.converse` of the generator behind."""
+        return self.generator.converse(messages, tools, **options)  # type: ignore[attr-defined]
 
     @property
     def context_tokens(self) -> int:

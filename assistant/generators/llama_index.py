@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
@@ -13,6 +12,7 @@ from turnmark.assistant.generators.base import (
     CONTEXT_TOKENS,
     DEADLINE,
     MAX_TOKENS,
+    OWN_DEADLINE,
     SETTINGS,
     CallOptions,
     Completion,
@@ -22,15 +22,11 @@ from turnmark.assistant.generators.base import (
     OnText,
     PromptMessage,
     SchemaRefused,
+    Size,
     estimate,
 )
-from turnmark.assistant.generators.replies import (
-    field_of,
-    finish_reason,
-    first_choice,
-    shortened,
-)
-from turnmark.assistant.generators.stopping import current
+from turnmark.assistant.generators.client import News, followed, is_here
+from turnmark.assistant.generators.replies import field_of, finish_reason, first_choice, shortened
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import Spec, check_options, load_python
@@ -38,12 +34,9 @@ from turnmark.corpora.specs import Spec, check_options, load_python
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "context": SETTINGS["context"],
     "deadline": SETTINGS["deadline"],
+    "size": SETTINGS["size"],
     **CACHE,
 }
-
-
-_Heard = tuple[Any, str]
-"""The LLM's last response, and in the provider's word why it stopped ("": not said)."""
 
 
 class LlamaIndexGenerator(GeneratorBase):
@@ -56,10 +49,25 @@ class LlamaIndexGenerator(GeneratorBase):
     Args:
         name: the spec in normal form.
         llm: a `llama_index.core.llms.LLM`.
+        deadline: seconds without a token of a streamed reply, and for one in a single piece.
     """
 
-    def __init__(self, name: str, llm: Any, context_tokens: int | None = None, deadline: float = DEADLINE) -> None:
-        self.name, self._llm, self._context, self.deadline = name, llm, context_tokens, deadline
+    def __init__(
+        self,
+        name: str,
+        llm: Any,
+        context_tokens: int | None = None,
+        deadline: float | None = None,
+        size: Size = "large",
+    ) -> None:
+        self.name, self._llm, self._context, self.size = name, llm, context_tokens, size
+        address = str(getattr(llm, "api_base", None) or getattr(llm, "base_url", None) or "")
+        self.deadline = deadline or (OWN_DEADLINE if is_here(address) else DEADLINE)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """See `GeneratorBase.identity`: no option of the spec changes a reply."""
+        return {"name": self.name.partition("?")[0]}
 
     @property
     def reply_tokens(self) -> int:
@@ -85,7 +93,6 @@ class LlamaIndexGenerator(GeneratorBase):
             options.get("on_text"),
         )
         text = str(last.message.content or "")
-        self._check_size(len(text))
         usage = _usage(last)
         return Completion(
             text=text,
@@ -96,30 +103,21 @@ class LlamaIndexGenerator(GeneratorBase):
             estimated=usage is None,
         )
 
-    def _check_size(self, size: int) -> None:
-        """Raises: GeneratorError: so many characters are more than a reply may have."""
-        from turnmark.assistant.generators.client import TooLarge, check_text
-
-        try:
-            check_text(size)
-        except TooLarge as error:
-            raise GeneratorError("bad_reply", f"{self.name} sent {error}", Usage(calls=1)) from None
-
     def _run(
         self, messages: Sequence[PromptMessage], options: dict[str, Any], deadline: float, on_text: OnText | None
-    ) -> _Heard:
-        """The LLM's response, from a thread of its own, so that a deadline and Ctrl-C end the wait."""
+    ) -> tuple[Any, str]:
+        """The LLM's last response and why it stopped ("": not said), from a thread that a deadline or Ctrl-C leaves."""
         from llama_index.core.llms import ChatMessage
 
         chat = [ChatMessage(role=message.role, content=message.content) for message in messages]
-        results: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        news: News = queue.SimpleQueue()
         abandoned = threading.Event()
 
         def work() -> None:
             try:
                 if on_text is None:
                     response = self._llm.chat(chat, **options)
-                    results.put(("done", (response, _finish(response))))
+                    news.put(("done", (response, _finish(response))))
                     return
                 last, finish = None, ""
                 for last in self._llm.stream_chat(chat, **options):
@@ -127,40 +125,28 @@ class LlamaIndexGenerator(GeneratorBase):
                         return
                     # The reason is in one chunk, which need not be the last.
                     finish = _finish(last) or finish
-                    results.put(("text", last.delta or ""))
-                results.put(("done", (last, finish)))
+                    news.put(("text", last.delta or ""))
+                news.put(("done", (last, finish)))
             except Exception as error:  # whatever a third party's client raises; it is reported, not swallowed
-                results.put(("failed", error))
+                news.put(("failed", self._failure(error)))
 
         threading.Thread(target=work, name="turnmark-llama-index", daemon=True).start()
-        stop = current()
-        ends, size = time.monotonic() + stop.left(deadline), 0
         try:
-            while True:
-                with stop.waking(lambda: results.put(("stop", None))):
-                    news, value = results.get(timeout=max(0.0, ends - time.monotonic()))
-                stop.check()
-                if news == "text" and value and on_text is not None:
-                    size += len(value)
-                    self._check_size(size)
-                    on_text(value)
-                elif news == "failed":
-                    kind = _kind(value)
-                    # An authentication error may quote the key.
-                    detail = "" if kind == "auth" else f": {shortened(str(value))}"
-                    raise GeneratorError(
-                        kind, f"{self.name} failed: {type(value).__name__}{detail}", Usage(calls=1)
-                    ) from None
-                elif news == "done":
-                    response: _Heard = value
-                    if response[0] is None:
-                        raise GeneratorError("bad_reply", f"{self.name} gave an empty stream", Usage(calls=1))
-                    return response
-        except queue.Empty:
-            stop.check()
-            raise GeneratorError("timeout", f"{self.name} did not finish before the deadline", Usage(calls=1)) from None
+            response, reason = followed(news, deadline, on_text)
+        except TimeoutError:
+            message = f"{self.name} sent nothing for {deadline:g} s"
+            raise GeneratorError("timeout", message, Usage(calls=1)) from None
         finally:
             abandoned.set()
+        if response is None:
+            raise GeneratorError("bad_reply", f"{self.name} gave an empty stream", Usage(calls=1))
+        return response, reason
+
+    def _failure(self, error: Exception) -> GeneratorError:
+        kind = _kind(error)
+        # An authentication error may quote the key.
+        detail = "" if kind == "auth" else f": {shortened(str(error))}"
+        return GeneratorError(kind, f"{self.name} failed: {type(error).__name__}{detail}", Usage(calls=1))
 
 
 def _kind(error: Exception) -> ErrorKind:
@@ -189,11 +175,12 @@ def _usage(response: Any) -> Usage | None:
 
 
 def open_llama_index(spec: Spec) -> LlamaIndexGenerator:
-    """`llama-index:pkg.mod:factory[?context=…&deadline=…]`."""
+    """`llama-index:pkg.mod:factory[?context=…&deadline=…&size=…]`."""
     options = check_options(spec, _OPTIONS, "generator")
     llm = load_python(spec.argument, "generator")()
     lacking = [name for name in ("chat", "stream_chat", "metadata") if not hasattr(llm, name)]
     if lacking:
         gave = type(llm).__name__
         raise RequestError(f"generator '{spec}' gave a {gave}, which is no LlamaIndex LLM: no {', '.join(lacking)}")
-    return LlamaIndexGenerator(str(spec), llm, options.get("context"), options.get("deadline", DEADLINE))
+    options.pop("cache", None)
+    return LlamaIndexGenerator(str(spec), llm, options.pop("context", None), **options)

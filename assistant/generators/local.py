@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +41,7 @@ _OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens
 
 
 class LocalGenerator(ConfiguredGenerator):
-    """A model in this process. Calls are answered one after the other; their deadline begins when it is their turn.
+    """A model in this process. Calls are answered one after the other; their deadline counts from their turn on.
 
     Args:
         name: the spec in normal form.
@@ -75,13 +75,18 @@ class LocalGenerator(ConfiguredGenerator):
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """One reply; see `Generator.complete`."""
-        call, stop = self._call(messages, options), current()
+        call, stop = self._call(options), current()
         form = json.dumps(strict_schema(call.schema)) if call.schema is not None else ""
         if form in self._refused:
             raise SchemaRefused(f"{self.name} takes no such schema")
         with self._turn(stop):
             prompt = self._prompt(messages)
-            stream = _Stream(self._model, call.on_text)
+            stream, patience = _Stream(self._model, call.on_text), _Patience(self, stop, call.deadline)
+
+            def on_tokens(tokens: Sequence[int]) -> None:
+                patience.renew()
+                stream.tell(tokens)
+
             try:
                 generated = self._model.generate(
                     prompt,
@@ -89,8 +94,8 @@ class LocalGenerator(ConfiguredGenerator):
                     temperature=call.temperature,
                     seed=random.getrandbits(31) if self._settings.seed is None else self._settings.seed,
                     schema=form,
-                    check=self._limits(stop, call.allowed),
-                    on_tokens=stream.tell,
+                    check=patience.check,
+                    on_tokens=on_tokens,
                 )
             except UnsupportedGrammar as error:
                 self._refused.add(form)
@@ -110,7 +115,8 @@ class LocalGenerator(ConfiguredGenerator):
         check_words(options)
         stop, usage, tokens, values = current(), Usage(), [], []
         with self._turn(stop):
-            prompt, check = self._prompt(messages), self._limits(stop, self.deadline if deadline is None else deadline)
+            prompt = self._prompt(messages)
+            check = _Patience(self, stop, self.deadline if deadline is None else deadline).check
             for option in options:
                 # The grammar picks the token, and its probability is still the one among all tokens.
                 generated = self._model.generate(prompt, 1, pattern=option, check=check)
@@ -129,20 +135,6 @@ class LocalGenerator(ConfiguredGenerator):
             )
         return prompt
 
-    def _limits(self, stop: Stop, allowed: float) -> Callable[[], None]:
-        """What is checked before every step: whether the turn was ended, and whether time is left."""
-        ends = time.monotonic() + stop.left(allowed)
-
-        def check() -> None:
-            stop.check()
-            if time.monotonic() >= ends:
-                hint = "; ?deadline=SECONDS in its spec gives it longer" if allowed >= self.deadline else ""
-                raise GeneratorError(
-                    "timeout", f"{self.name} did not finish within {allowed:g} s{hint}", Usage(calls=1)
-                )
-
-        return check
-
     @contextmanager
     def _turn(self, stop: Stop) -> Iterator[None]:
         """The model, loaded, for this thread alone; waiting for it ends when the turn is ended."""
@@ -153,6 +145,26 @@ class LocalGenerator(ConfiguredGenerator):
             yield
         finally:
             self._model.lock.release()
+
+
+class _Patience:
+    """What is checked before every step: whether the turn was ended, and how long no token came."""
+
+    def __init__(self, generator: LocalGenerator, stop: Stop, seconds: float) -> None:
+        self._generator, self._stop, self._seconds = generator, stop, seconds
+        self.renew()
+
+    def renew(self) -> None:
+        """A token came."""
+        self._ends = time.monotonic() + self._stop.left(self._seconds)
+
+    def check(self) -> None:
+        """Raises: GeneratorError: no token came in time. Stopped: the turn was ended."""
+        self._stop.check()
+        if time.monotonic() >= self._ends:
+            name, seconds = self._generator.name, self._seconds
+            hint = "; ?deadline=SECONDS in its spec gives it longer" if seconds >= self._generator.deadline else ""
+            raise GeneratorError("timeout", f"{name} wrote nothing for {seconds:g} s{hint}", Usage(calls=1))
 
 
 class _Stream:
@@ -209,7 +221,7 @@ def open_local(spec: Spec) -> LocalGenerator:
     errors.raise_all()
     if path is None or options is None:
         raise RequestError(f"generator '{spec}' cannot be opened")  # never: there was a mistake then
-    settings = Settings(**{"deadline": OWN_DEADLINE, **options})
+    settings = Settings(**{"deadline": OWN_DEADLINE, "size": "small", **options})
     context = min(
         settings.context or model_context or CONTEXT_TOKENS, model_context or settings.context or CONTEXT_TOKENS
     )

@@ -4,7 +4,7 @@ FILE holds a JSON object a line: `{"text": …, "match": …, "finish_reason": �
 the first unused line whose `match` occurs in the last message, else the first unused line without `match`; each line is
 used once. `finish_reason` is `stop` (default), `length`, `content_filter` or `other`. Blank lines are skipped.
 
-Options: `delay` seconds before each word of a stream, `context` tokens.
+Options: `delay` seconds before each word of a stream, `context` tokens, `size`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from pydantic import Field, ValidationError
 from turnmark.assistant.generators.base import (
     CACHE,
     CONTEXT_TOKENS,
-    DEADLINE,
     MAX_TOKENS,
     SETTINGS,
     CallOptions,
     Completion,
     FinishReason,
+    GeneratorBase,
     GeneratorError,
     PromptMessage,
+    Size,
     estimate,
     seconds,
 )
@@ -37,7 +38,11 @@ from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.specs import Spec, check_options, load_python
 from turnmark.corpora.types import Record
 
-_OPTIONS: Mapping[str, Callable[[str], Any]] = {"delay": seconds, "context": SETTINGS["context"]}
+_OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    "delay": seconds,
+    "context": SETTINGS["context"],
+    "size": SETTINGS["size"],
+}
 
 
 class ScriptLine(Record):
@@ -48,7 +53,7 @@ class ScriptLine(Record):
     finish_reason: FinishReason = "stop"
 
 
-class ReplayGenerator:
+class ReplayGenerator(GeneratorBase):
     """Gives the replies of a script, word by word where it is streamed.
 
     Args:
@@ -58,8 +63,14 @@ class ReplayGenerator:
     """
 
     def __init__(
-        self, name: str, lines: Sequence[ScriptLine], delay: float = 0.0, context_tokens: int = CONTEXT_TOKENS
+        self,
+        name: str,
+        lines: Sequence[ScriptLine],
+        delay: float = 0.0,
+        context_tokens: int = CONTEXT_TOKENS,
+        size: Size = "large",
     ) -> None:
+        self.size = size
         self.name, self.context_tokens, self.reply_tokens = name, context_tokens, MAX_TOKENS
         self._left = list(lines)
         self._delay = delay
@@ -73,11 +84,10 @@ class ReplayGenerator:
         """
         line = self._take(messages[-1].content if messages else "")
         deadline, on_text = options.get("deadline"), options.get("on_text")
-        ends = time.monotonic() + (DEADLINE if deadline is None else deadline)
         if on_text is not None:
             for word in re.findall(r"\s*\S+\s*?(?=\s|$)|\s+", line.text):
-                if time.monotonic() + self._delay > ends:
-                    raise GeneratorError("timeout", f"{self.name} did not finish before the deadline", Usage(calls=1))
+                if self._delay > (self.deadline if deadline is None else deadline):
+                    raise GeneratorError("timeout", f"{self.name} sent nothing before the deadline", Usage(calls=1))
                 time.sleep(self._delay)
                 on_text(word)
         return Completion(
@@ -134,7 +144,8 @@ def open_replay(spec: Spec) -> ReplayGenerator:
         errors.add("generator 'replay' needs a file and no URL: replay:FILE")
     errors.raise_all()
     lines = read_script(Path(spec.argument).expanduser())
-    return ReplayGenerator(str(spec), lines, options.get("delay", 0.0), options.get("context", CONTEXT_TOKENS))
+    context = options.pop("context", CONTEXT_TOKENS)
+    return ReplayGenerator(str(spec), lines, context_tokens=context, **options)
 
 
 REFERENCE = "reference"

@@ -29,9 +29,9 @@ from turnmark.assistant.generators.base import (
     flag,
     seconds,
 )
-from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.generators.endpoints import Endpoint, read_endpoint
 from turnmark.assistant.generators.openai import OpenAIGenerator
+from turnmark.assistant.generators.tools import Tool, ToolMessage, ToolReply
 from turnmark.assistant.generators.vllm_server import COMMAND_ENV, USUAL_PORT, Plan, Server, obtain
 from turnmark.assistant.settings import section
 from turnmark.corpora.errors import ErrorCollector, RequestError
@@ -225,11 +225,9 @@ class VllmGenerator(ConfiguredGenerator):
             reply = self._served().complete(messages, **options)
             return reply.model_copy(update={"usage": error.usage + reply.usage})
 
-    def choose(
-        self, messages: Sequence[PromptMessage], options: Sequence[str], *, deadline: float | None = None
-    ) -> Choice:
-        """See `ChoiceGenerator.choose`."""
-        return self._served().choose(messages, options, deadline=deadline)
+    def converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> ToolReply:
+        """See `ToolGenerator.converse`; the server needs vLLM's `--enable-auto-tool-choice` and a parser."""
+        return self._served().converse(messages, tools, **options)
 
     def _served(self) -> OpenAIGenerator:
         """The endpoint, with a server behind it that has not ended as far as is known.

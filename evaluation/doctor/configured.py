@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnmark.assistant.generators.endpoints import BETWEEN, OFFICIAL_URL
-from turnmark.assistant.generators.openai import shown_url
+from turnmark.assistant.generators.openai import OFFICIAL_URL, shown_url
 from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, Source, read_source_file
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
@@ -125,7 +123,7 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
     """
     places = [*_of_specs(specs), *_of_environment(), *_of_indexes()]
     distinct: dict[tuple[str, str], Place] = {}
-    for place in chain.from_iterable(map(_each, places)):
+    for place in places:
         distinct.setdefault((place.url, place.path), place)
     if not distinct:
         yield finding("endpoints", "none", "absent", "no server is configured; none is needed")
@@ -155,11 +153,6 @@ def _of_specs(specs: dict[str, str]) -> Iterator[Place]:
             place = Place(f"{who}: vllm:{spec.argument}", spec.url or VLLM_URL, "models", key_env or "VLLM_API_KEY")
             # Without a URL, a server of our own is started when it is first needed.
             yield place if spec.url else Place(place.who, place.url, place.path, place.key_env, needed=False)
-
-
-def _each(place: Place) -> list[Place]:
-    """The endpoints of a spec that names several."""
-    return [replace(place, url=url) for url in place.url.split(BETWEEN)]
 
 
 def _of_environment() -> Iterator[Place]:

@@ -62,5 +62,5 @@ def kitchen(kitchen_home: Path, in_home_of: Callable[[Path], Path]) -> Path:
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-off in hundredths of a second."""
-    monkeypatch.setattr("turnmark.assistant.generators.openai.FIRST_WAIT", 0.02)
-    monkeypatch.setattr("turnmark.assistant.generators.openai.JITTER", 0.02)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02)
+    monkeypatch.setattr("turnmark.assistant.generators.openai.BREAK_WAIT", 0.02)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import subprocess
 import sys
 
@@ -11,7 +10,7 @@ import pytest
 from tests.assistant.endpoint import ASK, failure, opened
 from tests.conftest import ROOT
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
-from turnmark.assistant.generators.replies import retry_after
+from turnmark.assistant.generators.base import ON_RATE_LIMIT
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
@@ -24,27 +23,6 @@ def test_passing_trouble_is_tried_again(trouble):
     assert reply.usage.calls == 2
 
 
-def test_back_off_grows(monkeypatch):
-    monkeypatch.setattr("turnmark.assistant.generators.openai.FIRST_WAIT", 0.1)
-    monkeypatch.setattr("turnmark.assistant.generators.openai.JITTER", 0)
-    with ScriptedServer(Status(500), Status(500), Say("Fine.")) as server:
-        opened(server).complete(ASK)
-    first, second, third = (request.arrived for request in server.seen)
-    assert second - first > 0.09
-    assert third - second > 0.19
-
-
-def test_retry_after_is_read_as_seconds_and_as_a_date():
-    time_now = 1_700_000_000.0
-    assert retry_after({"retry-after": "2.5"}) == 2.5
-    assert retry_after({"retry-after": email.utils.formatdate(time_now + 7, usegmt=True)}, time_now) == 7
-    assert retry_after({"retry-after": email.utils.formatdate(time_now - 7, usegmt=True)}, time_now) == 0
-    for nonsense in ("soon", "nan", "inf", ""):
-        assert retry_after({"retry-after": nonsense}) is None
-    assert retry_after({}) is None
-
-
-QUOTA = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
 GARBAGE = [
     Raw(b'{"choices": [{"message": {"content": "hal'),
     Raw(b"<html>Welcome to the router</html>", "text/html"),
@@ -61,8 +39,6 @@ GARBAGE = [
     [
         *((Status(status), kind, "") for status, kind in ((400, "bad_request"), (401, "auth"), (403, "auth"))),
         *((Status(status), "bad_request", "") for status in (404, 422)),
-        (Status(429, body=QUOTA), "rate_limited", ""),
-        (Status(429, headers={"Retry-After": "120"}), "rate_limited", "120"),
         (Say(None, refusal="I cannot help with that."), "refused", "cannot help"),
         *((raw, "bad_reply", "") for raw in GARBAGE),
     ],
@@ -95,24 +71,36 @@ def test_an_error_event_inside_a_stream():
 def test_a_deadline_of_the_generator_s_own_is_told_with_what_gives_more():
     with ScriptedServer(Hang()) as server:
         error = failure(opened(server, "?deadline=0.3"))
-        assert "did not finish before the deadline of 0.3 s; ?deadline=SECONDS in its spec" in str(error)
+        assert "sent nothing for 0.3 s; ?deadline=SECONDS in its spec" in str(error)
         assert "?deadline" not in str(failure(opened(server), deadline=0.3)), "the caller's own time was up"
 
 
-@pytest.mark.parametrize(
-    ("reply", "on_text"),
-    [
-        (Hang(), None),
-        (Hang(), print),
-        (Say("one two three", stall=30), print),  # keep-alive comments come, text does not
-        (Say("one two three", pause=0.02, drip=True), None),  # no read ever waits long
-    ],
-)
-def test_one_deadline_holds_for_the_whole_call(reply, on_text):
-    with ScriptedServer(reply) as server:
-        generator = opened(server)
-        generator.context_tokens  # noqa: B018  (loads the client)
-        assert failure(generator, deadline=0.3, on_text=on_text).kind == "timeout"
+@pytest.mark.parametrize("on_text", [None, lambda piece: None])
+def test_a_deadline_is_the_time_without_a_token(on_text):
+    words = "one two three four five six"
+    with ScriptedServer(Say(words, pause=0.2)) as server:
+        assert opened(server).complete(ASK, deadline=0.6, on_text=on_text).text == words, "1.2 s in all"
+    # Comments keep the connection alive, and are no tokens.
+    for silent in (Hang(), Say(words, stall=30)):
+        with ScriptedServer(silent) as server:
+            assert failure(opened(server), deadline=0.4, on_text=on_text).kind == "timeout"
+
+
+def test_an_endpoint_that_asks_to_wait_for_longer_than_the_deadline_is_rate_limited():
+    with ScriptedServer(Status(429, headers={"Retry-After": "30"})) as server:
+        error = failure(opened(server), deadline=0.4)
+    assert (error.kind, error.usage.calls) == ("rate_limited", 1)
+
+
+def test_a_429_is_reported_to_whoever_sends_many_calls():
+    complaints = []
+    token = ON_RATE_LIMIT.set(lambda: complaints.append(1))
+    try:
+        with ScriptedServer(Status(429), Status(429), Say("Fine.")) as server:
+            assert opened(server).complete(ASK).usage.calls == 3
+    finally:
+        ON_RATE_LIMIT.reset(token)
+    assert len(complaints) == 2
 
 
 def test_an_endpoint_that_is_not_there():

@@ -11,7 +11,8 @@ import pytest
 from tests.assistant.endpoint import ASK, Colour, failure, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GENERATORS, GeneratorError, PromptMessage, SchemaRefused, open_generator
-from turnmark.assistant.generators.base import without_thinking
+from turnmark.assistant.generators.base import traits_of, without_thinking
+from turnmark.assistant.generators.cache import with_cache
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
 
@@ -100,11 +101,40 @@ def test_the_context_is_an_option_or_asked_of_the_endpoint_once():
         assert server.models_asked == 0
         assert generator.context_tokens == generator.context_tokens == 2048
         assert server.models_asked == 1
+    with ScriptedServer(Say("x"), models=[{"id": "tiny", "context_length": 4000}]) as server:
+        assert opened(server).context_tokens == 4000
     with ScriptedServer(Say("x"), models=[{"id": "tiny"}]) as server:
-        assert opened(server).context_tokens == 8192
+        assert opened(server).context_tokens == 32_768
     with ScriptedServer(Say("x")) as server:
-        assert opened(server).context_tokens == 8192
-    assert opened(server).context_tokens == 8192  # nobody is there any more
+        assert opened(server).context_tokens == 32_768
+    assert opened(server).context_tokens == 32_768  # nobody is there any more
+
+
+def test_what_is_taken_of_an_endpoint_that_does_not_say(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert open_generator("openai:m").context_tokens == 128_000
+    assert open_generator("ollama:m").context_tokens == 4096
+    monkeypatch.setenv("OLLAMA_CONTEXT_LENGTH", "16384")
+    assert open_generator("ollama:m").context_tokens == 16_384
+    deadlines = {
+        "openai:m": 120,
+        "ollama:m": 300,
+        "openai:m@http://127.0.0.1:1/v1": 300,
+        "vllm:m@http://gpu:8000/v1": 120,
+    }
+    assert {spec: traits_of(open_generator(spec)).deadline for spec in deadlines} == deadlines
+
+
+def test_the_size_is_an_option_and_no_part_of_what_replies_are_kept_under(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    mock = "llama-index:llama_index.core.llms:MockLLM"
+    for spec in ("openai:m", "ollama:m", "vllm:m@http://localhost:1/v1", mock):
+        large, small = (open_generator(f"{spec}{option}") for option in ("", "?size=small"))
+        assert [traits_of(generator).size for generator in (large, small)] == ["large", "small"]
+        assert traits_of(with_cache(small)).size == "small"
+        assert traits_of(large).identity == traits_of(small).identity
+    with pytest.raises(RequestError, match="large or small"):
+        open_generator("ollama:m?size=tiny")
 
 
 def test_all_names_are_listed_and_extractive_is_no_model():
@@ -163,7 +193,7 @@ def test_mistakes_of_a_script_are_told_with_their_lines(tmp_path):
 
 def test_replay_with_a_delay_keeps_the_deadline(tmp_path):
     generator = open_generator(f"replay:{script(tmp_path, {'text': 'a b c d e f g h'})}?delay=0.1")
-    assert failure(generator, on_text=lambda piece: None, deadline=0.25).kind == "timeout"
+    assert failure(generator, on_text=lambda piece: None, deadline=0.05).kind == "timeout"
 
 
 def test_a_llama_index_llm_chats_and_streams():

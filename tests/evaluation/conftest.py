@@ -15,7 +15,6 @@ from tests.evaluation.compared import IDS, shifted
 from tests.evaluation.reported import write_run
 from tests.evaluation.tinybert import write_tiny
 from tests.run_checker import problems_of_run
-from turnmark.assistant.generators import openai
 from turnmark.corpora.types import Passage
 from turnmark.evaluation import passages, running
 from turnmark.evaluation.planning import Plan
@@ -148,8 +147,8 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Runs go there where no place is named. A scripted endpoint takes any key, and waits for no retry."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-    monkeypatch.setattr(openai, "FIRST_WAIT", 0.02)
-    monkeypatch.setattr(openai, "JITTER", 0.02)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02)
+    monkeypatch.setattr("turnmark.assistant.generators.openai.BREAK_WAIT", 0.02)
 
 
 @pytest.fixture

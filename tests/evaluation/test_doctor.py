@@ -92,17 +92,6 @@ def test_an_endpoint_gets_one_get_and_no_key_is_told(turnmark, monkeypatch):
         assert SECRET not in text
 
 
-def test_each_of_several_endpoints_is_asked(turnmark, monkeypatch):
-    monkeypatch.setenv("KEY_A", "secret-a")
-    with ScriptedServer(Say("x"), models=[{"id": "tiny"}]) as a, ScriptedServer(Say("x"), models=[]) as b:
-        monkeypatch.setenv("TURNMARK_GENERATOR", f"vllm:tiny@{a.url}|{b.url}?api_key_env=KEY_A")
-        ran = turnmark("doctor", "--json")
-        assert (a.models_asked, b.models_asked) == (1, 1)
-    assert f"{a.url} answers (200)" in ran.out
-    assert f"{b.url} answers (200)" in ran.out
-    assert "secret-a" not in ran.out + ran.err
-
-
 def test_an_endpoint_that_is_away_is_broken(turnmark, monkeypatch):
     monkeypatch.setenv("TURNMARK_GENERATOR", "openai:tiny@http://127.0.0.1:9/v1")
     code, _, rows = checks(turnmark)

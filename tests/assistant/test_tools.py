@@ -1,0 +1,85 @@
+"""Calling tools at a real endpoint on loopback, whole and in pieces."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.assistant.endpoint import ASK, opened
+from tests.servers import Raw, Say, ScriptedServer, Status
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.assistant.generators.cache import with_cache
+from turnmark.assistant.generators.tools import Tool, ToolGenerator, ToolMessage
+from turnmark.evaluation.limits import Bounded
+
+pytestmark = pytest.mark.usefixtures("short_waits")
+
+SEARCH = Tool(
+    name="search",
+    description="Find passages.",
+    parameters={"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+)
+ASKED = [ToolMessage(role="system", content="Be brief."), ToolMessage(role="user", content="How is a kettle descaled?")]
+
+
+def test_a_conversation_with_tools_goes_on_to_an_answer():
+    calls = [("search", '{"query": "descale kettle"}'), ("search", '{"query": "limescale"}')]
+    with ScriptedServer(Say("", "tool_calls", calls=calls), Say("With vinegar.")) as server:
+        generator, pieces = opened(server), []
+        assert isinstance(generator, ToolGenerator)
+        first = generator.converse(ASKED, [SEARCH], max_tokens=99)
+        results = [ToolMessage(role="tool", content="vinegar", call_id=call.id) for call in first.calls]
+        last = generator.converse([*ASKED, first.message, *results], [SEARCH], on_text=pieces.append)
+    assert [(call.id, call.name, json.loads(call.arguments)["query"]) for call in first.calls] == [
+        ("c0", "search", "descale kettle"),
+        ("c1", "search", "limescale"),
+    ]
+    assert (first.finish_reason, first.usage.calls, first.usage.prompt_tokens) == ("stop", 1, 11)
+    assert (last.text, last.calls, pieces) == ("With vinegar.", (), ["With", " vinegar."])
+    sent = server.bodies[1]
+    assert server.bodies[0]["max_tokens"] == 99
+    assert sent["tools"] == [{"type": "function", "function": SEARCH.model_dump()}]
+    assert [message["role"] for message in sent["messages"]] == ["system", "user", "assistant", "tool", "tool"]
+    assert [call["function"]["arguments"] for call in sent["messages"][2]["tool_calls"]] == [text for _, text in calls]
+    assert [message["tool_call_id"] for message in sent["messages"][3:]] == ["c0", "c1"]
+
+
+def test_without_tools_none_are_sent():
+    with ScriptedServer(Say("With vinegar.")) as server:
+        assert opened(server).converse(ASKED, []).text == "With vinegar."
+    assert "tools" not in server.bodies[0]
+
+
+def test_a_reply_in_one_piece_whose_calls_share_an_index_and_have_objects_for_arguments():
+    rows = [
+        {"index": 0, "id": name, "function": {"name": "search", "arguments": {"query": name}}} for name in ("a", "b")
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": rows}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    with ScriptedServer(Raw(json.dumps(body).encode())) as server:
+        reply = opened(server).converse(ASKED, [SEARCH])
+    assert [(call.id, call.arguments) for call in reply.calls] == [("a", '{"query": "a"}'), ("b", '{"query": "b"}')]
+
+
+def test_an_endpoint_that_refuses_tools():
+    with ScriptedServer(Status(400, "tiny does not support tools")) as server, pytest.raises(GeneratorError) as raised:
+        opened(server).converse(ASKED, [SEARCH])
+    assert raised.value.kind == "bad_request"
+    assert "calls no tools" in str(raised.value)
+    assert "tiny does not support tools" in str(raised.value)
+
+
+def test_wrappers_pass_it_on_only_if_the_generator_behind_them_can():
+    with ScriptedServer(Say("", calls=[("search", "{}")])) as server:
+        bounded = Bounded.until(with_cache(opened(server)), 60)
+        assert isinstance(bounded, ToolGenerator)
+        assert bounded.converse(ASKED, [SEARCH]).calls[0].name == "search"
+        assert bounded.usage.calls == 1
+        ended = Bounded.until(opened(server), 0)
+        with pytest.raises(GeneratorError, match="deadline of 0 s has passed"):
+            ended.converse(ASKED, [SEARCH])
+    mock = open_generator("llama-index:llama_index.core.llms:MockLLM")
+    assert not isinstance(mock, ToolGenerator)
+    assert not isinstance(with_cache(mock), ToolGenerator)
+    assert with_cache(mock).complete(ASK).text
