@@ -18,10 +18,9 @@ from llama_index.core.tools import ToolOutput
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.stopping import Stop, streamed
 from turnmark.assistant.serving.reply import ReplyText, content
-from turnmark.assistant.session import passage_of
 from turnmark.assistant.types import Citation, Event, Reply
 from turnmark.corpora.text import strip_citations
-from turnmark.corpora.types import Message
+from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.adapters import node_of
 
 TOOL = "turnmark"
@@ -36,7 +35,7 @@ def as_chat_engine(assistant: Assistant, drafts: bool = False) -> TurnmarkChatEn
     part of the conversation.
 
     Args:
-        drafts: streams tell drafts as they are written, and what checking changed after them; else what was checked.
+        drafts: streams hold drafts as they are written, and what checking changed after them; else what was checked.
     """
     return TurnmarkChatEngine(assistant, drafts)
 
@@ -59,7 +58,7 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
         self._history = []
 
     def chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
-        """One turn; a history that is given takes the place of the one so far."""
+        """One turn; a history that is given replaces the one so far."""
         if chat_history is not None:
             self._history = list(chat_history)
         reply = self.assistant.reply(_messages(self._history), message)
@@ -74,7 +73,7 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
         return await asyncio.to_thread(self.chat, message, chat_history)
 
     def stream_chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> StreamingAgentChatResponse:
-        """`chat`, told in pieces; sources are known when the stream has ended."""
+        """`chat` in pieces; sources are known when the stream has ended."""
         response = self._response(chat_history)
         response.chat_stream = self._pieces(response, message, Stop())
         return response
@@ -136,7 +135,11 @@ def _messages(history: Sequence[Any]) -> list[Message]:
 
 def _nodes(citations: Sequence[Citation]) -> list[NodeWithScore]:
     """Passages that were cited as nodes, in the order of their numbers."""
-    return [NodeWithScore(node=node_of(passage_of(citation)), score=citation.score) for citation in citations]
+    passages = [Passage(**citation.model_dump(include=set(Passage.model_fields))) for citation in citations]
+    return [
+        NodeWithScore(node=node_of(passage), score=citation.score)
+        for passage, citation in zip(passages, citations, strict=True)
+    ]
 
 
 def _output(reply: Reply) -> ToolOutput:

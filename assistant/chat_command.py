@@ -13,10 +13,6 @@ from turnmark.corpora.console import inert, print_json, stdin_is_terminal
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from turnmark.assistant.open import Opened
-    from turnmark.assistant.repl.chat import Scores
     from turnmark.assistant.session_files import Session
 
 Generator = Annotated[
@@ -28,33 +24,31 @@ Generator = Annotated[
     ),
 ]
 Retriever = Annotated[
-    str | None, typer.Option(help="default: conversational; splade:MODEL or bm25 where the index holds only those")
+    str | None, typer.Option(help="default: conversational; splade:MODEL or bm25 if the index holds only those")
 ]
 Step = Annotated[
     list[str] | None,
     typer.Option(
         "--step",
         metavar="STEP=FORM",
-        help="another form of a step than by default, e.g. decide=llm; may be repeated",
+        help="another form of a step than by default, e.g. retrieve=agent; may be repeated",
         show_default=False,
     ),
 ]
-
-LAST = ""
-"""What `--resume` stands for without a name."""
 
 sessions_app = typer.Typer(no_args_is_help=True, help="Conversations that were kept: list, show, delete.")
 
 
 class ChatCommand(TyperCommand):
-    """A command whose `--resume` may stand without a value: a typer option cannot."""
+    """A command whose `--resume` needs no value: a typer option always does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """`--resume` at the end, or before another option, is `--resume=`."""
-        words = list(args)
-        for place, word in enumerate(words):
-            if word == "--resume" and (place + 1 == len(words) or words[place + 1].startswith("-")):
-                words[place] = f"--resume={LAST}"
+        """`--resume` at the end, or before another option, is `--resume=`: the session used last."""
+        following = [*args[1:], "-"]
+        words = [
+            "--resume=" if word == "--resume" and after.startswith("-") else word
+            for word, after in zip(args, following, strict=bool(args))
+        ]
         return super().parse_args(ctx, words)
 
 
@@ -79,45 +73,60 @@ def chat(
     """Hold a conversation over your documents."""
     from rich.console import Console
 
-    from turnmark.assistant.repl.chat import Scores
+    from turnmark.assistant.open import open_checked
+    from turnmark.assistant.repl.chat import Chat, Scores
+    from turnmark.assistant.repl.loop import choose_index, confirmed, run_chat
+    from turnmark.assistant.repl.parts import greet, swap_of
+    from turnmark.assistant.session import Began
+    from turnmark.assistant.session_files import new_session, resumed
+    from turnmark.retrieval.index import list_indexes
 
     console = Console(highlight=False)
     errors = ErrorCollector()
     session: Session | None = None
     notes: list[str] = []
     steps = tuple(step or ())
-    if resume is not None:
-        from turnmark.assistant.session_files import resumed
-
-        session, notes = errors.collect(resumed, resume or None, not no_save) or (None, [])
     if folder is not None and resume is not None:
-        errors.add("FOLDER and --resume: a session has its own index; name one of the two")
-    if folder is not None and not errors.problems:
+        errors.add("FOLDER and --resume: a session has an index already; name one of the two")
+    elif resume is not None:
+        session, notes = errors.collect(resumed, resume or None, not no_save) or (None, [])
+    elif folder is not None:
         index = _indexed(folder, index, retriever)
-    if session is not None:  # what was not asked for is as the session has it
-        parts = session.conversation.parts
-        if retriever is None and index in (None, parts.index):
-            retriever = parts.retriever
-        index = index or parts.index or None  # a damaged session may not say which
-        source = ctx.get_parameter_source("generator")
-        if source is None or source.name != "COMMANDLINE":
-            generator, steps = parts.generator, steps or parts.steps
     try:
-        opened = _opened(errors, index, generator, retriever, steps, console)
-        if opened is not None:
-            scores = ctx.obj if isinstance(ctx.obj, Scores) else None
-            _talk(opened, console, session, notes, scores, keep=not no_save)
+        if session is not None:  # what was not asked for is as the session has it
+            parts = session.conversation.parts
+            if retriever is None and index in (None, parts.index):
+                retriever = parts.retriever
+            index = index or parts.index or None  # a damaged session may not say which
+            source = ctx.get_parameter_source("generator")
+            if source is None or source.name != "COMMANDLINE":
+                generator, steps = parts.generator, steps or parts.steps
+        if index is None:
+            index = errors.collect(choose_index, [manifest.name for manifest in list_indexes()], console)
+            if index is None and not errors.problems:
+                return  # the person left
+        opened = open_checked(errors, index, generator, retriever, steps)
+        errors.raise_all()
+        assert opened is not None, "what could not be opened is a mistake"
+        used, goes_on = swap_of(opened), session is not None
+        session = session or new_session(Began(**used.model_dump(exclude={"event"})), not no_save)
+        interactive, scores = stdin_is_terminal(), ctx.obj if isinstance(ctx.obj, Scores) else None
+        ask_person = confirmed(console) if interactive else None
+        talk = Chat(opened.assistant, console, session, opened, scores, ask_person, interactive)
+        if goes_on:
+            if session.conversation.parts.model_dump() != used.model_dump(exclude={"event"}):
+                talk.record(used)
+            for note in notes:
+                talk.say(f"note: {note}", style="yellow")
+            greet(talk)
+        run_chat(talk)
     finally:
         if session is not None:
             session.close()
 
 
 def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
-    """Build the index of a folder, or bring it up to date; its name.
-
-    Raises:
-        TurnmarkError: the folder cannot be indexed, or the name is that of an index of something else.
-    """
+    """Build the index of a folder, or bring it up to date; its name."""
     from turnmark.retrieval.commands import build
     from turnmark.retrieval.index import list_indexes
 
@@ -130,57 +139,6 @@ def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
     return name
 
 
-def _opened(
-    errors: ErrorCollector,
-    index: str | None,
-    generator: str,
-    retriever: str | None,
-    steps: tuple[str, ...],
-    console: Console,
-) -> Opened | None:
-    """The parts of a chat; None: the person was asked for an index, and left.
-
-    Raises:
-        RequestError: every mistake so far, and in the parts.
-    """
-    from turnmark.assistant.open import open_checked
-    from turnmark.assistant.repl.loop import choose_index
-    from turnmark.retrieval.index import list_indexes
-
-    if index is None:
-        index = errors.collect(choose_index, [manifest.name for manifest in list_indexes()], console)
-        if index is None and not errors.problems:
-            return None
-    opened = open_checked(errors, index, generator, retriever, steps)
-    errors.raise_all()
-    return opened
-
-
-def _talk(
-    opened: Opened, console: Console, session: Session | None, notes: list[str], scores: Scores | None, keep: bool
-) -> None:
-    from turnmark.assistant.repl.chat import Chat
-    from turnmark.assistant.repl.loop import confirmed, run_chat
-    from turnmark.assistant.repl.parts import greet, settle, swap_of
-    from turnmark.assistant.session import Began
-    from turnmark.assistant.session_files import new_session
-
-    parts, resumed_conversation = swap_of(opened), session.conversation if session else None
-    session = session or new_session(Began.of(parts), keep)
-    interactive = stdin_is_terminal()
-    chat = Chat(
-        opened.assistant, console, session, opened, scores, confirmed(console) if interactive else None, interactive
-    )
-    if resumed_conversation is not None:
-        settle(opened, session)
-        if resumed_conversation.parts != parts:
-            chat.record(parts)
-        for note in notes:
-            chat.say(f"note: {note}", style="yellow")
-        greet(chat)
-    run_chat(chat)
-
-
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
 Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnmark sessions list` shows it")]
 
@@ -190,12 +148,11 @@ def list_(as_json: AsJson = False) -> None:
     """List the sessions that were kept, the last one first."""
     from turnmark.assistant.session_files import list_sessions, session_lines
 
-    kept_sessions = list_sessions()
+    kept = list_sessions()
     if as_json:
-        print_json({"sessions": [session.model_dump(mode="json") for session in kept_sessions]})
-        return
-    for line in session_lines(kept_sessions):
-        typer.echo(line)
+        print_json({"sessions": [session.model_dump(mode="json") for session in kept]})
+    else:
+        typer.echo("\n".join(session_lines(kept)))
 
 
 @sessions_app.command("show", epilog="Example: turnmark sessions show kettles")
@@ -210,8 +167,8 @@ def show(name: Name, as_json: AsJson = False) -> None:
     if as_json:
         exchanges = [exchange.model_dump(mode="json") for exchange in conversation.exchanges]
         print_json({"session": name, "index": conversation.parts.index, "exchanges": exchanges})
-        return
-    typer.echo(markdown(conversation.exchanges, name), nl=False)
+    else:
+        typer.echo(markdown(conversation.exchanges, name), nl=False)
 
 
 @sessions_app.command("delete", epilog="Example: turnmark sessions delete kettles")

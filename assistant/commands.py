@@ -77,8 +77,8 @@ def _answer(assistant: Assistant, past: list[Message], question: str, as_json: b
 
     from turnmark.assistant.repl.screen import TurnView
 
-    view = TurnView(Console(highlight=False), streaming=assistant.generator is not None and sys.stdout.isatty())
-    view.finish(assistant.reply(past, question, view.on_event))
+    with TurnView(Console(highlight=False), streaming=assistant.generator is not None) as view:
+        view.finish(assistant.reply(past, question, view.on_event))
 
 
 def _answer_all(assistant: Assistant, past: list[Message], questions: Iterable[str], as_json: bool) -> None:
@@ -102,8 +102,8 @@ def read_history(path: Path) -> list[Message]:
     """A conversation from a file: a JSON list or JSON lines of {"role", "content"}, or MTRAG's {"speaker", "text"}.
 
     Raises:
-        RequestError: every row that is not a message, with its place, at once; no message at all; a last message that
-            is not the assistant's.
+        RequestError: every row that is not a message, at once; no message at all; a last message that is not the
+            assistant's.
     """
     label = f"--history {inert(path)}"
     try:
@@ -112,11 +112,15 @@ def read_history(path: Path) -> list[Message]:
         reason = getattr(error, "strerror", None) or error
         raise RequestError(f"{label}: cannot be read ({reason})") from error
     errors, messages = ErrorCollector(), list[Message]()
-    for place, row in _history_rows(text, label, errors):
-        try:
-            messages.append(_message(row))
-        except ValueError as error:
-            errors.add(f"{label}, {place}: {error}")
+    for row_label, row in _history_rows(text, label, errors):
+        said = row if isinstance(row, dict) else {}
+        role, content = said.get("role", said.get("speaker")), said.get("content", said.get("text"))
+        if role not in ("user", "assistant", "agent") or not isinstance(content, str):
+            errors.add(f'{row_label}: expected {{"role": "user" or "assistant", "content": text}}')
+        elif not content.strip():
+            errors.add(f"{row_label}: the content is empty")
+        else:
+            messages.append(Message(role="user" if role == "user" else "assistant", content=valid_text(content)))
     errors.raise_all()
     if not messages:
         raise RequestError(f"{label}: holds no message; leave --history out for a conversation that begins")
@@ -128,40 +132,21 @@ def read_history(path: Path) -> list[Message]:
 
 
 def _history_rows(text: str, label: str, errors: ErrorCollector) -> Iterator[tuple[str, Any]]:
-    """Place and value of each row of a JSON list or of JSON lines; what is not JSON goes to `errors`."""
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if text.lstrip().startswith("["):
-            errors.add(f"{label}: not JSON ({_reason(error)})")
-            return
-    else:
-        for n, row in enumerate(parsed if isinstance(parsed, list) else [parsed], 1):
-            yield f"entry {n}", row
-        return
-    for n, line in enumerate(text.split("\n"), 1):
+    """Label and value of each row of a JSON list or of JSON lines; what is not JSON goes to `errors`."""
+    listed = text.lstrip().startswith("[")
+    for number, line in enumerate([text] if listed else text.split("\n"), 1):
+        line_label = label if listed else f"{label}, line {number}"
         try:
-            row = json.loads(line) if line.strip() else None
+            value = json.loads(line) if line.strip() else []
         except (ValueError, RecursionError) as error:
-            errors.add(f"{label}, line {n}: not JSON ({_reason(error)})")
-        else:
-            if line.strip():
-                yield f"line {n}", row
-
-
-def _reason(error: Exception) -> str:
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
-
-
-def _message(row: Any) -> Message:
-    """The message that a row holds; a ValueError says why it is none."""
-    if isinstance(row, dict):
-        role, content = row.get("role", row.get("speaker")), row.get("content", row.get("text"))
-        if role in ("user", "assistant", "agent") and isinstance(content, str):
-            if not content.strip():
-                raise ValueError("the content is empty")
-            return Message(role="user" if role == "user" else "assistant", content=valid_text(content))
-    raise ValueError('expected {"role": "user" or "assistant", "content": text}')
+            errors.add(
+                f"{line_label}: not JSON ({'nested too deeply' if isinstance(error, RecursionError) else error})"
+            )
+            continue
+        if listed:
+            yield from ((f"{label}, entry {n}", row) for n, row in enumerate(value, 1))
+        elif line.strip():
+            yield line_label, value
 
 
 def register(app: typer.Typer) -> None:

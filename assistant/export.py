@@ -1,31 +1,23 @@
-"""Conversations for others: tasks in MTRAG's format, sessions in KIWI's, a transcript in Markdown.
+"""Conversations for others: tasks in MTRAG's format, and a transcript in Markdown.
 
-What a person rated, edited and labelled becomes a small benchmark. `turnmark eval … --data` reads what is written here.
+What a person rated and edited becomes a small benchmark: `turnmark eval mtrag --data` reads what is written here.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import takewhile
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.session import Exchange, messages, sources_used, where
-from turnmark.assistant.types import Citation
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import write_atomic
-from turnmark.corpora.text import printable, strip_citations
-from turnmark.corpora.types import Message
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.text import printable
 
 if TYPE_CHECKING:
-    from turnmark.assistant.session_files import Session
     from turnmark.retrieval.index import Index
-
-FORMATS = ("mtrag", "kiwi", "markdown")
-KIWI_FILE = "interaction_data_new.jsonl"
 
 _ANSWERABILITY = {
     "answer": "ANSWERABLE",
@@ -42,268 +34,82 @@ _UNDERLINE = re.compile(r"^[ \t]*[-=](?=[-= \t]*$)", re.MULTILINE)
 Row = dict[str, Any]
 
 
-@dataclass
-class Export:
-    """What would be written: nothing is before `write`.
+def mtrag(exchanges: Sequence[Exchange], name: str, folder: Path, index: Index | None) -> tuple[dict[Path, str], str]:
+    """A folder in the layout of IBM/mt-rag-benchmark: tasks, queries, relevance labels, passages; and a note.
 
-    Attributes:
-        files: every file, with its content.
-        notes: what was left out, or decided.
-        advice: what to do with it.
-    """
-
-    files: dict[Path, str]
-    notes: list[str] = field(default_factory=list)
-    advice: str = ""
-
-    def write(self) -> None:
-        """Write every file.
-
-        Raises:
-            TurnmarkError: one could not be written.
-        """
-        for path, text in self.files.items():
-            try:
-                write_atomic(path, text)
-            except OSError as error:
-                raise TurnmarkError(f"{path} could not be written ({error.strerror or error})") from error
-
-
-def export_session(form: str, session: Session, target: Path, index: Index | None, all_turns: bool = False) -> Export:
-    """A session in one of the `FORMATS`.
+    Every turn that was rated or edited becomes a task. Its target is the last version of its answer that the person
+    approved (an edit, or a reply rated good), its relevant passages those that this version cites; else it has neither.
+    A revision is a version of the answer before it.
 
     Args:
-        target: a file; for `mtrag` a folder, for `kiwi` either.
-        index: the passages of `mtrag` are those of this index as a whole; None: those that were seen.
-        all_turns: `mtrag`: also turns that the person said nothing of.
+        index: its passages are the corpus; of a conversation over another index, those that were shown.
 
     Raises:
-        RequestError: there is nothing to write, or the target is not what is needed.
+        RequestError: no turn was rated or edited.
     """
-    exchanges = session.conversation.exchanges
-    if not exchanges:
-        raise RequestError("there is nothing to export yet")
-    folder = form == "mtrag" or (form == "kiwi" and target.suffix != ".jsonl")
-    if folder and target.exists() and not target.is_dir():
-        raise RequestError(f"{target} is a file; {form} needs a folder")
-    if not folder and target.is_dir():
-        raise RequestError(f"{target} is a folder; {form} needs a file")
-    if form == "mtrag":
-        return mtrag(exchanges, session.name, target, index, all_turns)
-    if form == "kiwi":
-        return kiwi(exchanges, target / KIWI_FILE if folder else target)
-    return Export({target: markdown(exchanges, session.name)})
-
-
-# -- MTRAG
-
-
-def mtrag(
-    exchanges: Sequence[Exchange], name: str, folder: Path, index: Index | None, all_turns: bool = False
-) -> Export:
-    """A folder in the layout of IBM/mt-rag-benchmark: tasks, queries, relevance labels, passages.
-
-    A task's target is the answer that the person stands behind (an edit, or a reply rated good); without one it has
-    none. Its relevant passages are those labelled so; where nothing was labelled relevant, those that such an answer
-    cites. Only turns that were rated, edited or labelled become tasks. A revision is a version of the answer before it.
-
-    Raises:
-        RequestError: no turn is left.
-    """
-    questions = [(place, exchange) for place, exchange in enumerate(exchanges) if exchange.kind == "ask"]
-    selected = [
-        (place, exchange)
-        for place, exchange in questions
-        if all_turns or any(version.touched for version in _versions(exchanges, place))
-    ]
-    if not selected:
-        raise RequestError(
-            "no turn was rated, edited or labelled yet (/rate, /edit, /relevant); to export all: "
-            f"/export mtrag {folder} all"
-        )
-    domains = _domains(exchanges)
-    tasks, notes = [], []
-    files: dict[Path, str] = {}
-    for place, exchange in selected:
-        tasks.append(_task(exchanges, place, name, domains[exchange.index]))
-        if _approved(exchanges, place) is None:
-            notes.append(f"turn {place + 1} has no answer rated good or edited, so its task has no target")
-    files[folder / "mtrag-human/generation_tasks/reference.jsonl"] = _lines(tasks)
-    for used in dict.fromkeys(exchange.index for _, exchange in selected):
-        of_index = [(place, exchange) for place, exchange in selected if exchange.index == used]
-        files |= _retrieval(exchanges, of_index, name, folder, domains[used])
-        open_index = index if index is not None and index.manifest.name == used else None
-        files[folder / f"corpora/passage_level/{domains[used]}.jsonl"] = _lines(_corpus(open_index, exchanges, used))
-        if open_index is None:
-            notes.append(f"the index {used!r} is not open: its passages are only those that were seen here")
-    omitted = len(exchanges) - len(selected)
-    if omitted:
-        notes.append(f"{omitted} turn{'s'[: omitted != 1]} left out: a revision, or nothing was said of it")
-    return Export(files, notes, f"score it: turnmark eval mtrag --data {folder}")
-
-
-def _domains(exchanges: Iterable[Exchange]) -> dict[str, str]:
-    """Index name -> the name of its domain: letters and digits only, as the benchmark's file names need them."""
+    rows: dict[Path, list[Row]] = defaultdict(list)
+    labels: dict[Path, list[str]] = defaultdict(lambda: ["query-id\tcorpus-id\tscore"])
+    asked = [at for at, exchange in enumerate(exchanges) if exchange.kind == "ask"]
     domains: dict[str, str] = {}
-    for name in dict.fromkeys(exchange.index for exchange in exchanges):
-        base = re.sub(r"[^a-z0-9]", "", name.lower()) or "index"
-        domain, number = base, 2
-        while domain in domains.values():
-            domain, number = f"{base}x{number}", number + 1
-        domains[name] = domain
-    return domains
-
-
-def _task_id(name: str, place: int) -> str:
-    return f"{name}<::>{place + 1}"
-
-
-def _task(exchanges: Sequence[Exchange], place: int, name: str, domain: str) -> Row:
-    exchange = exchanges[place]
-    conversation = [*messages(exchanges[:place]), Message(role="user", content=exchange.question)]
-    speakers = {"user": "user", "assistant": "agent"}
-    target = _approved(exchanges, place)
-    return {
-        "conversation_id": name,
-        "task_id": _task_id(name, place),
-        "task_type": "rag",
-        "turn": str(sum(citation.kind == "ask" for citation in exchanges[: place + 1])),
-        "dataset": "Turnmark chat",
-        "contexts": [
-            {"document_id": _safe(citation.id), "text": citation.text, "title": citation.title, "score": citation.score}
-            for citation in relevant_passages(exchange)
-        ],
-        "input": [{"speaker": speakers[message.role], "text": message.content} for message in conversation],
-        "targets": [{"speaker": "agent", "text": target}] if target else [],
-        "Multi-Turn": ["Follow-up" if place else "N/A"],
-        "Question Type": ["How-To"] if exchange.reply.procedure else [],
-        "Answerability": [_answerability(exchange)],
-        "Collection": f"mt-rag-{domain}",
-    }
-
-
-def _versions(exchanges: Sequence[Exchange], place: int) -> list[Exchange]:
-    """A turn and the revisions of its answer."""
-    return [exchanges[place], *takewhile(lambda exchange: exchange.kind == "revise", exchanges[place + 1 :])]
-
-
-def _approved(exchanges: Sequence[Exchange], place: int) -> str | None:
-    """The last version of an answer that the person stands behind."""
-    return next(filter(None, (version.approved for version in reversed(_versions(exchanges, place)))), None)
-
-
-def _answerability(exchange: Exchange) -> str:
-    """By the decision, unless the person says otherwise: where something is relevant, it can be answered."""
-    if exchange.reply.decision in ("unknown", "clarify") and True in exchange.labels.values():
-        return "ANSWERABLE"
-    return _ANSWERABILITY[exchange.reply.decision]
-
-
-def relevant_passages(exchange: Exchange) -> list[Citation]:
-    """What a person calls relevant, or else what an answer cites that they stand behind."""
-    labelled = [citation for citation in exchange.seen if exchange.labels.get(citation.id)]
-    if labelled or exchange.approved is None:
-        return labelled
-    return [citation for citation in sources_used(exchange.reply) if exchange.labels.get(citation.id) is not False]
-
-
-def _retrieval(
-    exchanges: Sequence[Exchange], selected: Sequence[tuple[int, Exchange]], name: str, folder: Path, domain: str
-) -> dict[Path, str]:
-    """Queries and relevance labels of the turns that have a relevant passage."""
-    labels: list[str] = []
-    queries: dict[str, list[Row]] = {"lastturn": [], "rewrite": [], "questions": []}
-    for place, exchange in selected:
-        grades = {_safe(passage.id): 1 for passage in relevant_passages(exchange)}
-        if not grades:
+    for turn, (start, end) in enumerate(zip(asked, [*asked[1:], len(exchanges)], strict=True), 1):
+        first, versions = exchanges[start], exchanges[start:end]
+        if not any(version.rating or version.edit is not None for version in versions):
             continue
-        grades |= {_safe(passage): 0 for passage, relevant in exchange.labels.items() if not relevant}
-        identity = _task_id(name, place)
-        labels += [f"{identity}\t{passage}\t{grade}" for passage, grade in grades.items()]
-        questions = [passage.question for passage in exchanges[: place + 1] if passage.kind == "ask"]
-        rewrite = exchange.reply.rewrite or exchange.question
+        approved = next((version for version in reversed(versions) if version.approved), None)
+        relevant = sources_used(approved.reply) if approved else []
+        domain = domains.setdefault(first.index, _domain(first.index, domains.values()))
+        identity = f"{name}<::>{turn}"
+        history = [*messages(exchanges[:start]), *messages([first])[:1]]
+        rows[folder / "mtrag-human/generation_tasks/reference.jsonl"].append({
+            "conversation_id": name, "task_id": identity, "task_type": "rag", "turn": str(turn),
+            "dataset": "Turnmark chat",
+            "contexts": [{"document_id": _safe(source.id), "text": source.text, "title": source.title,
+                          "score": source.score} for source in relevant],
+            "input": [{"speaker": {"user": "user", "assistant": "agent"}[message.role], "text": message.content}
+                      for message in history],
+            "targets": [{"speaker": "agent", "text": approved.approved}] if approved else [],
+            "Multi-Turn": ["Follow-up" if turn > 1 else "N/A"],
+            "Question Type": ["How-To"] if first.reply.procedure else [],
+            "Answerability": [_ANSWERABILITY[first.reply.decision]], "Collection": f"mt-rag-{domain}",
+        })  # fmt: skip
+        if not relevant:
+            continue
+        base = folder / "mtrag-human/retrieval_tasks" / domain
+        labels[base / "qrels/dev.tsv"] += [f"{identity}\t{_safe(source.id)}\t1" for source in relevant]
+        questions = [exchanges[at].question for at in asked[:turn]]
+        rewrite = first.reply.rewrite or first.question
         for kind, texts in (("lastturn", questions[-1:]), ("rewrite", [rewrite]), ("questions", questions)):
             text = "\n".join(f"|user|: {' '.join(text.split())}" for text in texts)
-            queries[kind].append({"_id": identity, "text": text})
-    if not labels:
-        return {}
-    base = folder / "mtrag-human/retrieval_tasks" / domain
-    files = {base / f"{domain}_{kind}.jsonl": _lines(rows) for kind, rows in queries.items()}
-    return {**files, base / "qrels/dev.tsv": "\n".join(["query-id\tcorpus-id\tscore", *labels]) + "\n"}
+            rows[base / f"{domain}_{kind}.jsonl"].append({"_id": identity, "text": text})
+    if not rows:
+        raise RequestError("no turn was rated or edited yet (/rate, /edit)")
+    for used, domain in domains.items():
+        rows[folder / f"corpora/passage_level/{domain}.jsonl"] = _corpus(index, exchanges, used)
+    left_out = len(asked) - len(rows[folder / "mtrag-human/generation_tasks/reference.jsonl"])
+    files = {path: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines) for path, lines in rows.items()}
+    files |= {path: "\n".join(lines) + "\n" for path, lines in labels.items()}
+    return files, f"{left_out} turn{'s'[: left_out != 1]} without a rating or an edit left out" if left_out else ""
 
 
-def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> Iterator[Row]:
-    if index is not None:
-        for page in index.store.pages():
-            for _, _, passage in page:
-                yield {"_id": _safe(passage.id), "title": passage.title, "text": passage.text}
-        return
-    citations = {
-        citation.id: citation for exchange in exchanges if exchange.index == name for citation in exchange.seen
+def _domain(index: str, taken: Iterable[str]) -> str:
+    """The name of an index in letters and digits, as the benchmark's file names need it."""
+    base = re.sub(r"[^a-z0-9]", "", index.lower()) or "index"
+    return base if base not in taken else _domain(f"{base}x", taken)
+
+
+def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> list[Row]:
+    if index is not None and index.manifest.name == name:
+        passages = {passage.id: passage for page in index.store.pages() for _, _, passage in page}
+        return [{"_id": _safe(key), "title": passage.title, "text": passage.text} for key, passage in passages.items()]
+    shown = {
+        source.id: source for exchange in exchanges if exchange.index == name for source in exchange.reply.citations
     }
-    for citation in citations.values():
-        yield {"_id": _safe(citation.id), "title": citation.title, "text": citation.text}
+    return [{"_id": _safe(key), "title": source.title, "text": source.text} for key, source in shown.items()]
 
 
 def _safe(identity: str) -> str:
     """A passage's id without what would end a cell or a line of a table."""
     return _SPACES.sub("_", identity)
-
-
-# -- KIWI
-
-
-def kiwi(exchanges: Sequence[Exchange], path: Path) -> Export:
-    """A file in KIWI's format: a row for each answer that was revised, with the revisions that followed it.
-
-    Raises:
-        RequestError: nothing was revised.
-    """
-    rows: list[Row] = []
-    unrated = 0
-    for exchange in exchanges:
-        if exchange.kind == "ask":
-            rows.append(
-                {
-                    "original_question": exchange.reply.rewrite or exchange.question,
-                    "model_name": exchange.reply.generator,
-                    "initial_answer": exchange.said,
-                    "retrieved_passages": _passages(exchange.reply.citations),
-                    "interaction": [],
-                }
-            )
-        elif rows:
-            unrated += exchange.rating is None
-            rows[-1]["interaction"].append(
-                {
-                    "instruction": exchange.question,
-                    "answer_1": strip_citations(exchange.reply.whole),
-                    "answer_2": strip_citations(exchange.edit or ""),
-                    "rating": exchange.rating or "neutral",
-                    "comment": exchange.comment,
-                    "retrieved_passages": _passages(exchange.reply.citations),
-                }
-            )
-    revised = [row for row in rows if row["interaction"] and row["initial_answer"].strip()]
-    if not revised:
-        raise RequestError("no answer was revised yet (/revise TEXT), and KIWI is about revisions")
-    notes = [f"{unrated} revision{'s'[: unrated != 1]} without a rating: written as neutral"] if unrated else []
-    if len(revised) < len(rows):
-        notes.append(f"{len(rows) - len(revised)} of {len(rows)} answers were not revised and are left out")
-    if path.name != KIWI_FILE:
-        return Export({path: _lines(revised)}, notes, f"to score it, put it into a folder of its own as {KIWI_FILE}")
-    return Export({path: _lines(revised)}, notes, f"score it: turnmark eval kiwi --data {path.parent}")
-
-
-def _passages(citations: Iterable[Citation]) -> list[Row]:
-    return [{"title": citation.title, "text": citation.text} for citation in citations if citation.text.strip()]
-
-
-def _lines(rows: Iterable[Row]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-
-
-# -- Markdown
 
 
 def markdown(exchanges: Sequence[Exchange], name: str) -> str:
@@ -314,32 +120,29 @@ def markdown(exchanges: Sequence[Exchange], name: str) -> str:
     """
     parts = [f"# Conversation {escaped(name)}\n"]
     for number, exchange in enumerate(exchanges, 1):
-        parts.append(f"## {number}. {escaped(exchange.question)}\n")
         reply = exchange.reply
+        parts.append(f"## {number}. {escaped(exchange.question)}\n")
         if reply.rewrite not in ("", exchange.question):
             parts.append(f"*Understood as: {escaped(reply.rewrite)}*\n")
         body = exchange.edit if exchange.edit is not None else reply.whole
         parts.append(_footnoted(body, number, len(reply.citations)) + "\n")
-        remarks = [f"rated {exchange.rating}"] if exchange.rating else []
-        if exchange.comment:
-            remarks.append(escaped(exchange.comment))
-        if exchange.edit is not None:
-            remarks.append("edited by hand")
-        parts.append(f"<sub>{' · '.join([reply.decision, escaped(reply.generator), *remarks])}</sub>\n")
-        parts += [f"[^{number}-{citation.n}]: {escaped(where(citation))}" for citation in sources_used(reply)]
+        remarks = [f"rated {exchange.rating}" if exchange.rating else "", escaped(exchange.comment)]
+        remarks += ["edited by hand"] if exchange.edit is not None else []
+        parts.append(f"<sub>{' · '.join(filter(None, [reply.decision, escaped(reply.generator), *remarks]))}</sub>\n")
+        parts += [f"[^{number}-{source.n}]: {escaped(where(source))}" for source in sources_used(reply)]
         parts.append("")
     return "\n".join(parts)
 
 
 def _footnoted(text: str, turn: int, sources: int) -> str:
-    """The text with its marks as footnotes of this turn; whatever else is not plain text is escaped."""
-    safe = _inactive(printable(text))
+    """The text with its marks as footnotes of this turn, and the best sentences of quotations bold; else escaped."""
+    safe = re.sub(r"\\\*\\\*(.+?)\\\*\\\*", r"**\1**", _inactive(printable(text)))
     marks = re.compile(r"\\\[(\d{1,3})\\\]")
     return marks.sub(lambda match: f"[^{turn}-{match[1]}]" if 1 <= int(match[1]) <= sources else match.group(), safe)
 
 
 def escaped(text: str) -> str:
-    """A text of unknown origin as one line of Markdown that shows it as it stands."""
+    """A text of unknown origin as one line of Markdown that shows it as it is."""
     return _inactive(" ".join(printable(text).split()))
 
 

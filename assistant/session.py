@@ -1,29 +1,25 @@
-"""A conversation that is kept: what happened in it, one event after the other, and what stands after them all.
+"""A conversation: its events, one after the other, and the exchanges that they come to.
 
-Events only ever add to what was: an answer that was taken back stays in the file, and a correction stands beside the
-answer that it corrects. `Conversation` folds them into the exchanges that count. `turnmark.assistant.session_files`
-keeps them.
+Events only ever add: an answer that was given again or edited stays in the file. `Conversation` folds them into the
+exchanges that count; `turnmark.assistant.session_files` keeps them.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from turnmark.assistant.steps.marks import cited
-from turnmark.assistant.steps.outline import same_words
 from turnmark.assistant.types import Citation, Event, Reply, RevisedAnswer
-from turnmark.corpora.console import inert, valid_text
-from turnmark.corpora.text import strip_citations
-from turnmark.corpora.types import Message, Passage, Record
+from turnmark.corpora.console import inert
+from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.types import Message, Record
 
 FORMAT = 1
-RATINGS = ("good", "neutral", "bad")
 Rating = Literal["good", "neutral", "bad"]
 
 
@@ -32,58 +28,38 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _known(value: Any) -> Any:
-    # A file of a later version may say more of a reply than this one knows.
-    return {key: item for key, item in value.items() if key in Reply.model_fields} if isinstance(value, dict) else value
+class Parts(Record):
+    """What answers."""
 
-
-KeptReply = Annotated[Reply, BeforeValidator(_known)]
-
-
-class Swapped(Record):
-    """The parts from here on."""
-
-    event: Literal["swapped"] = "swapped"
     index: str
     generator: str
-    retriever: str | None = None
-    steps: tuple[str, ...] = ()
+    retriever: str | None = Field(default=None, description="None: the default for the index")
+    steps: tuple[str, ...] = Field(default=(), description="`STEP=FORM`, if a step has another form than by default")
 
 
-class Began(Record):
+class Began(Parts):
     """The conversation begins, over these parts."""
 
     event: Literal["began"] = "began"
     format: int = FORMAT
     at: str = Field(default_factory=now)
-    index: str
-    generator: str
-    retriever: str | None = Field(default=None, description="None: the default for the index")
-    steps: tuple[str, ...] = Field(default=(), description="`STEP=FORM`, where a step has another form than by default")
-
-    @classmethod
-    def of(cls, parts: Swapped) -> Began:
-        """A conversation that begins over these parts."""
-        return cls(index=parts.index, generator=parts.generator, retriever=parts.retriever, steps=parts.steps)
 
 
-class Changed(Record):
-    """A setting from here on."""
+class Swapped(Parts):
+    """Other parts from here on."""
 
-    event: Literal["changed"] = "changed"
-    setting: str
-    value: int | float | str | bool
+    event: Literal["swapped"] = "swapped"
 
 
 class Turned(Record):
     """A message and its reply."""
 
     event: Literal["turn"] = "turn"
-    turn: int = Field(description="counts every turn of the session, from 1; never used again after it is taken back")
+    turn: int = Field(description="counts the turns of the session, from 1")
     at: str = Field(default_factory=now)
     kind: Literal["ask", "revise"] = "ask"
     question: str
-    reply: KeptReply
+    reply: Reply
     events: tuple[Event, ...] = ()
 
 
@@ -93,16 +69,8 @@ class Again(Record):
     event: Literal["again"] = "again"
     turn: int
     at: str = Field(default_factory=now)
-    why: Literal["retry", "evidence"]
-    reply: KeptReply
+    reply: Reply
     events: tuple[Event, ...] = ()
-
-
-class Undone(Record):
-    """A turn was taken back."""
-
-    event: Literal["undo"] = "undo"
-    turn: int
 
 
 class Rated(Record):
@@ -115,7 +83,7 @@ class Rated(Record):
 
 
 class Edited(Record):
-    """The person's own version of a reply. `score`: how much of the original it keeps; None: nothing measured it."""
+    """The person's version of a reply. `score`: how much of the original it keeps; None: nothing measured it."""
 
     event: Literal["edit"] = "edit"
     turn: int
@@ -124,31 +92,12 @@ class Edited(Record):
     score: float | None = None
 
 
-class Labelled(Record):
-    """What the person says of passages: id -> relevant or not; and these passages."""
-
-    event: Literal["label"] = "label"
-    turn: int
-    labels: Mapping[str, bool]
-    passages: tuple[Citation, ...] = ()
-
-
-class Named(Record):
-    """The session got a name."""
-
-    event: Literal["name"] = "name"
-    name: str
-
-
-SessionEvent = Annotated[
-    Began | Swapped | Changed | Turned | Again | Undone | Rated | Edited | Labelled | Named,
-    Field(discriminator="event"),
-]
+SessionEvent = Annotated[Began | Swapped | Turned | Again | Rated | Edited, Field(discriminator="event")]
 EVENT: TypeAdapter[SessionEvent] = TypeAdapter(SessionEvent)
 
 
 class Exchange(Record):
-    """A message, the reply that stands now, and what the person said of it."""
+    """A message, the reply that counts now, and what the person said of it."""
 
     turn: int
     at: str
@@ -164,59 +113,23 @@ class Exchange(Record):
     edit: str | None = None
     metric: str = ""
     score: float | None = None
-    labels: Mapping[str, bool] = Field(default_factory=dict, description="passage id -> relevant")
-    seen: tuple[Citation, ...] = Field(default=(), description="every passage that was shown or labelled")
 
     @property
     def said(self) -> str:
-        """What the assistant said, steps and all: the person's version where there is one; without marks."""
+        """What the assistant said, steps included, or the person's version of it; without marks."""
         return strip_citations(self.edit if self.edit is not None else self.reply.whole)
 
     @property
     def approved(self) -> str | None:
-        """The answer that the person stands behind: an edit, or a reply rated good; without marks. Else None."""
-        if self.edit is not None:
-            return strip_citations(self.edit).strip() or None
-        return strip_citations(self.reply.whole).strip() if self.rating == "good" else None
-
-    @property
-    def touched(self) -> bool:
-        """Whether the person rated, edited or labelled."""
-        return bool(self.rating or self.edit is not None or self.labels)
-
-
-_STEPS_HEADING = re.compile(r"^\W*Steps\W*$", re.MULTILINE)
-
-
-def says_same(streamed: str, reply: Reply) -> bool:
-    """Whether what was told of a reply as it came has its words; marks, numbers of items and layout aside."""
-    return same_words(_STEPS_HEADING.sub("", streamed), reply.whole)
-
-
-def sources_used(reply: Reply) -> list[Citation]:
-    """The citations that the answer or a step of it refers to, by number."""
-    used = set(cited(reply.answer)) | {n for step in reply.procedure for n in step.citations}
-    return [citation for citation in reply.citations if citation.n in used]
-
-
-def where(citation: Citation) -> str:
-    """Title, path and page of a source, in one line."""
-    place = citation.path or citation.document
-    page = f", page {citation.page}" if citation.page else ""
-    return inert(f"{citation.title} — {place}{page}")
-
-
-def passage_of(citation: Citation) -> Passage:
-    """The passage that a source shows."""
-    return Passage(**citation.model_dump(include=set(Passage.model_fields)))
+        """The answer that the person approved: an edit, or a reply rated good; without marks. Else None."""
+        return self.said.strip() or None if self.edit is not None or self.rating == "good" else None
 
 
 def messages(exchanges: Iterable[Exchange]) -> list[Message]:
     """What was asked and answered, oldest first.
 
-    A revised answer stands in the place of the one before it, and the instruction is no message: what comes after is
-    about the question; it knows what it said before. A revision that was rated bad and not edited is left out, so that
-    the answer before it stands (KIWI section 2.2).
+    A revised answer replaces the one before it, and its instruction is no message: what comes after is about the
+    question. A revision that was rated bad and not edited is left out: the answer before it counts (KIWI section 2.2).
     """
     turns: list[Message] = []
     earlier: tuple[str, ...] = ()
@@ -234,24 +147,26 @@ def messages(exchanges: Iterable[Exchange]) -> list[Message]:
 
 
 class Conversation:
-    """What stands after a session's events."""
+    """What a session's events come to."""
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
-        self.name = ""
-        self.parts = Swapped(index="", generator="extractive")
+        self.parts = Parts(index="", generator="extractive")
         """What answers now."""
-        self.settings: dict[str, int | float | str | bool] = {}
-        self.turns = 0
 
     @property
     def last(self) -> Exchange | None:
         """The exchange that commands are about."""
         return self.exchanges[-1] if self.exchanges else None
 
-    def history(self, place: int | None = None) -> list[Message]:
-        """The messages, oldest first; of the exchanges before place `place`, where that is given."""
-        return messages(self.exchanges[:place])
+    @property
+    def turns(self) -> int:
+        """The number of the last turn."""
+        return self.last.turn if self.last else 0
+
+    def history(self, end: int | None = None) -> list[Message]:
+        """The messages, oldest first; with `end`, those of the first `end` exchanges."""
+        return messages(self.exchanges[:end])
 
     def apply(self, event: SessionEvent) -> None:
         """Take in one event. One about a turn that is not there changes nothing.
@@ -263,66 +178,51 @@ class Conversation:
             case Began() | Swapped():
                 if isinstance(event, Began) and event.format > FORMAT:
                     raise ValueError(f"format {event.format}; this version reads up to {FORMAT}")
-                self.parts = Swapped(
-                    index=event.index, generator=event.generator, retriever=event.retriever, steps=event.steps
-                )
-            case Changed():
-                self.settings[event.setting] = event.value
-            case Named():
-                self.name = event.name
+                self.parts = Parts(**event.model_dump(include=set(Parts.model_fields)))
             case Turned():
-                self.turns = max(self.turns, event.turn)
-                self.exchanges.append(self._exchange(event))
-            case Undone():
-                self.exchanges = [exchange for exchange in self.exchanges if exchange.turn != event.turn]
-            case _:
-                self._about(event)
-
-    def _exchange(self, event: Turned) -> Exchange:
-        return Exchange(
-            turn=event.turn, at=event.at, kind=event.kind, question=event.question, reply=event.reply,
-            events=event.events, index=self.parts.index, generator=self.parts.generator, retriever=self.parts.retriever,
-            seen=event.reply.citations,
-        )  # fmt: skip
-
-    def _about(self, event: Again | Rated | Edited | Labelled) -> None:
-        """An event about one turn."""
-        for place, exchange in enumerate(self.exchanges):
-            if exchange.turn == event.turn:
-                self.exchanges[place] = exchange.model_copy(update=self._update(exchange, event))
-
-    def _update(self, exchange: Exchange, event: Again | Rated | Edited | Labelled) -> dict[str, Any]:
-        match event:
-            case Again():
-                # What was said of the old answer is not said of the new one; what was said of passages holds.
-                return {
-                    "reply": event.reply, "events": event.events, "rating": None, "comment": "", "edit": None,
-                    "metric": "", "score": None, "index": self.parts.index, "generator": self.parts.generator,
-                    "retriever": self.parts.retriever, "seen": _joined(exchange.seen, event.reply.citations),
-                }  # fmt: skip
+                self.exchanges.append(Exchange(**self._answered(event), kind=event.kind, question=event.question))
+            case Again():  # the person's verdict was on the old answer
+                cleared: dict[str, Any] = {"rating": None, "comment": "", "edit": None, "metric": "", "score": None}
+                self._update(event.turn, self._answered(event) | cleared)
             case Rated():
-                return {"rating": event.rating, "comment": event.comment}
+                self._update(event.turn, {"rating": event.rating, "comment": event.comment})
             case Edited():
-                return {"edit": event.text, "metric": event.metric, "score": event.score}
-            case Labelled():
-                labels = {**exchange.labels, **event.labels}
-                return {"labels": labels, "seen": _joined(exchange.seen, event.passages)}
+                self._update(event.turn, {"edit": event.text, "metric": event.metric, "score": event.score})
+
+    def _answered(self, event: Turned | Again) -> dict[str, Any]:
+        names = {"turn": event.turn, "at": event.at, "reply": event.reply, "events": event.events}
+        return names | self.parts.model_dump(include={"index", "generator", "retriever"})
+
+    def _update(self, turn: int, fields: dict[str, Any]) -> None:
+        self.exchanges = [
+            exchange.model_copy(update=fields) if exchange.turn == turn else exchange for exchange in self.exchanges
+        ]
 
 
-def _joined(older: tuple[Citation, ...], newer: tuple[Citation, ...]) -> tuple[Citation, ...]:
-    return tuple({citation.id: citation for citation in (*newer, *older)}.values())
+# --- what a reply shows ----------------------------------------------------------------------------------------------
+
+_LAYOUT = re.compile(r"^\W*Steps\W*$|^\s*(?:[-*+•]|\d{1,3}[.)])\s", re.MULTILINE)
 
 
-def storable(value: Any) -> Any:
-    """A value as JSON can hold it: no NaN, no half surrogate pairs, and what it does not know as text."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, str):
-        return valid_text(value)
-    if value is None or isinstance(value, int):
-        return value
-    if isinstance(value, Mapping):
-        return {valid_text(str(key)): storable(item) for key, item in value.items()}
-    if isinstance(value, Sequence | set | frozenset):
-        return [storable(item) for item in value]
-    return valid_text(str(value))
+def says_same(streamed: str, reply: Reply) -> bool:
+    """Whether a reply has the words that were streamed of it; marks, numbers of items and layout aside."""
+    first, second = (words(_LAYOUT.sub("", strip_citations(text))) for text in (streamed, reply.whole))
+    return first == second
+
+
+def sources_used(reply: Reply) -> list[Citation]:
+    """The citations that the answer or a step of it refers to, by number."""
+    used = set(cited(reply.answer)) | {n for step in reply.procedure for n in step.citations}
+    return [citation for citation in reply.citations if citation.n in used]
+
+
+def where(citation: Citation, section: bool = True) -> str:
+    """A source in one line: title, headings, path and page.
+
+    Args:
+        section: with the headings above it; False: they are shown already.
+    """
+    named = section and citation.section and not citation.section.startswith(citation.title)
+    heading = f"{citation.title} › {citation.section}" if named else citation.title
+    page = f", page {citation.page}" if citation.page else ""
+    return inert(f"{heading}, {citation.path or citation.document}{page}")

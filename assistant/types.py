@@ -76,7 +76,7 @@ class Citation(Record):
     id: str
     document: str
     title: str
-    section: str = ""
+    section: str = Field(default="", description="headings above it, joined by ' › '")
     path: str
     page: int | None
     start: int
@@ -134,6 +134,7 @@ class Checks(Record):
     parts_answered: float | None = None
     procedure_valid: bool | None = None
     repaired: bool = False
+    unsupported: tuple[str, ...] = Field(default=(), description="sentences of the answer that no passage supports")
 
 
 class Usage(Record):

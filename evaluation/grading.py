@@ -27,7 +27,7 @@ class Grades:
         return None
 
     def grade(self, exchange: Exchange, history: Sequence[Message]) -> list[tuple[str, float | None, str]]:
-        """The checks of the turn, overlap with its passages, with the person's version, and with their labels."""
+        """The checks of the turn, overlap with its passages and with the person's version."""
         from turnmark.corpora.text import strip_citations
         from turnmark.evaluation.metrics import overlap
 
@@ -52,7 +52,4 @@ class Grades:
             rows.append(("token_recall", overlap.token_recall(answer, edit), "words of your version that it has"))
         else:
             rows.append(("rouge_l.word", None, "needs a version of yours: /edit"))
-        judged = [exchange.labels[citation.id] for citation in reply.citations if citation.id in exchange.labels]
-        share = sum(judged) / len(judged) if judged else None
-        rows.append(("relevant", share, "labelled sources that you call relevant: /relevant, /irrelevant"))
         return rows

@@ -217,8 +217,6 @@ class GeneratorBase:
     """Seconds without a token, unless a call says otherwise."""
     temperature: float | None = None
     """Of a call that names none; None: not known."""
-    size: Literal["large", "small"] = "large"
-    """How its turn is laid out."""
     caches_prefixes: bool = False
     """Whether a further question after the same text costs little more than itself."""
     at_once: int | None = None

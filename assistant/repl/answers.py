@@ -1,4 +1,4 @@
-"""Commands about the last answer: what it rests on, how it came about, and what the person makes of it."""
+"""Commands about the last answer: what the metrics say of it, what the person does with it."""
 
 from __future__ import annotations
 
@@ -10,63 +10,15 @@ import tempfile
 from pathlib import Path
 from typing import get_args
 
-from rich.text import Text
-
 from turnmark.assistant.repl.chat import NO_SCORES, Chat
-from turnmark.assistant.repl.evidence import candidates, trace_lines
-from turnmark.assistant.repl.screen import draw_markdown, uninterrupted
-from turnmark.assistant.session import Edited, Rated, Rating, Undone, where
-from turnmark.assistant.types import numbered
-from turnmark.corpora.console import cut, inert, stdin_is_terminal, valid_text
+from turnmark.assistant.repl.screen import uninterrupted
+from turnmark.assistant.session import Edited, Rated, Rating
+from turnmark.corpora.console import inert, stdin_is_terminal, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.text import printable, strip_citations
+from turnmark.corpora.text import strip_citations
 
-QUESTION_LENGTH, SNIPPET = 60, 160
 EDITORS = ("editor", "nano", "vi")
-"""Tried in this order where the environment names none and a person sits there."""
-
-
-def why(chat: Chat, _: str) -> None:
-    """How the last turn came to its answer: rewrite, searches with hits and scores, decision, checks, tokens."""
-    for line in trace_lines(chat.need_last()):
-        heading = not line.startswith(" ")
-        chat.console.print(Text(line, style="bold" if heading else ""), soft_wrap=not chat.console.is_terminal)
-
-
-def sources(chat: Chat, argument: str) -> None:
-    """The passages behind the last answer in a line each; with a number, one of them in full."""
-    if argument and not (argument.isdecimal() and len(argument) < 10):
-        raise RequestError(f"/sources {inert(argument)}: the number of a source was expected")
-    last = chat.conversation.last
-    citations = candidates(chat, last) if last else ()
-    if last and citations and not last.reply.citations:
-        chat.say("the last answer rests on no sources; this was found and not used (/relevant takes what fits):")
-    elif not citations:
-        chat.say("the last answer rests on no sources")
-    elif argument and not 1 <= int(argument) <= len(citations):
-        chat.say(f"there is no source {int(argument)}; there are 1 to {len(citations)}")
-    for n, citation in enumerate(citations, 1):
-        if argument and n != int(argument):
-            continue
-        chat.say(where(citation) if argument else f"[{n}] {where(citation)}", style="bold")
-        if argument:
-            chat.say(printable(citation.text))
-        else:
-            chat.say(cut(" ".join(printable(citation.text).split()), SNIPPET), style="dim", indent=4)
-        label = last.labels.get(citation.id) if last else None
-        if label is not None:
-            chat.say(f"    [{n}] you labelled it {'relevant' if label else 'irrelevant'}", style="dim")
-
-
-def steps(chat: Chat, _: str) -> None:
-    """The steps of the last answer, one under the other."""
-    rows = numbered(chat.need_last().reply.procedure)
-    if not rows:
-        chat.say("the last answer has no steps")
-    elif chat.console.is_terminal:
-        draw_markdown(chat.console, "\n".join(rows))
-    else:
-        chat.say("\n".join(f"  {printable(row)}" for row in rows))
+"""Tried in this order if the environment names none and a person sits there."""
 
 
 def grade(chat: Chat, _: str) -> None:
@@ -82,28 +34,32 @@ def grade(chat: Chat, _: str) -> None:
 
 
 def revise(chat: Chat, argument: str) -> None:
-    """The last answer is revised as told."""
+    """Revise the last answer as the person says."""
     if not argument:
         raise RequestError("/revise: how? For example: /revise make it shorter")
     chat.revise(argument)
+
+
+def retry(chat: Chat, _: str) -> None:
+    """Answer the last message again."""
+    chat.answer_again()
 
 
 def rate(chat: Chat, argument: str) -> None:
     """`good`, `neutral` or `bad`, and why."""
     last = chat.need_last("there is no answer to rate yet")
     word, _, comment = argument.partition(" ")
-    names = get_args(Rating)
-    if word.lower() not in names:
+    rating: Rating | None = next((name for name in get_args(Rating) if name == word.lower()), None)
+    if rating is None:
         line = f"/rate {inert(word)}".rstrip()
-        raise RequestError(f"{line}: {', '.join(names[:-1])} or {names[-1]} was expected, then a comment if you like")
-    event = {"turn": last.turn, "rating": word.lower(), "comment": comment.strip()}
-    chat.record(Rated.model_validate(event))
-    dropped = last.kind == "revise" and word.lower() == "bad" and last.edit is None
-    chat.say(f"rated {word.lower()}{'; the answer before it stands again' if dropped else ''}", style="dim")
+        raise RequestError(f"{line}: good, neutral or bad was expected, then a comment if you like")
+    chat.record(Rated(turn=last.turn, rating=rating, comment=comment.strip()))
+    dropped = last.kind == "revise" and rating == "bad" and last.edit is None
+    chat.say(f"rated {rating}{'; the answer before it counts again' if dropped else ''}", style="dim")
 
 
 def edit(chat: Chat, argument: str) -> None:
-    """The person's own version of the last answer: from the editor, or given with the command."""
+    """The person's version of the last answer: from the editor, or given with the command."""
     last = chat.need_last("there is no answer to edit yet")
     previous = last.edit if last.edit is not None else last.reply.whole
     text = valid_text(argument or edited(previous)).strip()
@@ -119,26 +75,14 @@ def edit(chat: Chat, argument: str) -> None:
     chat.say(f"edited · {measured if chat.scores else NO_SCORES}", style="dim")
 
 
-def retry(chat: Chat, _: str) -> None:
-    """The last message is answered again."""
-    chat.answer_again("retry")
-
-
-def undo(chat: Chat, _: str) -> None:
-    """The last message and its reply are as if they had not been."""
-    last = chat.need_last("there is nothing to take back")
-    chat.record(Undone(turn=last.turn))
-    chat.say(f"taken back: {cut(inert(last.question), QUESTION_LENGTH)}", style="dim")
-
-
-# --- the person's own editor -----------------------------------------------------------------------------------------
+# --- the person's editor ---------------------------------------------------------------------------------------------
 
 
 def editor_command() -> list[str]:
     """What starts the editor: `$VISUAL`, `$EDITOR`, or a usual one. Never run through a shell.
 
     Raises:
-        RequestError: there is none, or the variable is not a command.
+        RequestError: no editor was found, or the variable is not a command.
     """
     for variable in ("VISUAL", "EDITOR"):
         command = os.environ.get(variable, "").strip()
@@ -154,11 +98,11 @@ def editor_command() -> list[str]:
 
 
 def edited(text: str) -> str:
-    """The text after the person has edited it. It lies in a file of mode 0600 meanwhile, in a folder of its own.
+    """The text after the person has edited it, meanwhile in a file of mode 0600 in a new folder.
 
     Raises:
-        RequestError: there is no editor.
-        TurnmarkError: the editor cannot be run, or says that it failed: then nothing is taken over.
+        RequestError: no editor was found.
+        TurnmarkError: the editor cannot be run, or reports a failure: then nothing is changed.
     """
     command = editor_command()
     with tempfile.TemporaryDirectory(prefix="turnmark-") as folder:

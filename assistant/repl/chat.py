@@ -1,16 +1,14 @@
-"""One conversation: what is typed becomes turns and commands, and what becomes of them is drawn and kept."""
+"""One conversation: what is typed becomes turns and commands, and their outcome is drawn and kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
 
-from turnmark.assistant.repl.screen import TurnView, quiet_keyboard, uninterrupted
+from turnmark.assistant.repl.screen import TurnView, quiet_keyboard, say, uninterrupted
 from turnmark.assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Turned
 from turnmark.assistant.session_files import Session, new_session
 from turnmark.assistant.types import Event, Reply
@@ -24,20 +22,21 @@ if TYPE_CHECKING:
     from turnmark.assistant.open import Opened
 
 OnEvent = Callable[[Event], None]
+Outcome = tuple[Reply, tuple[Event, ...]]
 
-NO_SCORES = "nothing here measures answers: the metrics come with the evaluation room, which did not start this chat"
+NO_SCORES = "no metrics are available in this chat"
 
 
 @runtime_checkable
 class Scores(Protocol):
-    """Measures of an answer that need no judge. The metrics live in a later room; whoever mounts `chat` brings them."""
+    """Measures of an answer that need no judge, brought by whoever mounts `chat`: the metrics live in a later room."""
 
     def similarity(self, answer: str, reference: str) -> tuple[str, float] | None:
-        """A metric's name, and how alike it finds two texts, 0..1; None where there is nothing to compare."""
+        """A metric's name, and how alike it finds two texts, 0..1; None: the texts cannot be compared."""
         ...
 
     def grade(self, exchange: Exchange, history: Sequence[Message]) -> Sequence[tuple[str, float | None, str]]:
-        """Name, value and a remark of each metric of a turn; None where the metric is not applicable.
+        """Name, value and a remark of each metric of a turn; None: the metric is not applicable.
 
         Args:
             history: the messages before the turn.
@@ -49,9 +48,9 @@ class Chat:
     """A conversation and the parts that hold it.
 
     Args:
-        session: None: a new one that is kept nowhere.
+        session: None: a new one that is not kept.
         opened: what the assistant was opened from; without it no part can be swapped.
-        scores: measures answers; None: `/grade` says that nothing does.
+        scores: measures answers; None: `/grade` says that there are no metrics.
         confirm: asks the person a question; None: nobody is there, so the answer is always no.
         interactive: a person sits there: Ctrl-C ends the turn. Else it ends the command.
     """
@@ -93,59 +92,45 @@ class Chat:
     def ask(self, message: str) -> None:
         """A turn: the reply is drawn and kept."""
         history = self.history
-        self._record_turn("ask", message, self._run(lambda on_event: self.assistant.reply(history, message, on_event)))
+        self._keep("ask", message, self._run(lambda on_event: self.assistant.reply(history, message, on_event)))
 
     def revise(self, instruction: str) -> None:
         """A turn that revises the last answer.
 
         Raises:
-            RequestError: there is none.
+            RequestError: there is no answer.
         """
         self.need_last("there is no answer to revise yet")
         history = self.history
         outcome = self._run(lambda on_event: self.assistant.revise(history, instruction, on_event))
-        self._record_turn("revise", instruction, outcome)
+        self._keep("revise", instruction, outcome)
 
-    def answer_again(self, why: str, evidence: Sequence[Any] | None = None, trusted: bool = False) -> None:
-        """The last message once more; the new reply takes the place of the old one.
+    def answer_again(self) -> None:
+        """The last message once more; the new reply replaces the old one.
 
-        Args:
-            why: `retry` or `evidence`.
-            evidence: the passages to answer from; None: those that are found.
+        Raises:
+            RequestError: there is no answer.
         """
         last = self.need_last("there is nothing to answer again yet")
-        if last.kind == "revise" and evidence is not None:
-            raise RequestError(
-                "the last turn revised an answer; /undo it first, and give the answer other passages then"
-            )
+        turn = self.assistant.revise if last.kind == "revise" else self.assistant.reply
         history = self.history_before_last()
+        if outcome := self._run(lambda on_event: turn(history, last.question, on_event)):
+            self.record(Again(turn=last.turn, reply=outcome[0], events=outcome[1]))
+            self._let_retriever_hear()
 
-        def turn(on_event: OnEvent) -> Reply:
-            if last.kind == "revise":
-                return self.assistant.revise(history, last.question, on_event)
-            return self.assistant.reply(history, last.question, on_event, evidence, trusted)
-
-        if outcome := self._run(turn):
-            reply, events = outcome
-            self.record(Again.model_validate({"turn": last.turn, "why": why, "reply": reply, "events": events}))
-            self._tell_retriever()
-
-    def _record_turn(self, kind: str, message: str, outcome: tuple[Reply, tuple[Event, ...]] | None) -> None:
+    def _keep(self, kind: str, message: str, outcome: Outcome | None) -> None:
+        """Keep a turn. One that failed or was cancelled leaves the conversation as it was."""
         if outcome is None:
             return
         reply, events = outcome
         understanding = reply.trace.understanding
-        if understanding is not None and understanding.kind == "revision":
-            kind = "revise"
-        turn = self.conversation.turns + 1
-        self.record(
-            Turned.model_validate({"turn": turn, "kind": kind, "question": message, "reply": reply, "events": events})
-        )
-        self._tell_retriever()
+        revises = kind == "revise" or (understanding is not None and understanding.kind == "revision")
+        turn, kept_kind = self.conversation.turns + 1, "revise" if revises else "ask"
+        self.record(Turned(turn=turn, kind=kept_kind, question=message, reply=reply, events=events))
+        self._let_retriever_hear()
 
-    def _run(self, turn: Callable[[OnEvent], Reply]) -> tuple[Reply, tuple[Event, ...]] | None:
-        """Run a turn and draw it; None where it was cancelled or failed, which is told."""
-        view = TurnView(self.console, streaming=self.assistant.generator is not None)
+    def _run(self, turn: Callable[[OnEvent], Reply]) -> Outcome | None:
+        """Run a turn and draw it; None: it was cancelled or failed, which is reported."""
         events: list[Event] = []
 
         def on_event(event: Event) -> None:
@@ -155,23 +140,24 @@ class Chat:
             view.on_event(event)
 
         try:
-            with quiet_keyboard() if self.interactive else nullcontext():
+            with (
+                quiet_keyboard() if self.interactive else nullcontext(),
+                TurnView(self.console, streaming=self.assistant.generator is not None) as view,
+            ):
                 reply = turn(on_event)
+                view.finish(reply)
         except KeyboardInterrupt:
-            view.stop()
             if not self.interactive:
                 raise
             self.say("cancelled; the conversation goes on without this question", style="yellow")
             return None
         except TurnmarkError as error:
-            view.stop()
             self.failed += 1
             self.say("no answer: " + printable(str(error)), style="red")
             return None
-        view.finish(reply)
         return reply, tuple(events)
 
-    def _tell_retriever(self) -> None:
+    def _let_retriever_hear(self) -> None:
         """Let the retriever hear the answer while the person reads: the next question is understood the sooner."""
         last, retriever = self.conversation.last, self.assistant.retriever
         with suppress(TurnmarkError, KeyboardInterrupt):
@@ -184,7 +170,7 @@ class Chat:
         """The last exchange.
 
         Raises:
-            RequestError: there is none.
+            RequestError: nothing was answered yet.
         """
         last = self.conversation.last
         if last is None:
@@ -192,7 +178,7 @@ class Chat:
         return last
 
     def record(self, event: SessionEvent) -> None:
-        """Keep an event; if it cannot be kept, that is told, and the conversation goes on."""
+        """Keep an event; if it cannot be kept, that is reported, and the conversation goes on."""
         with uninterrupted():
             try:
                 self.session.record(event)
@@ -201,12 +187,7 @@ class Chat:
 
     def say(self, text: str, style: str = "", indent: int = 0) -> None:
         """A line or more to the person; on a terminal every line of it is indented."""
-        if self.console.is_terminal:
-            self.console.print(
-                Padding(Text(text, style=style), (0, 0, 0, indent)) if indent else Text(text, style=style)
-            )
-        else:
-            self.console.print(Text(" " * indent + text, style=style), soft_wrap=True)
+        say(self.console, text, style, indent)
 
     def complain(self, error: TurnmarkError) -> None:
         """Every problem of an error, a line each."""

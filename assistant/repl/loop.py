@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.assistant.repl import answers, evidence, parts
+from turnmark.assistant.repl import answers, parts, why
 from turnmark.assistant.repl.chat import Chat
 from turnmark.corpora.console import inert, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
@@ -23,18 +23,12 @@ so does Ctrl-D."""
 
 def help_(chat: Chat, _: str) -> None:
     """Every command with what it does."""
-    rows = [(f"{name} {command.arguments}".strip(), command.summary) for name, command in COMMANDS.items()]
-    if chat.console.is_terminal:
-        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column(style="bold", max_width=max(12, chat.console.width * 2 // 5))
-        table.add_column()
-        for usage, summary in rows:
-            table.add_row(Text(usage), Text(summary))
-        chat.console.print(table)
-    else:
-        width = max(len(usage) for usage, _ in rows)
-        for usage, summary in rows:
-            chat.say(f"{usage:<{width}}  {summary}")
+    usages = {f"{name} {command.arguments}".strip(): command.summary for name, command in COMMANDS.items()}
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", max_width=max(12, chat.console.width * 2 // 5))
+    for usage, summary in usages.items():
+        table.add_row(Text(usage), Text(summary))
+    chat.console.print(table)
     chat.say(KEYS)
 
 
@@ -53,25 +47,17 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
-    "/why": Command("", "how the last answer came about: searches, decision, checks, cost", answers.why),
-    "/sources": Command("[N]", "the passages behind the last answer, or one of them in full", answers.sources),
-    "/steps": Command("", "the steps of the last answer", answers.steps),
+    "/why": Command("[N]", "how the last answer came about; with a number, the text of that source", why.why),
     "/grade": Command("", "what the metrics say of the last answer", answers.grade),
     "/revise": Command("TEXT", "have the last answer revised as you say", answers.revise),
-    "/edit": Command("[TEXT]", "put your own version in its place, from your editor", answers.edit),
+    "/edit": Command("[TEXT]", "replace it with your version, from your editor", answers.edit),
     "/rate": Command("good|neutral|bad [COMMENT]", "say what you think of it", answers.rate),
-    "/relevant": Command("N…", "answer again from these sources alone", evidence.relevant),
-    "/irrelevant": Command("N…", "answer again without these sources", evidence.irrelevant),
     "/retry": Command("", "answer the last question again", answers.retry),
-    "/undo": Command("", "take the last question back", answers.undo),
     "/index": Command("[NAME]", "go on over another index", parts.index),
     "/retriever": Command("[SPEC]", "go on with another retriever", parts.retriever),
     "/generator": Command("[SPEC]", "go on with another model, or extractive", parts.generator),
-    "/set": Command("[NAME [VALUE]]", "show or change a setting", parts.set_),
     "/save": Command("[NAME]", "keep the session, under a name", parts.save),
-    "/load": Command("NAME", "go on with another session", parts.load),
-    "/sessions": Command("[delete NAME]", "list the sessions, or delete one", parts.sessions),
-    "/export": Command("mtrag|kiwi|markdown FILE", "write the conversation to a file or folder", parts.export),
+    "/export": Command("mtrag|markdown FILE", "write the conversation to a folder or file", parts.export),
     "/clear": Command("", "begin a new conversation", parts.clear),
     "/help": Command("", "this list", help_),
     "/quit": Command("", "leave", quit_),
@@ -104,7 +90,7 @@ def _obey(chat: Chat, line: str) -> None:
     if command is None:
         near = get_close_matches(name, COMMANDS, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        chat.say(f"{inert(line)}: not a command{hint}; there are: {', '.join(sorted(COMMANDS))}")
+        chat.say(f"{inert(line)}: not a command{hint}; there are: {', '.join(COMMANDS)}")
     elif argument.strip() and not command.arguments and name != "/quit":
         chat.say(f"{inert(line)}: {name} takes nothing after it")
     else:
@@ -144,7 +130,7 @@ def _lines(chat: Chat) -> Iterator[str]:
 def _typed(chat: Chat) -> Iterator[str]:
     from turnmark.assistant.repl.prompt import make_prompt
 
-    ask: Callable[[], str] = make_prompt(chat, COMMANDS)
+    ask: Callable[[], str] = make_prompt(chat.session.keep, COMMANDS)
     interrupted = False
     while True:
         try:
@@ -180,7 +166,7 @@ def choose_index(names: list[str], console: Console) -> str | None:
     """Which index to talk to, when none was named; None: the person left.
 
     Raises:
-        RequestError: there is none, or nobody is there to choose.
+        RequestError: no index was built yet, or nobody is there to choose.
     """
     if not names:
         raise RequestError("there is no index yet; build one: turnmark index build SOURCE --name NAME")

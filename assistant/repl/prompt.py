@@ -12,10 +12,8 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from turnmark.assistant.open import settings_of
-from turnmark.assistant.repl.chat import Chat
+from turnmark.assistant.repl.parts import EXPORTS
 from turnmark.assistant.session import Rating
-from turnmark.assistant.session_files import session_names
 from turnmark.corpora.console import inert
 from turnmark.corpora.home import home
 
@@ -23,12 +21,12 @@ HISTORY = "chat_history"
 MENU_LINES = 5
 
 
-def make_prompt(chat: Chat, commands: Iterable[str]) -> Callable[[], str]:
+def make_prompt(keep: bool, commands: Iterable[str]) -> Callable[[], str]:
     """Asks for the next message; KeyboardInterrupt at Ctrl-C, EOFError at Ctrl-D on an empty line."""
     session: PromptSession[str] = PromptSession(
-        completer=ChatCompleter(chat, commands),
+        completer=ChatCompleter(commands),
         complete_while_typing=False,
-        history=_history(chat.session.keep),
+        history=_history(keep),
         key_bindings=_keys(),
         multiline=True,
         prompt_continuation="… ",
@@ -76,10 +74,10 @@ def _keys() -> KeyBindings:
 
 
 class ChatCompleter(Completer):
-    """Completes commands and what they take: spec names, indexes, sessions, settings, file paths."""
+    """Completes commands and what they take: spec names, indexes, file paths."""
 
-    def __init__(self, chat: Chat, commands: Iterable[str]) -> None:
-        self._chat, self._commands = chat, commands
+    def __init__(self, commands: Iterable[str]) -> None:
+        self._commands = commands
         self._paths = PathCompleter(expanduser=True)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
@@ -95,8 +93,6 @@ class ChatCompleter(Completer):
         if command == "/export" and len(words) == 2:
             path = Document(words[1], len(words[1]))
             yield from self._paths.get_completions(path, complete_event)
-        elif command == "/sessions" and words[:-1] == ["delete"]:
-            yield from _matching(words[-1], session_names())
         elif command == "/generator" and arguments.startswith("replay:"):
             path = Document(arguments.removeprefix("replay:"))
             yield from self._paths.get_completions(path, complete_event)
@@ -117,13 +113,7 @@ class ChatCompleter(Completer):
             from turnmark.assistant.generators import GENERATORS
 
             return GENERATORS.entries()
-        if command == "/load":
-            return session_names()
-        if command == "/set":
-            return settings_of(self._chat.assistant)
-        if command == "/sessions":
-            return ["delete"]
-        return {"/rate": get_args(Rating), "/export": ("mtrag", "kiwi", "markdown")}.get(command, ())
+        return {"/rate": get_args(Rating), "/export": EXPORTS}.get(command, ())
 
 
 def _matching(start: str, names: Iterable[str]) -> Iterator[Completion]:

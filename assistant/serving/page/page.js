@@ -91,12 +91,38 @@ function markdown(into, text, cite) {
   return into;
 }
 
+// Quotations begin with the heading path of a source, and are shown as they are in the document, line by line.
+function said(into, reply, cite) {
+  const heads = new Set(reply.citations.flatMap((one) => [one.title, (one.section || "").split(" › ").pop()]));
+  let above = "", quoted = null, rest = [];
+  const flush = () => {
+    const text = rest.join("\n").replace(/^\n+|\n+$/g, "");
+    if (quoted) inline(quoted, text, cite);
+    else markdown(into, text, cite);
+    rest = [];
+  };
+  const lines = reply.answer.split("\n");
+  lines.forEach((line, at) => {
+    if (!above.trim() && (lines[at + 1] || "").trim() && line && heads.has(line.split(" › ").pop().trim())) {
+      flush();
+      into.append(el("p", "path", line.trim()));
+      quoted = into.appendChild(el("p", "quoted"));
+    } else {
+      rest.push(line);
+    }
+    above = line;
+  });
+  flush();
+  return into;
+}
+
 // -- one turn on the page
 
 class Turn {
   constructor(question) {
     this.draft = "";
     this.drawing = false;
+    this.calls = [];
     this.doing = el("div", "doing", "Thinking…");
     this.understood = el("p", "understood");
     this.understood.hidden = true;
@@ -114,6 +140,10 @@ class Turn {
       this.redraw();
     } else if (event.step === "understand" && event.text) {
       this.rewritten(event.text);
+    } else if (event.step === "retrieve" && /^(search|read|documents): /.test(event.text)) {
+      this.calls.push(event.text);
+      this.doing.textContent = event.text;
+      return;
     }
     const doing = DOING[event.delta ? "answer" : NEXT[event.step]];
     if (doing) this.doing.textContent = `${doing}…`;
@@ -151,7 +181,7 @@ class Turn {
         return made;
       },
     };
-    this.said.replaceChildren(...markdown(el("div"), reply.answer, cite).childNodes);
+    this.said.replaceChildren(...said(el("div"), reply, cite).childNodes);
     if (reply.procedure.length) {
       const steps = this.said.appendChild(el("ol", "steps"));
       for (const one of reply.procedure) {
@@ -160,10 +190,11 @@ class Turn {
       }
     }
     if (reply.rewrite && reply.rewrite !== reply.question) this.rewritten(reply.rewrite);
+    for (const one of reply.checks.unsupported || []) this.box.append(el("p", "unsupported dim", `Not in the documents: ${one}`));
     for (const note of reply.notes) this.box.append(el("p", "note", note));
-    this.box.append(foot(reply));
+    this.box.append(foot(reply, used.size));
     if (reply.citations.length) this.box.append(this.listed(reply.citations, used));
-    this.box.append(traced(reply));
+    this.box.append(traced(reply, this.calls));
     status(`Answered: ${reply.answer}`.slice(0, 400));
   }
 
@@ -172,7 +203,7 @@ class Turn {
     this.sources = new Map();
     for (const one of citations) {
       const place = [one.path || one.document, one.page ? `page ${one.page}` : ""].filter(Boolean).join(", ");
-      const about = el("span", "", el("span", "title", one.title || place), el("span", "where", place));
+      const about = el("span", "", el("span", "title", [one.title || place, one.section].filter(Boolean).join(" › ")), el("span", "where", place));
       const made = el("details", used.has(one.n) ? "source" : "source unused",
         el("summary", "", el("span", "n", String(one.n)), about), el("blockquote", "", one.text));
       made.lastChild.tabIndex = 0;
@@ -203,16 +234,14 @@ class Turn {
   }
 }
 
-function foot(reply) {
-  const checks = reply.checks, said = [];
-  if (checks.grounded !== null) said.push(`grounded ${checks.grounded.toFixed(2)}`);
+function foot(reply, sections) {
+  const said = sections ? [`${sections} section${sections === 1 ? "" : "s"}`] : [];
   if (reply.sub_questions.length > 1) said.push(`${reply.sub_questions.filter((one) => one.answered).length}/${reply.sub_questions.length} parts`);
-  if (checks.repaired) said.push("changed by checking");
-  said.push(`${Object.values(reply.timings).reduce((sum, one) => sum + one, 0).toFixed(2)} s`);
+  said.push(`${Object.values(reply.timings).reduce((sum, one) => sum + one, 0).toFixed(1)} s`);
   return el("div", "foot", el("span", `tag ${reply.decision}`, reply.decision), said.join(" · "));
 }
 
-function traced(reply) {
+function traced(reply, calls) {
   const box = el("div", "trace"), trace = reply.trace, judged = trace.judgement;
   if (judged) {
     box.append(el("h3", "", "Decision"), el("p", "", `${judged.decision}, confidence ${judged.confidence.toFixed(2)}: ${judged.reason}`));
@@ -222,6 +251,7 @@ function traced(reply) {
     box.append(el("h3", "", "Parts"));
     for (const one of reply.sub_questions) box.append(el("p", "", `${one.answered ? "✓" : "–"} ${one.text}`));
   }
+  if (calls.length) box.append(el("h3", "", "Calls of the model"), ...calls.map((one) => el("p", "", one)));
   if (trace.searches.length) box.append(el("h3", "", "Searches"));
   for (const one of trace.searches) {
     const made = box.appendChild(el("div", "search", el("div", "query", one.query), el("div", "dim", one.why)));
@@ -365,11 +395,11 @@ async function connect() {
       }
       if (!answer.ok) throw await refused(answer);
       model = (await answer.json()).data[0];
-      const about = model.turnmark, written = about.generator === "extractive" ? "sentences of the documents, no language model" : about.generator;
+      const about = model.turnmark, written = about.generator === "extractive" ? "quotations from the documents, no language model" : about.generator;
       document.title = `${model.id} – Turnmark`;
       $("about").textContent = model.id;
       $("about").title = written;
-      $("holds").textContent = `${model.id}: ${about.documents} document${about.documents === 1 ? "" : "s"}. Answers are ${about.generator === "extractive" ? "made of their sentences" : `written by ${about.generator}`}, with sources; where they hold no answer, you are told so.`;
+      $("holds").textContent = `${model.id}: ${about.documents} document${about.documents === 1 ? "" : "s"}. Answers are ${about.generator === "extractive" ? "quoted from them" : `written by ${about.generator}`}, with sources; if they hold no answer, it says so.`;
       return;
     } catch (error) {
       $("holds").textContent = error instanceof Refused ? error.message : "The server cannot be reached.";
