@@ -124,7 +124,7 @@ def markdown(exchanges: Sequence[Exchange], name: str) -> str:
         parts.append(f"## {number}. {escaped(exchange.question)}\n")
         if reply.rewrite not in ("", exchange.question):
             parts.append(f"*Understood as: {escaped(reply.rewrite)}*\n")
-        body = exchange.edit if exchange.edit is not None else reply.whole
+        body = exchange.edit if exchange.edit is not None else reply.answer
         parts.append(_footnoted(body, number, len(reply.citations)) + "\n")
         remarks = [f"rated {exchange.rating}" if exchange.rating else "", escaped(exchange.comment)]
         remarks += ["edited by hand"] if exchange.edit is not None else []

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from turnmark.assistant.steps.marks import cited
-from turnmark.assistant.types import Citation, Event, Reply, RevisedAnswer
+from turnmark.assistant.types import Citation, Event, Reply
 from turnmark.corpora.console import inert
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message, Record
@@ -117,7 +117,7 @@ class Exchange(Record):
     @property
     def said(self) -> str:
         """What the assistant said, steps included, or the person's version of it; without marks."""
-        return strip_citations(self.edit if self.edit is not None else self.reply.whole)
+        return strip_citations(self.edit if self.edit is not None else self.reply.answer)
 
     @property
     def approved(self) -> str | None:
@@ -132,15 +132,12 @@ def messages(exchanges: Iterable[Exchange]) -> list[Message]:
     question. A revision that was rated bad and not edited is left out: the answer before it counts (KIWI section 2.2).
     """
     turns: list[Message] = []
-    earlier: tuple[str, ...] = ()
     for exchange in exchanges:
         if exchange.kind == "revise" and turns:
             if exchange.rating == "bad" and exchange.edit is None:
                 continue
-            earlier += (turns.pop().content,)
-            turns.append(RevisedAnswer(role="assistant", content=exchange.said, before=earlier))
+            turns[-1] = Message(role="assistant", content=exchange.said)
             continue
-        earlier = ()
         turns.append(Message(role="user", content=exchange.question))
         turns.append(Message(role="assistant", content=exchange.said))
     return turns
@@ -206,7 +203,7 @@ _LAYOUT = re.compile(r"^\W*Steps\W*$|^\s*(?:[-*+•]|\d{1,3}[.)])\s", re.MULTILI
 
 def says_same(streamed: str, reply: Reply) -> bool:
     """Whether a reply has the words that were streamed of it; marks, numbers of items and layout aside."""
-    first, second = (words(_LAYOUT.sub("", strip_citations(text))) for text in (streamed, reply.whole))
+    first, second = (words(_LAYOUT.sub("", strip_citations(text))) for text in (streamed, reply.answer))
     return first == second
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -165,7 +165,8 @@ class Turn:
         self.parts = [Part(*row) for row in zip(texts, understanding.sub_questions, phrases, strict=True)]
         self.tell(
             "understand",
-            understanding.rewrite if understanding.rewrite != self.message else "",
+            # What rules carry over is for the search alone; a model's rewrite is worth reading.
+            "" if understanding.topic or understanding.rewrite == self.message else understanding.rewrite,
             kind=understanding.kind,
             parts=list(understanding.sub_questions),
             phrases=[phrase for part in self.parts for phrase in part.phrases],

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
-from turnmark.corpora.types import Message, Record
+from turnmark.corpora.types import Record
 
 Kind = Literal["question", "conversational", "revision"]
 Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]
 
 # The decisions whose replies rest on passages: these are cited and checked.
 GROUNDED: frozenset[Decision] = frozenset(("answer", "partial"))
-
-
-class RevisedAnswer(Message):
-    """An answer that stands in the place of earlier ones, where these are no messages of the conversation any more."""
-
-    before: tuple[str, ...] = Field(default=(), description="what it said before it was revised, oldest first")
 
 
 class Understanding(Record):
@@ -35,7 +29,8 @@ class Understanding(Record):
         default=(), description="the sub-questions as the message has them; empty: as in `sub_questions`"
     )
     phrases: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="for each sub-question what to search for in the words of documents; empty: nothing more"
+        default=(),
+        description="for each sub-question what else to search for, in the words of documents",
     )
     wants_procedure: bool = Field(default=False, description="asks how something is done, so steps are wanted")
     topic: tuple[str, ...] = Field(default=(), description="terms carried over from earlier turns")
@@ -134,7 +129,6 @@ class Checks(Record):
     parts_answered: float | None = None
     procedure_valid: bool | None = None
     repaired: bool = False
-    unsupported: tuple[str, ...] = Field(default=(), description="sentences of the answer that no passage supports")
 
 
 class Usage(Record):

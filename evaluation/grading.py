@@ -32,7 +32,7 @@ class Grades:
         from turnmark.evaluation.metrics import overlap
 
         reply = exchange.reply
-        answer = strip_citations(reply.whole).strip()
+        answer = strip_citations(reply.answer).strip()
         texts = [citation.text for citation in reply.citations]
         messages = [*(message.content for message in history), exchange.question]
         rows: list[tuple[str, float | None, str]] = [

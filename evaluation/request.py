@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from turnmark.assistant.forms import forms_for
+from turnmark.assistant.forms import Reader, forms_for
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.mtrag import canonical_id
 from turnmark.corpora.types import Problem, Record
@@ -151,7 +151,8 @@ def check_flags(request: EvalRequest, errors: ErrorCollector) -> Checked:
         if value is not None and value < 1:
             errors.add(f"{flag} {value}: a number from 1 was expected")
     retriever, embedder = errors.collect(retriever_specs, request.retriever, request.embedder) or ("", "")
-    errors.collect(forms_for, not request.generator.startswith("extractive"), request.steps)
+    reader: Reader = "none" if request.generator.startswith("extractive") else "large"
+    errors.collect(forms_for, reader, request.steps)
     if request.repeat < 1:
         errors.add(f"--repeat {request.repeat}: a number from 1 was expected")
     check_calls(request, errors)

@@ -61,14 +61,14 @@ def rate(chat: Chat, argument: str) -> None:
 def edit(chat: Chat, argument: str) -> None:
     """The person's version of the last answer: from the editor, or given with the command."""
     last = chat.need_last("there is no answer to edit yet")
-    previous = last.edit if last.edit is not None else last.reply.whole
+    previous = last.edit if last.edit is not None else last.reply.answer
     text = valid_text(argument or edited(previous)).strip()
     if not text:
         raise RequestError("the edited answer is empty; nothing was changed")
     if text == previous.strip():
         chat.say("nothing was changed", style="dim")
         return
-    original = strip_citations(last.reply.whole)
+    original = strip_citations(last.reply.answer)
     metric, score = (chat.scores and chat.scores.similarity(strip_citations(text), original)) or ("", None)
     chat.record(Edited(turn=last.turn, text=text, metric=metric, score=score))
     measured = f"{metric} {score:.2f} to the original" if score is not None else "nothing to compare it with"

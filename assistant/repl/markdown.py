@@ -155,7 +155,7 @@ def stretches(reply: Reply) -> Iterator[tuple[str, str]]:
     """
     names = {name for source in reply.citations for name in (source.title, source.section.rpartition(_ARROW)[2])}
     heading, text, above = "", list[str](), ""
-    rows = printable(reply.whole).split("\n")
+    rows = printable(reply.answer).split("\n")
     for row, below in zip(rows, [*rows[1:], ""], strict=True):
         if row and not above.strip() and below.strip() and row.rpartition(_ARROW)[2].strip() in names:
             yield from [(heading, "\n".join(text).strip("\n"))] if text else []

@@ -99,7 +99,7 @@ class TurnView:
             if self._moving:
                 draw_answer(self._console, reply)
             else:
-                say(self._console, printable(reply.whole))
+                say(self._console, printable(reply.answer))
         for sentence in reply.checks.unsupported:
             self._line(f"not in the documents: {inert(sentence)}")
         quoted = any(heading for heading, _ in stretches(reply))

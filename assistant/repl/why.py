@@ -77,7 +77,6 @@ def _outcome(exchange: Exchange) -> Iterator[str]:
     yield f"decided: {reply.decision}"
     if judged:
         yield f"  {judged.decision}, confidence {judged.confidence:.2f}, because {inert(judged.reason)}"
-        yield from (f"  missing: {inert(missing)}" for missing in judged.missing)
     for number, part in enumerate(reply.trace.parts, 1):
         yield f"  part {number}: {part.decision}, confidence {part.confidence:.2f}, {inert(part.reason)}"
     if checks.grounded is not None:

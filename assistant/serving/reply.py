@@ -33,8 +33,8 @@ _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error
 def content(reply: Reply, footnotes: bool) -> str:
     """The answer with its steps, as Markdown with footnotes or with its marks as they stand."""
     if not footnotes:
-        return printable(reply.whole)
-    return "\n\n".join(filter(None, (noted(reply.whole, len(reply.citations)), definitions(reply))))
+        return printable(reply.answer)
+    return "\n\n".join(filter(None, (noted(reply.answer, len(reply.citations)), definitions(reply))))
 
 
 def definitions(reply: Reply) -> str:

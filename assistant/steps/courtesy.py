@@ -121,4 +121,6 @@ class Courtesy:
         hello, welcome = "Hello! Ask me anything about your documents.", "You're welcome. Ask on whenever you like."
         draft = Draft(text=hello if greets else welcome)
         turn.stream(draft.text)
-        turn.settle(draft, Checks(), [SubQuestion(text=text, answered=True) for text in turn.understanding.sub_questions])
+        turn.settle(
+            draft, Checks(), [SubQuestion(text=text, answered=True) for text in turn.understanding.sub_questions]
+        )

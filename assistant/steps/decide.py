@@ -46,11 +46,13 @@ class Reader:
     name = "decide"
 
     def __call__(self, turn: Turn) -> None:
+        if turn.written:  # the model answered while it searched
+            return
         for part in turn.parts:
             questions = list(dict.fromkeys((part.text, part.question)))
             confidence = confidence_of(questions, part.hits, turn.embed) if part.hits else 0.0
             decision, reason = ("answer", "passages to read") if turn.hits else ("unknown", "nothing was found")
-            part.judgement = Judgement(decision=decision, confidence=confidence, reason=reason)  # type: ignore[arg-type]
+            part.judgement = Judgement(decision=decision, confidence=confidence, reason=reason)
         turn.decide()
 
 

@@ -22,6 +22,7 @@ class Piece:
 
 
 def pieces_of(text: str) -> list[Piece]:
+    """The sentences of a text; put together, gaps included, they are the text."""
     spans = sentences(text)
     pieces: list[Piece] = []
     at = 0
@@ -36,7 +37,3 @@ def pieces_of(text: str) -> list[Piece]:
             pieces.append(Piece(text[at:start], text[start:end]))
             at = end
     return pieces
-
-
-def joined(pieces: Sequence[Piece]) -> str:
-    return "".join(piece.gap + piece.text for piece in pieces).strip()

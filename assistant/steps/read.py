@@ -13,18 +13,18 @@ from pathlib import Path
 from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, count_tokens
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt, quoted
-from turnmark.assistant.steps.llm import one_a_line, written
+from turnmark.assistant.steps.llm import Written, one_a_line, written
 from turnmark.assistant.steps.marks import cited, says_unknown, unmarked
 from turnmark.assistant.steps.pieces import pieces_of
 from turnmark.assistant.steps.quote import nothing, quotation
 from turnmark.assistant.steps.understand_llm import conversation
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import GROUNDED, Decision, Draft, Step, Understanding
+from turnmark.assistant.types import GROUNDED, Decision, Draft, Step, Understanding, Usage
 from turnmark.corpora.text import list_items, strip_citations
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.types import Hit
 
-NOT_STATED = re.compile(r"^\W*(?:it is |this is |the answer is )?not (?:stated|mentioned|given|specified|provided)\b", re.I)
+NOT_STATED = re.compile(r"^\W*(?:(?:it|this|the answer) is )?not (?:stated|mentioned|given|specified|provided)\b", re.I)
 
 
 class Read:
@@ -33,6 +33,8 @@ class Read:
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
+        if turn.written:  # the model answered while it searched
+            return
         if not turn.hits:
             turn.draft = nothing(turn.parts)
             turn.stream(turn.draft.text)
@@ -40,12 +42,17 @@ class Read:
         understood = turn.understanding
         earlier = () if understood.standalone else turn.history
         prompt, notes = answer_prompt(turn.model, understood, turn.message, earlier, turn.hits, turn.prompts)
-        reply = written(turn.model, prompt, turn.stream)
-        turn.use("answer", reply.usage, *notes, reply.note)
-        turn.draft = drafted(reply.text)
-        decision = decision_of(reply.text, len(turn.parts))
-        if decision != turn.judgement.decision:
-            turn.decide(turn.judgement.model_copy(update={"decision": decision, "reason": "the model, after reading"}))
+        turn.use("answer", Usage(), *notes)
+        settle_reply(turn, written(turn.model, prompt, turn.stream))
+
+
+def settle_reply(turn: Turn, reply: Written) -> None:
+    """Take what the model wrote as the answer, and what it comes to as the decision."""
+    turn.use("answer", reply.usage, reply.note)
+    turn.draft = drafted(reply.text)
+    decision = decision_of(reply.text, len(turn.parts))
+    if decision != turn.judgement.decision:
+        turn.decide(turn.judgement.model_copy(update={"decision": decision, "reason": "the model, after reading"}))
 
 
 def answer_prompt(
@@ -64,7 +71,8 @@ def answer_prompt(
     """
     room = generator.context_tokens - generator.reply_tokens - 2 * INSTRUCTIONS - count_tokens(message + previous)
     notes: list[str] = []
-    shown, used = [], 0
+    shown: list[str] = []
+    used = 0
     for number, hit in enumerate(hits, 1):
         text = section(number, hit.passage)
         used += count_tokens(text) + PASSAGE_MARKS
@@ -101,7 +109,8 @@ def drafted(text: str) -> Draft:
     """A model's answer, its numbered list read as a procedure."""
     items = [item for item in list_items(text) if item.number is not None and item.depth == 0]
     steps = tuple(
-        Step(step=strip_citations(item.text).strip(), citations=tuple(dict.fromkeys(cited(item.text)))) for item in items
+        Step(step=strip_citations(item.text).strip(), citations=tuple(dict.fromkeys(cited(item.text))))
+        for item in items
     )
     return Draft(text=text, procedure=steps if len(steps) > 1 else ())
 

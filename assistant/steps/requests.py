@@ -26,12 +26,23 @@ class EditRequest(Record):
     last: bool = False
 
 
-_NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+_NUMBERS = {
+    "one": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+}
 _NUMBER = rf"(?:\d{{1,2}}|{'|'.join(_NUMBERS)})"
 _LEAD = (
     r"(?:(?:ok(?:ay)?|great|thanks|thank you|good|no|sorry|hm+|and|but|now|then|so|also|please|pls|fine|cool|nice"
-    r"|perfect|well|actually|again|(?:(?:that|it|this)(?:'s| is|s)? )?(?:still )?(?:way |far |a bit |much |a little )?too "
-    r"(?:long|verbose|wordy|much(?: text)?))[\s,.;:!]+)*"
+    r"|perfect|well|actually|again|(?:(?:that|it|this)(?:'s| is|s)? )?(?:still )?(?:way |far |a bit |much |a little )?"
+    r"too (?:long|verbose|wordy|much(?: text)?))[\s,.;:!]+)*"
     r"(?:(?:can|could|would|will) you (?:please |just |maybe |also )*|(?:can|could|may) i (?:have|get|see) "
     r"|(?:i(?:'d| would) (?:like|prefer)|i(?: only| just)? (?:want|need)) (?:you to )?"
     r"|(?:please |just )*(?:give|show|tell) (?:me|us) |let me have )?"

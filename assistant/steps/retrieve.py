@@ -7,7 +7,7 @@ grows to its section, hits of one section are one source, and what repeats a bet
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
 from turnmark.assistant.steps.support import stems
@@ -201,8 +201,6 @@ def joined(passages: Sequence[Passage]) -> Passage:
     if len(passages) == 1:
         return head
     text = head.text
-    for before, after in zip(passages, passages[1:], strict=False):
+    for before, after in pairwise(passages):
         text += "\n" * (after.start - before.end) + after.text
-    return head.model_copy(
-        update={"id": f"{head.document}-{head.start}-{tail.end}", "text": text, "end": tail.end}
-    )
+    return head.model_copy(update={"id": f"{head.document}-{head.start}-{tail.end}", "text": text, "end": tail.end})

@@ -19,7 +19,7 @@ from turnmark.assistant.steps.read import answer_prompt, decision_of, drafted
 from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
 from turnmark.assistant.steps.retrieve import conversation_query, distinct, sections
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Draft, Judgement, Understanding
+from turnmark.assistant.types import Judgement, Understanding
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
@@ -29,8 +29,8 @@ NO_ANSWER_YET = "there is no answer yet to revise; ask something first"
 UNCHANGED = "I left the last answer as it is: "
 """Begins the reply to an instruction that could not be followed."""
 TAKES_A_MODEL = (
-    "without a language model I can put it as a list, shorten it, keep or drop its first or last items, and show only its "
-    "steps; anything else takes a model (--generator)."
+    "without a language model I can put it as a list, shorten it, keep or drop its first or last items, and show only "
+    "its steps; anything else takes a model (--generator)."
 )
 MOST_SENTENCES = 8
 """Sentences of the last answer whose passages are searched for."""
@@ -49,7 +49,7 @@ class Revise:
         at, previous = _last(turn)
         request = edit_request(turn.message)
         text = changed(previous, request) if request and not says_unknown(previous) else ""
-        if not text or words(text) == words(previous) and text.strip() == previous.strip():
+        if not text or (words(text) == words(previous) and text.strip() == previous.strip()):
             reason = TAKES_A_MODEL if not text else "it is that already."
             _settle(turn, f"{UNCHANGED}{reason}", Judgement(decision="converse", confidence=1.0, reason="not changed"))
             return
@@ -140,7 +140,9 @@ def last_answer(history: Sequence[Message]) -> tuple[int | None, str]:
     asked = [
         at
         for at, turn in enumerate(history[: answers[-1]])
-        if turn.role == "user" and not is_conversational(turn.content) and not is_instruction(history[:at], turn.content)
+        if turn.role == "user"
+        and not is_conversational(turn.content)
+        and not is_instruction(history[:at], turn.content)
     ]
     return (asked[-1] if asked else None), strip_citations(history[answers[-1]].content)
 

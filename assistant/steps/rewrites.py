@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps import llm
-from turnmark.assistant.steps.understand import is_conversational
+from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.rows import RAW

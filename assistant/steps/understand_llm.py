@@ -1,5 +1,5 @@
-"""The understand step with a language model: kind, rewrite, parts and search phrases in one structured call (`Understand`),
-or for a small model the rewrite alone (`Condense`). Nothing of either replaces the raw message; where nothing usable
+"""The understand step with a language model: kind, rewrite, parts and search phrases in one structured call
+(`Understand`), or for a small model the rewrite alone (`Condense`). Neither replaces the raw message; if nothing usable
 comes, rules understand.
 """
 
@@ -102,11 +102,8 @@ def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Un
     if not reply.leans or not rewrite or drifted(rewrite, message):
         rewrite = message
     parts = [part for part in reply.parts[:MOST_PARTS] if part.question.strip() and not drifted(part.question, message)]
-    texts = list(dict.fromkeys(" ".join(part.question.split()) for part in parts))
-    phrases = {
-        " ".join(part.question.split()): tuple(" ".join(text.split()) for text in part.search[:MOST_PHRASES] if text.strip())
-        for part in parts
-    }
+    phrases = {_line(part.question): tuple(filter(None, map(_line, part.search[:MOST_PHRASES]))) for part in parts}
+    texts = list(phrases)
     all_phrases = tuple(dict.fromkeys(phrase for own in phrases.values() for phrase in own))
     revises = reply.kind == "revision" and answered
     if len(texts) < 2 or revises:
@@ -125,6 +122,10 @@ def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Un
         phrases=tuple(phrases[text] for text in texts),
         wants_procedure=reply.procedure,
     )
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 class Condense:
@@ -181,4 +182,3 @@ def _with_question(rules: Understanding, message: str, question: str) -> Underst
             "asked": typed or (alone.asked if len(alone.sub_questions) > 1 else ()),
         }
     )
-

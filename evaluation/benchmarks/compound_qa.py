@@ -25,7 +25,7 @@ from typing import Any
 
 from turnmark.assistant.generators.base import EmptyReply, Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.steps.decide import decide
+from turnmark.assistant.steps.decide import grade
 from turnmark.assistant.steps.llm import Written, written
 from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.steps.split import split_questions
@@ -278,7 +278,7 @@ class CompoundQA(Benchmark[CompoundCase]):
         parts = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
         hits = ranked_by(_passages(item.task), (question,), parts.embed)
         trusted = generator is not None or (
-            decide(understand(history, question), question, hits, embed=parts.embed).decision in GROUNDED
+            grade((question, understand(history, question).rewrite), hits, parts.embed).decision in GROUNDED
         )
         return turn_sample(item, history, question, generator, parts, hits, trusted, apart)
 

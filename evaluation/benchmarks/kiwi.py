@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.steps.instructions import InstructionType, typed
-from turnmark.assistant.steps.operations import Operation, operations
-from turnmark.assistant.steps.revise_llm import revised
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.requests import edit_request
+from turnmark.assistant.steps.revise import TAKES_A_MODEL, changed
+from turnmark.assistant.steps.revise import rewritten as revised
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
@@ -49,6 +49,8 @@ from turnmark.evaluation.benchmarks.measures import WORDS
 from turnmark.evaluation.benchmarks.task import Prepared, Task, prompt_inputs, used
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, rubrics
+from turnmark.evaluation.judging.kiwi_instructions import typed
+from turnmark.evaluation.judging.kiwi_operations import operations
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import ContextRef, Sample
@@ -252,18 +254,9 @@ class Kiwi(Benchmark[Case]):
         previous, used = self._previous(item, generator)
         if self.paper:
             revision, hits = self._rewritten(task, generator, previous, hits)
-            changes: Sequence[Operation] = operations(previous, revision.text)
         else:
-            sort = None
-            if turn.coarse:
-                sort = InstructionType(coarse=turn.coarse, fine=turn.fine or typed(turn.instruction).fine)
-            by_turn = revised(
-                generator, question, previous, turn.instruction, lambda _: hits, self.parts.embed, self.parts.prompts,
-                sort=sort,
-            )  # fmt: skip
-            if by_turn.fallback:
-                raise GeneratorError("bad_reply", by_turn.fallback, used + by_turn.usage)
-            revision, changes = Rewritten(by_turn.text, by_turn.usage, tuple(by_turn.notes)), by_turn.operations
+            revision = self._revised(task, generator, previous, hits)
+        changes = operations(previous, revision.text)
         roles = {"first_answer": used, "revise": revision.usage}
         return Sample(
             id=item.id,
@@ -278,6 +271,18 @@ class Kiwi(Benchmark[Case]):
             usage={role: usage for role, usage in roles.items() if usage != Usage()},
             timings={"revise": round(time.perf_counter() - began, 4)},
         )
+
+    def _revised(self, task: Instruction, generator: Generator | None, previous: str, hits: Sequence[Hit]) -> Rewritten:
+        """The revision as the assistant's turn makes it."""
+        instruction = task.turn.instruction
+        if generator is None:
+            request = edit_request(instruction)
+            text = changed(strip_citations(previous), request) if request else ""
+            return Rewritten(text or previous, Usage(), () if text else (f"left as it was: {TAKES_A_MODEL}",))
+        reply, notes = revised(
+            generator, task.session.question, previous, instruction, hits[:PARAGRAPHS], self.parts.prompts
+        )
+        return Rewritten(reply.text, reply.usage, (*notes, *([reply.note] if reply.note else [])))
 
     def _rewritten(
         self, task: Instruction, generator: Generator | None, previous: str, hits: list[Hit]

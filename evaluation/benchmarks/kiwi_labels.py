@@ -16,9 +16,7 @@ from pydantic import BaseModel, Field
 
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import fence, fence_tag
-from turnmark.assistant.steps.instructions import INFORMATION, typed
 from turnmark.assistant.steps.llm import numbered
-from turnmark.assistant.steps.operations import operations
 from turnmark.assistant.steps.support import supported
 from turnmark.assistant.types import Usage
 from turnmark.corpora.kiwi import Session, Turn
@@ -26,6 +24,8 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.kiwi_turns import asked, is_good
 from turnmark.evaluation.judging.kiwi import read_revision
+from turnmark.evaluation.judging.kiwi_instructions import INFORMATION, typed
+from turnmark.evaluation.judging.kiwi_operations import operations
 from turnmark.evaluation.prompts import load_prompt
 
 Instruction = Literal[

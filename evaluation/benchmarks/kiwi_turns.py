@@ -19,7 +19,6 @@ from pydantic import BaseModel
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
 from turnmark.assistant.prompts import fence, fence_tag
-from turnmark.assistant.steps.instructions import typed
 from turnmark.assistant.steps.llm import Written, numbered, written
 from turnmark.assistant.structured import Failure, ask, joined
 from turnmark.assistant.types import Usage
@@ -29,6 +28,7 @@ from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Material
 from turnmark.evaluation.benchmarks.turns import titled
 from turnmark.evaluation.judging.judgements import Messages, fit, room_for
+from turnmark.evaluation.judging.kiwi_instructions import typed
 from turnmark.evaluation.prompts import load_prompt
 from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.types import Hit

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.forms import forms_for
+from turnmark.assistant.forms import forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import fence, fence_tag
 from turnmark.assistant.steps.llm import numbered, turns
@@ -83,8 +83,7 @@ def turn_sample(
         parts.embed,
         parts.passages,
         parts.prompts,
-        forms_for(generator is not None, parts.forms),
-        most=parts.passages,
+        forms_for(reader_of(generator), parts.forms),
     )
     reply = traced_where_asked(assistant).reply(history, question, listen, evidence, trusted)
     return Sample(
@@ -108,8 +107,7 @@ def turn_sample(
 def _sub_answers(reply: Reply, question: str) -> tuple[SubAnswer, ...]:
     """The parts as the question has them, with what was said to each."""
     if len(reply.sub_questions) == 1:
-        text = with_steps(reply.answer, [step.model_dump() for step in reply.procedure])
-        return (SubAnswer(question=question, answer=strip_citations(text)),)
+        return (SubAnswer(question=question, answer=strip_citations(reply.answer)),)
     understood = reply.trace.understanding
     questions = (understood.asked or understood.sub_questions) if understood else ()
     return tuple(
@@ -122,7 +120,10 @@ def _used(reply: Reply) -> dict[str, Usage]:
 
 
 def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
-    """An answer with its procedure as people read it: the text, then a numbered line a step."""
+    """An answer with its procedure as people read it: the text, then a numbered line a step unless the text has them."""
+    bare = " ".join(strip_citations(text).split())
+    if all(" ".join(str(step["step"]).split()) in bare for step in procedure):
+        return text
     lines = [f"{number}. {step['step']}" for number, step in enumerate(procedure, 1)]
     return "\n".join([text, *lines] if text else lines)
 

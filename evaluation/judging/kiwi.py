@@ -15,15 +15,24 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from turnmark.assistant.steps.constraints import constraints_of, unmet
-from turnmark.assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, classify, evened, wanted
-from turnmark.assistant.steps.operations import Operation, operations, pieces_of, squeezed
-from turnmark.assistant.steps.revise_rules import named
+from turnmark.assistant.steps.pieces import pieces_of
 from turnmark.assistant.steps.support import coverage, missing_numbers, stems
 from turnmark.corpora.kiwi import Rating
 from turnmark.corpora.text import content_words, strip_citations, words
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import Outcome
+from turnmark.evaluation.judging.kiwi_constraints import constraints_of, unmet
+from turnmark.evaluation.judging.kiwi_instructions import (
+    GUARD,
+    QUOTED,
+    REMOVE,
+    Kind,
+    classify,
+    evened,
+    named,
+    wanted,
+)
+from turnmark.evaluation.judging.kiwi_operations import Operation, operations, squeezed
 from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, Rubric, by_code, by_verdict
 from turnmark.evaluation.judging.verdicts import Labels
 

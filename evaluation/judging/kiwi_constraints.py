@@ -11,10 +11,20 @@ from typing import Literal
 
 from pydantic import Field
 
-from turnmark.assistant.steps.instructions import ABOUT, CHANGE, NUMBER, QUOTED, Kind, classify, number_in, wanted
-from turnmark.assistant.steps.operations import ITEM, operations, pieces_of, squeezed
+from turnmark.assistant.steps.pieces import ITEM, pieces_of
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Record
+from turnmark.evaluation.judging.kiwi_instructions import (
+    ABOUT,
+    CHANGE,
+    NUMBER,
+    QUOTED,
+    Kind,
+    classify,
+    number_in,
+    wanted,
+)
+from turnmark.evaluation.judging.kiwi_operations import operations, squeezed
 
 Unit = Literal["words", "sentences", "paragraphs", "items", "named"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from turnmark.assistant.steps.pieces import ITEM, pieces_of
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Record
@@ -149,19 +150,28 @@ def number_in(match: re.Match[str] | None) -> int | None:
     )
 
 
-def length_asked(request: str, total: int, count: int) -> tuple[float, int]:
-    """The most words and the most sentences that an instruction to shorten allows; three fifths where it says none."""
-    if limit := number_in(re.search(rf"\b{NUMBER}[ -]words?\b", request, re.IGNORECASE)):
-        return limit, count
-    if limit := number_in(re.search(rf"\b{NUMBER}(?: \w+)?[ -]sentences?\b", request, re.IGNORECASE)):
-        return total, limit
-    if limit := number_in(re.search(rf"\bsentences?\b.*\bto {NUMBER}\b", request, re.IGNORECASE)):
-        return total, limit
-    share = re.search(
-        r"\b(by|to)\s+(?:about |around |roughly )?(?:(\d{1,2}) ?%|a? ?(half|third|quarter))", request, re.I
-    )
-    if share or re.search(r"\bhalf\b", request, re.IGNORECASE):
-        part = {"half": 1 / 2, "third": 1 / 3, "quarter": 1 / 4}.get((share[3] or "").lower() if share else "half")
-        part = part if part is not None else int(share[2]) / 100  # type: ignore[index]
-        return total * (1 - part if share and share[1].lower() == "by" else part), count
-    return 0.6 * total, count
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_COUNTED = re.compile(
+    rf"\b(?:the )?(?P<ordinal>{'|'.join(_ORDINALS)}|last|final|\d{{1,2}}(?:st|nd|rd|th))(?: (?P<many>{NUMBER}))?"
+    r"(?: (?P<unit>sentences?|paragraphs?|steps?|points?|items?|bullets?|lines?|entries|ones?|parts?))?"
+    r"(?! (?:about|on|that|which)\b)",
+    re.IGNORECASE,
+)
+
+
+def named(request: str, text: str) -> list[str]:
+    """The sentences, items or paragraphs of an answer that a request counts out ("the last two sentences")."""
+    match = next((match for match in _COUNTED.finditer(request) if match["many"] or match["unit"]), None)
+    if match is None:
+        return []
+    unit, ordinal = (match["unit"] or "").lower(), match["ordinal"].lower()
+    items = [line.strip() for line in text.splitlines() if ITEM.match(line.strip())]
+    if unit.startswith("paragraph"):
+        units = [paragraph for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
+    else:
+        units = items if items and not unit.startswith("sentence") else [piece.text for piece in pieces_of(text)]
+    count = number_in(re.match(NUMBER, match["many"], re.IGNORECASE)) or 1 if match["many"] else 1
+    if ordinal in ("last", "final"):
+        return units[-count:]
+    first = _ORDINALS.index(ordinal) if ordinal in _ORDINALS else int(re.sub(r"\D", "", ordinal)) - 1
+    return units[max(0, first) : max(0, first) + count]

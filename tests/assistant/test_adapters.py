@@ -32,7 +32,7 @@ def test_a_chat_is_the_assistants_turns(engine):
     assert isinstance(engine, BaseChatEngine)
     first = engine.chat(ASK)
     reply = engine.assistant.reply([], ASK)
-    assert first.response == str(first) == reply.whole
+    assert first.response == str(first) == reply.answer
     assert [node.node.node_id for node in first.source_nodes] == [citation.id for citation in reply.citations]
     assert [node.node.get_content() for node in first.source_nodes] == [citation.text for citation in reply.citations]
     assert first.metadata["decision"] == first.sources[0].raw_output.decision == reply.decision

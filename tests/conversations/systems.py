@@ -57,7 +57,7 @@ class Product:
                     generator="",
                 )
             )
-            text = strip_citations(reply.whole)
+            text = strip_citations(reply.answer)
             return Answer(text=text, decision=reply.decision, seconds=seconds, rewrite=reply.rewrite)
 
         return ask

@@ -1,0 +1,147 @@
+"""Retrieval by the model itself: it reads what a first search found, and may search and read on, with tools.
+
+One conversation that only grows, so that a server that caches prefixes reads each section once. What the model writes
+when it calls no more tools is its answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.generators.tools import Tool, ToolCall, ToolGenerator, ToolMessage
+from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.steps.llm import Written
+from turnmark.assistant.steps.read import answer_prompt, section, settle_reply
+from turnmark.assistant.steps.retrieve import SearchAndRead, joined, section_of, sections
+from turnmark.assistant.steps.support import stems
+from turnmark.assistant.turn import Turn
+from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of
+
+ROUNDS = 4
+TOKENS = 1500
+"""Of the sections that one call of a tool gives."""
+LISTED, LOOKED_AT = 20, 200
+"""Documents that are named, and passages that are looked at for them."""
+
+
+def _tool(name: str, description: str, **arguments: str) -> Tool:
+    properties = {key: {"type": "string", "description": text} for key, text in arguments.items()}
+    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return Tool(name=name, description=description, parameters=schema)
+
+
+TOOLS = (
+    _tool("search", "Finds sections of the documents.", query="what a section that answers would say"),
+    _tool(
+        "read",
+        "Reads on in a document: a section with all that is below it.",
+        document="the file, as the sections name it in parentheses",
+        section="its heading; empty: from the beginning",
+    ),
+    _tool("documents", "Lists the documents that hold some words, and how often.", words="one to three words"),
+)
+
+
+class Agent(SearchAndRead):
+    """The first search, then up to four rounds of tools; the answer comes of it.
+
+    A model or endpoint without tools answers from the first search, as by default.
+    """
+
+    def __call__(self, turn: Turn) -> None:
+        super().__call__(turn)
+        if isinstance(turn.generator, ToolGenerator) and turn.retriever is not None and turn.evidence is None:
+            try:
+                _Agent(turn, turn.generator, turn.retriever).answer()
+            except GeneratorError as error:
+                if error.kind != "bad_request":
+                    raise
+                turn.use("answer", error.usage, "answered without tools: the endpoint takes none")
+
+
+class _Agent:
+    def __init__(self, turn: Turn, generator: ToolGenerator, retriever: Retriever) -> None:
+        self.turn, self.generator, self.retriever = turn, generator, retriever
+        understood = turn.understanding
+        earlier = () if understood.standalone else turn.history
+        prompt, notes = answer_prompt(turn.model, understood, turn.message, earlier, turn.hits, turn.prompts)
+        prompt = (*prompt, *load_prompt("agent", turn.prompts).render(rounds=str(ROUNDS)))
+        self.messages = [ToolMessage(role=message.role, content=message.content) for message in prompt]
+        turn.use("answer", Usage(), *notes)
+
+    def answer(self) -> None:
+        """Rounds of calls until the model answers; in the last one it has no tools."""
+        for number in range(ROUNDS + 1):
+            tools = TOOLS if number < ROUNDS else ()
+            reply = self.generator.converse(self.messages, tools, on_text=self.turn.stream)
+            self.turn.use("answer", reply.usage)
+            if not reply.calls:
+                settle_reply(
+                    self.turn,
+                    Written(text=reply.text.strip(), usage=Usage(), note=None, finish_reason=reply.finish_reason),
+                )
+                return
+            self.messages.append(reply.message)
+            for call in reply.calls:
+                self.messages.append(ToolMessage(role="tool", content=self._result(call), call_id=call.id))
+
+    def _result(self, call: ToolCall) -> str:
+        """What a call comes to, in words for the model; a wrong call too."""
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except ValueError:
+            return "The arguments are not JSON."
+        given: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
+        texts = {key: " ".join(str(value).split()) for key, value in given.items()}
+        self.turn.tell("retrieve", f"{call.name}: {' › '.join(filter(None, texts.values()))}")
+        match call.name:
+            case "search" if texts.get("query"):
+                return self._search(texts["query"])
+            case "read" if texts.get("document"):
+                return self._read(texts["document"], texts.get("section", ""))
+            case "documents" if texts.get("words"):
+                return self._documents(texts["words"])
+        return f"No tool {call.name!r} takes these arguments."
+
+    def _search(self, text: str) -> str:
+        query = Query(text=text, standalone=True)
+        hits = self.retriever.search([query], self.turn.passages)[0]
+        self.turn.searched(query, hits, "the model searches on")
+        return self._shown(sections(self.retriever, hits, TOKENS))
+
+    def _read(self, document: str, heading: str) -> str:
+        passages = neighbours_of(self.retriever, _anywhere(document))
+        if not passages:
+            return f"No document is called {document!r}."
+        matching = [passage for passage in passages if heading.lower() in passage.indexed_text.lower()]
+        first = next((p for p in matching if heading.lower() in p.section.lower()), matching[0] if matching else None)
+        if heading and first is None:
+            names = dict.fromkeys(passage.section for passage in passages if passage.section)
+            return f"No such section in it. Its sections: {'; '.join(names) or 'none'}"
+        start = passages.index(first) if first else 0
+        run = section_of(first, passages) if first and first.section else passages[start:]
+        hit = Hit(passage=joined(run), score=0.0)
+        return self._shown([hit] if len(run) == 1 else sections(None, [hit], TOKENS))
+
+    def _documents(self, text: str) -> str:
+        wanted = stems(text)
+        hits = self.retriever.search([Query(text=text, standalone=True)], LOOKED_AT)[0]
+        counts = Counter(hit.passage.document for hit in hits if wanted <= stems(hit.passage.indexed_text))
+        rows = [f"{document}: {count} section{'s'[: count != 1]}" for document, count in counts.most_common(LISTED)]
+        more = f"\n… and {len(counts) - LISTED} more" if len(counts) > LISTED else ""
+        return "\n".join(rows) + more if rows else "No document holds all of these words."
+
+    def _shown(self, hits: Sequence[Hit]) -> str:
+        numbers = self.turn.number(hits)
+        shown = [section(number, hit.passage) for number, hit in zip(numbers, hits, strict=True)]
+        return "\n\n".join(shown) or "Nothing was found."
+
+
+def _anywhere(document: str) -> Passage:
+    return Passage(id="", document=document, title="", text="", start=0, end=0)
