@@ -247,7 +247,7 @@ class Kiwi(Benchmark[Case]):
         """
         began = time.perf_counter()
         task: Instruction = item.task
-        question, turn = task.session.question, task.turn
+        turn = task.turn
         if generator is not None:
             generator = with_temperature(generator, TEMPERATURE)
         hits = self._evidence(task)

@@ -120,7 +120,7 @@ def _used(reply: Reply) -> dict[str, Usage]:
 
 
 def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
-    """An answer with its procedure as people read it: the text, then a numbered line a step unless the text has them."""
+    """An answer as people read it: the text, then a numbered line a step unless the text has them."""
     bare = " ".join(strip_citations(text).split())
     if all(" ".join(str(step["step"]).split()) in bare for step in procedure):
         return text

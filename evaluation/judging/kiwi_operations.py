@@ -11,7 +11,7 @@ from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Record
 
 _SAME_SENTENCE = 0.5
-"""Of two sentences at the same position: the share of words in common from which one is the other with words changed."""
+"""The share of words in common from which one of two sentences is the other with words changed."""
 
 
 def squeezed(text: str) -> str:
