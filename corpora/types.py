@@ -27,6 +27,10 @@ class Block(Record):
     number: int | None = Field(default=None, description="item of a numbered list: its number as written")
 
 
+CONTINUED = "(continued)"
+"""Ends `Passage.section` where the section began in an earlier passage."""
+
+
 class Document(Record):
     """A source text as it was read, with its structure.
 
@@ -40,6 +44,7 @@ class Document(Record):
     blocks: tuple[Block, ...] = ()
     pages: tuple[int, ...] = Field(default=(), description="offset at which each page starts; empty when unpaged")
     whole: bool = Field(default=False, description="True: the document is one passage as it stands (a BEIR row)")
+    date: str = Field(default="", description="when it was last changed or written, as its front matter says")
 
 
 class Passage(Record):
@@ -55,16 +60,22 @@ class Passage(Record):
     start: int
     end: int
     path: str = ""
-    section: str = Field(default="", description="headings above the passage's first character, joined by ' › '")
+    section: str = Field(default="", description="headings that hold for all of the text, joined by ' › '")
     page: int | None = Field(default=None, description="1-based page on which it starts, where there are pages")
+    date: str = Field(default="", description="of the document")
+
+    @property
+    def heading(self) -> str:
+        """The title and the section, "(continued)" left out."""
+        section = self.section.removesuffix(CONTINUED).rstrip()
+        return " › ".join(part for part in (self.title, section) if part)
 
     @property
     def indexed_text(self) -> str:
-        """What is embedded and counted: the title and the section put in front, unless the text starts with them."""
-        heading = " › ".join(part for part in (self.title, self.section) if part)
-        if not heading or self.text.lstrip("# \n").startswith(self.title or "\0"):
+        """What is embedded and counted: the heading put in front, unless the text starts with the title."""
+        if not self.heading or self.text.lstrip("# \n").startswith(self.title or "\0"):
             return self.text
-        return f"{heading}\n{self.text}"
+        return f"{self.heading}\n{self.text}"
 
     @property
     def content_hash(self) -> str:

@@ -152,6 +152,7 @@ def passage_of(node: Any) -> Passage:
         path=path,
         section=_told_by(node, "section", "header_path"),
         page=int(page) if page.isascii() and page.isdigit() and len(page) < 10 else None,
+        date=_told_by(node, "date"),
     )
 
 
@@ -218,6 +219,8 @@ def node_of(passage: Passage) -> TextNode:
     metadata = {"title": passage.title, "file_path": passage.path, "section": passage.section}
     if passage.page is not None:
         metadata["page_label"] = str(passage.page)
+    if passage.date:
+        metadata["date"] = passage.date
     return TextNode(
         id_=passage.id,
         text=passage.text,

@@ -176,7 +176,7 @@ class Build:
     def _tidy(self, models: Models) -> None:
         """Keep the unfinished files of an earlier run only if the same models made them."""
         mark = self.files / "models"
-        current_mark = models.mark()
+        current_mark = f"format {FORMAT}\n{models.mark()}"
         if self.files.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == current_mark):
             self._forget(self.files)
             shutil.rmtree(self.files)
@@ -213,7 +213,6 @@ class Build:
             passages=self.report.passages,
             digest=store.digest(),
             chunk_size=window.size,
-            chunk_overlap=window.overlap,
             bm25=self.settings.bm25,
             **models.infos(),
             tokens=self.settings.tokens,
@@ -240,7 +239,7 @@ class Build:
         self, store: PassageStore, checkpoint: Checkpoint, planned: Manifest, encoders: Sequence[Encoder]
     ) -> None:
         """Take over what the models made of every content that is still there, and count what is gone."""
-        if self.old is None:
+        if self.old is None or self.old.format != FORMAT:
             return
         try:
             current = Index(self.folder, self.old)

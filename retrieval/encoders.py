@@ -16,7 +16,7 @@ from turnmark.retrieval.manifest import BuildSettings, ModelInfo
 from turnmark.retrieval.sparse import SpladeEncoder, open_encoder, pack
 from turnmark.retrieval.tokens import packed_texts, token_embedder
 
-CHUNK_SIZE, CHUNK_OVERLAP = 512, 100
+CHUNK_SIZE = 512
 SPECIAL_TOKENS = 2
 
 Model = Embedder | SpladeEncoder
@@ -61,10 +61,9 @@ def sparse_encoder(encoder: SpladeEncoder) -> Encoder:
 
 @dataclass(frozen=True)
 class Window:
-    """How documents are cut: MTRAG's 512 tokens overlapping by 100, scaled down to a model's own limit."""
+    """How long passages may be: no longer than the model with the lowest limit reads."""
 
     size: int
-    overlap: int
     room: int  # for text: `size` less the model's special tokens
     tokenize: Tokenizer
 
@@ -72,14 +71,14 @@ class Window:
     def of(cls, models: Sequence[Model]) -> Window:
         """The window for some models: that of the one with the lowest limit; without any, in words."""
         if not models:
-            return cls(CHUNK_SIZE, CHUNK_OVERLAP, CHUNK_SIZE, regex_tokens)
+            return cls(CHUNK_SIZE, CHUNK_SIZE, regex_tokens)
         narrowest = min(models, key=lambda model: model.max_tokens)
         size = min(CHUNK_SIZE, narrowest.max_tokens)
-        return cls(size, round(CHUNK_OVERLAP * size / CHUNK_SIZE), size - SPECIAL_TOKENS, narrowest.tokenizer())
+        return cls(size, size - SPECIAL_TOKENS, narrowest.tokenizer())
 
     def cut(self, document: Document) -> list[Passage]:
         """The passages of a document."""
-        return chunk(document, self.tokenize, self.room, self.overlap)
+        return chunk(document, self.tokenize, self.room)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.servers import Served
 from turnmark.retrieval.sparse import option_of
 
-FORMAT = 1
+FORMAT = 2
 
 
 class ModelInfo(Record):
@@ -40,7 +40,6 @@ class Manifest(Record):
     passages: int
     digest: str
     chunk_size: int
-    chunk_overlap: int
     bm25: BM25Settings
     embedder: ModelInfo | None
     splade: ModelInfo | None = None
@@ -63,7 +62,9 @@ def read_manifest(folder: Path) -> Manifest | None:
     if not path.is_file():
         return None
     try:
-        return Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        content = json.loads(path.read_text(encoding="utf-8"))
+        content.pop("chunk_overlap", None)  # of format 1, which is still to be named in a message
+        return Manifest.model_validate(content)
     except (OSError, ValueError, ValidationError) as error:
         raise TurnmarkError(
             f"{path} cannot be read ({type(error).__name__}); build the index again: turnmark index build SOURCE "

@@ -19,7 +19,7 @@ from turnmark.corpora.types import Passage
 
 WHERE_KEYS = ("document", "title", "path", "section", "page")
 
-_FIELDS = ("id", "document", "title", "text", "start", "end", "path", "section", "page")
+_FIELDS = ("id", "document", "title", "text", "start", "end", "path", "section", "page", "date")
 _COLUMNS = ", ".join(f'"{name}"' for name in _FIELDS)
 _LISTED = "(SELECT value FROM json_each(?))"
 
@@ -27,7 +27,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS passages (
     "row" INTEGER PRIMARY KEY, "id" TEXT NOT NULL UNIQUE, "document" TEXT NOT NULL, "title" TEXT NOT NULL,
     "text" TEXT NOT NULL, "start" INTEGER NOT NULL, "end" INTEGER NOT NULL, "path" TEXT NOT NULL,
-    "section" TEXT NOT NULL, "page" INTEGER, "hash" TEXT NOT NULL
+    "section" TEXT NOT NULL, "page" INTEGER, "date" TEXT NOT NULL, "hash" TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_document ON passages ("document", "start");
 CREATE INDEX IF NOT EXISTS by_hash ON passages ("hash");
@@ -112,7 +112,8 @@ class PassageStore:
         digest = hashlib.sha256()
         for page in self.pages():
             for _, content, passage in page:
-                digest.update(f"{passage.id}\0{content}\0{passage.path}\n".encode("utf-8", "surrogatepass"))
+                date = f"\0{passage.date}" if passage.date else ""
+                digest.update(f"{passage.id}\0{content}\0{passage.path}{date}\n".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     def contents(self, size: int = 1000) -> Iterator[list[str]]:

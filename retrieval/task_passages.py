@@ -30,14 +30,11 @@ PASSAGE_SIZE = 180
 def cut(identity: str, title: str, text: str) -> list[Passage]:
     """A text of a task as passages, in its order; it is read as Markdown, of which plain text is a case.
 
-    Passages do not overlap: a pool of them is indexed as it stands, and would give the same sentence twice. They have
-    no path, since the identity is whatever the data says.
+    They have no path, since the identity is whatever the data says.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     title = shorten(" ".join(title.split()))
-    return chunk(
-        Document(id=identity, title=title, text=text, blocks=tuple(blocks(text))), regex_tokens, PASSAGE_SIZE, 0
-    )
+    return chunk(Document(id=identity, title=title, text=text, blocks=tuple(blocks(text))), regex_tokens, PASSAGE_SIZE)
 
 
 def hits_of(passages: Sequence[Passage]) -> list[Hit]:

@@ -10,7 +10,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from turnmark.corpora.readers.prose import Unreadable, shorten, split_front_matter, stem
+from turnmark.corpora.readers.prose import Unreadable, day, shorten, split_front_matter, stem
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
 from turnmark.corpora.types import Block, BlockKind, Document
 
@@ -41,6 +41,7 @@ _NAVIGATION_IDS = frozenset({"banner", "navbar", "breadcrumbs", "site-header", "
 _CALLOUT = re.compile(r"note|tip|hint|warn|info|caution|danger|important|admonition|callout|alert|aside", re.IGNORECASE)
 _PERMALINK = re.compile(r"[¶#§🔗\s]+")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_DATES = ("article:modified_time", "last-modified", "dcterms.modified", "article:published_time", "date")
 _HEADING = re.compile(r"h[1-6]")
 
 
@@ -50,16 +51,17 @@ def parse(text: str, relative: str) -> Document:
     Raises:
         Unreadable: the parser gives up on it.
     """
-    metadata_title, body = split_front_matter(text)
-    if body != text:
-        text = strip_site_syntax(
-            body, metadata_title
-        )  # without front matter it is a page that a generator has already written
-    page, title = _read(text)
-    title = metadata_title or title
-    rendered = "".join(page.parts)
+    front, body = split_front_matter(text)
+    if body != text:  # without front matter it is a page that a generator has already written
+        text = strip_site_syntax(body, front.title)
+    page = _read(text)
     return Document(
-        id=relative, title=shorten(title) or stem(relative), text=rendered, path=relative, blocks=tuple(page.blocks)
+        id=relative,
+        title=shorten(front.title or page.title) or stem(relative),
+        text="".join(page.parts),
+        path=relative,
+        blocks=tuple(page.blocks),
+        date=front.date or page.date,
     )
 
 
@@ -69,23 +71,22 @@ def render(piece: str) -> str:
     Raises:
         Unreadable: the parser gives up on it.
     """
-    return "".join(_read(piece)[0].parts)
+    return "".join(_read(piece).parts)
 
 
-def _read(text: str) -> tuple[_Page, str]:
-    """A page and its title."""
+def _read(text: str) -> _Page:
+    """A page, with what its head says of it."""
     from bs4 import BeautifulSoup
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "looks like a file name", "looks like XML": said of text that is neither
             soup = BeautifulSoup(text, "lxml")
-        title = _title(soup)
-        page = _Page()
+        page = _Page(title=_title(soup), date=_date(soup))
         page.walk(soup)
     except (ValueError, RecursionError, AssertionError) as error:
         raise Unreadable(f"HTML that cannot be parsed ({error}); open it in a browser and save it again") from error
-    return page, title
+    return page
 
 
 def _title(soup: BeautifulSoup) -> str:
@@ -95,6 +96,12 @@ def _title(soup: BeautifulSoup) -> str:
         for tag in (soup.find("title"), soup.find("h1"))
     )
     return heading if heading and (not title or heading in title) else title
+
+
+def _date(soup: BeautifulSoup) -> str:
+    """The day on which the page was changed last, or published, as its <meta> tags say."""
+    said = {str(tag.get("property") or tag.get("name") or "").lower(): tag.get("content") for tag in soup("meta")}
+    return day(str(next((said[name] for name in _DATES if said.get(name)), "")))
 
 
 def _leads_elsewhere(tag: Tag) -> bool:
@@ -154,12 +161,14 @@ class _List:
 class _Page:
     """The text so far, its blocks, and the block that is being gathered."""
 
+    title: str = ""
+    date: str = ""
     parts: list[str] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     length: int = 0
     buffer: list[str] = field(default_factory=list)
     heading: int = 0
-    title: bool = False
+    caption: bool = False
     lists: list[_List] = field(default_factory=list)
     rows: list[list[str]] | None = None
     layout: set[int] = field(default_factory=set)
@@ -206,7 +215,7 @@ class _Page:
         elif name in _BREAKS or _HEADING.fullmatch(name):
             self.flush()
             self.heading = int(name[1]) if _HEADING.fullmatch(name) else self.heading
-            self.title = name == "p" and not _TITLE_CLASSES.isdisjoint(tag.attrs.get("class") or ())
+            self.caption = name == "p" and not _TITLE_CLASSES.isdisjoint(tag.attrs.get("class") or ())
             if name in ("ul", "ol"):
                 start = str(tag.attrs.get("start", "1"))
                 self.lists.append(_List(name == "ol", int(start) - 1 if re.fullmatch(r"\d{1,6}", start) else 0))
@@ -266,7 +275,7 @@ class _Page:
             indent = "  " * min(depth, 20)  # a page nested 5,000 lists deep must not become megabytes of spaces
             marker = f"{number}. " if number is not None else "- "
             self.emit("item", indent + marker + words.replace("\n", " "), depth, number)
-        elif self.title:  # of a box, an example, a figure: no sentence, and no heading of what follows the box
+        elif self.caption:  # of a box, an example, a figure: no sentence, and no heading of what follows the box
             self.emit("paragraph", f"**{words.replace('*', '').replace(chr(10), ' ')}**")
         else:
             self.emit("paragraph", words)

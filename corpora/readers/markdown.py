@@ -25,12 +25,19 @@ def parse(text: str, relative: str) -> Document:
     The document's text is what a person reads: front matter, site syntax, links' targets, HTML and navigation are gone
     from it, and offsets count in it. The title is the front matter's, else the first heading of level 1.
     """
-    title, body = split_front_matter(text)
-    body = strip_inline(strip_site_syntax(body, title), render).strip("\n") + "\n"
+    front, body = split_front_matter(text)
+    body = strip_inline(strip_site_syntax(body, front.title), render).strip("\n") + "\n"
     parsed_blocks = tuple(blocks(body))
     top = next((block for block in parsed_blocks if block.kind == "heading" and block.level == 1), None)
-    title = " ".join(plain(title).split()) or (heading_text(body[top.start : top.end]) if top else "")
-    return Document(id=relative, title=shorten(title) or stem(relative), text=body, path=relative, blocks=parsed_blocks)
+    title = " ".join(plain(front.title).split()) or (heading_text(body[top.start : top.end]) if top else "")
+    return Document(
+        id=relative,
+        title=shorten(title) or stem(relative),
+        text=body,
+        path=relative,
+        blocks=parsed_blocks,
+        date=front.date,
+    )
 
 
 @dataclass

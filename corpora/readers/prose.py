@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from turnmark.corpora.text import lines, trimmed
 from turnmark.corpora.types import Block, Document
@@ -86,28 +87,44 @@ _YAML = re.compile(r"---[ \t]*\n(?P<body>(?:(?!---|\.\.\.)[^\n]*\n)*+)(?:---|\.\
 _TOML = re.compile(r"\+\+\+[ \t]*\n(?P<body>(?:(?!\+\+\+)[^\n]*\n)*+)\+\+\+[ \t]*(?:\n|\Z)")
 # What may stand at the beginning of a line of YAML or TOML; a text between two rules is no front matter.
 _METADATA_LINE = re.compile(r"\s|$|#|[-\]})]|\[|[\w\"'.$-][^:=\n]{0,100}[:=](?:\s|$|(?<==))")
-_TITLE = re.compile(
-    r"^(?:title|\"title\")[ \t]*[:=][ \t]*(?P<title>[^\n]*)(?P<more>(?:\n[ \t]+[^\n]*)*+)", re.MULTILINE
-)
+_DATES = "last_modified last-modified last_updated lastmod updated modified date".split()  # the first that is there
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?![\d-])")
 _BLOCK_SCALAR = re.compile(r"[>|][+-]?\d?$")
 
 
-def split_front_matter(text: str) -> tuple[str, str]:
-    """(title, the text behind the front matter) of a page; no title is "", and no front matter leaves the text."""
+class FrontMatter(NamedTuple):
+    """What the lines in front of a page say of it; "" for what they do not."""
+
+    title: str = ""
+    date: str = ""
+
+
+def split_front_matter(text: str) -> tuple[FrontMatter, str]:
+    """The front matter of a page, and the text behind it; all of the text where there is none."""
     match = _YAML.match(text) or _TOML.match(text)
     if match is None:
-        return "", text
+        return FrontMatter(), text
     lines = [line for line in match["body"].split("\n") if line.strip()]
     if not all(_METADATA_LINE.match(line) for line in lines):
-        return "", text
-    return _metadata_title(match["body"]), text[match.end() :].lstrip("\n")
+        return FrontMatter(), text
+    dates = (_metadata(match["body"], key) for key in _DATES)
+    front = FrontMatter(_metadata(match["body"], "title"), day(next(filter(None, dates), "")))
+    return front, text[match.end() :].lstrip("\n")
 
 
-def _metadata_title(body: str) -> str:
-    match = _TITLE.search(body)
+def day(value: str) -> str:
+    """A date without its time, if it is written as ISO 8601; else the first 40 characters of what is written."""
+    iso = _ISO_DATE.match(value.strip())
+    return iso.group() if iso else value.strip()[:40]
+
+
+def _metadata(body: str, key: str) -> str:
+    match = re.search(
+        rf"^(?:{key}|\"{key}\")[ \t]*[:=][ \t]*(?P<first>[^\n]*)(?P<more>(?:\n[ \t]+[^\n]*)*+)", body, re.MULTILINE
+    )
     if match is None:
         return ""
-    first, continuation = match["title"].strip(), match["more"]
+    first, continuation = match["first"].strip(), match["more"]
     value = continuation if _BLOCK_SCALAR.match(first) else first + continuation
     value = " ".join(value.split())
     if quoted := re.match(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'", value):

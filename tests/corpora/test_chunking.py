@@ -1,10 +1,9 @@
-"""Windows: nothing lost, nothing too long, and cuts where a reader would cut."""
+"""Passages: nothing lost, nothing twice, nothing too long, and every heading holds for all of its text."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,22 @@ from hypothesis import strategies as st
 from tests.corpora.places import beir_corpora, real_data
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.readers import markdown, read_source
-from turnmark.corpora.types import Document, Passage
+from turnmark.corpora.readers import markdown, prose, read_source
+from turnmark.corpora.text import heading_text
+from turnmark.corpora.types import CONTINUED, Document, Passage
 
 PARTS = st.sampled_from(
     [
-        "# Head\n\n", "## Sub\n\n", "word " * 7, "A sentence here. ", "- an item of a list\n", "1. step one of it\n",
-        "\n\n", "For the dough:\n\n", "你好。我很好！", "x" * 150, "...", "\u200b", "| a | b |\n|---|---|\n| 1 | 2 |\n",
-        "🍞 ",
+        "# Head\n\n", "## Sub\n\n", "### Deep\n\n", "word " * 7, "A sentence here. ", "- an item of a list\n",
+        "1. step one of it\n", "\n\n", "For the dough:\n\n", "**Bold**\n\n", "你好。我很好！", "x" * 150, "...",
+        "\u200b", "| a | b |\n|---|---|\n| 1 | 2 |\n", "🍞 ",
     ]
 )  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=300), st.lists(PARTS, max_size=80).map("".join))
+
+
+def documents_of(source: Path) -> list[Document]:
+    return [item for item in read_source(source) if isinstance(item, Document)]
 
 
 def bytes_as_tokens(text: str) -> Sequence[tuple[int, int]]:
@@ -39,90 +43,140 @@ def bytes_as_tokens(text: str) -> Sequence[tuple[int, int]]:
 
 def check(document: Document, passages: list[Passage], tokenize: object, size: int) -> None:
     """What holds for the passages of every document."""
-    text, covered, begun = document.text, 0, -1
+    text, covered = document.text, 0
     for passage in passages:
         assert passage.text == text[passage.start : passage.end] == passage.text.strip()
         assert passage.id == f"{document.id}-{passage.start}-{passage.end}"
-        assert passage.start > begun
-        assert passage.end > covered
-        assert not text[covered : max(covered, passage.start)].strip(), "text between two passages is in neither"
+        assert covered <= passage.start < passage.end
+        assert not text[covered : passage.start].strip(), "text between two passages is in neither"
         assert len(tokenize(passage.indexed_text)) <= size  # type: ignore[operator]
-        covered, begun = passage.end, passage.start
+        covered = passage.end
     assert not text[covered:].strip()
-    assert len({passage.id for passage in passages}) == len(passages)
+
+
+def paths(document: Document) -> dict[int, list[str]]:
+    """By the start of each block that is no heading: the headings above it."""
+    above: list[tuple[int, str]] = []
+    found: dict[int, list[str]] = {}
+    titled = False
+    for block in document.blocks:
+        if block.kind == "heading":
+            above = [heading for heading in above if heading[0] < block.level]
+            name = heading_text(document.text[block.start : block.end])
+            title, titled = not titled and name == document.title, titled or name == document.title
+            above.append((block.level, "" if title else name))
+        else:
+            found[block.start] = [name for _, name in above if name]
+    return found
+
+
+def check_sections(document: Document, passages: list[Passage]) -> None:
+    """A passage's section is above all of its text; a part that goes on follows one of the same section."""
+    below = paths(document)
+    previous = ""
+    for passage in passages:
+        section = passage.section.removesuffix(CONTINUED).rstrip()
+        names = section.split(" › ") if section else []
+        for start, path in below.items():
+            if passage.start <= start < passage.end:
+                assert path[: len(names)] == names
+        assert section == previous or not passage.section.endswith(CONTINUED)
+        previous = section
 
 
 @settings(deadline=None)  # the first example imports the parsers
-@given(TEXTS, st.integers(16, 80), st.integers(0, 8))
-def test_every_document_is_covered_in_windows_that_fit(text: str, size: int, tenths: int) -> None:
+@given(TEXTS, st.integers(16, 80))
+def test_every_document_is_covered_by_passages_that_fit(text: str, size: int) -> None:
     document = markdown.parse(text.replace("\r", "\n").replace("\0", ""), "a/b.md")
-    overlap = min(size // 2, size * tenths // 16)
-    passages = chunk(document, regex_tokens, size, overlap)
+    passages = chunk(document, regex_tokens, size)
     check(document, passages, regex_tokens, size)
-    assert passages == chunk(document, regex_tokens, size, overlap)
-    if passages and len(regex_tokens(f"{document.title}\n{text}")) <= size:
-        assert len(passages) == 1
+    if text.strip():
+        check_sections(document, chunk(document, regex_tokens, 500))
 
 
 @settings(deadline=None)  # the first example imports the parsers
 @given(TEXTS)
 def test_a_tokenizer_of_bytes_is_fine_too(text: str) -> None:
     document = Document(id="d", title="", text=text)
-    check(document, chunk(document, bytes_as_tokens, 64, 16), bytes_as_tokens, 64)
+    check(document, chunk(document, bytes_as_tokens, 64), bytes_as_tokens, 64)
 
 
 def test_a_beir_row_stays_as_it_is() -> None:
-    row = Document(id="77-0-5", title="T", text="\n" + "long text " * 500, whole=True)
-    (passage,) = chunk(row, regex_tokens, 32, 8)
+    row = Document(id="77-0-5", title="T", text="\n# A\n\n" + "long text " * 500 + "\n# B\n", whole=True)
+    (passage,) = chunk(row, regex_tokens, 32)
     assert (passage.id, passage.start, passage.end, passage.text) == (row.id, 0, len(row.text), row.text)
+    assert (passage.title, passage.section, passage.indexed_text) == ("T", "", f"T\n{row.text}")
 
 
-@pytest.mark.parametrize(("size", "overlap"), [(8, 2), (100, 51), (100, -1)])
-def test_sizes_that_cannot_be(size: int, overlap: int) -> None:
-    with pytest.raises(RequestError, match="half the size"):
-        chunk(Document(id="d", title="", text="x"), regex_tokens, size, overlap)
+def test_a_size_that_cannot_be() -> None:
+    with pytest.raises(RequestError, match="16 or more"):
+        chunk(Document(id="d", title="", text="x"), regex_tokens, 8)
 
 
-RECIPE = markdown.parse(
-    "# Bread\n\nA loaf.\n\n## Ingredients\n\n"
-    + "".join(f"- {n} cups of flour number {n}\n" for n in range(8))
-    + "\n## Directions\n\n"
-    + "".join(f"{n}. Stir the bowl and wait for the {n} minutes.\n" for n in range(1, 9)),
-    "bread.md",
-)
+def cut(text: str, size: int) -> list[tuple[str, str]]:
+    """(section, second and last word) of each passage of a Markdown text."""
+    passages = chunk(markdown.parse(text, "t.md"), regex_tokens, size)
+    return [(p.section, f"{p.text.split()[1]} … {p.text.split()[-1]}") for p in passages]
 
 
-def test_a_list_that_fits_the_next_window_is_not_cut() -> None:
-    first, second = chunk(RECIPE, regex_tokens, 120, 20)
-    assert first.text.endswith("flour number 7")
-    assert second.text.startswith("## Directions")
-    assert second.text.endswith("8 minutes.")
-    assert (second.title, second.section) == ("Bread", "")
+FILLER = "Some words are here to fill it. " * 8  # 64 tokens
 
 
-def test_windows_end_at_items_begin_at_items_and_know_their_section() -> None:
-    passages = chunk(RECIPE, regex_tokens, 60, 14)
-    assert len(passages) > 2
-    items = {block.start for block in RECIPE.blocks}
-    ends = {block.end for block in RECIPE.blocks if block.kind != "heading"}
-    assert all(passage.start in items and passage.end in ends for passage in passages)
-    assert passages[-1].section == "Directions"
-    shared = [a.end - b.start for a, b in pairwise(passages)]
-    assert any(n > 0 for n in shared)
+def test_headings_end_passages_and_small_sisters_share_one() -> None:
+    small = "A short one.\n\n"
+    text = (
+        f"# T\n\n## A\n\n### B\n\n{FILLER}\n\n### C\n\n{small}### D\n\n{small}### E\n\n{FILLER}\n\n## F\n\n{FILLER}\n"
+    )
+    assert cut(text, 80) == [
+        ("A › B", "T … it."),
+        ("A", "C … one."),  # and D
+        ("A › E", "E … it."),
+        ("F", "F … it."),
+    ]
+    assert cut(text, 800) == [("", "T … it.")]
 
 
-def test_sections_nest_and_pages_count() -> None:
-    filler = "Some words stand here to fill it. " * 8
-    document = markdown.parse(f"# T\n\n## A\n\n### B\n\n{filler}\n\n## C\n\n{filler}\n", "t.md")
-    document = document.model_copy(update={"pages": (0, len(filler) // 2)})
-    passages = chunk(document, regex_tokens, 40, 0)
-    assert {"A › B", "C"} <= {p.section for p in passages}
-    assert [passages[0].page, passages[-1].page] == [1, 2]
+def test_a_crumb_is_joined_even_if_the_passage_gets_long() -> None:
+    text = f"# T\n\n## A\n\n{FILLER}\n\n## B\n\nShort.\n\n## C\n\n{FILLER}\n"
+    assert [section for section, _ in cut(text, 80)] == ["", "C"]
 
 
-def test_a_title_longer_than_a_window_leaves_room_for_the_text() -> None:
+STEPS = "".join(f"{n}. Stir the bowl and wait for the {n} minutes.\n" for n in range(1, 9))  # 11 tokens each
+
+
+def test_a_long_section_is_cut_between_items_in_even_parts() -> None:
+    passages = chunk(markdown.parse(f"# Bread\n\n## Directions\n\nNow bake it:\n\n{STEPS}", "b.md"), regex_tokens, 70)
+    assert [passage.section for passage in passages] == ["Directions", "Directions (continued)"]
+    assert passages[1].text.startswith("5. Stir")
+    assert passages[1].indexed_text.startswith("Bread › Directions\n5. Stir")
+
+
+def test_what_announces_a_list_goes_with_it() -> None:
+    for lead in ("**Before you start**", "Now this:"):
+        text = f"# T\n\n## A\n\n{FILLER}\n\n{lead}\n\n{FILLER}"
+        assert cut(text, 100) == [("A", "T … it."), ("A (continued)", f"{lead.split()[1]} … it.")]
+
+
+def test_a_block_that_is_too_long_is_cut_at_rows_or_sentences() -> None:
+    table = "| name | value |\n|---|---|\n" + "".join(f"| setting {n} | the value of it |\n" for n in range(20))
+    passages = chunk(markdown.parse(f"# T\n\n{table}", "t.md"), regex_tokens, 60)
+    assert len(passages) > 3
+    assert all(passage.text.endswith(" |") for passage in passages)
+    sentences = chunk(Document(id="d", title="", text=FILLER), regex_tokens, 30)
+    assert [passage.section for passage in sentences] == ["", CONTINUED, CONTINUED]
+    assert all(passage.text.startswith("Some") and passage.text.endswith("it.") for passage in sentences)
+
+
+def test_without_headings_passages_are_paragraphs_and_pages_count() -> None:
+    text = f"{FILLER}\n\n{FILLER}\n\n{FILLER}\n"
+    document = prose.parse(text, "t.txt").model_copy(update={"pages": (0, len(FILLER))})
+    passages = chunk(document, regex_tokens, 80)
+    assert [(p.text, p.page) for p in passages] == [(FILLER.strip(), 1), (FILLER.strip(), 2), (FILLER.strip(), 2)]
+
+
+def test_a_title_longer_than_a_passage_leaves_room_for_the_text() -> None:
     document = Document(id="d", title="very long title " * 40, text="plain words go here " * 60)
-    check(document, chunk(document, regex_tokens, 32, 4), regex_tokens, 32)
+    check(document, chunk(document, regex_tokens, 32), regex_tokens, 32)
 
 
 def test_two_megabytes_on_one_line_take_linear_time() -> None:
@@ -133,12 +187,14 @@ def test_two_megabytes_on_one_line_take_linear_time() -> None:
     assert len(passages) > 400
 
 
-def test_real_recipes() -> None:
-    folder = real_data("docs/based-cooking")
-    documents = [item for item in read_source(folder) if isinstance(item, Document)]
-    assert len(documents) == 349
+def test_real_documents() -> None:
+    folders = ("based-cooking", "clef-handbook", "uptime-kuma-wiki")
+    documents = [document for folder in folders for document in documents_of(real_data(f"docs/{folder}"))]
+    assert len(documents) > 400
     for document in documents:
-        check(document, chunk(document, regex_tokens, 254, 50), regex_tokens, 254)
+        passages = chunk(document, regex_tokens, 254)
+        check(document, passages, regex_tokens, 254)
+        check_sections(document, passages)
 
 
 def test_real_recipes_with_the_bundled_tokenizer() -> None:
@@ -152,13 +208,13 @@ def test_real_recipes_with_the_bundled_tokenizer() -> None:
         offsets: list[tuple[int, int]] = encoder.encode(text, add_special_tokens=False).offsets
         return offsets
 
-    for document in read_source(real_data("docs/based-cooking")):
-        check(document, chunk(document, tokenize, 254, 50), tokenize, 254)
+    for document in documents_of(real_data("docs/based-cooking")):
+        check(document, chunk(document, tokenize, 254), tokenize, 254)
     blob = Document(id="d", title="blob", text="data " + "QUJD" * 20_000 + " unbelievability " * 400)
-    check(blob, chunk(blob, tokenize, 64, 16), tokenize, 64)
+    check(blob, chunk(blob, tokenize, 64), tokenize, 64)
 
 
 @pytest.mark.parametrize("corpus", beir_corpora(), ids=lambda path: path.stem)
 def test_a_real_corpus_gives_one_passage_a_row(corpus: Path) -> None:
-    for document in read_source(corpus):
-        assert [passage.id for passage in chunk(document, regex_tokens)] == [document.id]
+    for document in documents_of(corpus):
+        assert [(p.id, p.text, p.section) for p in chunk(document, regex_tokens)] == [(document.id, document.text, "")]

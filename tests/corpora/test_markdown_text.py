@@ -54,7 +54,7 @@ def test_a_page_of_a_site_generator() -> None:
 def test_what_is_shown_and_indexed_of_it() -> None:
     document = markdown.parse(PAGE, "travel/index.md")
     (passage,) = chunk(document, regex_tokens)
-    assert passage.indexed_text.startswith("Get reimbursed\n## After your trip\n")
+    assert passage.indexed_text.startswith("Get reimbursed › After your trip\n## After your trip\n")
     hit = Hit(passage=passage, score=1.0)
     assert [unit.text for unit in units_of([hit]) if unit.complete] == [
         "Read the Travel guide, e.g. the U.S. rates and forms, within 30 days.",
@@ -81,14 +81,32 @@ def test_what_is_shown_and_indexed_of_it() -> None:
     ],
 )
 def test_front_matter(text: str, title: str, body: str) -> None:
-    assert split_front_matter(text) == (title, body)
+    front, behind = split_front_matter(text)
+    assert (front.title, behind) == (title, body)
+
+
+@pytest.mark.parametrize(
+    ("lines", "date"),
+    [
+        ("date: 2024-03-01 10:00:00 +0100\nlast_modified: '2025-02-03T08:00:00Z'", "2025-02-03"),
+        ("updated: March 2024  # roughly", "March 2024"),
+        ("title: x\ndate:", ""),
+        ("update: 2024-03-01", ""),
+    ],
+)
+def test_the_date_of_a_page(lines: str, date: str) -> None:
+    document = markdown.parse(f"---\n{lines}\n---\n# T\n\nText.", "x.md")
+    assert document.date == date
+    assert [passage.date for passage in chunk(document, regex_tokens)] == [date]
+    page = '<meta property="article:modified_time" content="2025-02-03T08:00:00Z"><p>x'
+    assert html.parse(page, "x.html").date == "2025-02-03"
 
 
 def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
     text = "---\ntitle: Leave\n---\n# Time off\n\n## Sick\n\nCall in. " + "Then rest well. " * 9
     document = markdown.parse(text, "x.md")
     assert document.title == "Leave"
-    assert chunk(document, regex_tokens, 16, 0)[-1].section == "Time off › Sick"
+    assert chunk(document, regex_tokens, 16)[-1].section == "Time off › Sick (continued)"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from tests.retrieval.conftest import write
 from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import home
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
@@ -24,7 +26,7 @@ def manifest(embedder: str = "minilm", **changed: Any) -> Manifest:
     info = ModelInfo(spec=embedder, fingerprint="x", dimension=3) if embedder else None
     fields: dict[str, Any] = {
         "name": "n", "generation": 1, "source": "/my notes", "documents": 1, "passages": 1, "digest": "d",
-        "chunk_size": 1, "chunk_overlap": 0, "bm25": BM25Settings(), "embedder": info, "created": "", "version": "",
+        "chunk_size": 1, "bm25": BM25Settings(), "embedder": info, "created": "", "version": "",
     }  # fmt: skip
     return Manifest(**fields | changed)
 
@@ -99,3 +101,17 @@ def test_messages_name_the_whole_spec_and_what_they_advise_helps(tmp_path: Path,
         open_retriever("dense:other?rerank=late", index)
     with pytest.raises(RequestError, match="needs an embedder's token vectors"):
         open_retriever("bm25?rerank=late", index)
+
+
+def test_an_index_of_an_older_format_is_named_and_built_again(tmp_path: Path, turnmark):
+    build_index(write(tmp_path / "notes", boat="# Boat\n\nDrain the fuel tank.\n"), "n")
+    folder = home() / "indexes" / "n"
+    content = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(content | {"format": 1, "chunk_overlap": 100}))
+    (folder / "g0001" / "passages.db").write_bytes(b"")
+    with pytest.raises(RequestError, match="has format 1, this version reads 2; build it again: turnmark ") as raised:
+        open_index("n")
+    result = turnmark(*shlex.split(str(raised.value).partition("build it again: turnmark ")[2]))
+    assert result.code == 0
+    assert "embedding everything again" not in result.err
+    assert open_index("n").manifest.generation == 2

@@ -1,0 +1,34 @@
+"""A section that was cut is put together again, and nothing else with it."""
+
+from __future__ import annotations
+
+from turnmark.corpora.chunking import chunk, regex_tokens
+from turnmark.corpora.readers import markdown
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.sections import section_of
+
+LONG = "".join(f"{n}. Stir the bowl and wait for the {n} minutes.\n" for n in range(1, 16))
+DOCUMENT = markdown.parse(f"# Bread\n\nA loaf.\n\n## Dough\n\n{LONG}\n## Oven\n\n{LONG}\n## Serving\n\nWarm.\n", "b.md")
+PASSAGES = chunk(DOCUMENT, regex_tokens, 70)
+
+
+def sections(passages: list[Passage]) -> list[str]:
+    return [passage.section for passage in passages]
+
+
+def test_every_part_of_a_section_leads_to_all_of_it() -> None:
+    dough = [passage for passage in PASSAGES if passage.section.startswith("Dough")]
+    assert len(dough) == 3
+    for passage in dough:
+        assert section_of(passage, PASSAGES[::-1]) == dough
+    assert "".join(passage.text for passage in dough).replace("\n", "").endswith(LONG.replace("\n", ""))
+
+
+def test_a_section_in_one_passage_is_that_passage() -> None:
+    assert sections(section_of(PASSAGES[-1], PASSAGES)) == ["Serving"]
+    assert section_of(PASSAGES[1], []) == [PASSAGES[1]]
+
+
+def test_passages_of_other_documents_and_without_headings() -> None:
+    plain = chunk(DOCUMENT.model_copy(update={"id": "other", "blocks": ()}), regex_tokens, 70)
+    assert section_of(plain[2], [*PASSAGES, *plain]) == plain
