@@ -16,11 +16,12 @@ from turnmark.assistant.generators.tools import Tool, ToolCall, ToolGenerator, T
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.llm import Written
 from turnmark.assistant.steps.read import answer_prompt, section, settle_reply
-from turnmark.assistant.steps.retrieve import SearchAndRead, joined, section_of, sections
+from turnmark.assistant.steps.retrieve import SearchAndRead, joined, sections
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.sections import section_of
 from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of
 
 ROUNDS = 4

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from turnmark.corpora.text import heading_text, list_items, plain, sentences, words
-from turnmark.corpora.types import Passage
+from turnmark.corpora.types import CONTINUED, Passage
 
 Kind = Literal["sentence", "item", "row", "code", "heading"]
 
@@ -76,7 +76,7 @@ def lines_of(passage: Passage) -> tuple[Line, ...]:
             block += 1
         raw = text[start:end]
         said = heading_text(raw) if kind == "heading" else "" if _RULE.fullmatch(raw) else plain(raw)
-        section = next((name for at, name in reversed(names) if at <= start), passage.section)
+        section = next((name for at, name in reversed(names) if at <= start), passage.section.removesuffix(CONTINUED))
         lines.append(Line(kind, start, end, said, section, block))
         before, kind_before = end, kind
     return tuple(lines)
@@ -88,7 +88,8 @@ def _inside(offset: int, spans: list[tuple[int, int]]) -> bool:
 
 def _paths(passage: Passage, headings: list[re.Match[str]]) -> list[tuple[int, str]]:
     """Where each heading in the text begins, and the path of headings that holds from there."""
-    above = passage.section.removesuffix(" (continued)").split(" › ") if passage.section else []
+    section = passage.section.removesuffix(CONTINUED)
+    above = section.split(" › ") if section else []
     open_: list[tuple[int, str]] = []
     paths = []
     for match in headings:

@@ -24,6 +24,7 @@ from turnmark.corpora.text import list_items, strip_citations
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.types import Hit
 
+_BLANKS = re.compile(r"\n(?:[ \t>]*\n){2,}")
 NOT_STATED = re.compile(r"^\W*(?:(?:it|this|the answer) is )?not (?:stated|mentioned|given|specified|provided)\b", re.I)
 
 
@@ -100,9 +101,10 @@ def answer_prompt(
 def section(number: int, passage: Passage) -> str:
     """A section as a prompt shows it: its number, where it is from, and its text, quoted."""
     head = " › ".join(dict.fromkeys(filter(None, (passage.title, passage.section))))
-    source = ", ".join(filter(None, (passage.path, getattr(passage, "date", ""))))
+    source = ", ".join(filter(None, (passage.path, passage.date)))
     title = quoted(unmarked(f"{head} ({source})" if source else head))
-    return f"[{number}]\n{title}\n{quoted(unmarked(passage.text))}"
+    text = _BLANKS.sub("\n\n", unmarked(passage.text))
+    return f"[{number}]\n{title}\n{quoted(text)}"
 
 
 def drafted(text: str) -> Draft:

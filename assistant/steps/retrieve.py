@@ -15,6 +15,7 @@ from turnmark.assistant.steps.understand import may_lean, rewritten, understand
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.sections import section_of
 from turnmark.retrieval.task_passages import ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of
 
@@ -177,24 +178,6 @@ def _outward(start: int, count: int) -> Iterator[int]:
         yield from (at for at in (start + distance, start - distance) if 0 <= at < count)
 
 
-CONTINUED = " (continued)"
-
-
-def section_of(passage: Passage, neighbours: Sequence[Passage]) -> list[Passage]:
-    """The passages of a document that make up the section of a passage, in reading order."""
-    ordered = sorted(neighbours, key=lambda other: other.start)
-    at = next((at for at, other in enumerate(ordered) if other.id == passage.id), None)
-    if at is None or not passage.section:
-        return [passage]
-    name = passage.section.removesuffix(CONTINUED)
-    first = last = at
-    while first > 0 and ordered[first].section.endswith(CONTINUED):
-        first -= 1
-    while last + 1 < len(ordered) and ordered[last + 1].section == name + CONTINUED:
-        last += 1
-    return ordered[first : last + 1]
-
-
 def joined(passages: Sequence[Passage]) -> Passage:
     """Neighbouring passages as one: the document's characters from the first to the last, white space between them."""
     head, tail = passages[0], passages[-1]
@@ -202,5 +185,6 @@ def joined(passages: Sequence[Passage]) -> Passage:
         return head
     text = head.text
     for before, after in pairwise(passages):
-        text += "\n" * (after.start - before.end) + after.text
+        gap = after.start - before.end  # white space, of which an indent may be a part
+        text += "\n" * min(gap, 2) + " " * (gap - 2) + after.text
     return head.model_copy(update={"id": f"{head.document}-{head.start}-{tail.end}", "text": text, "end": tail.end})
