@@ -15,7 +15,8 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.task_passages import Embed, by_text
 from turnmark.retrieval.types import Hit, Retriever
 
-PASSAGES = 6
+PASSAGES, READ_PASSAGES = 6, 10
+"""Found for a question; the second for a model that reads them all."""
 TOKENS = 3000
 
 
@@ -26,7 +27,7 @@ class Assistant:
         retriever: finds the passages; None: every turn is given its evidence.
         generator: writes rewrites and answers; None: the extractive forms, which need no language model.
         embed: embeds sentences for the extractive forms; None: shared words decide.
-        passages: how many passages are found for a question, or a part of one.
+        passages: how many passages are found for a question, or a part of one; None: by who reads.
         prompts: folder with prompts of one's own.
         forms: step -> form (`turnmark.assistant.forms`); None: those of the reader.
         tokens: how much of the sections that were found a model reads, about; a message of many parts more.
@@ -40,14 +41,16 @@ class Assistant:
         retriever: Retriever | None,
         generator: Generator | None = None,
         embed: Embed | None = None,
-        passages: int = PASSAGES,
+        passages: int | None = None,
         prompts: Path | None = None,
         forms: Mapping[str, str] | None = None,
         tokens: int = TOKENS,
     ) -> None:
-        self.retriever, self.generator, self.embed, self.passages = retriever, generator, embed, passages
+        self.retriever, self.generator, self.embed = retriever, generator, embed
         self.prompts, self.tokens = prompts, tokens
-        self.forms = forms_for(reader_of(generator)) if forms is None else forms
+        reader = reader_of(generator)
+        self.passages = passages or (READ_PASSAGES if reader == "large" else PASSAGES)
+        self.forms = forms_for(reader) if forms is None else forms
         self.steps = open_steps(self.forms)
         self.name = generator.name if generator else "extractive"
 

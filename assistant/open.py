@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turnmark.assistant.assistant import PASSAGES, Assistant
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.forms import Reader, forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.corpora.errors import ErrorCollector
@@ -35,7 +35,7 @@ def open_assistant(
     index: str | Index,
     generator: str = "extractive",
     retriever: str | None = None,
-    passages: int = PASSAGES,
+    passages: int | None = None,
     steps: Sequence[str] = (),
 ) -> Assistant:
     """Open an index, a retriever over it and a generator.
@@ -56,7 +56,7 @@ def open_parts(
     index: str | Index,
     generator: str | Generator = "extractive",
     retriever: str | Retriever | None = None,
-    passages: int = PASSAGES,
+    passages: int | None = None,
     steps: Sequence[str] = (),
 ) -> Opened:
     """As `open_assistant`; what was opened is told, so that a part of it can be swapped.
@@ -87,7 +87,7 @@ def open_checked(
     """As `open_parts`; None after taking down everything that can be known to be wrong with the parts."""
     opened_index = errors.collect(open_index, index) if index else None
     parts = (
-        errors.collect(lambda: open_parts(opened_index, generator, retriever, PASSAGES, steps))
+        errors.collect(lambda: open_parts(opened_index, generator, retriever, None, steps))
         if opened_index
         else None
     )
@@ -135,7 +135,7 @@ def swapped(
     embed = assistant.embed
     if index is not None:
         embed = None if not place.manifest.embedder else lambda texts: place.embedder.encode(texts, "passage")
-    replacement = Assistant(finder, model, embed, assistant.passages, assistant.prompts, forms, assistant.tokens)
+    replacement = Assistant(finder, model, embed, None, assistant.prompts, forms, assistant.tokens)
     return Opened(_traced(replacement, place), place, generator or current.generator, spec, current.steps)
 
 

@@ -21,7 +21,7 @@ from turnmark.assistant.steps.understand_llm import conversation
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import GROUNDED, Decision, Draft, Step, Understanding, Usage
 from turnmark.corpora.text import list_items, strip_citations
-from turnmark.corpora.types import Message, Passage
+from turnmark.corpora.types import CONTINUED, Message, Passage
 from turnmark.retrieval.types import Hit
 
 _BLANKS = re.compile(r"\n(?:[ \t>]*\n){2,}")
@@ -100,7 +100,7 @@ def answer_prompt(
 
 def section(number: int, passage: Passage) -> str:
     """A section as a prompt shows it: its number, where it is from, and its text, quoted."""
-    head = " › ".join(dict.fromkeys(filter(None, (passage.title, passage.section))))
+    head = passage.heading + (CONTINUED if passage.section.endswith(CONTINUED) else "")
     source = ", ".join(filter(None, (passage.path, passage.date)))
     title = quoted(unmarked(f"{head} ({source})" if source else head))
     text = _BLANKS.sub("\n\n", unmarked(passage.text))

@@ -23,8 +23,6 @@ MORE_PER_PART = 800
 """Tokens of sections that each further part of a message adds to what a model reads."""
 REPEATED = 0.8
 """Share of its words that a passage has in common with a better one, from which it is left out."""
-LONGEST_SECTION = 0.4
-"""Share of all a reader is shown, up to which a section is shown in full around its hit."""
 
 
 def query_of(understanding: Understanding, history: Sequence[Message], message: str) -> Query:
@@ -132,25 +130,30 @@ def distinct(hits: Iterable[Hit]) -> list[Hit]:
 def sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int) -> list[Hit]:
     """Hits as a model reads them, best first, until `tokens` are full; the first always.
 
-    A hit whose section runs over several passages grows to the section if that is short enough; hits of one section
-    are one; what repeats most words of a better one is left out.
+    What repeats most words of a better one is left out. In the room that is left a hit whose section runs over several
+    passages grows, best first; hits of one section are one.
     """
     shown: list[Hit] = []
     room = tokens
     for hit in hits:
-        if any(_holds(other.passage, hit.passage) for other in shown):
+        cost = _cost(hit.passage)
+        if not any(_holds(other.passage, hit.passage) for other in shown) and (cost <= room or not shown):
+            shown.append(hit)
+            room -= cost
+    for hit in list(shown):
+        if hit not in shown or retriever is None:
             continue
-        grown = _grown(retriever, hit.passage, int(LONGEST_SECTION * tokens))
-        for passage in (grown, hit.passage):
-            cost = count_tokens(passage.indexed_text) + PASSAGE_MARKS
-            if cost <= room or not shown:
-                covered = [other for other in shown if _holds(passage, other.passage)]
-                room += sum(count_tokens(other.passage.indexed_text) + PASSAGE_MARKS for other in covered) - cost
-                at = shown.index(covered[0]) if covered else len(shown)
-                shown = [other for other in shown if other not in covered]
-                shown.insert(at, hit.model_copy(update={"passage": passage}))
-                break
+        grown = hit.model_copy(update={"passage": _grown(retriever, hit.passage, _cost(hit.passage) + room)})
+        covered = [other for other in shown if _holds(grown.passage, other.passage)]
+        room += sum(_cost(other.passage) for other in covered) - _cost(grown.passage)
+        at = shown.index(covered[0])
+        shown = [other for other in shown if other not in covered]
+        shown.insert(at, grown)
     return shown
+
+
+def _cost(passage: Passage) -> int:
+    return count_tokens(passage.indexed_text) + PASSAGE_MARKS
 
 
 def _holds(passage: Passage, other: Passage) -> bool:
@@ -161,15 +164,15 @@ def _holds(passage: Passage, other: Passage) -> bool:
     return len(own & stems(passage.text)) >= REPEATED * len(own)
 
 
-def _grown(retriever: Retriever | None, passage: Passage, tokens: int) -> Passage:
+def _grown(retriever: Retriever, passage: Passage, tokens: int) -> Passage:
     """The section of a passage, as one; what of it fits into `tokens`, grown from the passage."""
-    around = section_of(passage, neighbours_of(retriever, passage)) if retriever else [passage]
+    around = section_of(passage, neighbours_of(retriever, passage))
     first = last = next((at for at, other in enumerate(around) if other.id == passage.id), 0)
     for at in _outward(first, len(around)):
         low, high = min(first, at), max(last, at)
-        if sum(count_tokens(other.text) for other in around[low : high + 1]) <= tokens:
+        if sum(map(_cost, around[low : high + 1])) <= tokens:
             first, last = low, high
-    return joined(around[first : last + 1]) if around else passage
+    return joined(around[first : last + 1])
 
 
 def _outward(start: int, count: int) -> Iterator[int]:
