@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.readers.html import render
-from turnmark.corpora.readers.prose import Unreadable, shorten, split_front_matter, stem
+from turnmark.corpora.readers.prose import Unreadable, main_heading, shorten, split_front_matter
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
 from turnmark.corpora.text import heading_text, is_placeholder, lines, plain, trimmed
 from turnmark.corpora.types import Block, BlockKind, Document
@@ -23,16 +23,15 @@ def parse(text: str, relative: str) -> Document:
     """A Markdown file's Document; `text` has "\\n" for newlines.
 
     The document's text is what a person reads: front matter, site syntax, links' targets, HTML and navigation are gone
-    from it, and offsets count in it. The title is the front matter's, else the first heading of level 1.
+    from it, and offsets count in it. The title is the front matter's, else the heading of level 1.
     """
     front, body = split_front_matter(text)
     body = strip_inline(strip_site_syntax(body, front.title), render).strip("\n") + "\n"
     parsed_blocks = tuple(blocks(body))
-    top = next((block for block in parsed_blocks if block.kind == "heading" and block.level == 1), None)
-    title = " ".join(plain(front.title).split()) or (heading_text(body[top.start : top.end]) if top else "")
+    tops = [heading_text(body[b.start : b.end]) for b in parsed_blocks if b.kind == "heading" and b.level == 1]
     return Document(
         id=relative,
-        title=shorten(title) or stem(relative),
+        title=shorten(" ".join(plain(front.title).split()) or main_heading(tops, relative)),
         text=body,
         path=relative,
         blocks=parsed_blocks,

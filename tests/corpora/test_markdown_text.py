@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.assistant.steps.units import units_of
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import html, markdown
 from turnmark.corpora.readers.prose import split_front_matter
 from turnmark.corpora.text import plain, sentences
-from turnmark.retrieval.types import Hit
 
 PAGE = """---
 title: "Get reimbursed"
@@ -55,14 +53,6 @@ def test_what_is_shown_and_indexed_of_it() -> None:
     document = markdown.parse(PAGE, "travel/index.md")
     (passage,) = chunk(document, regex_tokens)
     assert passage.indexed_text.startswith("Get reimbursed › After your trip\n## After your trip\n")
-    hit = Hit(passage=passage, score=1.0)
-    assert [unit.text for unit in units_of([hit]) if unit.complete] == [
-        "Read the Travel guide, e.g. the U.S. rates and forms, within 30 days.",
-        "Ask Dr. Bee if unsure.",
-        "Save your receipts.",
-        "Open Concur.",
-        "Press Send.",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +73,20 @@ def test_what_is_shown_and_indexed_of_it() -> None:
 def test_front_matter(text: str, title: str, body: str) -> None:
     front, behind = split_front_matter(text)
     assert (front.title, behind) == (title, body)
+
+
+@pytest.mark.parametrize(
+    ("headings", "path", "title"),
+    [
+        (["Leave"], "x/time-off.md", "Leave"),
+        (["Description", "Usage"], "x/Status-Badge.md", "Status Badge"),
+        (["All about badges", "Badge types"], "x/Status-badges.md", "All about badges"),
+        (["Our rules", "Thanks"], "x/README.md", "Our rules"),
+    ],
+)
+def test_a_heading_is_the_title_if_it_is_one(headings: list[str], path: str, title: str) -> None:
+    text = "".join(f"# {heading}\n\nText.\n\n" for heading in headings)
+    assert markdown.parse(text, path).title == title
 
 
 @pytest.mark.parametrize(
