@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.readers.html import render
-from turnmark.corpora.readers.prose import Unreadable, shorten, split_front_matter, stem
+from turnmark.corpora.readers.prose import Unreadable, main_heading, shorten, split_front_matter
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
 from turnmark.corpora.text import heading_text, is_placeholder, lines, plain, trimmed
 from turnmark.corpora.types import Block, BlockKind, Document
@@ -23,16 +23,15 @@ def parse(text: str, relative: str) -> Document:
     """A Markdown file's Document; `text` has "\\n" for newlines.
 
     The document's text is what a person reads: front matter, site syntax, links' targets, HTML and navigation are gone
-    from it, and offsets count in it. The title is the front matter's, else the first heading of level 1.
+    from it, and offsets count in it. The title is the front matter's, else the heading of level 1.
     """
     front, body = split_front_matter(text)
     body = strip_inline(strip_site_syntax(body, front.title), render).strip("\n") + "\n"
     parsed_blocks = tuple(blocks(body))
-    top = next((block for block in parsed_blocks if block.kind == "heading" and block.level == 1), None)
-    title = " ".join(plain(front.title).split()) or (heading_text(body[top.start : top.end]) if top else "")
+    tops = [heading_text(body[b.start : b.end]) for b in parsed_blocks if b.kind == "heading" and b.level == 1]
     return Document(
         id=relative,
-        title=shorten(title) or stem(relative),
+        title=shorten(" ".join(plain(front.title).split()) or main_heading(tops, relative)),
         text=body,
         path=relative,
         blocks=parsed_blocks,
@@ -136,6 +135,7 @@ _BACK = re.compile(r"\W*(?:back|return) to (?:the )?top\W*", re.IGNORECASE)
 _NEIGHBOUR = re.compile(r"\W*(?:prev(?:ious)?|next)(?: page| chapter| step| section)?\W*", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s|>›»/·•—–-]*")
 _TAG = re.compile(r"</?([A-Za-z][\w.-]*)")
+_APART = frozenset("br li p div td th tr dd dt".split())
 _ALT = re.compile(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
 _FILE_NAME = re.compile(r"\S+\.\w{2,4}|\w+(?:[-_]\w+)+|image|screenshot|logo|icon|badge|photo|picture", re.IGNORECASE)
 
@@ -204,19 +204,21 @@ def _edits(
                 index = close
             above = None
         elif token.type == "html_block" and token.map:
-            lead = re.match(r"[ \t>]*", lines[token.map[0]])
             lone = _LONE_TAG.fullmatch(token.content)
             pieces += not lone
             if pieces > MAX_HTML:
                 raise Unreadable(f"Markdown with more than {MAX_HTML:,} pieces of HTML; save it as HTML, or split it")
             rendered = "" if lone else render_html(token.content)
-            prefix = lead.group() if lead else ""
+            prefix = _lead(lines[token.map[0]])
             yield token.map[0], token.map[1], [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
         elif token.type == "tr_open" and token.map:
             cells = [inner for inner in tokens[index : _closing(tokens, index - 1)] if inner.type == "inline"]
-            if any(_MARKS.search(cell.content) for cell in cells):
-                words = (" ".join(_rewritten(cell.content, env).split()).replace("|", r"\|") for cell in cells)
-                yield token.map[0], token.map[1], [f"| {' | '.join(words)} |"]
+            # Padding would fill passages and say nothing.
+            first, words = token.map[0], (_cell(cell.content, env) for cell in cells)
+            yield first, first + 1, [f"{_lead(lines[first])}| {' | '.join(words)} |"]
+            if tokens[index - 2].type == "thead_open":
+                rule = re.sub("-+", "---", "|".join(re.findall(":?-+:?", lines[first + 1])))
+                yield first + 1, first + 2, [f"{_lead(lines[first + 1])}|{rule}|"]
             index = _closing(tokens, index - 1)
         elif token.type == "inline" and token.map:
             first, end = token.map
@@ -227,6 +229,16 @@ def _edits(
                 yield from _line_edit(token, lines, env, heading)
             elif (heading and not token.content) or _BACK.fullmatch(token.content):
                 yield first, end, [""]
+
+
+def _lead(line: str) -> str:
+    """The indent and the marks of quotations."""
+    return line[: len(line) - len(line.lstrip(" \t>"))]
+
+
+def _cell(content: str, env: dict[str, Any]) -> str:
+    words = _rewritten(content, env) if _MARKS.search(content) else content
+    return " ".join(words.split()).replace("|", r"\|")
 
 
 def _closing(tokens: Sequence[Token], index: int) -> int:
@@ -293,8 +305,10 @@ def _leads_elsewhere(children: Sequence[Token]) -> bool:
     return all(_NAVIGATION.fullmatch(link) for link in words) or (len(words) > 1 and bool(outside.strip()))
 
 
-_UNDEFINED = re.compile(r"(?<![\w\]])\[([^\[\]\n]{1,200})\]\[[^\[\]\n]{0,100}\]")
-"""A link to a reference that the file does not define: a site generator does, elsewhere."""
+_UNDEFINED = re.compile(
+    r"(?<![\w\]])\[([^\[\]\n]{1,200})\](?:\[[^\[\]\n]{0,100}\]|[ ]?\((?:https?:|mailto:|\.{0,2}/|#)[^()\n]{0,300}\))"
+)
+"""A link to a reference that the file does not define, since a site generator does, or to an address with spaces."""
 
 
 def _written(children: Sequence[Token]) -> str:
@@ -327,7 +341,7 @@ def _tag_words(source: str) -> str:
     name = _TAG.match(source)
     if name is None:
         return ""
-    if name[1].lower() == "br":
+    if name[1].lower() in _APART:
         return " "
     if name[1].lower() == "img":
         alt = _ALT.search(source)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from turnmark.corpora.text import lines, trimmed
+from turnmark.corpora.text import lines, trimmed, words
 from turnmark.corpora.types import Block, Document
 
 MAX_TITLE = 200  # characters; what is longer is cut at a word
@@ -32,6 +32,14 @@ def stem(relative: str) -> str:
     """A title made of a file name: no suffix, no '-' and '_'."""
     name = PurePosixPath(relative)
     return " ".join(re.sub(r"[-_]+", " ", name.stem).split()) or name.name
+
+
+def main_heading(headings: Sequence[str], relative: str) -> str:
+    """A title: the heading of level 1. Of several the first only if it goes with the file's name; else that name."""
+    first, name = headings[0] if headings else "", stem(relative)
+    if len(headings) > 1 and name.lower() not in ("readme", "index") and not {*words(first)} & {*words(name)}:
+        return name
+    return first or name
 
 
 def shorten(title: str) -> str:
