@@ -1,4 +1,4 @@
-"""The configuration files: which there are, their tables of prices, cache, vLLM and tracing; and budgets as written.
+"""The configuration files: which there are, their tables of prices, vLLM and tracing; and budgets as written.
 
 A value is taken from the first of these that has it:
 
@@ -41,7 +41,7 @@ PROJECT_NAME = "turnmark.toml"
 
 COMMANDS = ("ask", "chat", "compare", "eval", "index", "report", "score", "search", "serve", "synth")
 """Commands that may have a table of their own."""
-TABLES = ("defaults", "endpoints", "prices", "cache", "vllm", "tracing", *COMMANDS)
+TABLES = ("defaults", "endpoints", "prices", "vllm", "tracing", *COMMANDS)
 USER_ONLY = ("endpoints", "vllm", "tracing")
 """Tables that name what is run, or where keys and texts are sent."""
 

@@ -3,46 +3,32 @@
     TURNMARK_TRACING=1 turnmark chat …          steps, times, tokens, ids and scores; nothing that was said or found
     TURNMARK_TRACING=content turnmark chat …    what was said and found, too, less what OPENINFERENCE_HIDE_… hide
 
-or in `config.toml` ([tracing] on, content, endpoint), or `traced(assistant, provider)` with a provider of one's own.
+or in `config.toml` ([tracing] on, content, endpoint), or `traced(assistant, provider)` with your own provider.
 """
 
 from __future__ import annotations
 
-import inspect
+import json
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
-from functools import lru_cache, wraps
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any, ParamSpec
+from typing import Any, Unpack
 
 from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.generators.base import CallOptions, Completion, Generator, GeneratorWrapper, PromptMessage
 from turnmark.assistant.settings import section
-from turnmark.assistant.tracing_parts import (
-    TracedGenerator,
-    TracedRetriever,
-    Tracing,
-    dumped,
-    fail,
-    kinded,
-    traced_embed,
-    valued,
-)
-from turnmark.assistant.types import Event, Reply
+from turnmark.assistant.types import Reply
 from turnmark.corpora.errors import ErrorCollector, MissingExtra
-from turnmark.corpora.types import Message, Record
-
-P = ParamSpec("P")
+from turnmark.corpora.types import Record
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 ENV = "TURNMARK_TRACING"
-KINDS = {"retrieve": "RETRIEVER", "verify": "EVALUATOR"}
-"""Of the spans of steps; of all others CHAIN."""
-
-_EXPORT_SECONDS = 5
-_TURN: ContextVar[_Steps | None] = ContextVar("TURN", default=None)
+MOST_DOCUMENTS = 50
+EXPORT_SECONDS = 5
+Add = Callable[..., None]
 
 
 class Settings(Record):
@@ -57,7 +43,7 @@ def settings() -> Settings:
     """What the environment says, else the configuration file.
 
     Raises:
-        RequestError: either says something that is none of what can be said.
+        RequestError: either is wrong.
     """
     errors = ErrorCollector()
     switch = os.environ.get(ENV, "").strip().lower()
@@ -70,143 +56,160 @@ def settings() -> Settings:
     return configured.model_copy(update={"on": switch != "0", "content": switch == "content" or configured.content})
 
 
-def traced_where_asked(assistant: Assistant, embedder: str = "") -> Assistant:
-    """The assistant, traced where the environment or the configuration says so.
-
-    Args:
-        embedder: what its embedder is called.
+def traced_where_asked(assistant: Assistant, _embedder: str = "") -> Assistant:
+    """The assistant, traced if the environment or the configuration says so.
 
     Raises:
         RequestError: tracing is on and its packages are not installed, or its settings are wrong.
     """
-    tracing_settings = settings()
-    if not tracing_settings.on:
-        return assistant
-    return traced(assistant, _own_provider(tracing_settings.endpoint), tracing_settings.content, embedder)
+    asked = settings()
+    return traced(assistant, _own_provider(asked.endpoint), asked.content) if asked.on else assistant
 
 
-def traced(assistant: Assistant, provider: Any, content: bool = False, embedder: str = "") -> Assistant:
-    """An assistant that leaves spans of its turns, their steps, and the calls of its parts.
+def traced(assistant: Assistant, provider: Any, content: bool = False) -> Assistant:
+    """An assistant that leaves spans of its turns, their steps, searches and calls of the model.
 
     Args:
         provider: an OpenTelemetry `TracerProvider`.
-        content: spans also hold questions, answers, prompts and passages, less what `OPENINFERENCE_HIDE_…` hide.
-        embedder: what its embedder is called.
+        content: spans also hold questions, answers, prompts and passages.
     """
-    tracer = provider.get_tracer("turnmark", version("turnmark"))
-    return _TracedAssistant(assistant, Tracing(tracer, content), embedder)
+    return _TracedAssistant(assistant, Tracing(provider.get_tracer("turnmark", version("turnmark")), content))
 
 
-def _in_span(turn: Callable[P, Reply]) -> Callable[P, Reply]:
-    """A method of the assistant that is a turn, with a span around it."""
-    signature = inspect.signature(turn)
+class Tracing:
+    """A tracer, and whether its spans hold what was asked (`inputs`) and what was found and said (`outputs`)."""
 
-    @wraps(turn)
-    def traced_turn(*args: P.args, **options: P.kwargs) -> Reply:
-        call = signature.bind(*args, **options)
-        call.apply_defaults()
-        assistant, history, message = call.args[:3]
-        with assistant.turn_span(history, message, call.arguments["on_event"]) as steps:
-            call.arguments["on_event"] = steps.take
-            reply = turn(*call.args, **call.kwargs)
-            steps.outcome(reply)
-            return reply
+    def __init__(self, tracer: Any, content: bool) -> None:
+        self._tracer = tracer
+        self.inputs, self.outputs = (
+            content and os.environ.get(f"OPENINFERENCE_HIDE_{name}", "").lower() not in ("1", "true")
+            for name in ("INPUTS", "OUTPUTS")
+        )
 
-    return traced_turn
+    @contextmanager
+    def span(self, name: str, kind: str, given: str = "", about: Mapping[str, Any] | None = None) -> Iterator[Add]:
+        """A span around what is done; yields what adds the result and further attributes.
+
+        Args:
+            kind: of the convention.
+            given: `input.value`.
+        """
+        attributes = {"openinference.span.kind": kind, **(about or {})}
+        if given and self.inputs:
+            attributes["input.value"] = given
+        options = {"record_exception": False, "set_status_on_exception": False}
+        with self._tracer.start_as_current_span(name, attributes=attributes, **options) as span:
+
+            def add(result: str, about: Mapping[str, Any]) -> None:
+                span.set_attributes({**about, **({"output.value": result} if result and self.outputs else {})})
+
+            try:
+                yield add
+            except BaseException as error:
+                _fail(span, error)
+                raise
+
+
+def _fail(span: Any, error: BaseException) -> None:
+    """Mark a span as failed: by the kind of the error alone, as its message may quote what was said."""
+    from opentelemetry.trace import Status, StatusCode
+
+    name, kind = type(error).__name__, getattr(error, "kind", None)
+    span.set_status(Status(StatusCode.ERROR, f"{name}: {kind}" if isinstance(kind, str) else name))
 
 
 class _TracedAssistant(Assistant):
-    """An assistant whose turns are spans."""
+    """An assistant whose turns, steps, searches and calls are spans."""
 
-    reply = _in_span(Assistant.reply)
-    revise = _in_span(Assistant.revise)
-
-    def __init__(self, assistant: Assistant, tracing: Tracing, embedder: str) -> None:
+    def __init__(self, assistant: Assistant, tracing: Tracing) -> None:
         vars(self).update(vars(assistant))  # its settings as they are, whatever they are
         self._tracing = tracing
-        if self.generator is not None:
+        if self.generator is not None:  # one that is taken along from a traced assistant is traced once
             inner = self.generator.generator if isinstance(self.generator, TracedGenerator) else self.generator
             self.generator = TracedGenerator(inner, tracing)
         if self.retriever is not None:
-            inner_retriever = self.retriever.inner if isinstance(self.retriever, TracedRetriever) else self.retriever
-            self.retriever = TracedRetriever(inner_retriever, tracing)
-        if self.embed is not None:
-            plain = getattr(self.embed, "inner", self.embed)
-            self.embed = traced_embed(plain, embedder, tracing)
+            found = self.retriever.inner if isinstance(self.retriever, TracedRetriever) else self.retriever
+            self.retriever = TracedRetriever(found, tracing)
+
+    def reply(self, *args: Any, **options: Any) -> Reply:
+        """See `Assistant.reply`."""
+        message = str(options.get("message", args[1] if len(args) > 1 else ""))
+        with self._tracing.span("turn", "CHAIN", message) as add:
+            reply = super().reply(*args, **options)
+            about = {"decision": reply.decision, "generator": reply.generator, "checks": reply.checks.model_dump()}
+            add(reply.answer, {"metadata": json.dumps(about)})
+            return reply
 
     def span(self, step: str) -> AbstractContextManager[object]:
         """A span around a step."""
-        turn = _TURN.get()
-        return turn.step(step) if turn is not None else nullcontext()
-
-    @contextmanager
-    def turn_span(
-        self, history: Sequence[Message], message: str, on_event: Callable[[Event], None]
-    ) -> Iterator[_Steps]:
-        """A span around a turn; what comes of its steps is handed to what is given."""
-        with self._tracing.span("turn", "CHAIN", valued("input", message)) as span:
-            turn = _Steps(self._tracing, span, on_event, len(history))
-            token = _TURN.set(turn)
-            try:
-                yield turn
-            finally:
-                _TURN.reset(token)
-                turn.end()
+        return self._tracing.span(step, "EVALUATOR" if step == "verify" else "CHAIN")
 
 
-class _Steps:
-    """The spans of one turn's steps. What a step came to is told after it: its span ends late, with the time it had."""
+class TracedGenerator(GeneratorWrapper):
+    """A generator whose calls are spans of kind LLM."""
 
-    def __init__(self, tracing: Tracing, span: Any, on_event: Callable[[Event], None], turns: int) -> None:
-        self._tracing, self._span, self._on_event, self._turns = tracing, span, on_event, turns
-        self._over: list[tuple[str, Any, int]] = []
+    def __init__(self, inner: Generator, tracing: Tracing) -> None:
+        super().__init__(inner)
+        self._tracing = tracing
 
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """A span around a step, in which the spans of its calls are."""
-        from opentelemetry.trace import use_span
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
+        """See `Generator.complete`."""
+        with self._call(messages) as add:
+            reply = self.generator.complete(messages, **options)
+            add(reply.text, {"llm.model_name": reply.model, **self._about(reply)})
+        return reply
 
-        span = self._tracing.tracer.start_span(name, attributes=kinded(KINDS.get(name, "CHAIN"), {}))
-        try:
-            with use_span(span, record_exception=False, set_status_on_exception=False):
-                yield
-        except BaseException as error:
-            fail(span, error)
-            raise
-        finally:
-            self._over.append((name, span, time.time_ns()))
+    def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
+        with self._call(messages) as add:
+            reply = super()._converse(messages, tools, **options)
+            calls = json.dumps([call.model_dump() for call in reply.calls], ensure_ascii=False)
+            add(reply.text or calls, self._about(reply))
+        return reply
 
-    def take(self, event: Event) -> None:
-        """An event of the turn: what its step came to, then as it was."""
-        if not event.delta:
-            if event.step == "note":
-                self._span.add_event("note", {"note": event.text} if self._tracing.content else {})
-            last = next((span for name, span, _ in reversed(self._over) if name == event.step), None)
-            if last is not None:
-                self._tracing.add(last, {**valued("output", event.text), "metadata": self._detail(event)})
-                self.end()
-        self._on_event(event)
+    def _call(self, messages: Sequence[Any]) -> AbstractContextManager[Add]:
+        about: dict[str, Any] = {"llm.model_name": self.name}
+        if self._tracing.inputs:
+            for n, message in enumerate(messages):
+                about[f"llm.input_messages.{n}.message.role"] = message.role
+                about[f"llm.input_messages.{n}.message.content"] = message.content
+        return self._tracing.span("llm", "LLM", messages[-1].content if messages else "", about)
 
-    def outcome(self, reply: Reply) -> None:
-        """What the turn came to."""
-        about = {
-            "decision": reply.decision, "generator": reply.generator, "turns": self._turns,
-            "checks": reply.checks.model_dump(), "forms": dict(reply.trace.forms), "parts": len(reply.sub_questions),
-            "citations": len(reply.citations), "steps": len(reply.procedure),
-        }  # fmt: skip
-        self._tracing.add(self._span, {**valued("output", reply.answer), "metadata": dumped(about)})
+    def _about(self, reply: Any) -> dict[str, Any]:
+        used = reply.usage
+        return {
+            "llm.finish_reason": reply.finish_reason,
+            "llm.token_count.prompt": used.prompt_tokens,
+            "llm.token_count.completion": used.completion_tokens,
+            "llm.token_count.total": used.prompt_tokens + used.completion_tokens,
+        }
 
-    def end(self) -> None:
-        """End the spans of all steps that are over, each at its own time."""
-        for _, span, ended in self._over:
-            span.end(ended)
-        self._over.clear()
 
-    def _detail(self, event: Event) -> str:
-        """An event's details; only figures where content is not told (those of a search hold its query, too)."""
-        if self._tracing.whole:
-            return dumped(event.model_dump(mode="json")["detail"])
-        return dumped({key: value for key, value in event.detail.items() if isinstance(value, int | float | None)})
+class TracedRetriever:
+    """A retriever whose searches are spans of kind RETRIEVER. What else it can do is the retriever's behind."""
+
+    def __init__(self, inner: Retriever, tracing: Tracing) -> None:
+        self.inner, self.name, self._tracing = inner, inner.name, tracing
+        for optional in ("heard", "neighbours"):  # attributes, as a check of protocols looks for these
+            if hasattr(inner, optional):
+                setattr(self, optional, getattr(inner, optional))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        """See `Retriever.search`."""
+        about = {"metadata": json.dumps({"retriever": self.name, "k": k, "queries": len(queries)})}
+        with self._tracing.span("search", "RETRIEVER", "\n".join(query.text for query in queries), about) as add:
+            results = self.inner.search(queries, k)
+            hits = [hit for found in results for hit in found][:MOST_DOCUMENTS]
+            add("", {key: value for n, hit in enumerate(hits) for key, value in self._document(n, hit)})
+        return results
+
+    def _document(self, n: int, hit: Hit) -> Iterator[tuple[str, Any]]:
+        yield f"retrieval.documents.{n}.document.id", hit.passage.id
+        yield f"retrieval.documents.{n}.document.score", float(hit.score)
+        if self._tracing.outputs:
+            yield f"retrieval.documents.{n}.document.content", hit.passage.text
 
 
 @lru_cache(maxsize=4)
@@ -232,10 +235,8 @@ def _own_provider(endpoint: str) -> Any:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     about = {"service.name": "turnmark", "service.version": version("turnmark")}
-    about["openinference.project.name"] = "turnmark"
     # Not the provider of the process: other libraries would begin to send through it what nobody asked for.
-    provider = TracerProvider(resource=Resource.create(about))
-    provider.add_span_processor(
-        BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint or None, timeout=_EXPORT_SECONDS))
-    )
+    provider = TracerProvider(resource=Resource.create({**about, "openinference.project.name": "turnmark"}))
+    exporter = OTLPSpanExporter(endpoint=endpoint or None, timeout=EXPORT_SECONDS)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider

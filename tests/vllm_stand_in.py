@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import time
-from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -30,7 +29,6 @@ def main() -> int:
     options.add_argument("--host", required=True)
     options.add_argument("--port", type=int, required=True)
     arguments, engine = options.parse_known_args()
-    adapters = [value.partition("=")[0] for name, value in pairwise(engine) if name == "--lora-modules"]
     print("INFO loading the model, with", json.dumps(engine), flush=True)
     time.sleep(float(os.environ.get("STAND_IN_DELAY", "0")))
     if failure := os.environ.get("STAND_IN_FAIL"):
@@ -49,7 +47,7 @@ def main() -> int:
     def reply(body: dict[str, object]) -> Say | Status:
         return Say(json.dumps({**description, "asked": body["model"]}))
 
-    models = [{"id": name, "max_model_len": 2048} for name in (arguments.model, *adapters)]
+    models = [{"id": name, "max_model_len": 2048} for name in (arguments.model,)]
     with ScriptedServer(reply, models=models, port=arguments.port):
         stop.wait()
     return 0

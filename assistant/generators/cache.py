@@ -1,8 +1,8 @@
-"""Replies that are not paid for twice: a generator in front of another, with its replies kept in one SQLite file.
+"""Replies that are not paid for twice: a generator in front of another, with its replies kept in one SQLite table.
 
 The key is everything that can change a reply: what the generator is (model, endpoint, seed, engine arguments), the
 messages, the limit, the temperature, the schema, and the number of the repeat, so that repeats of one sample stay
-samples. The deadline, retries, the key and whether it is streamed change nothing.
+samples. Size, deadline, retries, the key and whether it is streamed change nothing.
 
 Only a reply that ended by itself is kept: one that was cut or filtered, that is empty, that is not of the form that was
 asked for, and every failure is asked for anew. A cache may fail, never the work that uses it.
@@ -15,13 +15,12 @@ import json
 import os
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from turnmark.assistant.generators.base import (
     CallOptions,
@@ -32,155 +31,86 @@ from turnmark.assistant.generators.base import (
     traits_of,
 )
 from turnmark.assistant.generators.schema import strict_schema
-from turnmark.assistant.settings import section
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import notify, valid_text
 from turnmark.corpora.home import home
-from turnmark.corpora.types import Record
 
-T = TypeVar("T")
-
-FILE = "responses.db"
-MEGABYTES = 512
-"""Of replies that are kept, unless `[cache] megabytes` of the configuration says otherwise."""
-
-_BUSY_SECONDS = 10.0  # how long another process may write before we do without
-_PAUSE_SECONDS = 30.0  # without it, after it could not be used: each try may cost the seconds above
-_REMAINING = 0.9  # of the limit that is left when the oldest have gone
-_BATCH = 64  # rows that are dropped at a time
-_SCHEMA = """CREATE TABLE IF NOT EXISTS reply ("key" TEXT PRIMARY KEY, "value" TEXT NOT NULL, "used" REAL NOT NULL)
-    WITHOUT ROWID"""
-_INDEX = 'CREATE INDEX IF NOT EXISTS reply_used ON reply ("used")'
-
-
-class CacheSettings(Record):
-    """`[cache]` of the configuration."""
-
-    megabytes: int = Field(default=MEGABYTES, ge=1, le=1_000_000)
+FILE = "replies.db"
+LIMIT = 512_000_000
+"""Bytes; beyond them the oldest tenth goes."""
+BUSY_SECONDS = 10.0
+_TABLE = "CREATE TABLE IF NOT EXISTS reply (key TEXT UNIQUE NOT NULL, value TEXT NOT NULL)"
+_USED = """SELECT (page_count - freelist_count) * page_size
+    FROM pragma_page_count, pragma_freelist_count, pragma_page_size"""
+_OLDEST = """DELETE FROM reply WHERE rowid IN
+    (SELECT rowid FROM reply ORDER BY rowid LIMIT 1 + (SELECT COUNT(*) / 10 FROM reply))"""
 
 
 class ResponseStore:
-    """Texts by key, the least recently used of them dropped when they are too many; for many threads and processes.
+    """Texts by key, for many threads and processes. A file that cannot be used is done without, after one note.
 
     Args:
         path: the file; it is made, for its owner alone, when first used.
-        limit: bytes that it may hold.
     """
 
-    def __init__(self, path: Path, limit: int = MEGABYTES * 1_000_000) -> None:
+    def __init__(self, path: Path, limit: int = LIMIT) -> None:
         self.path, self.limit = path, limit
         self._lock = threading.Lock()
-        self._connected: tuple[int, sqlite3.Connection] | None = None
-        self._paused_until = float("-inf")
+        self._db: sqlite3.Connection | None = None
+        self._failed = False
 
     def get(self, key: str) -> str | None:
-        """The text kept under a key; None where there is none."""
-
-        def read(db: sqlite3.Connection) -> str | None:
-            row = db.execute('SELECT "value" FROM reply WHERE "key" = ?', (key,)).fetchone()
-            db.execute('UPDATE reply SET "used" = ? WHERE "key" = ?', (time.time(), key))
-            return row[0] if row else None
-
-        return self._try(read)
+        """The text kept under a key; None if there is none."""
+        rows = self._run("SELECT value FROM reply WHERE key = ?", key)
+        return str(rows[0][0]) if rows else None
 
     def put(self, key: str, text: str) -> None:
-        """Keep a text; what stands under its key already stays. One that would fill the file alone is not kept."""
-        text = valid_text(text)
-        if len(text) > self.limit // 4:
-            return
-
-        def write(db: sqlite3.Connection) -> None:
-            db.execute("INSERT OR IGNORE INTO reply VALUES (?, ?, ?)", (key, text, time.time()))
-            if _bytes_used(db) > self.limit:
-                oldest = 'DELETE FROM reply WHERE "key" IN (SELECT "key" FROM reply ORDER BY "used" LIMIT ?)'
-                while _bytes_used(db) > self.limit * _REMAINING and db.execute(oldest, (_BATCH,)).rowcount:
-                    pass
-
-        self._try(write)
+        """Keep a text; what is under its key already stays."""
+        self._run("INSERT OR IGNORE INTO reply VALUES (?, ?)", key, valid_text(text))
+        if (rows := self._run(_USED)) and rows[0][0] > self.limit:
+            self._run(_OLDEST)
 
     def drop(self, key: str) -> None:
-        """Forget what stands under a key."""
-        self._try(lambda db: db.execute('DELETE FROM reply WHERE "key" = ?', (key,)))
+        """Delete what is under a key."""
+        self._run("DELETE FROM reply WHERE key = ?", key)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         with self._lock:
-            self._close()
+            if self._db is not None:
+                self._db.close()
+            self._db = None
 
-    def _try(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """What `work` returns, in one transaction; None, and a note, where the file cannot be used."""
+    def _run(self, statement: str, *values: str) -> list[Any]:
         with self._lock:
-            for last in (False, True):
-                if time.monotonic() < self._paused_until:
-                    return None
-                try:
-                    db = self._connection()
-                    with db:
-                        db.execute("BEGIN IMMEDIATE")
-                        return work(db)
-                except (sqlite3.OperationalError, OSError) as error:  # locked, full, not ours to write
-                    self._pause(f"cannot be used ({error})")
-                except (sqlite3.Error, ValueError) as error:
-                    if last:
-                        self._pause(f"is damaged ({error})")
-                    else:
-                        self._begin_anew(error)
-        return None
+            if self._failed:
+                return []
+            try:
+                self._db = self._db or self._opened()
+                return self._db.execute(statement, values).fetchall()
+            except (sqlite3.Error, OSError) as error:  # locked, full, damaged, not ours to write
+                self._failed = True
+                notify(f"the response cache {self.path} cannot be used ({error}); models are asked anew. Delete it")
+                return []
 
-    def _connection(self) -> sqlite3.Connection:
-        """The connection of this process; one that was inherited through a fork is left alone."""
-        if self._connected is None or self._connected[0] != os.getpid():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Made by us first, since SQLite would make it readable for others; its journals take over the mode.
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            self._connected = (os.getpid(), db)
-            for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", _SCHEMA, _INDEX):
-                db.execute(statement)
-        return self._connected[1]
-
-    def _close(self) -> None:
-        if self._connected is not None and self._connected[0] == os.getpid():
-            self._connected[1].close()
-        self._connected = None
-
-    def _pause(self, reason: str) -> None:
-        self._close()
-        self._paused_until = time.monotonic() + _PAUSE_SECONDS
-        notify(f"the response cache {self.path} {reason}; models are asked anew")
-
-    def _begin_anew(self, error: Exception) -> None:
-        """Delete a damaged file."""
-        self._close()
-        try:
-            for ending in ("", "-wal", "-shm"):
-                self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
-        except OSError as failure:
-            self._pause(f"is damaged ({error}) and cannot be deleted ({failure})")
-        else:
-            notify(f"the response cache {self.path} was damaged ({error}); a new one is begun")
-
-
-def _bytes_used(db: sqlite3.Connection) -> int:
-    """Bytes of the file that are in use; freed pages are used again before the file grows."""
-    pragmas = ("page_count", "freelist_count", "page_size")
-    pages, free, size = (int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in pragmas)
-    return (pages - free) * size
-
-
-def default_store() -> ResponseStore:
-    """The store in the home, one object for all who use it.
-
-    Raises:
-        RequestError: `[cache]` of the configuration is wrong.
-    """
-    megabytes = section("cache", CacheSettings).megabytes
-    return _store(home() / "cache" / FILE, megabytes * 1_000_000)
+    def _opened(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Made by us first, since SQLite would make it readable for others; its journals take over the mode.
+        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", _TABLE):
+            db.execute(statement)
+        return db
 
 
 @lru_cache(maxsize=16)
-def _store(path: Path, limit: int) -> ResponseStore:
-    return ResponseStore(path, limit)
+def _store(path: Path) -> ResponseStore:
+    return ResponseStore(path)
+
+
+def default_store() -> ResponseStore:
+    """The store in the home, one object for all who use it."""
+    return _store(home() / "cache" / FILE)
 
 
 class Cached(GeneratorWrapper):
@@ -251,10 +181,7 @@ def with_cache(generator: Generator, repeat: int = 0, store: ResponseStore | Non
 
     Args:
         repeat: number of the repeat of a sample.
-        store: None: the file in the home, `cache/responses.db`.
-
-    Raises:
-        RequestError: `[cache]` of the configuration is wrong.
+        store: None: the file in the home, `cache/replies.db`.
     """
     if isinstance(generator, Cached):
         return Cached(generator.generator, store or generator.store, repeat)

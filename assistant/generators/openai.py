@@ -102,9 +102,10 @@ class OpenAIGenerator(ConfiguredGenerator):
         if self._url == OFFICIAL_URL:  # its list says nothing about the context
             return default
         try:
+            self.make_ready()
             self._context = drive(lambda _: self._ask_context(), MODELS_SECONDS) or default
-        except Fault as fault:
-            if fault.status is None:  # nobody there: ask again when there may be
+        except GeneratorError as error:
+            if not isinstance(error, Fault) or error.status is None:  # nobody there: ask again when there may be
                 return default
             self._context = default
         except TimeoutError:

@@ -1,45 +1,62 @@
-"""vLLM: `vllm:MODEL@URL[|URL…]`, servers that run; `vllm:MODEL`, the one on the usual port, or one of our own.
+"""vLLM: `vllm:MODEL@URL`, a server that runs; `vllm:MODEL`, one that is started here and ends with this process.
 
 What starts a server is configured by whoever owns this machine, never by a spec, which may come with somebody else's
-run: `TURNMARK_VLLM_COMMAND`, or `[vllm] command` in the configuration; `vllm serve` without. A spec may set the engine
-arguments of `ENGINE`, which choose how a model is run, not what is run; `[vllm] arguments` may be any.
+run: `TURNMARK_VLLM_COMMAND`, or `[vllm] command` and `arguments` in the configuration; `vllm serve` without. A spec may
+set the engine arguments of `ENGINE`, which choose how a model is run, not what is run.
 """
 
 from __future__ import annotations
 
+import atexit
+import hashlib
+import json
 import os
 import re
 import shlex
+import shutil
+import signal
+import socket
+import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import time
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, field_validator
+import httpx
+from pydantic import Field
 
-from turnmark.assistant.generators.base import (
-    CONTEXT_TOKENS,
-    CallOptions,
-    Completion,
-    ConfiguredGenerator,
-    Generator,
-    GeneratorError,
-    PromptMessage,
-    flag,
-    seconds,
-)
+from turnmark.assistant.generators.base import Generator, GeneratorError, seconds
+from turnmark.assistant.generators.client import client_of
 from turnmark.assistant.generators.endpoints import Endpoint, read_endpoint
 from turnmark.assistant.generators.openai import OpenAIGenerator
-from turnmark.assistant.generators.tools import Tool, ToolMessage, ToolReply
-from turnmark.assistant.generators.vllm_server import COMMAND_ENV, USUAL_PORT, Plan, Server, obtain
 from turnmark.assistant.settings import section
-from turnmark.corpora.errors import ErrorCollector, RequestError
+from turnmark.corpora.console import notify
+from turnmark.corpora.errors import ErrorCollector
+from turnmark.corpora.home import home
 from turnmark.corpora.specs import Spec
+from turnmark.corpora.text import printable
 from turnmark.corpora.types import Record
 
-_OURS = frozenset(("--host", "--port", "--served-model-name", "--api-key", "--uds"))
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+COMMAND_ENV = "TURNMARK_VLLM_COMMAND"
+ENGINE = {
+    "data_parallel": "--data-parallel-size",
+    "dtype": "--dtype",
+    "gpu_memory_utilization": "--gpu-memory-utilization",
+    "max_model_len": "--max-model-len",
+    "quantization": "--quantization",
+    "tensor_parallel": "--tensor-parallel-size",
+}
+"""Options of a spec that become arguments of the engine."""
+POLL_SECONDS, GRACE_SECONDS = 0.2, 15.0
+"""Between two looks whether a server answers; from SIGTERM to SIGKILL."""
+LOG_LINES, LOG_CHARACTERS = 15, 2000
+# Of other services; a server of models has no use for them.
+_NOT_PASSED_ON = ("OPENAI_API_KEY", "OLLAMA_API_KEY", "ANTHROPIC_API_KEY")
 
 
 class VllmSettings(Record):
@@ -49,194 +66,158 @@ class VllmSettings(Record):
     arguments: list[str] = Field(default_factory=list)
     start: float = Field(default=600.0, gt=0, le=86_400)
 
-    @field_validator("arguments")
-    @classmethod
-    def _not_ours(cls, arguments: list[str]) -> list[str]:
-        names = [argument.partition("=")[0] for argument in arguments]
-        if ours := [name for name in names if name.replace("_", "-") in _OURS]:
-            raise ValueError(f"{', '.join(ours)}: not for you to set; it is ours")
-        return arguments
 
-
-def _word(text: str) -> str:
-    if not _WORD.fullmatch(text):
+def _value(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", text):
         raise ValueError("letters, digits, '.', '_', '+' and '-', beginning with a letter or digit")
     return text
 
 
-def _count(text: str) -> str:
-    if not re.fullmatch(r"[1-9][0-9]{0,4}", text):
-        raise ValueError("a whole number, 1 or more")
-    return text
-
-
-def _adapter(text: str) -> str:
-    """`NAME:PATH` of a LoRA adapter, with the whole path where it is a folder here."""
-    name, _, path = text.partition(":")
-    # vLLM would read a comma or a brace as another way to write it.
-    if not _WORD.fullmatch(name) or not re.fullmatch(r"[^-,{}\s\x00-\x1f][^,{}\x00-\x1f]*", path):
-        raise ValueError("NAME:PATH, a name of letters, digits, '.', '_', '+', '-', and a folder or a name on the hub")
-    folder = Path(path).expanduser()
-    if folder.is_dir():
-        return f"{name}:{folder.resolve()}"
-    if path.startswith(("/", ".", "~")):
-        raise ValueError("there is no such folder")
-    return text
-
-
-ENGINE: Mapping[str, Callable[[str], str | bool]] = {
-    "data_parallel": _count,
-    "dtype": _word,
-    "enforce_eager": flag,
-    "gpu_memory_utilization": _word,
-    "max_lora_rank": _count,
-    "max_model_len": _word,
-    "max_num_seqs": _count,
-    "pipeline_parallel": _count,
-    "quantization": _word,
-    "tensor_parallel": _count,
-}
-"""Options of a spec that become arguments of the engine: `max_model_len=4096` is `--max-model-len 4096`."""
-
-
 def open_vllm(spec: Spec) -> Generator:
-    """`vllm:MODEL[@URL]`; `VLLM_API_KEY` is sent, where it is set, and a server that is started asks for it.
+    """`vllm:MODEL[@URL]`; `VLLM_API_KEY` is sent, if it is set, and a server that is started asks for it.
 
     Raises:
         RequestError: the spec, `TURNMARK_VLLM_COMMAND` or `[vllm]` of the configuration is wrong.
     """
     if spec.url:
         return read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY").generator()
-    errors = ErrorCollector()
-    extra = {**ENGINE, "start": seconds, "lora": _adapter}
+    errors, extra = ErrorCollector(), {**dict.fromkeys(ENGINE, _value), "start": seconds}
     endpoint = errors.collect(
-        read_endpoint, spec, preset_url=f"http://127.0.0.1:{USUAL_PORT}/v1", key_env="VLLM_API_KEY", extra_options=extra
+        read_endpoint, spec, preset_url="http://127.0.0.1/v1", key_env="VLLM_API_KEY", extra_options=extra
     )
     if spec.argument.startswith("-"):
         errors.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
-    settings = errors.collect(section, "vllm", VllmSettings)
-    command = errors.collect(_command, settings.command if settings else VllmSettings().command)
-    errors.raise_all()
-    if endpoint is None or settings is None or command is None:
-        raise AssertionError("what is None was a mistake")
-    adapter, _, path = endpoint.more.get("lora", "").partition(":")
-    lora = ("--enable-lora", "--lora-modules", f"{adapter}={path}") if adapter else ()
-    plan = Plan(
-        command=command,
-        model=endpoint.model,
-        arguments=(*settings.arguments, *_engine_arguments(endpoint.more), *lora),
-        key=endpoint.key,
-        start=endpoint.more.get("start", settings.start),
-        served_name=adapter or endpoint.model,
-    )
-    return VllmGenerator(replace(endpoint, model=plan.served_name), plan)
-
-
-def _engine_arguments(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Options of a spec as the engine's arguments, in order of their names."""
-    arguments: list[str] = []
-    for name, value in sorted(options.items()):
-        if name in ENGINE:
-            argument = (f"{name}_size" if name.endswith("_parallel") else name).replace("_", "-")
-            if isinstance(value, bool):
-                arguments.append(f"--{argument}" if value else f"--no-{argument}")
-            else:
-                arguments += [f"--{argument}", value]
-    return tuple(arguments)
-
-
-def _command(configured: str) -> tuple[str, ...]:
-    """What starts a server, as this machine has it.
-
-    Raises:
-        RequestError: it is no command.
-    """
-    from_env = os.environ.get(COMMAND_ENV, "").strip()
-    source = COMMAND_ENV if from_env else "config.toml: vllm.command"
+    settings = errors.collect(section, "vllm", VllmSettings) or VllmSettings()
     try:
-        command = tuple(shlex.split(from_env or configured))
+        words = shlex.split(os.environ.get(COMMAND_ENV, "").strip() or settings.command)
     except ValueError as error:
-        raise RequestError(f"{source}: {error}") from error
-    if not command:
-        raise RequestError(f"{source}: a command such as 'vllm serve' was expected")
-    return command
+        errors.add(f"{COMMAND_ENV} or config.toml: vllm.command: {error}")
+    errors.raise_all()
+    if endpoint is None:
+        raise AssertionError("what is None was a mistake")
+    engine = [part for name, flag in ENGINE.items() if name in endpoint.more for part in (flag, endpoint.more[name])]
+    command = (*words, endpoint.model, *settings.arguments, *engine)
+    return VllmGenerator(endpoint, command, endpoint.more.get("start", settings.start))
 
 
-class VllmGenerator(ConfiguredGenerator):
-    """A model behind a vLLM of our own, which is found or started when it is first needed.
+class VllmGenerator(OpenAIGenerator):
+    """A model behind a vLLM of this process, which is started when it is first needed.
 
     Args:
         endpoint: what the spec says; its URL counts for nothing.
-        plan: the server.
+        command: what starts the server, without host and port.
+        start: seconds that it may take until it answers.
     """
 
-    def __init__(self, endpoint: Endpoint, plan: Plan) -> None:
-        super().__init__(endpoint.name, endpoint.settings)
-        self._endpoint, self._plan = endpoint, plan
-        self._lock = threading.Lock()
-        self._server: Server | None = None
-        self._generator: OpenAIGenerator | None = None
+    def __init__(self, endpoint: Endpoint, command: tuple[str, ...], start: float) -> None:
+        super().__init__(endpoint.name, endpoint.model, endpoint.url, endpoint.key_env, endpoint.key, endpoint.settings)
+        self._command, self._start = command, start
 
     @property
     def identity(self) -> dict[str, Any]:
         """See `GeneratorBase.identity`; without the port, which is chance."""
-        engine = [*self._plan.command, *self._plan.arguments]
-        return {"vllm": self._plan.model, "engine": engine, "seed": self._settings.seed}
+        return {"vllm": list(self._command), "seed": self._settings.seed}
 
-    @property
-    def context_tokens(self) -> int:
-        """See `Generator.context_tokens`; starts the server. 8192 where it does not start: the call will say so."""
-        if self._settings.context is not None:
-            return self._settings.context
-        try:
-            return self._served().context_tokens
-        except GeneratorError:
-            return CONTEXT_TOKENS
+    @cached_property
+    def _client(self) -> AsyncOpenAI:
+        url = _url_of(self._command, self._key, self._start)
+        return client_of(url, self._key, self._settings.retries, self._settings.concurrency)
 
-    def make_ready(self) -> None:
-        """Find or start the server now.
 
-        Raises:
-            GeneratorError: `unavailable`: there is none, and none could be started.
-        """
-        self._served().make_ready()
+# --- servers of this process -----------------------------------------------------------------------------------------
 
-    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """One reply; see `Generator.complete`. A server that ended is started anew, before the call or once in it."""
-        streamed, on_text = False, options.get("on_text")
+_lock = threading.Lock()
+_servers: dict[tuple[str, ...], tuple[subprocess.Popen[bytes], str]] = {}
+_failures: dict[tuple[str, ...], str] = {}
 
-        def on_piece(piece: str) -> None:
-            nonlocal streamed
-            streamed = True
-            if on_text is not None:
-                on_text(piece)
 
-        if on_text is not None:
-            options["on_text"] = on_piece
-        generator = self._served()
-        try:
-            return generator.complete(messages, **options)
-        except GeneratorError as error:
-            if error.kind != "unavailable" or streamed:
-                raise
-            if self._server is None or not self._server.broke(self._plan):
-                raise
-            self._server = None
-            reply = self._served().complete(messages, **options)
-            return reply.model_copy(update={"usage": error.usage + reply.usage})
+def _url_of(command: tuple[str, ...], key: str, start: float) -> str:
+    """The URL of the server that a command starts: one for all generators.
 
-    def converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> ToolReply:
-        """See `ToolGenerator.converse`; the server needs vLLM's `--enable-auto-tool-choice` and a parser."""
-        return self._served().converse(messages, tools, **options)
+    Raises:
+        GeneratorError: `unavailable`: it did not start; the message ends with the end of its log. It is not tried
+            again, as every sample of a run would.
+    """
+    with _lock:
+        if command in _servers and _servers[command][0].poll() is None:
+            return _servers[command][1]
+        if command not in _failures:
+            try:
+                return _started(command, key, start)
+            except (OSError, GeneratorError) as error:
+                _failures[command] = f"vLLM cannot be started: {error}"
+        raise GeneratorError("unavailable", _failures[command])
 
-    def _served(self) -> OpenAIGenerator:
-        """The endpoint, with a server behind it that has not ended as far as is known.
 
-        Raises:
-            GeneratorError: `unavailable`: there is none, and none could be started.
-        """
-        with self._lock:
-            if self._server is None or self._generator is None or self._server.ended:
-                self._server = obtain(self._plan)
-                self._generator = self._endpoint.generator(self._server.url)
-            return self._generator
+def _started(command: tuple[str, ...], key: str, start: float) -> str:
+    if shutil.which(command[0]) is None:
+        hint = f"pip install 'turnmark[vllm]', or name the command of one that is installed in {COMMAND_ENV}"
+        raise GeneratorError("unavailable", f"{command[0]} cannot be run: {hint}")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/v1"
+    digest = hashlib.sha256(json.dumps([os.getpid(), *command]).encode("utf-8", "replace")).hexdigest()
+    log = home() / "cache" / "vllm" / f"{digest[:16]}.log"
+    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log.unlink(missing_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
+    environment |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"} | ({"VLLM_API_KEY": key} if key else {})
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as output:
+        # In a session of its own, so that Ctrl-C in a chat ends the turn and not the server.
+        server = subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--port", str(port)],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True,
+        )  # fmt: skip
+    _servers[command] = (server, url)
+    notify(f"starting vLLM on port {port}; its log: {log}")
+    try:
+        _wait(server, f"{url}/models", key, start)
+    except GeneratorError as error:
+        _stop(server)
+        raise GeneratorError("unavailable", f"{error}; the end of its log, {log}:\n{_end_of(log)}".rstrip()) from None
+    except BaseException:
+        _stop(server)
+        raise
+    return url
+
+
+def _wait(server: subprocess.Popen[bytes], url: str, key: str, start: float) -> None:
+    """Until the server answers.
+
+    Raises:
+        GeneratorError: it ended, or did not answer in time.
+    """
+    ends = time.monotonic() + start
+    while time.monotonic() < ends:
+        if (code := server.poll()) is not None:
+            raise GeneratorError("unavailable", f"it ended with code {code} before it answered")
+        with suppress(httpx.HTTPError):
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            if httpx.get(url, headers=headers, timeout=2.0, trust_env=False).is_success:
+                return
+        time.sleep(POLL_SECONDS)
+    raise GeneratorError("unavailable", f"it did not answer within {start:g} s")
+
+
+@atexit.register
+def _stop_all() -> None:
+    for server, _ in _servers.values():
+        _stop(server)
+    _servers.clear()
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    """End a server and what it has started."""
+    for number, grace in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, 5.0)):
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(grace)
+
+
+def _end_of(log: Path) -> str:
+    text = log.read_bytes().decode("utf-8", "replace") if log.exists() else ""
+    # A progress bar writes one line over and over.
+    lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+    return "\n".join(f"  {printable(line)}" for line in [*filter(str.strip, lines)][-LOG_LINES:])[-LOG_CHARACTERS:]

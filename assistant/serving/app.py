@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -16,15 +15,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
-from turnmark.assistant.serving.guard import Guard, Limits
-from turnmark.assistant.serving.reply import ReplyForm, error, event_bytes, json_bytes
-from turnmark.assistant.serving.request import Refusal, Streaming, parse_body, parse_request
-from turnmark.assistant.serving.turns import QueuedTurn, TurnPool
+from turnmark.assistant.serving.guard import Guard
+from turnmark.assistant.serving.reply import ReplyForm, error, event_bytes, json_response, refused
+from turnmark.assistant.serving.request import ChatRequest, Refusal, Streaming, parse_body, parse_request
+from turnmark.assistant.serving.turns import Turns
+from turnmark.assistant.types import Reply
 from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
     from turnmark.assistant.open import Opened
 
 PAGE = {
@@ -33,8 +31,8 @@ PAGE = {
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-IDLE = 10.0
-"""Seconds without news after which a stream is kept alive by a comment."""
+BODY = 1_000_000
+"""Bytes of a request."""
 
 
 class ReplyDefaults(Record):
@@ -46,7 +44,8 @@ class ReplyDefaults(Record):
 
 def make_app(
     opened: Opened,
-    limits: Limits,
+    at_once: int,
+    seconds: float,
     names: frozenset[str] | None,
     token: str | None,
     manner: ReplyDefaults,
@@ -55,20 +54,20 @@ def make_app(
     """The server as an ASGI application.
 
     Args:
+        at_once, seconds: see `turnmark.assistant.serving.turns.Turns`.
         names, token: see `turnmark.assistant.serving.guard.Guard`.
         on_ready: called when it takes requests.
     """
     model = opened.index.manifest.name
-    desk: list[TurnPool] = []
+    turns = Turns(opened.assistant, at_once, seconds)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
-        desk.append(TurnPool(opened.assistant, limits))
         on_ready()
         try:
             yield
         finally:
-            desk[0].close()
+            turns.close()
 
     # Its pages of documentation would load scripts from elsewhere.
     app = FastAPI(title="Turnmark", lifespan=life, docs_url=None, redoc_url=None, openapi_url=None)
@@ -76,29 +75,27 @@ def make_app(
 
     @app.post("/v1/chat/completions")
     async def complete(request: Request) -> Response:
-        body = await _body(request, limits)
-        chat_request = parse_request(body, model, limits.messages, manner.footnotes, manner.streaming)
-        try:
-            work = desk[0].take(chat_request)
-        except Refusal as refusal:
-            return _refused(refusal, {"Retry-After": str(desk[0].retry_after())})
-        form = ReplyForm(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, chat_request)
-        return Streamed(work, form) if chat_request.stream else await _whole(work, form, request)
+        asked = parse_request(await _body(request), model, manner.footnotes, manner.streaming)
+        form = ReplyForm(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, asked)
+        if asked.stream:
+            headers = {"X-Accel-Buffering": "no"}
+            return StreamingResponse(_events(turns, asked, form), media_type="text/event-stream", headers=headers)
+        return await _whole(turns, asked, form, request)
 
     @app.get("/v1/models")
     async def models() -> Response:
-        return _json({"object": "list", "data": [_model(opened)]})
+        return json_response({"object": "list", "data": [_model(opened)]})
 
     @app.get("/v1/models/{name:path}")
     async def one_model(name: str) -> Response:
         if name != model:
             message = f"The model does not exist; the model served here is {model!r}"
             raise Refusal(message, "model", 404, "model_not_found")
-        return _json(_model(opened))
+        return json_response(_model(opened))
 
     @app.get("/healthz")
     async def health() -> Response:
-        return _json({"status": "ok", "turns": {"at_work": desk[0].at_work, "waiting": desk[0].waiting}})
+        return json_response({"status": "ok", "turns": turns.counts})
 
     for path, (file, kind) in PAGE.items():
         app.add_route(path, _page(file, kind))
@@ -128,99 +125,57 @@ def _model(opened: Opened) -> dict[str, Any]:
     return {"id": manifest.name, "object": "model", "created": created, "owned_by": "turnmark", "turnmark": about}
 
 
-async def _body(request: Request, limits: Limits) -> dict[str, Any]:
+async def _body(request: Request) -> dict[str, Any]:
     """The request's JSON object.
 
     A form or plain text is not read: a page of another site could send these without being asked for leave.
 
     Raises:
-        Refusal: it is too large, comes too slowly, or is none.
+        Refusal: it is too large, or is none.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refusal("Content-Type: application/json was expected", status=415)
-    limit = limits.body
-    large = Refusal(f"the request is larger than {limit} bytes", status=413)
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > limit:
-        raise large
     body = bytearray()
     try:
-        async with asyncio.timeout(limits.body_seconds):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > limit:
-                    raise large
+        async for piece in request.stream():
+            body += piece
+            if len(body) > BODY:
+                raise Refusal(f"the request is larger than {BODY} bytes", status=413)
     except ClientDisconnect:
         raise Refusal("the client left in the middle of its request") from None
-    except TimeoutError:
-        raise Refusal("the request came too slowly", status=408) from None
     return parse_body(bytes(body))
 
 
-async def _whole(work: QueuedTurn, form: ReplyForm, request: Request) -> Response:
-    """A reply in one piece; where the client leaves, the turn ends."""
-    outcome = asyncio.ensure_future(work.outcome())
-    gone = asyncio.ensure_future(_until_gone(request))
-    try:
-        await asyncio.wait((outcome, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not outcome.done():
-            work.leave()
-        result = await outcome
-    finally:
-        work.leave()
-        gone.cancel()
-        outcome.cancel()
-    if isinstance(result, Refusal):
-        return _refused(result)
-    return _json(form.completion(result))
+async def _whole(turns: Turns, asked: ChatRequest, form: ReplyForm, request: Request) -> Response:
+    """A reply in one piece; if the client leaves, the turn ends."""
+    async with aclosing(turns.events(asked)) as events:
+        async for event in events:
+            if isinstance(event, Reply):
+                return json_response(form.completion(event))
+            if isinstance(event, Refusal):
+                return refused(event)
+            if await request.is_disconnected():
+                break
+    return refused(Refusal("the client left", status=503))
 
 
-async def _until_gone(request: Request) -> None:
-    """Until the client has left; the request has been read."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-class Streamed(StreamingResponse):
-    """A reply as server-sent events. When the client leaves, sending is cancelled, and the turn ends with it."""
-
-    def __init__(self, work: QueuedTurn, form: ReplyForm) -> None:
-        self._work, self._form = work, form
-        super().__init__(self._events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `StreamingResponse`."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._work.leave()
-
-    async def _events(self) -> AsyncIterator[bytes]:
-        yield event_bytes(self._form.begin())
-        async for event in self._work.events(IDLE):
-            if event is None:
+async def _events(turns: Turns, asked: ChatRequest, form: ReplyForm) -> AsyncIterator[bytes]:
+    """A reply as server-sent events; sending is cancelled when the client leaves, and the turn ends with it."""
+    yield event_bytes(form.begin())
+    async with aclosing(turns.events(asked)) as events:
+        async for event in events:
+            if isinstance(event, Refusal):
+                yield event_bytes(error(event))
+            elif isinstance(event, Reply):
+                for chunk in form.end(event):
+                    yield event_bytes(chunk)
+                yield b"data: [DONE]\n\n"
+            elif event is None:
                 yield b": still at it\n\n"
-                continue
-            for chunk in self._form.event(event):
-                yield event_bytes(chunk)
-        result = await self._work.outcome()
-        if isinstance(result, Refusal):
-            yield event_bytes(error(result))
-            return
-        for chunk in self._form.end(result):
-            yield event_bytes(chunk)
-        yield b"data: [DONE]\n\n"
-
-
-def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(json_bytes(value), status, headers, "application/json")
-
-
-def _refused(refusal: Refusal, headers: dict[str, str] | None = None) -> Response:
-    """An error. A turn that failed is not worth trying again by itself, as OpenAI's client would."""
-    retry_headers = {"x-should-retry": "false"} if refusal.status >= 500 else {}
-    return _json(error(refusal), refusal.status, {**retry_headers, **(headers or {})})
+            else:
+                for chunk in form.event(event):
+                    yield event_bytes(chunk)
 
 
 def _say_errors(app: FastAPI) -> None:
@@ -228,15 +183,15 @@ def _say_errors(app: FastAPI) -> None:
 
     async def wrong(_: Request, raised: Exception) -> Response:
         assert isinstance(raised, Refusal)
-        return _refused(raised)
+        return refused(raised)
 
     async def http(request: Request, raised: Exception) -> Response:
         assert isinstance(raised, HTTPException)
         messages = {404: "there is nothing here", 405: f"{request.method} is not served here"}
-        return _refused(Refusal(messages.get(raised.status_code, str(raised.detail)), status=raised.status_code))
+        return refused(Refusal(messages.get(raised.status_code, str(raised.detail)), status=raised.status_code))
 
     async def unexpected(_: Request, raised: Exception) -> Response:
-        return _refused(Refusal(f"the request failed unexpectedly ({type(raised).__name__})", status=500))
+        return refused(Refusal(f"the request failed unexpectedly ({type(raised).__name__})", status=500))
 
     app.add_exception_handler(Refusal, wrong)
     app.add_exception_handler(HTTPException, http)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,35 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnmark.assistant.chat_command import Generator, Retriever, Step
-from turnmark.assistant.serving.guard import (
-    BODY,
-    MESSAGES,
-    MODEL_TURNS,
-    QUEUE,
-    SECONDS,
-    TOKEN_ENV,
-    Limits,
-    default_connections,
-    default_turns,
-    is_loopback,
-    names_of,
-    read_token,
-)
+from turnmark.assistant.serving.guard import TOKEN_ENV, is_loopback, names_of, read_token
+from turnmark.assistant.serving.request import Streaming
 from turnmark.corpora.console import inert
 from turnmark.corpora.errors import ErrorCollector, MissingExtra, RequestError
 
 if TYPE_CHECKING:
     from turnmark.assistant.open import Opened
-    from turnmark.assistant.serving.app import ReplyDefaults
 
 HOST, PORT = "127.0.0.1", 8765
-
-
-class StreamMode(StrEnum):
-    """What a stream holds."""
-
-    final = "final"
-    draft = "draft"
+SECONDS = 120.0
+MODEL_TURNS = 16
 
 
 TokenFile = Annotated[
@@ -52,7 +34,7 @@ TokenFile = Annotated[
     ),
 ]
 Stream = Annotated[
-    StreamMode, typer.Option(help="final: what was checked; draft: as it is written, with what checking changed after")
+    Streaming, typer.Option(help="final: what was checked; draft: as it is written, with what checking changed after")
 ]
 Turns = Annotated[
     int | None,
@@ -78,34 +60,41 @@ def serve(
     retriever: Retriever = None,
     step: Step = None,
     footnotes: Annotated[bool, typer.Option(help="sources as Markdown footnotes; without, marks [n] alone")] = True,
-    stream: Stream = StreamMode.final,
+    stream: Stream = "final",
     concurrency: Turns = None,
-    queue: Annotated[int, typer.Option(min=0, max=100_000, help="turns that wait; what comes then gets 429")] = QUEUE,
     timeout: Annotated[
         float, typer.Option(min=0.1, max=86_400, help="seconds a turn may take, waiting included")
     ] = SECONDS,
-    max_body: Annotated[int, typer.Option(min=1000, max=1_000_000_000, help="bytes of a request")] = BODY,
-    max_messages: Annotated[int, typer.Option(min=1, max=100_000, help="messages of a conversation")] = MESSAGES,
     allow_host: Names = None,
 ) -> None:
     """Serve an OpenAI-compatible endpoint and a page to chat with it."""
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("turnmark serve", "serve")
     from turnmark.assistant.open import open_checked
-    from turnmark.assistant.serving.app import ReplyDefaults
+    from turnmark.assistant.serving.app import ReplyDefaults, make_app
+    from turnmark.assistant.serving.server import bound, run
 
     errors = ErrorCollector()
     secret = errors.collect(_token, host, token)
     opened = open_checked(errors, index, generator, retriever, step or ())
     errors.raise_all()
     assert opened is not None, "what could not be opened is a mistake"
-    turns = concurrency or default_turns(opened.assistant.generator is not None)
-    limits = Limits(
-        body=max_body, messages=max_messages, turns=turns, queue=queue, seconds=timeout,
-        connections=default_connections(turns, queue),
-    )  # fmt: skip
-    defaults = ReplyDefaults(footnotes=footnotes, streaming="draft" if stream is StreamMode.draft else "final")
-    _serve(opened, host, port, limits, names_of(host, tuple(allow_host or ())), secret, defaults)
+    # Without a language model turns compute.
+    at_once = concurrency or (MODEL_TURNS if opened.assistant.generator is not None else max(2, os.cpu_count() or 2))
+    defaults = ReplyDefaults(footnotes=footnotes, streaming=stream)
+    names = names_of(host, tuple(allow_host or ()))
+    listening = bound(host, port)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    about = f"serving {opened.index.manifest.name} ({opened.assistant.name})"
+
+    def on_ready() -> None:
+        typer.echo(inert(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
+
+    try:
+        _warm(opened)
+        run(make_app(opened, at_once, timeout, names, secret, defaults, on_ready), listening)
+    finally:
+        listening.close()
 
 
 def _token(host: str, path: Path | None) -> str | None:
@@ -120,33 +109,6 @@ def _token(host: str, path: Path | None) -> str | None:
             f"--host {inert(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
         )
     return token
-
-
-def _serve(
-    opened: Opened,
-    host: str,
-    port: int,
-    limits: Limits,
-    names: frozenset[str] | None,
-    token: str | None,
-    defaults: ReplyDefaults,
-) -> None:
-    """Listen, load what turns need, and serve until the process is told to end."""
-    from turnmark.assistant.serving.app import make_app
-    from turnmark.assistant.serving.server import bound, run
-
-    listening = bound(host, port)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-    about = f"serving {opened.index.manifest.name} ({opened.assistant.name})"
-
-    def say() -> None:
-        typer.echo(inert(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
-
-    try:
-        _warm(opened)
-        run(make_app(opened, limits, names, token, defaults, say), listening, limits)
-    finally:
-        listening.close()
 
 
 def _warm(opened: Opened) -> None:

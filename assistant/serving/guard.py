@@ -1,4 +1,4 @@
-"""Who may talk to the server, and how much it takes on: names, tokens, sizes, numbers, seconds."""
+"""Who may talk to the server: names, origins, tokens."""
 
 from __future__ import annotations
 
@@ -10,67 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pydantic import Field
-
 from turnmark.assistant.serving.request import Refusal
 from turnmark.corpora.console import inert
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-BODY = 1_000_000
-MESSAGES = 200
-QUEUE = 256
-SECONDS = 120.0
-MODEL_TURNS = 16
-SPARE = 128
-"""Connections beside those of the turns: pages, health checks, clients that are told to come again."""
-OTHER_FILES = 128
-"""Files and connections that the rest of the process may have open: the index, and endpoints."""
 
 TOKEN_ENV = "TURNMARK_TOKEN"
 SHORTEST_TOKEN = 16
 _LONGEST_TOKEN = 4096
 _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
-
-
-class Limits(Record):
-    """The most that a server takes on."""
-
-    body: int = Field(default=BODY, description="bytes of a request")
-    messages: int = Field(default=MESSAGES, description="of a conversation")
-    turns: int = Field(default=MODEL_TURNS, description="turns at work at once")
-    queue: int = Field(default=QUEUE, description="turns that wait beside them; what comes then is turned away")
-    seconds: float = Field(default=SECONDS, description="that a turn may take, waiting included")
-    connections: int = Field(default=MODEL_TURNS + QUEUE + SPARE, description="at once; what comes then gets 503")
-    head_seconds: float = Field(default=20.0, description="from a connection, or a reply, to the next request's head")
-    body_seconds: float = Field(default=30.0, description="from a request's head to its end")
-    unread_seconds: float = Field(default=30.0, description="that a client may take nothing of what it is sent")
-
-
-def default_turns(model: bool) -> int:
-    """Turns at once: without a language model as many as there are processors, since they compute; else 16."""
-    return MODEL_TURNS if model else max(2, os.cpu_count() or 2)
-
-
-def default_connections(turns: int, queue: int) -> int:
-    """Connections at once: one for every turn and some to spare, as far as this process may have so many files open.
-
-    The system's limit for a process is raised to what it allows.
-    """
-    needed_connections = turns + queue + SPARE
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return needed_connections
-    needed = needed_connections + OTHER_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return needed_connections if soft == resource.RLIM_INFINITY else max(1, min(needed_connections, soft - OTHER_FILES))
 
 
 def is_loopback(host: str) -> bool:
@@ -166,8 +116,10 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
+        from turnmark.assistant.serving.reply import refused
+
         if refusal := self._wrong(scope):
-            await refuse(safe, refusal)
+            await refused(refusal)(scope, receive, safe)
         else:
             await self._app(scope, receive, safe)
 
@@ -199,15 +151,3 @@ def _host(header: str) -> str:
         return (urlsplit(f"//{header}").hostname or "").lower()
     except ValueError:
         return ""
-
-
-async def refuse(send: Send, refusal: Refusal) -> None:
-    """Answer with an error."""
-    from turnmark.assistant.serving.reply import error, json_bytes
-
-    body = json_bytes(error(refusal))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if refusal.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

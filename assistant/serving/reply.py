@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from starlette.responses import Response
+
 from turnmark.assistant.export import escaped
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.session import says_same, sources_used, where
@@ -165,6 +167,19 @@ def error(refusal: Refusal) -> dict[str, Any]:
     """An error in OpenAI's form."""
     kind = _TYPES.get(refusal.status, "server_error" if refusal.status >= 500 else "invalid_request_error")
     return {"error": {"message": str(refusal), "type": kind, "param": refusal.param, "code": refusal.code}}
+
+
+def refused(refusal: Refusal) -> Response:
+    """An error as a response."""
+    headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+    # A turn that failed is not worth trying again by itself, as OpenAI's client would.
+    headers |= {"x-should-retry": "false"} if refusal.status >= 500 else {}
+    return json_response(error(refusal), refusal.status, headers)
+
+
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A value as a response."""
+    return Response(json_bytes(value), status, headers, "application/json")
 
 
 def json_bytes(value: Any) -> bytes:

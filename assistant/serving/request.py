@@ -18,6 +18,8 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Record
 
 Streaming = Literal["final", "draft"]
+MESSAGES = 200
+"""Of a conversation, at most."""
 
 _USED = frozenset(("model", "messages", "stream", "stream_options", "turnmark"))
 _INSTRUCTIONS = ("system", "developer")
@@ -132,7 +134,7 @@ class _Body(_Wire):
     something else."""
 
     model: str
-    messages: list[_Message] = Field(min_length=1)
+    messages: list[_Message] = Field(min_length=1, max_length=MESSAGES)
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     turnmark: _Ours = _Ours()
@@ -152,26 +154,22 @@ class _Body(_Wire):
 
 
 def parse_request(
-    body: Mapping[str, Any], model: str, max_messages: int, footnotes: bool = True, streaming: Streaming = "final"
+    body: Mapping[str, Any], model: str, footnotes: bool = True, streaming: Streaming = "final"
 ) -> ChatRequest:
     """What a request asks for.
 
     Args:
         body: its JSON object.
         model: the one that is served.
-        max_messages: messages, at most.
         footnotes, streaming: what holds where the request does not say.
 
     Raises:
         Refusal: every mistake in it; 404 for another model.
     """
-    name, rows = body.get("model"), body.get("messages")
+    name = body.get("model")
     if isinstance(name, str) and name != model:
         message = f"The model {_named(name)!r} does not exist; the model served here is {model!r}"
         raise Refusal(message, "model", 404, "model_not_found")
-    if isinstance(rows, list) and len(rows) > max_messages:
-        problem = f"messages: {len(rows)} messages, and {max_messages} are the most; leave the oldest out"
-        raise Refusal(problem, "messages")
     try:
         request = _Body.model_validate({**body, "turnmark": body.get("turnmark") or {}})
     except ValidationError as error:

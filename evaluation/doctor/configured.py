@@ -26,7 +26,6 @@ OURS = (
 )
 SECONDS = 2.0
 OLLAMA_URL = "http://localhost:11434/v1"
-VLLM_URL = "http://localhost:8000/v1"
 
 KEYS = (
     "OPENAI_API_KEY",
@@ -149,10 +148,8 @@ def _of_specs(specs: dict[str, str]) -> Iterator[Place]:
             yield Place(f"{who}: {spec.name}:{spec.argument}", url, "models", key_env or "OPENAI_API_KEY")
         elif spec.name == "ollama":
             yield Place(f"{who}: ollama:{spec.argument}", spec.url or OLLAMA_URL, "models", key_env or "OLLAMA_API_KEY")
-        elif spec.name == "vllm":
-            place = Place(f"{who}: vllm:{spec.argument}", spec.url or VLLM_URL, "models", key_env or "VLLM_API_KEY")
-            # Without a URL, a server of our own is started when it is first needed.
-            yield place if spec.url else Place(place.who, place.url, place.path, place.key_env, needed=False)
+        elif spec.name == "vllm" and spec.url:  # without a URL, a server is started when it is first needed
+            yield Place(f"{who}: vllm:{spec.argument}", spec.url, "models", key_env or "VLLM_API_KEY")
 
 
 def _of_environment() -> Iterator[Place]:

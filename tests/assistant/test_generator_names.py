@@ -71,16 +71,11 @@ def test_the_key_of_openai_is_not_sent_to_ollama(monkeypatch):
         ("python:json:dumps?x=1", ["'x'"]),
         ("vllm", ["needs a model"]),
         ("vllm:--config", ["does not begin with '-'"]),
-        ("vllm:m?command=rm&dtype=a;b&enforce_eager=yes", ["no option 'command'", "dtype=", "1 (yes) or 0 (no)"]),
+        ("vllm:m?command=rm&dtype=a;b", ["no option 'command'", "dtype="]),
         ("vllm:m?trust_remote_code=1&host=0.0.0.0", ["'trust_remote_code'", "'host'"]),
-        ("vllm:m@http://localhost:1/v1?dtype=half&lora=x:p", ["no option 'dtype'", "no option 'lora'"]),
+        ("vllm:m@http://localhost:1/v1?dtype=half", ["no option 'dtype'"]),
+        ("openai:m@http://a:1/v1|http://b:1/v1", ["http:// or https:// URL"]),
         ("vllm:m?start=nan&seed=-1&cache=yes", ["start", "seed", "cache"]),
-        (
-            "vllm:m?tensor_parallel=0&tensor_parallel_size=2",
-            ["tensor_parallel='0'", "no option 'tensor_parallel_size'"],
-        ),
-        *((f"vllm:m?lora={lora}", ["NAME:PATH"]) for lora in ("polite", "-x:p", "x:-p", "x:a,b", "x:{a}")),
-        ("vllm:m?lora=x:/no/such/folder", ["no such folder"]),
     ],
 )
 def test_wrong_specs_name_all_their_mistakes(spec, problems):
@@ -264,14 +259,11 @@ def test_thinking_is_taken_off():
     assert without_thinking("A <think>x</think> B") == "A <think>x</think> B"
 
 
-def test_a_wrong_configuration_of_vllm_is_told_with_all_its_mistakes(monkeypatch):
+def test_a_wrong_configuration_of_vllm_is_reported_with_all_its_mistakes(monkeypatch):
     monkeypatch.setenv("TURNMARK_VLLM_COMMAND", "vllm 'serve")
     home().mkdir(parents=True, exist_ok=True)
-    (home() / "config.toml").write_text(
-        '[vllm]\narguments = ["--port=1", "--api_key", "x"]\nstart = "soon"\nstat = 1\n', encoding="utf-8"
-    )
+    (home() / "config.toml").write_text('[vllm]\nstart = "soon"\nstat = 1\n', encoding="utf-8")
     with pytest.raises(RequestError) as raised:
         open_generator("vllm:m?nonsense=1")
-    problems = ("TURNMARK_VLLM_COMMAND: No closing quotation", "--port", "--api_key", "vllm.start", "'nonsense'")
-    for words in (*problems, "did you mean 'start'"):
+    for words in ("No closing quotation", "vllm.start", "'nonsense'", "did you mean 'start'"):
         assert words in str(raised.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import sqlite3
 import threading
@@ -32,7 +33,7 @@ class Shade(BaseModel):
 
 @pytest.fixture
 def store(tmp_path):
-    opened_store = ResponseStore(tmp_path / "cache" / "responses.db")
+    opened_store = ResponseStore(tmp_path / "cache" / "replies.db")
     yield opened_store
     opened_store.close()
 
@@ -145,7 +146,7 @@ def test_the_option_of_a_spec_puts_it_in_front_and_changes_no_name():
         repeats = [with_cache(cached_generator, repeat) for repeat in range(3)]
         assert [generator.complete(ASK).text for generator in repeats] == ["reply 0", "reply 3", "reply 4"]
         assert [with_cache(plain, repeat).complete(ASK).text for repeat in range(2)] == ["reply 0", "reply 3"]
-    path = home() / "cache" / "responses.db"
+    path = home() / "cache" / "replies.db"
     assert path.stat().st_mode & 0o777 == 0o600
     default_store().close()
 
@@ -167,18 +168,6 @@ def test_a_wrong_option_is_told_with_all_other_mistakes(spec, problems):
         assert words in str(raised.value)
 
 
-def test_the_limit_is_configured(monkeypatch):
-    home().mkdir(parents=True, exist_ok=True)
-    path = home() / "config.toml"
-    path.write_text("[cache]\nmegabytes = 3\n", encoding="utf-8")
-    assert default_store().limit == 3_000_000
-    assert default_store() is default_store()
-    for wrong in ("megabytes = 0", "megabytes = true", 'megabytes = "3"', "megabyte = 3"):
-        path.write_text(f"[cache]\n{wrong}\n", encoding="utf-8")
-        with pytest.raises(RequestError, match="megabyte"):
-            default_store()
-
-
 def test_a_row_that_is_no_reply_is_asked_for_anew(store):
     with ScriptedServer(counted()) as server:
         generator = cached(server, store)
@@ -190,13 +179,57 @@ def test_a_row_that_is_no_reply_is_asked_for_anew(store):
         assert generator.complete(ASK).text == "reply 1"
 
 
-def test_where_nothing_can_be_written_the_work_goes_on_and_one_note_is_made(tmp_path, capsys):
-    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
-    store = ResponseStore(tmp_path / "file" / "responses.db")
+def _blocked(path):
+    path.parent.parent.mkdir(exist_ok=True)
+    path.parent.write_text("not a folder", encoding="utf-8")
+
+
+def _damaged(path):
+    path.parent.mkdir()
+    path.write_bytes(b"This is no database, " * 500)
+
+
+@pytest.mark.parametrize("spoil", [_blocked, _damaged])
+def test_a_file_that_cannot_be_used_stops_no_work_and_is_reported_once(tmp_path, spoil, capsys):
+    store = ResponseStore(tmp_path / "cache" / "replies.db")
+    spoil(store.path)
     with ScriptedServer(counted()) as server:
         replies = [cached(server, store).complete(ASK).text for _ in range(3)]
     assert replies == ["reply 0", "reply 1", "reply 2"]
     assert capsys.readouterr().err.count("turnmark: ") == 1
+
+
+def test_the_oldest_go_first_and_the_file_keeps_to_its_limit(tmp_path):
+    store = ResponseStore(tmp_path / "r.db", limit=400_000)
+    for number in range(200):
+        store.put(f"key {number}", f"{number} " * 1000)
+    present = [number for number in range(200) if store.get(f"key {number}") is not None]
+    assert present == list(range(200 - len(present), 200))
+    assert 20 < len(present) < 150
+    store.close()
+    assert (tmp_path / "r.db").stat().st_size < 500_000
+
+
+def _other_process(path, number, results):
+    store = ResponseStore(path)
+    good = 0
+    for n in range(30):
+        store.put(f"{number}-{n}", f"text {n}")
+        store.put(f"all-{n}", f"text {n}")
+        good += store.get(f"{number}-{n}") == store.get(f"all-{n}") == f"text {n}"
+    results.put(good)
+
+
+def test_many_processes_share_a_store(store):
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    children = [context.Process(target=_other_process, args=(store.path, number, results)) for number in range(2)]
+    for child in children:
+        child.start()
+    assert [results.get(timeout=60) for _ in children] == [30, 30]
+    for child in children:
+        child.join(60)
+    assert store.get("1-29") == "text 29"
 
 
 def test_two_that_ask_at_once_get_the_same_reply_ever_after(store):

@@ -20,7 +20,7 @@ EVIL = "<script>x</script> ![i](https://example.org/p.png) [a](https://example.o
 
 
 def chat_request(*messages: object, **more: object) -> ChatRequest:
-    return parse_request({"model": "m", "messages": list(messages), **more}, "m", 5)
+    return parse_request({"model": "m", "messages": list(messages), **more}, "m")
 
 
 def user(content: object) -> dict[str, object]:
@@ -65,7 +65,7 @@ def test_every_mistake_is_named_at_once():
     ("messages", "problem"),
     [
         ([], "messages: List should have at least 1 item"),
-        ([user("a")] * 6, "6 messages, and 5 are the most"),
+        ([user("a")] * 201, "messages: List should have at most 200 items"),
         ([user("a"), {"role": "assistant", "content": "b"}], "the last message must be the user's"),
         ([user("a"), {"role": "system", "content": "b"}], "the last message must be the user's"),
     ],
@@ -77,7 +77,7 @@ def test_conversations_that_ask_nothing(messages, problem):
 
 def test_another_model_is_not_found():
     with pytest.raises(Refusal) as raised:
-        parse_request({"model": "gpt\x1b[31m", "messages": [user("a")]}, "m", 5)
+        parse_request({"model": "gpt\x1b[31m", "messages": [user("a")]}, "m")
     assert (raised.value.status, raised.value.code) == (404, "model_not_found")
     assert "\x1b" not in str(raised.value)
 
@@ -103,7 +103,7 @@ FIELDS = st.sampled_from(
 @given(st.dictionaries(FIELDS, JSON, max_size=6))
 def test_no_request_breaks_the_reading(body):
     try:
-        request = parse_request({"model": "m", **body}, "m", 5)
+        request = parse_request({"model": "m", **body}, "m")
     except Refusal as error:
         refusal = error
     else:

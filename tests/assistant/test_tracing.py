@@ -10,18 +10,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import openinference.semconv.trace as convention
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tests.assistant.endpoint import opened
 from tests.assistant.notes import script
+from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.generators.tools import ToolMessage
 from turnmark.assistant.open import open_assistant, open_parts, swapped
-from turnmark.assistant.tracing import Settings, _own_provider, settings, traced
-from turnmark.assistant.tracing_parts import REDACTED
+from turnmark.assistant.tracing import Settings, TracedGenerator, Tracing, _own_provider, settings, traced
 from turnmark.corpora.errors import RequestError
 
 ASK = "How do I sharpen a kitchen knife?"
@@ -74,17 +75,10 @@ def known(key: str) -> bool:
     return all(part in KEYS for part in re.split(r"\.\d+\.?", key) if part)
 
 
-def embed(texts: Sequence[str]) -> Any:
-    """Vectors of letters, which is enough to be called."""
-    vectors = np.array([[text.lower().count(letter) + 1e-3 for letter in "abcdefghijklmnop"] for text in texts])
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-
-
 def test_every_step_of_an_extractive_turn(home, traces):
     assistant = open_assistant("demo")
-    assistant.embed = embed
     plain = assistant.reply([], ASK)
-    reply = traced(assistant, traces.provider, content=True, embedder="bundled").reply([], ASK)
+    reply = traced(assistant, traces.provider, content=True).reply([], ASK)
     assert reply.model_copy(update={"timings": {}}) == plain.model_copy(update={"timings": {}})
 
     root = traces.of("CHAIN", "turn")[0]
@@ -92,21 +86,17 @@ def test_every_step_of_an_extractive_turn(home, traces):
     assert {span.context.trace_id for span in traces.spans} == {root.context.trace_id}
     assert root.attributes["input.value"] == ASK
     assert root.attributes["output.value"] == reply.answer
-    about = json.loads(root.attributes["metadata"])
-    assert (about["decision"], about["citations"]) == ("answer", len(reply.citations))
+    assert json.loads(root.attributes["metadata"])["decision"] == "answer"
     steps = [span for span in traces.spans if traces.parent(span) is root]
     names = [span.name for span in sorted(steps, key=lambda step: step.start_time)]
-    assert list(dict.fromkeys(names)) == ["understand", "retrieve", "decide", "answer", "verify"]
-    search = next(span for span in traces.of("RETRIEVER", "search"))
+    assert {"understand", "retrieve", "answer"} <= set(names) <= set(reply.timings)
+    search = traces.of("RETRIEVER", "search")[0]
     assert traces.parent(search).name == "retrieve"
-    assert search.attributes["input.value"] == ASK
+    assert ASK in search.attributes["input.value"]
     ids = [value for key, value in search.attributes.items() if key.endswith("document.id")]
-    assert [hit.id for hit in reply.trace.searches[0].hits] == ids
-    assert search.attributes["retrieval.documents.0.document.content"] in {
-        citation.text for citation in reply.citations
-    }
-    assert json.loads(traces.of("EVALUATOR", "verify")[0].attributes["metadata"])["grounded"] == reply.checks.grounded
-    assert traces.of("EMBEDDING", "embed")[0].attributes["embedding.model_name"] == "bundled"
+    assert {citation.id for citation in reply.citations} <= set(ids)
+    contents = [value for key, value in search.attributes.items() if key.endswith("document.content")]
+    assert {citation.text for citation in reply.citations} <= set(contents)
     for span in traces.spans:
         assert all(known(key) for key in span.attributes), [key for key in span.attributes if not known(key)]
         parent = traces.parent(span)
@@ -125,7 +115,6 @@ def test_calls_of_a_model(home, tmp_path, traces):
     attributes = span.attributes
     assert traces.parent(span).name == "answer"
     assert attributes["output.value"] == "Sharpen it on a wet stone, SECRETLY. [1]"
-    assert attributes["llm.output_messages.0.message.content"] == attributes["output.value"]
     assert attributes["llm.input_messages.0.message.role"] == "system"
     assert attributes["llm.token_count.prompt"] == reply.usage["answer"].prompt_tokens
     counts = [attributes[f"llm.token_count.{kind}"] for kind in ("prompt", "completion", "total")]
@@ -137,56 +126,35 @@ def test_calls_of_a_model(home, tmp_path, traces):
 def test_nothing_that_was_said_or_found_is_told_unless_asked(home, tmp_path, traces):
     reply = model_turn(tmp_path, traces, content=False)
     exported = traces.text()
-    assert len(traces.spans) >= 7
+    assert len(traces.spans) >= 5
     for text in ("SECRETLY", "knife sharpened", reply.citations[0].text[:30], reply.citations[0].title):
         assert text not in exported
-    assert traces.of("CHAIN", "turn")[0].attributes["input.value"] == REDACTED
+    assert "input.value" not in traces.of("CHAIN", "turn")[0].attributes
     assert reply.citations[0].id in exported
     assert traces.of("LLM")[0].attributes["llm.token_count.completion"] > 0
 
 
 @pytest.mark.parametrize(
     ("switch", "hidden", "visible"),
-    [
-        ("INPUTS", "knife sharpened", "SECRETLY"),
-        ("OUTPUTS", "SECRETLY", "knife sharpened"),
-        ("INPUT_MESSAGES", None, "SECRETLY"),
-        ("LLM_INVOCATION_PARAMETERS", "max_tokens", "SECRETLY"),
-    ],
+    [("INPUTS", "knife sharpened", "SECRETLY"), ("OUTPUTS", "SECRETLY", "knife sharpened")],
 )
 def test_the_switches_of_the_convention(home, tmp_path, traces, monkeypatch, switch, hidden, visible):
     monkeypatch.setenv(f"OPENINFERENCE_HIDE_{switch}", "true")
     model_turn(tmp_path, traces, content=True)
     assert visible in traces.text()
-    assert hidden is None or hidden not in traces.text()
-    if switch == "INPUT_MESSAGES":
-        assert not any("input_messages" in key for key in traces.of("LLM")[0].attributes)
+    assert hidden not in traces.text()
 
 
-def test_a_reranker_and_a_message_of_parts(home, traces):
-    class Backwards:
-        name = "backwards"
-
-        def scores(self, queries, hits):
-            return [[float(n) for n, _ in enumerate(query_hits)] for query_hits in hits]
-
-    from turnmark.retrieval.rerank import Reranked
-
-    assistant = open_assistant("demo")
-    assistant.retriever = Reranked("bm25+backwards", assistant.retriever, Backwards(), depth=4)
-    traced(assistant, traces.provider, content=True).reply([], "What is a kitchen knife? How do I plant a tree?")
-    batch = traces.of("CHAIN", "search")[0]
-    assert json.loads(batch.attributes["metadata"])["queries"] == 3
-    inside = [span for span in traces.of("RETRIEVER", "search") if traces.parent(span) is batch]
-    assert len(inside) == 3
-    assert inside[0].attributes["input.value"] == "What is a kitchen knife?"
-    span = traces.of("RERANKER")[0]
-    attributes = span.attributes
-    told = [attributes[f"reranker.{name}"] for name in ("model_name", "query", "top_k")]
-    assert told == ["backwards", "What is a kitchen knife?", 4]
-    assert attributes["reranker.output_documents.0.document.id"] == attributes["reranker.input_documents.3.document.id"]
-    assert attributes["reranker.output_documents.0.document.score"] == 3.0
-    assert all(known(key) for key in attributes)
+def test_a_conversation_with_tools_is_a_call_too(traces):
+    calls = [("search", '{"query": "SECRET"}')]
+    tracing = [Tracing(traces.provider.get_tracer("t"), content) for content in (True, False)]
+    with ScriptedServer(Say("", calls=calls)) as server:
+        for each in tracing:
+            TracedGenerator(opened(server), each).converse([ToolMessage(role="user", content="Q?")], [])
+    shown, hidden = (dict(span.attributes) for span in traces.of("LLM"))
+    assert "SECRET" in shown["output.value"]
+    assert "SECRET" not in str(hidden)
+    assert hidden["llm.token_count.total"] == 18
 
 
 def test_what_fails_is_marked_without_what_was_said(home, tmp_path, traces):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import runpy
-import socket
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -20,7 +19,7 @@ from tests.docs.examples import Example, examples, forms
 from tests.docs.pages import SHELL_LINE, Block, blocks, spans
 from tests.docs.scene import Scene
 from tests.docs.tables import NOT_RUN, PAGE_ENVIRONMENT, SLOW, reason
-from turnmark.assistant.generators import vllm_server
+from turnmark.assistant.generators import vllm
 
 SHELL = [block for block in blocks() if block.kind == "shell"]
 TYPED = [example for block in SHELL for example in examples(block)]
@@ -65,11 +64,8 @@ def is_slow(example: Example) -> bool:
 def _a_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A vLLM that is started is the stand-in, and it ends."""
     monkeypatch.setenv("TURNMARK_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
-    with socket.socket() as probe:  # nobody listens there
-        probe.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(vllm_server, "USUAL_PORT", probe.getsockname()[1])
     yield
-    vllm_server._stop_started()
+    vllm._stop_all()
 
 
 @pytest.mark.parametrize("block", [block for block in SHELL if runs(block)], ids=lambda block: block.place)
