@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.padding import Padding
 from rich.text import Text
 
-from turnmark.assistant.repl.markdown import MarkdownStream, draw_answer, stretches
+from turnmark.assistant.repl.markdown import MarkdownStream, draw_answer, quotations
 from turnmark.assistant.session import says_same, sources_used, where
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.console import inert
@@ -86,6 +86,8 @@ class TurnView:
         elif event.step == "understand" and event.text:
             self._line(f"→ {inert(event.text)}")
         elif event.step == "retrieve" and CALL.match(event.text):
+            self._stream.end()  # what the model said before the call is no part of its answer
+            self._draft = ""
             self._calls.append(inert(event.text))
         self._doing = _NEXT.get(event.step, self._doing)
 
@@ -102,7 +104,7 @@ class TurnView:
                 say(self._console, printable(reply.answer))
         for sentence in reply.checks.unsupported:
             self._line(f"not in the documents: {inert(sentence)}")
-        quoted = any(heading for heading, _ in stretches(reply))
+        quoted = any(heading for heading, _ in quotations(reply))
         for source in sources_used(reply):
             self._line(f"[{source.n}] {where(source, section=not quoted)}", indent=2)
         self._line(checks_line(reply))

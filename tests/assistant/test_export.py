@@ -90,7 +90,8 @@ def test_a_transcript_shows_what_documents_say_and_runs_none_of_it():
         "A › B\nSee ![x](http://evil.example/p.png) <script>alert(1)</script> **the best** [1] [7]\n===\n", "a"
     ).model_copy(update={"citations": (citation(1, "a").model_copy(update={"title": "T](http://x) <b>\n# H"}),)})
     talk = talked(
-        Turned(turn=1, question="# What\n<img src=x>", reply=evil), Rated(turn=1, rating="bad", comment="[link](http://x)")
+        Turned(turn=1, question="# What\n<img src=x>", reply=evil),
+        Rated(turn=1, rating="bad", comment="[link](http://x)"),
     )
     text = markdown(talk.exchanges, "talk")
     tokens = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(text)

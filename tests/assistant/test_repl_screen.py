@@ -19,7 +19,17 @@ from turnmark.assistant.repl.markdown import MarkdownStream
 from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.repl.why import trace_lines
 from turnmark.assistant.session import Exchange
-from turnmark.assistant.types import Checks, Event, Judgement, Search, SearchHit, SubQuestion, Trace, Understanding, Usage
+from turnmark.assistant.types import (
+    Checks,
+    Event,
+    Judgement,
+    Search,
+    SearchHit,
+    SubQuestion,
+    Trace,
+    Understanding,
+    Usage,
+)
 
 QUOTED = reply(
     "I am not sure this answers it. The nearest I found:\n\n"
