@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -32,6 +33,8 @@ _NEXT = {
     "decide": "writing …",
     "answer": "checking …",
 }
+EVERY = 0.08
+"""Seconds after which the paragraph that comes is drawn anew."""
 CALL = re.compile(r"(?:search|read|documents): ")
 """How the event of a call that a model makes to look at the documents begins."""
 
@@ -57,9 +60,11 @@ class TurnView:
         self._moving, self._streaming = moving, streaming and moving
         self._stream = MarkdownStream(console)
         self._draft, self._doing, self._calls = "", "thinking …", list[str]()
+        # Drawn anew by us, not by a thread of rich's: printing while that draws can lose a line.
         self._live = Live(
-            self, console=console, transient=True, refresh_per_second=12, redirect_stdout=False, redirect_stderr=False
+            self, console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
         )
+        self._refreshed = 0.0
 
     def __rich__(self) -> RenderableType:
         """What is shown below what is drawn: the paragraph that comes, or what is being done."""
@@ -90,6 +95,9 @@ class TurnView:
             self._draft = ""
             self._calls.append(inert(event.text))
         self._doing = _NEXT.get(event.step, self._doing)
+        if not event.delta or time.monotonic() - self._refreshed > EVERY:
+            self._live.refresh()
+            self._refreshed = time.monotonic()
 
     def finish(self, reply: Reply) -> None:
         """Draw the end of the turn: the answer unless it is there already, what no source supports, sources, checks."""

@@ -16,8 +16,8 @@ from turnmark.corpora import mtrag as mtrag_data
 TALK = [
     "How do I keep a sourdough starter?",
     "/edit Feed the starter weekly and keep it cold. [1]",
-    "Who won the 1998 World Cup?",
-    "/rate good it cannot know",
+    "How tall is Stack Nell lighthouse?",
+    "/rate bad",
     "How do I bake sourdough the way the Anvick Bakehouse does it?",
     "/rate good",
     "Thanks!",
@@ -37,7 +37,7 @@ def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnmark, tmp_path, 
     assert f"6 files in {folder}: there already; nothing was written" in ran.out
 
     tasks = list(mtrag_data.load_tasks(folder, "mtrag").data.values())
-    assert tasks[1].answerability == "UNANSWERABLE"
+    assert [task.answerability for task in tasks][::2] == ["ANSWERABLE", "ANSWERABLE"]
     assert [task.turn for task in tasks] == [1, 2, 3]
     assert tasks[0].reference == "Feed the starter weekly and keep it cold."
     assert [message.content for message in tasks[1].history] == [TALK[0], tasks[0].reference]
@@ -51,7 +51,7 @@ def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnmark, tmp_path, 
     monkeypatch.chdir(tmp_path)
     ran = turnmark("eval", "mtrag", "--data", folder, "--out", tmp_path / "run", "--json")
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["metrics"]["rouge_l.word"]["n"] == 3
+    assert json.loads(ran.out)["metrics"]["rouge_l.word"]["n"] == 2
     words = ["--task", "retrieval", "--retriever", "bm25", "--out", tmp_path / "hits", "--json"]
     ran = turnmark("eval", "mtrag", "--data", folder, *words)
     assert ran.code == 0, ran.err

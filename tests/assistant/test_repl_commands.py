@@ -72,7 +72,7 @@ def test_the_editor_gets_a_private_file_and_no_shell(talk, tmp_path, monkeypatch
     monkeypatch.setenv("VISUAL", f"{sys.executable} '{program}' {report} '$(touch {tmp_path}/pwned); x'")
     talk(STARTER)
     assert "edited" in talk("/edit")
-    assert talk.last.edit == f"{talk.last.reply.whole}\nMore."
+    assert talk.last.edit == f"{talk.last.reply.answer}\nMore."
     assert report.read_text() == f"(384, 448) $(touch {tmp_path}/pwned); x"
     assert not (tmp_path / "pwned").exists()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -79,20 +79,20 @@ of averyveryverylongwordthatdoesnotfitanywhereonalineoffortycolumnsatall.
 WRITTEN = reply(SAMPLE, "starters › Feeding", "bread", checks=Checks(unsupported=("It goes in last.",)))
 
 
+@pytest.mark.parametrize("every", [0, 100])
 @pytest.mark.parametrize("width", [40, 80])
-def test_turns_on_a_terminal(width):
+def test_turns_on_a_terminal(width, every, monkeypatch):
     """A quotation; an answer that came in pieces; one that was changed by checking. What was being done is gone."""
+    monkeypatch.setattr("turnmark.assistant.repl.screen.EVERY", every)
     out = io.StringIO()
     console = Console(file=out, width=width, height=50, force_terminal=True, color_system="standard", highlight=False)
     with TurnView(console, streaming=False) as view:
         view.on_event(Event(step="understand", text="the question in full"))
         view.on_event(Event(step="retrieve", text="search: borrow saw"))
-        view._live.refresh()
         view.finish(QUOTED)
     with TurnView(console, streaming=True) as view:
         for start in range(0, len(SAMPLE), 7):
             view.on_event(Event(step="answer", delta=SAMPLE[start : start + 7]))
-            view._live.refresh()
         view.finish(WRITTEN)
     with TurnView(console, streaming=True) as view:
         view.on_event(Event(step="answer", delta="It is fed [1]. It"))
@@ -128,7 +128,7 @@ def test_why_shows_what_was_understood_searched_called_decided_and_spent():
                    hits=(SearchHit(id="borrow\n-1", title="B", score=7.25, similarity=0.5),)),
             Search(why="what was missing", query="which saw", round=2),
         ),
-        judgement=Judgement(decision="partial", confidence=0.62, reason="the model says so", missing=("the saw",)),
+        judgement=Judgement(decision="partial", confidence=0.62, reason="the model says so"),
     )  # fmt: skip
     exchange = Exchange(
         turn=1, at="", kind="ask", question="How long, and which saw?", index="demo", generator="m", rating="bad",
