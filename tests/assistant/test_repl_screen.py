@@ -12,7 +12,6 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.assistant.exchanges import reply
-
 from tests.assistant.terminal import assert_golden, screen_of
 from turnmark.assistant.repl.loop import COMMANDS
 from turnmark.assistant.repl.markdown import MarkdownStream
