@@ -184,7 +184,7 @@ def test_no_text_breaks_it(text, size, width):
     [
         ("/s", ["/save"]), ("/re", ["/retriever", "/retry", "/revise"]), ("/rate ", ["bad", "good", "neutral"]),
         ("/export m", ["markdown", "mtrag"]), ("/export markdown {}/no", ["tes.jsonl"]), ("/index d", ["demo"]),
-        ("/generator ext", ["extractive"]), ("/generator replay:{}/no", ["tes.jsonl"]), ("/retriever bm", ["bm25"]),
+        ("/generator ext", ["extractive"]), ("/retriever bm", ["bm25"]),
         ("/rate good so", []), ("/why ", []), ("what is /so", []),
     ],
 )  # fmt: skip
