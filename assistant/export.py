@@ -135,8 +135,9 @@ def markdown(exchanges: Sequence[Exchange], name: str) -> str:
 
 
 def _footnoted(text: str, turn: int, sources: int) -> str:
-    """The text with its marks as footnotes of this turn, and the best sentences of quotations bold; else escaped."""
+    """The text with its marks as footnotes of this turn; lines stay lines, bold stays bold, all else is escaped."""
     safe = re.sub(r"\\\*\\\*(.+?)\\\*\\\*", r"**\1**", _inactive(printable(text)))
+    safe = re.sub(r"(?<=[^\n])\n(?=[^\n])", "  \n", safe)
     marks = re.compile(r"\\\[(\d{1,3})\\\]")
     return marks.sub(lambda match: f"[^{turn}-{match[1]}]" if 1 <= int(match[1]) <= sources else match.group(), safe)
 

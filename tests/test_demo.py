@@ -52,8 +52,8 @@ def test_the_conversation_has_four_turns_of_four_kinds() -> None:
     turns = chat.split("\n› ")[1:]
     assert [turn.splitlines()[0] for turn in turns] == questions
     answer, follow_up, compound, unknown = turns
-    assert "answer · grounded 1.00" in answer
-    assert follow_up.splitlines()[1].startswith("→ ")
-    assert "  1. " in compound
+    assert "answer · 1 section · " in answer
+    assert "3 November 1868" in follow_up
+    assert "\n1. " in compound
     assert "2/2 parts" in compound
     assert "I don't know" in unknown

@@ -6,13 +6,14 @@ No control sequence of a model or a document reaches the terminal, and a link sh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, ListElement, Markdown, MarkdownElement
 from rich.padding import Padding
@@ -20,6 +21,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.types import Reply
 from turnmark.corpora.text import lines, printable
 
@@ -29,6 +31,7 @@ _TITLE = re.compile(r"^ {0,3}#{1,6}[ \t]")
 _GAP = re.compile(r"\n[ \t]*\n\s*$")
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
 _ARROW = " › "
+_ALONE = re.compile(r"\n(\[\d+\])(?=\n\n|$)")
 
 
 class _Title(Heading):
@@ -68,6 +71,10 @@ class SafeMarkdown(Markdown):
     def __init__(self, text: str) -> None:
         super().__init__("", hyperlinks=False)
         self.parsed = _parser().parse(printable(dedent(text)))
+        quoted = 0
+        for token in self.parsed:
+            quoted += token.nesting * (token.tag == "blockquote")
+            token.children = list(_repaired(token.children or (), quoted > 0)) or token.children
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         drawn = iter(super().__rich_console__(console, options))
@@ -75,6 +82,22 @@ class SafeMarkdown(Markdown):
         if first != Segment.line():  # rich begins a list or a quotation with an empty line
             yield first
         yield from drawn
+
+
+def _repaired(tokens: Iterable[Token], quoted: bool) -> Iterator[Token]:
+    """Inline Markdown in which rows and quotations keep their lines, and bold needs no spaces (Chinese has none)."""
+    above = ""
+    for token in tokens:
+        if token.type == "softbreak" and (quoted or above.endswith("|")):
+            token.type = "hardbreak"
+        above = token.content or above
+        if token.type != "text":
+            yield token
+            continue
+        for n, part in enumerate(_BOLD.split(token.content)):
+            yield from [Token("strong_open", "strong", 1)] * (n % 2)
+            yield Token("text", "", 0, content=part)
+            yield from [Token("strong_close", "strong", -1)] * (n % 2)
 
 
 class MarkdownStream:
@@ -135,32 +158,35 @@ def _starts(text: str) -> Iterator[int]:
 
 
 def draw_answer(console: Console, reply: Reply) -> None:
-    """The answer with its steps: quotations as they are in the document, everything else as Markdown."""
-    for n, (heading, text) in enumerate(stretches(reply)):
+    """The answer as Markdown, a quotation under its heading path."""
+    for n, (heading, text) in enumerate(quotations(reply)):
         if n:
             console.print()
         if heading:
-            console.print(Text(printable(heading), style="dim italic"))
-            console.print(Text.assemble(*((part, "bold" * (at % 2)) for at, part in enumerate(_BOLD.split(text)))))
-        else:
-            stream = MarkdownStream(console)
-            stream.feed(text)
-            stream.end()
+            console.print(Text(heading, style="dim italic"))
+        stream = MarkdownStream(console)
+        stream.feed(text)
+        stream.end()
 
 
-def stretches(reply: Reply) -> Iterator[tuple[str, str]]:
-    """Heading path and text of each quotation of a reply, in order; without a heading, what is said around them.
+def quotations(reply: Reply) -> Iterator[tuple[str, str]]:
+    """Heading path and text of each quotation of a reply, in order; without a heading, what is said before them.
 
-    A quotation begins with a line that is the heading path of a source, and ends before the next one.
+    A quotation begins with a line that is a source's title, alone or with headings below it, and ends before the next.
     """
-    names = {name for source in reply.citations for name in (source.title, source.section.rpartition(_ARROW)[2])}
+    names = [unmarked(name) for source in reply.citations for name in (source.title, *source.section.split(_ARROW)[:1])]
     heading, text, above = "", list[str](), ""
     rows = printable(reply.answer).split("\n")
     for row, below in zip(rows, [*rows[1:], ""], strict=True):
-        if row and not above.strip() and below.strip() and row.rpartition(_ARROW)[2].strip() in names:
-            yield from [(heading, "\n".join(text).strip("\n"))] if text else []
+        named = any(name and f"{row.strip()}{_ARROW}".startswith(f"{name}{_ARROW}") for name in names)
+        if named and not above.strip() and below.strip():
+            yield from [(heading, _joined(text))] if text else []
             heading, text = row.strip(), []
         else:
             text.append(row)
         above = row
-    yield heading, "\n".join(text).strip("\n")
+    yield heading, _joined(text)
+
+
+def _joined(rows: list[str]) -> str:
+    return _ALONE.sub("\n\n\\1", "\n".join(rows).strip("\n"))  # a mark below a table is no row of it

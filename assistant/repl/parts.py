@@ -20,38 +20,45 @@ EXPORTS = ("mtrag", "markdown")
 # --- what answers ----------------------------------------------------------------------------------------------------
 
 
+def names_of(role: str) -> list[str]:
+    """What there is for a role: the indexes, or the names that a spec begins with."""
+    from turnmark.assistant.generators import GENERATORS
+    from turnmark.retrieval.index import list_indexes
+    from turnmark.retrieval.registry import RETRIEVERS
+
+    if role == "index":
+        return [manifest.name for manifest in list_indexes()]
+    return sorted({"retriever": RETRIEVERS, "generator": GENERATORS}[role].entries())
+
+
 def index(chat: Chat, argument: str) -> None:
     """Answer from another index."""
-    from turnmark.retrieval.index import list_indexes
-
-    opened = _opened(chat)
-    if argument:
-        _swap(chat, swapped(opened, index=argument))
-    else:
-        _say_current(chat, "index", opened.index.manifest.name, [manifest.name for manifest in list_indexes()])
+    _swap(chat, "index", argument)
 
 
 def retriever(chat: Chat, argument: str) -> None:
     """Find passages in another way."""
-    from turnmark.retrieval.registry import RETRIEVERS, default_retriever
-
-    opened = _opened(chat)
-    if argument:
-        _swap(chat, swapped(opened, retriever=argument))
-    else:
-        spec = opened.retriever or default_retriever(opened.index)
-        _say_current(chat, "retriever", spec, sorted(RETRIEVERS.entries()))
+    _swap(chat, "retriever", argument)
 
 
 def generator(chat: Chat, argument: str) -> None:
     """Write answers with another model, or without one."""
-    from turnmark.assistant.generators import GENERATORS
+    _swap(chat, "generator", argument)
 
-    opened = _opened(chat)
-    if argument:
-        _swap(chat, swapped(opened, generator=argument))
-    else:
-        _say_current(chat, "generator", opened.assistant.name, sorted(GENERATORS.entries()))
+
+def _swap(chat: Chat, role: str, spec: str) -> None:
+    """Take another part; without a spec, say which it is and what there is. What cannot be opened changes nothing."""
+    if chat.opened is None:
+        raise RequestError("the parts of this assistant were handed in ready-made and cannot be swapped")
+    if not spec:
+        now = chat.opened
+        used = {"index": now.index.manifest.name, "retriever": now.retriever or "default", "generator": now.generator}
+        chat.say(f"{role}: {inert(used[role])}; there are: {inert(', '.join(names_of(role)))}")
+        return
+    chat.opened = swapped(chat.opened, **{role: spec})
+    chat.assistant = chat.opened.assistant
+    chat.record(swap_of(chat.opened))
+    chat.say(f"{parts_line(chat.opened)}; the conversation goes on", style="dim")
 
 
 def parts_line(opened: Opened) -> str:
@@ -65,22 +72,6 @@ def swap_of(opened: Opened) -> Swapped:
     """The event that says what answers from here on."""
     name = opened.index.manifest.name
     return Swapped(index=name, generator=opened.generator, retriever=opened.retriever, steps=opened.steps)
-
-
-def _swap(chat: Chat, opened: Opened) -> None:
-    chat.opened, chat.assistant = opened, opened.assistant
-    chat.record(swap_of(opened))
-    chat.say(f"{parts_line(opened)}; the conversation goes on", style="dim")
-
-
-def _opened(chat: Chat) -> Opened:
-    if chat.opened is None:
-        raise RequestError("the parts of this assistant were handed in ready-made and cannot be swapped")
-    return chat.opened
-
-
-def _say_current(chat: Chat, role: str, spec: str, names: list[str]) -> None:
-    chat.say(f"{role}: {inert(spec)}; there are: {inert(', '.join(names))}")
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------

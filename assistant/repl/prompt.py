@@ -12,7 +12,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from turnmark.assistant.repl.parts import EXPORTS
+from turnmark.assistant.repl.parts import EXPORTS, names_of
 from turnmark.assistant.session import Rating
 from turnmark.corpora.console import inert
 from turnmark.corpora.home import home
@@ -89,31 +89,14 @@ class ChatCompleter(Completer):
         if not blank:
             yield from _matching(command, self._commands)
             return
-        words = arguments.split(" ")
-        if command == "/export" and len(words) == 2:
-            path = Document(words[1], len(words[1]))
-            yield from self._paths.get_completions(path, complete_event)
-        elif command == "/generator" and arguments.startswith("replay:"):
-            path = Document(arguments.removeprefix("replay:"))
-            yield from self._paths.get_completions(path, complete_event)
-        elif len(words) == 1:
-            yield from _matching(arguments, self._first(command))
-
-    def _first(self, command: str) -> Iterable[str]:
-        """What a command may take first."""
-        if command == "/index":
-            from turnmark.retrieval.index import list_indexes
-
-            return [manifest.name for manifest in list_indexes()]
-        if command == "/retriever":
-            from turnmark.retrieval.registry import RETRIEVERS
-
-            return RETRIEVERS.entries()
-        if command == "/generator":
-            from turnmark.assistant.generators import GENERATORS
-
-            return GENERATORS.entries()
-        return {"/rate": get_args(Rating), "/export": EXPORTS}.get(command, ())
+        first, blank, path = arguments.partition(" ")
+        if command == "/export" and blank:
+            yield from self._paths.get_completions(Document(path, len(path)), complete_event)
+        elif not blank:
+            role = command.removeprefix("/")
+            named = {"rate": get_args(Rating), "export": EXPORTS}
+            parts = names_of(role) if role in ("index", "retriever", "generator") else ()
+            yield from _matching(first, named.get(role, parts))
 
 
 def _matching(start: str, names: Iterable[str]) -> Iterator[Completion]:

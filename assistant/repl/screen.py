@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -19,7 +20,7 @@ from rich.live import Live
 from rich.padding import Padding
 from rich.text import Text
 
-from turnmark.assistant.repl.markdown import MarkdownStream, draw_answer, stretches
+from turnmark.assistant.repl.markdown import MarkdownStream, draw_answer, quotations
 from turnmark.assistant.session import says_same, sources_used, where
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.console import inert
@@ -32,6 +33,8 @@ _NEXT = {
     "decide": "writing …",
     "answer": "checking …",
 }
+EVERY = 0.08
+"""Seconds after which the paragraph that comes is drawn anew."""
 CALL = re.compile(r"(?:search|read|documents): ")
 """How the event of a call that a model makes to look at the documents begins."""
 
@@ -57,9 +60,11 @@ class TurnView:
         self._moving, self._streaming = moving, streaming and moving
         self._stream = MarkdownStream(console)
         self._draft, self._doing, self._calls = "", "thinking …", list[str]()
+        # Drawn anew by us, not by a thread of rich's: printing while that draws can lose a line.
         self._live = Live(
-            self, console=console, transient=True, refresh_per_second=12, redirect_stdout=False, redirect_stderr=False
+            self, console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
         )
+        self._refreshed = 0.0
 
     def __rich__(self) -> RenderableType:
         """What is shown below what is drawn: the paragraph that comes, or what is being done."""
@@ -86,8 +91,13 @@ class TurnView:
         elif event.step == "understand" and event.text:
             self._line(f"→ {inert(event.text)}")
         elif event.step == "retrieve" and CALL.match(event.text):
+            self._stream.end()  # what the model said before the call is no part of its answer
+            self._draft = ""
             self._calls.append(inert(event.text))
         self._doing = _NEXT.get(event.step, self._doing)
+        if not event.delta or time.monotonic() - self._refreshed > EVERY:
+            self._live.refresh()
+            self._refreshed = time.monotonic()
 
     def finish(self, reply: Reply) -> None:
         """Draw the end of the turn: the answer unless it is there already, what no source supports, sources, checks."""
@@ -102,7 +112,7 @@ class TurnView:
                 say(self._console, printable(reply.answer))
         for sentence in reply.checks.unsupported:
             self._line(f"not in the documents: {inert(sentence)}")
-        quoted = any(heading for heading, _ in stretches(reply))
+        quoted = any(heading for heading, _ in quotations(reply))
         for source in sources_used(reply):
             self._line(f"[{source.n}] {where(source, section=not quoted)}", indent=2)
         self._line(checks_line(reply))

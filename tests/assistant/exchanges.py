@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from turnmark.assistant.session import Conversation, Turned
+from turnmark.assistant.session import Conversation, SessionEvent, Turned
 from turnmark.assistant.types import Citation, Reply
 
 
-def folded(*events: object) -> Conversation:
-    """The conversation that stands after these events."""
+def folded(*events: SessionEvent) -> Conversation:
+    """The conversation after these events."""
     conversation = Conversation()
     for event in events:
-        conversation.apply(event)  # type: ignore[arg-type]
+        conversation.apply(event)
     return conversation
 
 
-def citation(n: int, name: str) -> Citation:
+def citation(n: int, name: str, section: str = "") -> Citation:
     return Citation(
-        n=n, id=name, document=name, title=name.title(), path="", page=None, start=0, end=4, text="text", score=1.0
-    )
+        n=n, id=name, document=name, title=name.title(), section=section, path=f"{name}.md", page=None, start=0, end=4,
+        text="text", score=1.0,
+    )  # fmt: skip
 
 
 def reply(answer: str, *names: str, **more: object) -> Reply:
-    cited = tuple(citation(n, name) for n, name in enumerate(names, 1))
+    cited = tuple(citation(n, *name.split(" › ")) for n, name in enumerate(names, 1))
     return Reply.model_validate(
         {"question": "?", "answer": answer, "citations": cited, "decision": "answer", "rewrite": "?",
          "generator": "extractive", **more}
@@ -29,6 +30,4 @@ def reply(answer: str, *names: str, **more: object) -> Reply:
 
 
 def turned(turn: int, question: str, answer: str, *names: str, **more: object) -> Turned:
-    return Turned.model_validate(
-        {"turn": turn, "question": question, "reply": reply(answer, *names), "events": (), **more}
-    )
+    return Turned.model_validate({"turn": turn, "question": question, "reply": reply(answer, *names), **more})

@@ -42,5 +42,6 @@ class Talk:
 
 
 def scripted(folder: Path, *texts: str) -> str:
-    """The spec of a model that says so to prompts with passages, one after the other."""
-    return script(folder, *({"text": text, "match": "Question:"} for text in texts))
+    """The spec of a model that answers so, turn by turn, and takes every message as it is."""
+    understood = [{"text": "{}", "match": "The user's new message:"} for _ in texts]
+    return script(folder, *understood, *({"text": text, "match": "Sections of the documents:"} for text in texts))

@@ -141,5 +141,13 @@ def assert_golden(name: str, text: str) -> None:
 
 def steady(screen: str) -> str:
     """A screen without what differs from run to run: seconds, dates, names made of the time."""
-    screen = re.sub(r"\d+\.\d\d s\b", "_.__ s", screen)
+    screen = re.sub(r"\d+\.\d+ s\b", "_._ s", screen)
     return re.sub(r"\d{8}-\d{6}-[0-9a-f]{4}", "DATE-TIME-NAME", screen)
+
+
+def screen_of(raw: str, columns: int) -> str:
+    """What a person sees of what was sent to a terminal."""
+    pyte = pytest.importorskip("pyte")
+    screen = pyte.Screen(columns, 200)
+    pyte.Stream(screen).feed(raw.replace("\n", "\r\n"))
+    return "\n".join(line.rstrip() for line in screen.display).rstrip("\n")

@@ -1,78 +1,61 @@
-"""Whole conversations as a person sees them, on a pipe and on a terminal."""
+"""`turnmark ask`, `chat` and `sessions` as a person or a script calls them."""
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
+from tests.assistant.talk import scripted
 from tests.assistant.terminal import assert_golden, steady
 from tests.conftest import DEMO, ROOT
 from tests.run_checker import problems_of_reply
-from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.loop import handle
-from turnmark.assistant.session import where
-from turnmark.assistant.types import Citation
+from turnmark.assistant.session_files import read_session, session_names, sessions_folder
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.retrieval.index import open_index
-from turnmark.retrieval.registry import open_retriever
 
-pytestmark = pytest.mark.usefixtures("in_demo_home")
+QUESTION = "How do I keep a sourdough starter?"
+QUESTIONS = [QUESTION, "How often is the sourdough starter fed?", "How do I bake sourdough?"]
 
 
+# --- ask -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("in_demo_home")
 def test_the_demo_conversation(turnmark):
-    """The conversation that `make demo` prints, whole."""
+    """The conversation that `make demo` prints; docs/chat.md shows it."""
     ran = turnmark("chat", "--index", "demo", stdin=(DEMO / "questions.txt").read_text(encoding="utf-8"))
     assert ran.code == 0
     assert_golden("demo_chat.txt", steady(ran.out))
+    assert steady(ran.out).strip() in (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
 
 
-def test_commands_on_a_pipe(turnmark):
-    lines = ["/sources", "/nothing", "Thanks!", "/steps 2", "/quit", "never read"]
-    ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines) + "\n")
+def test_ask_reads_questions_from_standard_input_a_json_line_out_for_each(home, turnmark):
+    ran = turnmark("ask", "-", "--index", "demo", "--json", stdin=f"{QUESTION}\n\nHi!\n")
     assert ran.code == 0
-    assert "the last answer rests on no sources" in ran.out
-    assert "/nothing: not a command; there are: /clear, /edit, /export, /generator, /grade, /help, " in ran.out
-    assert "You're welcome." in ran.out
-    assert "/steps 2: /steps takes nothing after it" in ran.out
-    assert "never read" not in ran.out
+    rows = ran.out.splitlines()
+    assert [json.loads(row)["question"] for row in rows] == [QUESTION, "Hi!"]
+    assert [problem for row in rows for problem in problems_of_reply(row)] == []
+    assert "sourdough" in turnmark("ask", QUESTION, "--index", "demo").out
 
 
-def test_without_an_index_it_offers_those_there_are(turnmark, tmp_path):
-    (tmp_path / "note.md").write_text("# Note\n\nThe kettle is red.\n", encoding="utf-8")
-    assert turnmark("chat", stdin="What colour is the kettle?\n").code == 0
-    assert turnmark("index", "build", tmp_path, "--name", "second", "--retriever", "bm25").code == 0
-    try:
-        ran = turnmark("chat", stdin="What colour is the kettle?\n")
-        assert ran.code == 2
-        assert "--index is missing; there are: demo, second" in ran.err
-    finally:
-        assert turnmark("index", "remove", "second").code == 0
+def test_a_question_that_fails_is_a_line_too_and_the_rest_is_answered(home, turnmark, tmp_path):
+    script = tmp_path / "script.jsonl"
+    script.write_text('{"text": "It is fed weekly [1].", "match": "How often is the sourdough"}\n', encoding="utf-8")
+    words = ["--index", "demo", "--generator", f"replay:{script}", "--step", "understand=rules"]
+    ran = turnmark("ask", "-", *words, "--json", stdin="\n".join(QUESTIONS))
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert [row["question"] for row in rows] == QUESTIONS
+    assert rows[1]["answer"].startswith("It is fed weekly [1]")
+    assert rows[0]["error"]["kind"] == rows[2]["error"]["kind"] == "bad_reply"
+    assert (ran.code, "2 questions could not be answered" in ran.err) == (1, True)
+    ran = turnmark("chat", *words, stdin=f"{QUESTION}\nThanks!\n")
+    assert (ran.code, "1 question could not be answered" in ran.err) == (1, True)
+    assert "You're welcome" in ran.out
 
 
-def test_ask_prints_the_contracts_object(turnmark):
-    ran = turnmark("ask", "How do I bake sourdough the way the Anvick Bakehouse does it?", "--index", "demo", "--json")
-    assert ran.code == 0
-    reply = json.loads(ran.out)
-    assert reply["decision"] == "answer"
-    assert [step["step"][:9] for step in reply["procedure"]][:2] == ["At 08:00 ", "Add the s"]
-    assert len(reply["procedure"]) == 8
-    assert reply["checks"]["procedure_valid"]
-    assert problems_of_reply(ran.out) == []
-
-
-def test_ask_reads_questions_from_standard_input(turnmark):
-    ran = turnmark("ask", "-", "--index", "demo", "--json", stdin="Who won the 1998 World Cup?\n\nHi!\n")
-    assert ran.code == 0
-    replies = [json.loads(line) for line in ran.out.splitlines()]
-    assert [reply["decision"] for reply in replies] == ["unknown", "converse"]
-
-
-def test_history_changes_what_is_understood(turnmark, tmp_path):
+def test_history_changes_what_is_understood(home, turnmark, tmp_path):
     turns = [
         {"role": "user", "content": "When was the lighthouse at Stack Nell lit for the first time?"},
         {"speaker": "agent", "text": "In 1868."},
@@ -81,9 +64,8 @@ def test_history_changes_what_is_understood(turnmark, tmp_path):
     for text in (json.dumps(turns), "\n".join(json.dumps(turn) for turn in turns)):
         history.write_text(text, encoding="utf-8-sig")
         ran = turnmark("ask", "And how tall is it?", "--index", "demo", "--history", history, "--json")
-        reply = json.loads(ran.out)
-        assert "Stack Nell" in reply["rewrite"]
-        assert "almanac/stack-nell-lighthouse.md" in {citation["document"] for citation in reply["citations"]}
+        searches = json.loads(ran.out)["trace"]["searches"]
+        assert any("Stack Nell" in query for search in searches for query in (search["query"], *search["variants"]))
 
 
 @pytest.mark.parametrize(
@@ -96,11 +78,11 @@ def test_history_changes_what_is_understood(turnmark, tmp_path):
         ('[{"role": "user", "content": "a"},]', ["not JSON"]),
         ('{"role": "user", "content": " "}\n{"role": "agent", "content": "b"}', ["line 1: the content is empty"]),
         ('{"role": "agent", "content": "b"}\n{"role": "user", "content": "a"}', ["ends with a message of the user"]),
-        ('{"role": "king", "content": "b"}\n{nonsense\n' + "1" * 5000,
-         ["line 1: expected", "line 2: not JSON", "line 3: not JSON"]),
+        ('{"role": "king", "content": "b"}\n{nonsense\n7\n' + "1" * 5000,
+         ["line 1: expected", "line 2: not JSON", "line 3: expected", "line 4: not JSON"]),
     ],
 )  # fmt: skip
-def test_a_history_that_is_none_is_refused_with_every_mistake(turnmark, tmp_path, text, problems):
+def test_a_history_that_is_none_is_refused_with_every_mistake(home, turnmark, tmp_path, text, problems):
     history = tmp_path / "history.json"
     history.write_text(text, encoding="utf-8")
     ran = turnmark("ask", "What?", "--index", "demo", "--history", history)
@@ -109,112 +91,121 @@ def test_a_history_that_is_none_is_refused_with_every_mistake(turnmark, tmp_path
     assert all(problem in ran.err for problem in problems)
 
 
-def test_a_scripted_model_answers_with_citations_and_steps(turnmark, tmp_path):
-    script = tmp_path / "script.jsonl"
-    answer = "Feed it [1]. Elsewhere too [8].\n\nSteps:\n1. Stir it. [1]\n2. Feed it. [1]"
-    script.write_text(json.dumps({"text": answer}) + "\n", encoding="utf-8")
-    ran = turnmark(
-        "ask", "How do I keep a sourdough starter?", "--index", "demo", "--generator", f"replay:{script}", "--json"
-    )
-    reply = json.loads(ran.out)
-    assert reply["answer"] == "Feed it [1]."  # what cites nothing that exists was taken out
-    assert all(step["citations"] for step in reply["procedure"])
-    assert reply["checks"]["repaired"]
-    assert reply["checks"]["citations_valid"]
-    assert reply["generator"].startswith("replay:")
-
-
-def test_every_mistake_of_an_ask_is_named(turnmark):
-    words = ["--generator", "bad", "--history", "/nonexist", "--retriever", "foo"]
-    ran = turnmark("ask", "", "--index", "nope", *words)
+def test_every_mistake_of_a_command_is_named(home, turnmark):
+    words = ["--generator", "bad", "--retriever", "foo"]
+    ran = turnmark("ask", "", "--index", "nope", *words, "--history", "/nonexist")
     assert ran.code == 2
     for problem in ("question is empty", "called 'nope'", "generator is called 'bad'", "/nonexist", "called 'foo'"):
         assert problem in ran.err
     assert len(ran.err.splitlines()) == 5
-    assert len(turnmark("ask", "", "--index", "demo", *words).err.splitlines()) == 4
-    assert len(turnmark("chat", "--index", "nope", "--generator", "bad", "--retriever", "foo").err.splitlines()) == 3
-    assert len(turnmark("chat", "--index", "demo", "--generator", "bad", "--retriever", "foo").err.splitlines()) == 2
+    ran = turnmark("chat", "--resume", "nope", "--index", "nope", *words)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 4)
+    ran = turnmark("chat", "--index", "demo", *words)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 2)
+    ran = turnmark("chat", "--index", "demo", "--resume", stdin="")
+    assert (ran.code, "no session to resume yet" in ran.err) == (2, True)
+    assert turnmark("chat", "--resume", "../x", "--index", "demo", stdin="").code == 2
 
 
-def test_a_model_that_cannot_be_had_is_no_missing_model(turnmark):
-    forms = ["--step", "understand=llm", "--step", "decide=llm"]
-    ran = turnmark("ask", "Why?", "--index", "demo", "--generator", "ollama:tiny?deadline=soon", *forms)
-    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
-    assert "deadline='soon'" in ran.err
-    ran = turnmark("ask", "Why?", "--index", "demo", *forms)
-    assert ran.code == 2
-    assert ran.err.count("needs a language model") == 2
+# --- chat ------------------------------------------------------------------------------------------------------------
 
 
-QUESTIONS = "How do I keep a sourdough starter?\nHow often is the sourdough starter fed?\nHow do I bake sourdough?\n"
+def test_nothing_on_a_pipe_moves_is_coloured_or_acts(home, turnmark, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    lines = [QUESTION, "Thanks\x1b[31m\x9b2J!", "/no\x1b[2J\tthing", "/why", "/help", "/clear", "/quit", "never read"]
+    ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines))
+    assert ran.code == 0
+    assert not set("\x1b\x9b\r") & set(ran.out + ran.err)
+    assert "› Thanks!" in ran.out
+    assert "/no thing: not a command; there are: /why, /grade, " in ran.out
+    assert "never read" not in ran.out
 
 
-def test_a_json_line_for_every_question_also_for_one_that_fails(turnmark, tmp_path):
-    script = tmp_path / "script.jsonl"
-    script.write_text('{"text": "It is fed weekly [1].", "match": "How often is the sourdough"}\n', encoding="utf-8")
-    ran = turnmark("ask", "-", "--index", "demo", "--json", "--generator", f"replay:{script}", stdin=QUESTIONS)
-    assert ran.code == 1
-    rows = [json.loads(line) for line in ran.out.splitlines()]
-    assert [row["question"] for row in rows] == QUESTIONS.splitlines()
-    assert rows[0]["error"]["kind"] == rows[2]["error"]["kind"] == "bad_reply"
-    assert rows[0]["error"]["message"]
-    assert rows[1]["answer"].startswith("It is fed weekly [1]")
-    assert "2 questions could not be answered" in ran.err
+def test_a_folder_is_indexed_on_the_way_and_indexes_are_offered(home, turnmark, tmp_path):
+    (home / "indexes").unlink()
+    folder = tmp_path / "my notes"
+    folder.mkdir()
+    (folder / "note.md").write_text("# Note\n\nThe kettle is red.\n", encoding="utf-8")
+    words = ["--retriever", "bm25", "--no-save"]
+    ran = turnmark("chat", folder, *words, stdin="What colour is the kettle?\n")
+    assert ran.code == 0, ran.err
+    assert "my-notes: 1 documents" in ran.out
+    assert "The kettle is red." in ran.out
+    assert "nothing has changed" in turnmark("chat", folder, *words, stdin="").out
+    other = turnmark("chat", tmp_path, "--index", "my-notes", *words, stdin="")
+    assert (other.code, "the index 'my-notes' is of" in other.err) == (2, True)
+    assert turnmark("chat", folder, "--resume", stdin="").code == 2
+    assert "red" in turnmark("chat", "--no-save", stdin="What colour is the kettle?\n").out
+    assert turnmark("index", "build", folder, "--name", "second", "--retriever", "bm25").code == 0
+    ran = turnmark("chat", stdin="")
+    assert (ran.code, "--index is missing; there are: my-notes, second" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("error", [TurnmarkError("the server is away"), KeyboardInterrupt()])
-def test_a_good_answer_stays_when_the_retriever_cannot_hear_it(error):
-    retriever = open_retriever("bm25", open_index("demo"))
+def test_an_answer_is_kept_when_the_retriever_cannot_hear_it(home, error):
+    from tests.assistant.talk import Talk
+
     heard: list[str] = []
 
     def hear(answer: str) -> None:
         heard.append(answer)
         raise error
 
-    retriever.heard = hear  # type: ignore[attr-defined]
-    out = io.StringIO()
-    chat = Chat(Assistant(retriever), Console(file=out, width=80))
-    assert handle(chat, "How do I keep a sourdough starter?")
-    assert [message.role for message in chat.history] == ["user", "assistant"]
+    chat = Talk().chat
+    chat.assistant.retriever.heard = hear  # type: ignore[union-attr]
+    assert handle(chat, QUESTION)
     assert heard == [chat.history[-1].content]
-    assert "cancelled" not in out.getvalue()
 
 
-def test_a_chat_echoes_nothing_that_acts(turnmark):
-    ran = turnmark("chat", "--index", "demo", stdin="Thanks\x1b[31m\x9b2J!\n/no\x1b[2J\tthing\n")
-    assert ran.code == 0
-    assert "\x1b" not in ran.out
-    assert "\x9b" not in ran.out
-    assert "› Thanks!" in ran.out
-    assert "/no thing: not a command" in ran.out
+# --- sessions --------------------------------------------------------------------------------------------------------
 
 
-def test_a_source_with_a_newline_in_its_name_takes_one_line():
-    citation = Citation(
-        n=1, id="a", document="a", title="A\nB\tC", path="a\n[2] forged.md", page=3, start=0, end=1, text="x", score=1.0
-    )
-    assert where(citation) == "A␤B C — a␤[2] forged.md, page 3"
+@pytest.fixture
+def named(home: Path, turnmark) -> Path:
+    """A home with the session `first`."""
+    assert turnmark("chat", "--index", "demo", stdin=f"{QUESTION}\n/save first\n").code == 0
+    return home
 
 
-def test_the_page_of_the_chat_shows_the_conversation_that_is_tested():
-    golden = Path(__file__).with_name("golden") / "demo_chat.txt"
-    assert golden.read_text(encoding="utf-8").strip() in (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
+def test_a_session_is_resumed_by_name_or_the_one_used_last_or_read_only(named, turnmark, tmp_path):
+    file = sessions_folder() / "first.jsonl"
+    assert file.stat().st_mode & 0o777 == 0o600
+    before = file.read_bytes()
+    ran = turnmark("chat", "--resume", "--no-save", stdin="Thanks!\n")
+    assert "1 turn so far" in ran.out
+    assert f"› {QUESTION}" in ran.out
+    assert turnmark("chat", "--index", "demo", "--no-save", stdin=f"{QUESTION}\n").code == 0
+    assert (file.read_bytes(), session_names()) == (before, ["first"])
+    assert not (named / "chat_history").exists()
+    for words in (["--resume"], ["--resume=first"], ["--resume", "--index", "demo"]):
+        assert "session first: " in turnmark("chat", *words, stdin="Thanks!\n").out
+    assert len(read_session("first")[0].exchanges) == 4
+    assert turnmark("chat", "--index", "demo", stdin="Thanks!\n/save second\n").code == 0
+    assert "session second: 1 turn" in turnmark("chat", "--resume", stdin="").out
+    assert turnmark("chat", "--resume", "first", stdin="Hi!\n").code == 0
+    assert "session first: 5 turns" in turnmark("chat", "--resume", stdin="").out
+    assert turnmark("chat", "--resume", "first", "--generator", "bad", stdin="").code == 2
+    spec = scripted(tmp_path, "The loaves rest in floured baskets for two and a half hours [1].")
+    assert turnmark("chat", "--resume", "first", "--generator", spec, stdin="").code == 0
+    assert read_session("first")[0].parts.generator == spec
+    ran = turnmark("chat", "--resume", stdin="Where do the loaves of the Anvick Bakehouse rest?\n")
+    assert "floured baskets" in ran.out
 
 
-def test_a_folder_is_indexed_on_the_way(turnmark, tmp_path):
-    folder = tmp_path / "my notes"
-    folder.mkdir()
-    (folder / "note.md").write_text("# Note\n\nThe kettle is red.\n", encoding="utf-8")
-    try:
-        ran = turnmark("chat", folder, "--retriever", "bm25", "--no-save", stdin="What colour is the kettle?\n")
-        assert ran.code == 0, ran.err
-        assert "my-notes: 1 documents" in ran.out
-        assert "The kettle is red." in ran.out
-        again = turnmark("chat", folder, "--retriever", "bm25", "--no-save", stdin="")
-        assert "nothing has changed" in again.out
-        other_folder = turnmark("chat", tmp_path, "--index", "my-notes", "--no-save", stdin="")
-        assert other_folder.code == 2
-        assert "the index 'my-notes' is of" in other_folder.err
-        assert turnmark("chat", folder, "--resume", stdin="").code == 2
-    finally:
-        assert turnmark("index", "remove", "my-notes").code == 0
+def test_sessions_are_listed_shown_and_deleted(named, turnmark):
+    assert "first" in turnmark("sessions", "list").out
+    (sessions_folder() / "broken.jsonl").write_bytes(b"\xff\x00 nonsense\n")
+    (sessions_folder() / "bad name!.jsonl").write_bytes(b"")
+    listed = json.loads(turnmark("sessions", "list", "--json").out)
+    rows = sorted((session["name"], session["turns"], session["question"]) for session in listed["sessions"])
+    assert rows == [("broken", 0, ""), ("first", 1, QUESTION)]
+    transcript = turnmark("sessions", "show", "first").out
+    assert transcript.startswith("# Conversation first\n")
+    assert QUESTION in transcript
+    content = json.loads(turnmark("sessions", "show", "first", "--json").out)
+    assert content["exchanges"][0]["question"] == QUESTION
+    assert turnmark("sessions", "show", "nope").code == 2
+    assert turnmark("sessions", "delete", "../first").code == 2
+    for name in ("first", "broken"):
+        assert turnmark("sessions", "delete", name).code == 0
+    assert turnmark("sessions", "list").out == "no session is kept yet\n"

@@ -16,47 +16,44 @@ from turnmark.assistant.session_files import read_session
 # Each starts processes and waits as a person would: pytest -m slow tests/assistant/test_chat_terminal.py
 pytestmark = pytest.mark.slow
 
-
 ANSWER = """\
 It is **fed weekly** with `rye`, half and half. [1] Keep it cool between feeds, and never seal the jar. [1]
 
-Steps:
-1. Stir the jar well with a wooden spoon, twice a day, and never with metal. [1]
+1. Stir the starter with a wooden spoon, and throw away, or bake with, all but 30 g of it. [1]
 2. Feed it. [1]
 """
-ALTERED = "It is *kept cold* and fed. [1]\n"
 
 
-def opened(home: Path, *arguments: str | Path, columns: int = 80, **env: str) -> Terminal:
-    return Terminal("chat", *arguments, columns=columns, env={"TURNMARK_HOME": str(home), **env})
+def opened(home: Path, *arguments: str | Path, columns: int = 80, folder: Path | None = None, **env: str) -> Terminal:
+    surroundings = {"TURNMARK_HOME": str(home), **env}
+    return Terminal("chat", *arguments, columns=columns, env=surroundings, **({"folder": folder} if folder else {}))
 
 
-def kept(home: Path, monkeypatch: pytest.MonkeyPatch, name: str | None = None) -> list[str]:
-    """The questions of the one session that is kept, or of the one called `name`."""
+def kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The questions of the one session that is kept."""
     monkeypatch.setenv("TURNMARK_HOME", str(home))
-    session_name = name or next(iter((home / "sessions").glob("*.jsonl"))).stem
-    return [exchange.question for exchange in read_session(session_name)[0].exchanges]
+    (session,) = (home / "sessions").glob("*.jsonl")
+    return [exchange.question for exchange in read_session(session.stem)[0].exchanges]
 
 
 @pytest.mark.parametrize("columns", [80, 40])
-def test_a_whole_conversation(home, tmp_path, columns):
-    """A streamed answer, commands, several lines, a paste, completion; then Ctrl-D leaves with 0."""
+def test_a_conversation(home, tmp_path, columns):
+    """A streamed answer, a quotation, commands, several lines, a paste, completion; then Ctrl-D leaves with 0."""
     scripted(tmp_path, ANSWER)
     # In the folder of the script, so that the transcript is the same on every machine.
-    talk = Terminal(
-        "chat", "--index", "demo", "--generator", "replay:script.jsonl", columns=columns,
-        env={"TURNMARK_HOME": str(home)}, folder=tmp_path,
-    )  # fmt: skip
+    words = ["--index", "demo", "--generator", "replay:script.jsonl", "--step", "understand=rules"]
+    talk = opened(home, *words, columns=columns, folder=tmp_path)
     talk.at_prompt()
     talk.say("How do I keep a sourdough starter?")
     assert "thinking …" in talk.raw
-    assert "…" not in talk.screen().split("note:")[0]
-    talk.say("/sources")
-    talk.say("/steps")
+    assert "…" not in talk.screen()
     talk.child.send("/rate g\t")
     talk.until("/rate good")
     talk.say(" just right")
-    talk.child.send("/set\x1b\rmost\\\r")
+    talk.say("/generator extractive")
+    talk.say("How tall is Stack Nell lighthouse?")
+    assert "\x1b[2;3mStack Nell lighthouse" in talk.raw
+    talk.child.send("/edit\x1b\rmost\\\r")
     talk.until(lambda screen: screen.count("\n…") == 2)
     talk.child.send("\x03")
     talk.until("leaves")
@@ -64,7 +61,6 @@ def test_a_whole_conversation(home, tmp_path, columns):
     talk.child.send("\x1b[200~/nothing\nof the kind\x1b[201~")
     talk.until("of the kind")
     talk.say("")
-    talk.say("/undo")
     assert_golden(f"terminal_{columns}.txt", steady(talk.screen()) + "\n")
     talk.child.send("\x04")
     assert talk.ended() == 0
@@ -72,9 +68,10 @@ def test_a_whole_conversation(home, tmp_path, columns):
 
 
 def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_path, monkeypatch):
+    lines = "\n\n".join(" ".join(f"word{n}" for n in range(start, start + 20)) for start in range(0, 120, 20))
     slow = " ".join(f"slowly{n}" for n in range(400)) + " [1]"
-    spec = scripted(tmp_path, slow, " ".join(f"word{n}" for n in range(120)) + " [1]", ANSWER)
-    talk = opened(home, "--index", "demo", "--generator", f"{spec}?delay=0.02")
+    words = ["--index", "demo", "--generator", f"{scripted(tmp_path, slow, lines + ' [1]')}?delay=0.02"]
+    talk = opened(home, *words, "--step", "understand=rules")
     talk.at_prompt()
     talk.child.send("How often is the sourdough starter fed?\r")
     talk.until("slowly15")
@@ -93,21 +90,21 @@ def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_pa
     assert screen.count("typed ahead") == 1
     talk.child.send("\x15")
     talk.at_prompt()
-    # What comes after a change is drawn once, in order, and fits. (What stood before, the window may cut.)
-    assert re.findall(r"word\d+", screen)[-50:] == [f"word{n}" for n in range(70, 120)]
-    assert max(len(line) for line in screen.split("word70")[1].split("sourdough-starter-care")[0].split("\n")) <= 64
-
-    talk.say("/save resized")
+    # Paragraphs that come after a change are drawn once, in order, and fit. (What was there before, the window may cut.)
+    last = screen[screen.rindex("word80 ") :].split("sourdough-starter-care")[0]
+    assert re.findall(r"word\d+", last) == [f"word{n}" for n in range(80, 120)]
+    assert max(map(len, last.split("\n"))) <= 64
     talk.child.sendintr()
     talk.until("Ctrl-C again, or Ctrl-D, leaves")
     talk.child.sendintr()
     assert talk.ended() == 0
-    assert kept(home, monkeypatch, "resized") == ["How often is the sourdough starter fed?"]
+    assert kept(home, monkeypatch) == ["How often is the sourdough starter fed?"]
 
 
 def test_a_killed_chat_loses_at_most_the_turn_in_flight(home, tmp_path, monkeypatch):
-    spec = scripted(tmp_path, ANSWER, " ".join(["slowly"] * 400))
-    talk = opened(home, "--index", "demo", "--generator", f"{spec}?delay=0.02", NO_COLOR="1")
+    spec = scripted(tmp_path, ANSWER, " ".join(["slowly"] * 400), "It is *kept cold* and fed. [1]")
+    words = ["--generator", f"{spec}?delay=0.02", "--step", "understand=rules"]
+    talk = opened(home, "--index", "demo", *words, NO_COLOR="1")
     talk.at_prompt()
     talk.say("How do I keep a sourdough starter?")
     talk.say("/rate bad not mine")
@@ -118,20 +115,16 @@ def test_a_killed_chat_loses_at_most_the_turn_in_flight(home, tmp_path, monkeypa
     os.kill(talk.child.pid, signal.SIGKILL)
     assert talk.ended() == -signal.SIGKILL
     assert kept(home, monkeypatch) == ["How do I keep a sourdough starter?"]
-    torn = next(iter((home / "sessions").glob("*.jsonl")))
-    with open(torn, "ab") as file:
+    with open(next(iter((home / "sessions").glob("*.jsonl"))), "ab") as file:
         file.write(b'{"event": "turn", "turn": 2, "ques')
 
-    again = opened(home, "--resume", "--generator", scripted(tmp_path, ALTERED))
+    again = opened(home, "--resume", "--generator", scripted(tmp_path, "It is *kept cold* and fed. [1]"))
     screen = again.at_prompt()
-    assert "the last line was written only in part" in screen
+    assert "no event of this version; left out" in screen
     assert "1 turn so far" in screen
-    assert "How do I keep a sourdough starter?" in screen
-    assert "demo ·" in screen
     again.child.send("\x1b[A")
     again.until("› Who feeds the sourdough starter?")  # typed in the chat before
     again.say("")
-    again.say("/save mine")
     again.child.send("\x04")
     assert again.ended() == 0
-    assert kept(home, monkeypatch, "mine") == ["How do I keep a sourdough starter?", "Who feeds the sourdough starter?"]
+    assert kept(home, monkeypatch) == ["How do I keep a sourdough starter?", "Who feeds the sourdough starter?"]

@@ -130,9 +130,7 @@ def _synthetic(scene: Scene, target: Path) -> None:
 
 def _exported(scene: Scene, target: Path) -> None:
     """What a chat exports."""
-    scene.fine(
-        "chat", "--index", "notes", "--no-save", stdin=f"{ONE_QUESTION}\n/relevant 1\n/export mtrag {target} all\n"
-    )
+    scene.fine("chat", "--index", "notes", "--no-save", stdin=f"{ONE_QUESTION}\n/rate good\n/export mtrag {target}\n")
 
 
 def _clone(_: Scene, target: Path) -> None:

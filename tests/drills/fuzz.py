@@ -187,8 +187,8 @@ def _chat(effort: Effort) -> Tally:
     fuzz_own.kettle(folder, home)
     words = (
         "", "1", "-1", "99999999999999999999", "0", "a b", "k", "bm25", "dense", "extractive", "openai:", "\x1b[2J",
-        "\u202e", "é" * 300, "[red]", "%s {0}", "delete x", "passages 3", "passages x", "good", "bad \x07",
-        "markdown f.md", "kiwi f", "mtrag f", "--help", "'\"", "\\", "a" * 5000,
+        "\u202e", "é" * 300, "[red]", "%s {0}", "good", "bad \x07",
+        "markdown f.md", "mtrag f", "--help", "'\"", "\\", "a" * 5000,
     )  # fmt: skip
     ends = time.monotonic() + effort.seconds
     while time.monotonic() < ends and len(tally.lost) < 3:

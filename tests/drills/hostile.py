@@ -158,7 +158,7 @@ def _documents(folder: Path, run: Run) -> Tally:
         with tally.attempt(" ".join(words)):
             inert(run(*words))
     with tally.attempt("chat"):
-        lines = "Where is the kettle?\n/sources\n/sources 1\n/why\n/steps\n/export markdown talk.md\n/save talk\n"
+        lines = "Where is the kettle?\n/why\n/why 1\n/rate good\n/export markdown talk.md\n/save talk\n"
         inert(run("chat", "--index", "h", stdin=lines + f"What {ESCAPE} is {RTL}?\n"))
     return tally
 

@@ -56,7 +56,7 @@ function marks(found, cite) {
 function markdown(into, text, cite) {
   let list = null, code = null, lines = [];
   const flush = () => {
-    if (lines.length) inline(into.appendChild(el("p")), lines.join("\n"), cite);
+    if (lines.length) inline(into.appendChild(el("p", lines[0].trim().startsWith("|") ? "rows" : "")), lines.join("\n"), cite);
     lines = [];
   };
   for (const line of text.split("\n")) {
@@ -91,26 +91,30 @@ function markdown(into, text, cite) {
   return into;
 }
 
-// Quotations begin with the heading path of a source, and are shown as they are in the document, line by line.
+// A quotation begins with a line that is a source's title, alone or with headings below it.
 function said(into, reply, cite) {
-  const heads = new Set(reply.citations.flatMap((one) => [one.title, (one.section || "").split(" › ").pop()]));
-  let above = "", quoted = null, rest = [];
+  const names = reply.citations.flatMap((one) => [one.title, (one.section || "").split(" › ")[0]]).filter(Boolean);
+  let above = "", box = into, rest = [];
   const flush = () => {
-    const text = rest.join("\n").replace(/^\n+|\n+$/g, "");
-    if (quoted) inline(quoted, text, cite);
-    else markdown(into, text, cite);
+    if (rest.length) markdown(box, rest.join("\n"), cite);
     rest = [];
   };
   const lines = reply.answer.split("\n");
   lines.forEach((line, at) => {
-    if (!above.trim() && (lines[at + 1] || "").trim() && line && heads.has(line.split(" › ").pop().trim())) {
+    const row = line.replace(/^> ?/, ""), below = (lines[at + 1] || "").replace(/^> ?/, "");
+    if (box.quotes && row === line && line.trim()) {
       flush();
-      into.append(el("p", "path", line.trim()));
-      quoted = into.appendChild(el("p", "quoted"));
-    } else {
-      rest.push(line);
+      box = into;
     }
-    above = line;
+    if (!above.trim() && below.trim() && names.some((name) => `${row.trim()} › `.startsWith(`${name} › `))) {
+      flush();
+      into.append(el("p", "path", row.trim()));
+      box = into.appendChild(el("div", "quoted"));
+      box.quotes = row !== line;
+    } else {
+      rest.push(box === into ? line : row);
+    }
+    above = row;
   });
   flush();
   return into;
@@ -182,13 +186,6 @@ class Turn {
       },
     };
     this.said.replaceChildren(...said(el("div"), reply, cite).childNodes);
-    if (reply.procedure.length) {
-      const steps = this.said.appendChild(el("ol", "steps"));
-      for (const one of reply.procedure) {
-        const item = inline(steps.appendChild(el("li")), one.step, cite);
-        for (const n of one.citations) if (cite.has(n)) item.append(" ", cite.make(n));
-      }
-    }
     if (reply.rewrite && reply.rewrite !== reply.question) this.rewritten(reply.rewrite);
     for (const one of reply.checks.unsupported || []) this.box.append(el("p", "unsupported dim", `Not in the documents: ${one}`));
     for (const note of reply.notes) this.box.append(el("p", "note", note));
