@@ -86,17 +86,23 @@ def rated(run: str, scale: Mapping[str, float], names: Sequence[str]) -> Maker:
 
     def make(scene: Scene, target: Path) -> None:
         scene.bring(run, target.parent)
-        scene.fine("report", target.parent / run, "--export", f"inspector={target}")
-        content: dict[str, Any] = json.loads(target.read_text("utf-8"))
+        text = (target.parent / run / "predictions.jsonl").read_text("utf-8")
+        answers = [json.loads(line) for line in text.splitlines()]
         values = [{"value": name, "numeric_value": number} for name, number in scale.items()]
-        content["metrics"] = [
-            {"name": name, "author": "human", "type": "categorical", "values": values} for name in names
-        ]
-        for number, score in enumerate(content["evaluations"]):
+        content: dict[str, Any] = {
+            "models": [{"model_id": run}],
+            "metrics": [{"name": name, "author": "human", "type": "categorical", "values": values} for name in names],
+            "tasks": [{"task_id": answer["id"]} for answer in answers],
+            "evaluations": [],
+        }
+        for number, answer in enumerate(answers):
             people = ratings(1 + number % 4, number % 2)
             if len(scale) == len(PREFERENCES):
                 people = {name: {"value": list(scale)[(number + n // 2) % 3]} for n, name in enumerate(people)}
-            score["annotations"] = dict.fromkeys(names, people)
+            content["evaluations"].append({
+                "task_id": answer["id"], "model_id": run, "model_response": answer["prediction"],
+                "annotations": dict.fromkeys(names, people),
+            })  # fmt: skip
         target.write_text(json.dumps(content), encoding="utf-8")
 
     return make
