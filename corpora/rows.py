@@ -55,7 +55,7 @@ def locate(
     """The folder to read: `data`, its folder `child`, `$TURNMARK_DATA/<child>`, or the demo split.
 
     Args:
-        data: what `--data` names, if anything; an archive of the repository is unpacked into the cache.
+        data: what `--data` names, if anything.
         child: the benchmark's usual folder name.
         demo: the split that ships with Turnmark.
         holds: whether a folder has part of the benchmark.
@@ -72,25 +72,19 @@ def locate(
     try:
         if folder is None:
             flag, folder = "TURNMARK_DATA", Path(configured or "").expanduser() / child
-        folder = _from_archive(folder, child) if folder.is_file() else folder
         for root in (folder, folder / child):
             if holds(root):
                 return Source(root=root, demo=root.resolve() == demo.resolve())
-        fault = lacking if folder.is_dir() else "is no folder"
+        fault = (
+            lacking
+            if folder.is_dir()
+            else "is no folder"
+            if not folder.is_file()
+            else "is a file; unpack it, and name the folder"
+        )
     except (OSError, RuntimeError) as error:
         fault = f"cannot be read ({error})"
     raise RequestError(f"{flag}: {str(folder or configured)!r} {fault}; {advice}")
-
-
-def _from_archive(archive: Path, child: str) -> Path:
-    """The folder that a zip or tar file of a benchmark is unpacked into."""
-    from turnmark.corpora.archives import unpacked
-    from turnmark.corpora.catalog import CATALOG
-
-    try:
-        return unpacked(archive, next(entry for entry in CATALOG.values() if entry.folder == child))
-    except RequestError as error:
-        raise RequestError([f"--data: {problem}" for problem in error.problems]) from error
 
 
 def existing(root: Path, relative: str, description: str, advice: str) -> Path:

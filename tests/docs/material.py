@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,14 +107,6 @@ def rated(run: str, scale: Mapping[str, float], names: Sequence[str]) -> Maker:
     return make
 
 
-def _zipped(_: Scene, target: Path) -> None:
-    """MTRAG's repository as GitHub packs it."""
-    with zipfile.ZipFile(target, "w") as archive:
-        for path in sorted((DEMO / "mt-rag-benchmark").rglob("*")):
-            if path.is_file():
-                archive.write(path, Path("mt-rag-benchmark-main") / path.relative_to(DEMO / "mt-rag-benchmark"))
-
-
 def _run(scene: Scene, target: Path) -> None:
     """A TREC run of both domains."""
     scene.fine("eval", "mtrag", "--task", "retrieval", "--query", "last-turn", "--out", target.with_suffix(""))
@@ -161,7 +152,6 @@ MATERIAL: dict[str, Maker] = {
     "inscoqa": _of_demo("inscoqa"),
     "compound-qa": _of_demo("compound-qa"),
     "kiwi": _of_demo("kiwi"),
-    "mt-rag-benchmark-main.zip": _zipped,
     "answers.jsonl": answers("mtrag-un"),
     "claude.jsonl": answers("mtrag-un"),
     "llama.jsonl": answers("mtrag-un", words=8),
