@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -227,8 +227,7 @@ def unmarked(row: Mapping[str, Any], key: str) -> str:
 
 
 RAW = "raw"
-"""What `weights` call the row's own text."""
-MOST_WEIGHT = 1e6
+"""The name of the row's own text, which no variant has."""
 
 
 class RecordedQuery(Record):
@@ -237,9 +236,6 @@ class RecordedQuery(Record):
     text: str
     variants: Mapping[str, str] | None = Field(
         default=None, description="name -> text searched beside it, `text` then being the raw message; None: text alone"
-    )
-    weights: Mapping[str, float] = Field(
-        default_factory=dict, description="name of a variant, or `raw` -> weight in a nested fusion; empty: flat"
     )
 
 
@@ -255,28 +251,9 @@ def _variants(value: Any) -> dict[str, str] | None:
     return {name: unmarked(value, name) for name in value}
 
 
-def _weights(value: Any, names: Collection[str]) -> dict[str, float]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError("'weights' is not an object of numbers by the names of variants")
-    if unknown := [name for name in value if name != RAW and name not in names]:
-        raise ValueError(f"'weights': no variant is called {unknown[0]!r}; there are: {', '.join((RAW, *names))}")
-    for name, weight in value.items():
-        number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not number or not 0 <= weight <= MOST_WEIGHT or (name == RAW and not weight):
-            lower_bound = "above 0" if name == RAW else "from 0"
-            raise ValueError(f"'weights': {name} is {weight!r}; a number {lower_bound} to {MOST_WEIGHT:g} was expected")
-    return {name: float(weight) for name, weight in value.items()}
-
-
 def _parse_recorded(row: Row) -> tuple[str, RecordedQuery]:
     text, key = unmarked(row, "text"), non_blank(row, "_id")
-    variants = _variants(row.get("variants"))
-    if variants is None and row.get("weights") is not None:
-        raise ValueError("'weights' without 'variants': there is nothing to weigh")
-    weights = _weights(row.get("weights"), tuple(variants or ()))
-    return key, RecordedQuery(text=text, variants=variants, weights=weights)
+    return key, RecordedQuery(text=text, variants=_variants(row.get("variants")))
 
 
 def read_recorded(path: Path, label: str) -> Loaded[dict[str, RecordedQuery]]:
