@@ -1,24 +1,18 @@
 """Where the benchmarks live: repository, the files that Turnmark reads, licence, and the most that is taken of each.
 
-No checksum stands here. The hosts publish one for every file at a revision (git's blob id, or the SHA-256 of a large
-file), which is asked for when a benchmark is fetched; the SHA-256 of what then arrived is written to its manifest.
-Patterns are matched against whole paths in the repository, so nothing else of it is taken.
+Patterns are matched against full paths in the repository, so nothing else of it is fetched.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal, TypeVar
-from urllib.parse import quote
+from collections.abc import Iterable
+from typing import Literal
 
-from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import Field
 
-from turnmark.corpora.downloading import Downloads, NotThere, RemoteFile
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.types import Record
-
-T = TypeVar("T")
 
 MB = 1_000_000
 
@@ -26,7 +20,7 @@ MB = 1_000_000
 class Wanted(Record):
     """Files of a repository that belong to a benchmark."""
 
-    pattern: str = Field(description="regular expression for the whole path in the repository")
+    pattern: str = Field(description="regular expression for the full path in the repository")
     what: str
     count: int = Field(default=1, description="how many there should be; fewer is a note")
     required: bool = Field(default=True, description="True: with none of them there is nothing to fetch")
@@ -44,11 +38,27 @@ class Origin(Record):
     @property
     def page(self) -> str:
         """Its page, for people."""
-        return (
-            f"https://github.com/{self.repository}"
-            if self.service == "github"
-            else f"https://huggingface.co/datasets/{self.repository}"
-        )
+        host = "https://github.com" if self.service == "github" else "https://huggingface.co/datasets"
+        return f"{host}/{self.repository}"
+
+    def wants(self, path: str) -> Wanted | None:
+        """What a path in the repository is wanted as; None if it is not."""
+        return next((item for item in self.wanted if re.fullmatch(item.pattern, path, re.ASCII)), None)
+
+    def shortfalls(self, paths: Iterable[str]) -> list[str]:
+        """A note for each kind of files of which there are fewer than there should be.
+
+        Raises:
+            TurnmarkError: a required kind is missing.
+        """
+        kinds = [self.wants(path) for path in paths]
+        if lacking := [item.what for item in self.wanted if item.required and item not in kinds]:
+            raise TurnmarkError(f"{self.repository}: no {', no '.join(lacking)}; the repository's layout has changed")
+        return [
+            f"{self.repository}: {item.what}: {kinds.count(item)} of {item.count} files"
+            for item in self.wanted
+            if kinds.count(item) < item.count
+        ]
 
 
 class Entry(Record):
@@ -60,7 +70,7 @@ class Entry(Record):
     licence: str = Field(description="as the authors state it")
     origins: tuple[Origin, ...]
     limit: int = Field(description="bytes of all files together; more is refused")
-    why_not: str = Field(default="", description="why it cannot be fetched; empty where it can")
+    why_not: str = Field(default="", description="why it cannot be fetched; empty if it can")
 
 
 def _files(what: str, pattern: str, count: int = 1, required: bool = True, limit: int = 64 * MB) -> Wanted:
@@ -160,157 +170,3 @@ def entry_named(name: str) -> Entry:
     if chosen_entry.why_not:
         raise RequestError(f"{name}: {chosen_entry.why_not}")
     return chosen_entry
-
-
-MAX_LISTING = 20_000_000  # bytes
-REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-class Hosts(Record):
-    """Where the hosts are."""
-
-    github_api: str = "https://api.github.com"
-    github_raw: str = "https://raw.githubusercontent.com"
-    hub: str = "https://huggingface.co"
-
-
-class Listing(Record):
-    """The files of a benchmark in one repository, at one commit."""
-
-    service: str
-    repository: str
-    commit: str
-    files: tuple[RemoteFile, ...]
-    notes: tuple[str, ...] = ()
-
-
-def matching(wanted: Iterable[Wanted], path: str) -> Wanted | None:
-    """What a path in the repository is wanted as; None where it is not."""
-    return next((item for item in wanted if re.fullmatch(item.pattern, path, re.ASCII)), None)
-
-
-def shortfalls(origin: Origin, paths: Iterable[str], strict: bool = True) -> list[str]:
-    """A note for each kind of files of which there are fewer than there should be.
-
-    Args:
-        strict: of one that is needed there must be one.
-
-    Raises:
-        TurnmarkError: of one that is needed there is none.
-    """
-    kinds = [matching(origin.wanted, path) for path in paths]
-    lacking = [item.what for item in origin.wanted if strict and item.required and item not in kinds]
-    if lacking:
-        raise TurnmarkError(f"{origin.repository}: no {', no '.join(lacking)}; the repository's layout has changed")
-    return [
-        f"{origin.repository}: {item.what}: {kinds.count(item)} of {item.count} files"
-        for item in origin.wanted
-        if kinds.count(item) < item.count
-    ]
-
-
-def listed(entry: Entry, revision: str, web: Downloads, hosts: Hosts) -> tuple[Listing, ...]:
-    """The files of a benchmark, each repository at the commit that `revision` is.
-
-    Raises:
-        RequestError: there is no such revision.
-        TurnmarkError: the host cannot be asked, its answer cannot be read, or the files are too large.
-    """
-    listings = tuple(_listing(origin, revision, web, hosts) for origin in entry.origins)
-    size = sum(file.size for listing in listings for file in listing.files)
-    if size > entry.limit:
-        raise TurnmarkError(f"{entry.name}: {size:,} bytes in all; at most {entry.limit:,} are fetched")
-    return listings
-
-
-def _listing(origin: Origin, revision: str, web: Downloads, hosts: Hosts) -> Listing:
-    list_files = _github if origin.service == "github" else _hub
-    try:
-        commit, remote_files = list_files(origin, revision, web, hosts)
-    except NotThere as error:
-        raise RequestError(f"{origin.repository} has no revision {revision!r}, or is gone ({error})") from error
-    below = f"{origin.below}/" if origin.below else ""
-    files: list[RemoteFile] = []
-    for path, size, checksum, url in remote_files:
-        item = matching(origin.wanted, path)
-        if item is None:
-            continue
-        if size > item.limit:
-            raise TurnmarkError(f"{origin.repository}: {path} has {size:,} bytes; at most {item.limit:,} are fetched")
-        try:
-            files.append(RemoteFile(path=below + path, url=url, size=size, checksum=checksum))
-        except ValidationError as error:
-            raise TurnmarkError(f"{origin.repository}: {path}: {error.errors()[0]['msg']}") from error
-    notes = shortfalls(origin, (file.path.removeprefix(below) for file in files))
-    return Listing(
-        service=origin.service, repository=origin.repository, commit=commit, files=tuple(files), notes=tuple(notes)
-    )
-
-
-Commit = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
-Remote = tuple[str, int, str, str]
-"""Path, size, checksum and address of a file."""
-
-
-class _Large(BaseModel):
-    oid: str
-
-
-class _Row(BaseModel):
-    """A file or folder, as either host lists it."""
-
-    path: str
-    type: str
-    size: NonNegativeInt = 0
-    mode: str = ""
-    sha: str = ""
-    oid: str = ""
-    lfs: _Large | None = None
-
-
-class _Tree(BaseModel):
-    tree: list[_Row]
-    truncated: bool = False
-
-
-class _Revision(BaseModel):
-    sha: Commit
-
-
-def _github(origin: Origin, revision: str, web: Downloads, hosts: Hosts) -> tuple[str, Iterator[Remote]]:
-    repository = f"{hosts.github_api}/repos/{origin.repository}"
-    commit = _asked(web, f"{repository}/commits/{quote(revision)}", _Revision).sha
-    url = f"{repository}/git/trees/{commit}?recursive=1"
-    listing = _asked(web, url, _Tree)
-    if listing.truncated:
-        raise TurnmarkError(f"{url}: the list of files is cut; clone {origin.page} and point --data at the clone")
-    base = f"{hosts.github_raw}/{origin.repository}/{commit}/"
-    # 120000 is a symbolic link: a blob too, but its content is a path.
-    plain = (row for row in listing.tree if row.type == "blob" and row.mode in ("100644", "100755"))
-    return commit, ((row.path, row.size, f"git:{row.sha}", base + quote(row.path)) for row in plain)
-
-
-def _hub(origin: Origin, revision: str, web: Downloads, hosts: Hosts) -> tuple[str, Iterator[Remote]]:
-    api = f"{hosts.hub}/api/datasets/{origin.repository}"
-    commit = _asked(web, f"{api}/revision/{quote(revision)}", _Revision).sha
-    rows = _asked(web, f"{api}/tree/{commit}?recursive=true", list[_Row])
-    base = f"{hosts.hub}/datasets/{origin.repository}/resolve/{commit}/"
-    return commit, (
-        (row.path, row.size, f"sha256:{row.lfs.oid}" if row.lfs else f"git:{row.oid}", base + quote(row.path))
-        for row in rows
-        if row.type == "file"
-    )
-
-
-def _asked(web: Downloads, url: str, kind: type[T]) -> T:
-    """A host's reply.
-
-    Raises:
-        TurnmarkError: it has another form.
-    """
-    try:
-        return TypeAdapter(kind).validate_json(web.page(url, MAX_LISTING))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise TurnmarkError(f"{url}: not a reply that can be read ({place}: {first['msg']})") from None

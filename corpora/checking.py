@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import get_args
 
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
-from turnmark.corpora.archives import kind_of
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import read_rows
 from turnmark.corpora.rows import Source
@@ -312,13 +311,13 @@ _BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Sourc
 
 
 def located(folder: Path) -> dict[str, Source]:
-    """The benchmarks that a folder is, or has as children, or that an archive holds, and where.
+    """The benchmarks that a folder is, or has as children, and where.
 
     Raises:
         RequestError: there is none; what each of them would need.
     """
-    if folder.is_file() and kind_of(folder) is None:
-        raise RequestError(f"{str(folder)!r} is neither a folder nor a zip or tar archive that can be read")
+    if folder.is_file():
+        raise RequestError(f"{str(folder)!r} is a file; unpack it, and name the folder")
     sources: dict[str, Source] = {}
     problems: list[str] = []
     for name, (locate, _) in _BENCHMARKS.items():

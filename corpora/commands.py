@@ -68,47 +68,35 @@ def _entry_json(entry: Entry, folder: Path, manifest: Manifest | None) -> dict[s
 
 @data_app.command(
     "fetch",
-    epilog="Examples: turnmark data fetch mtrag   ·   turnmark data fetch mtrag --from mt-rag-benchmark-main.zip",
+    epilog="Example: turnmark data fetch mtrag",
 )
 def fetch_data(
     name: Annotated[str, typer.Argument(help="mtrag, compound-qa or kiwi")],
     revision: Annotated[
         str | None, typer.Option(metavar="COMMIT", help="commit, tag or branch; default: main as it is now")
     ] = None,
-    archive: Annotated[
-        Path | None, typer.Option("--from", metavar="ZIP", help="unpack a downloaded archive; nothing is sent")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch a benchmark over https into $TURNMARK_HOME/data, every file checked. Again: go on, or check and mend."""
+    """Fetch a benchmark over https into $TURNMARK_HOME/data, every file checked. Again: go on, or check and repair."""
     from turnmark.corpora.catalog import entry_named
     from turnmark.corpora.console import shown_progress
-    from turnmark.corpora.errors import ErrorCollector
-    from turnmark.corpora.fetching import fetch, fetch_archive
+    from turnmark.corpora.fetching import fetch
 
-    errors = ErrorCollector()
-    entry = errors.collect(entry_named, name)
-    if revision is not None and archive is not None:
-        errors.add("--revision and --from: an archive is of one commit; give one of the two")
-    errors.raise_all()
-    assert entry is not None, "errors.raise_all() raised otherwise"
-    if archive is not None:
-        fetched = fetch_archive(entry, archive)
-    else:
-        with shown_progress() as progress:
-            fetched = fetch(entry, revision, progress=progress)
+    entry = entry_named(name)
+    with shown_progress() as progress:
+        fetched = fetch(entry, revision, progress=progress)
     if as_json:
         print_json({
-            "folder": str(fetched.folder), "new": fetched.new, "mended": list(fetched.mended),
+            "folder": str(fetched.folder), "new": fetched.new, "repaired": list(fetched.repaired),
             "manifest": fetched.manifest.model_dump(mode="json"),
         })  # fmt: skip
         return
-    outcome = "fetched" if fetched.new else "mended" if fetched.mended else "there already, every file holds"
+    outcome = "fetched" if fetched.new else "repaired" if fetched.repaired else "there already, every file is right"
     _say(f"{entry.name}: {outcome}: {_extent(fetched.manifest)}")
-    for path in fetched.mended:
+    for path in fetched.repaired:
         _say(f"  fetched again: {path} (what was there before: {path}.before)")
     for note in fetched.manifest.notes:
-        _say(f"  not there: {note}")
+        _say(f"  missing: {note}")
     _say(f"  licence: {entry.licence}")
     _say(f"  in {fetched.folder}")
     _say(f"check it: turnmark data check {fetched.folder}   use it: --data {fetched.folder}")
@@ -119,7 +107,7 @@ def fetch_data(
 )
 def check_data(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="a benchmark's folder, one with several as children, or an archive")
+        Path, typer.Argument(metavar="DIR", help="a benchmark's folder, or one with several as children")
     ],
     as_json: AsJson = False,
 ) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from pydantic import Field
 
 from turnmark.corpora.console import NoProgress, Progress
-from turnmark.corpora.downloading import Downloads, Limits, RemoteFile
 from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.fetching import download
 from turnmark.corpora.home import file_sha256, home
 from turnmark.corpora.types import Record
 
@@ -131,10 +131,8 @@ def model_path(model: NamedModel, folder: Path | None = None) -> Path:
 def is_complete(model: NamedModel, folder: Path | None = None) -> bool:
     """Whether every file of a model is there in full size. Its content was checked when it was fetched."""
     path = model_path(model, folder)
-    places = [path] if model.single else [path / file.name for file in model.files]
-    return all(
-        place.is_file() and place.stat().st_size == file.size for place, file in zip(places, model.files, strict=True)
-    )
+    paths = [(_file_path(model, path, file), file) for file in model.files]
+    return all(target.is_file() and target.stat().st_size == file.size for target, file in paths)
 
 
 def named_or_other(model: str) -> str:
@@ -152,7 +150,6 @@ def named_or_other(model: str) -> str:
 
 
 HUB = "https://huggingface.co"
-_PROBE = Limits(attempts=1, connect=5.0, silence=10.0)
 _BLOCK = 1 << 20
 
 
@@ -161,7 +158,7 @@ def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progres
 
     Args:
         folder: default: `models_folder`.
-        progress: told of every KiB.
+        progress: gets KiB.
 
     Raises:
         TurnmarkError: it cannot be had, or what came is not the model.
@@ -173,7 +170,7 @@ def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progres
     target = model_path(model, folder)
     progress = progress or NoProgress()
     with FileLock(folder / f".{model.name}.lock"):
-        damaged = [file for file in model.files if not _is_right(_place(model, target, file), file)]
+        damaged = [file for file in model.files if not _is_right(_file_path(model, target, file), file)]
         if not damaged:
             return False
         progress.start(f"{model.name} (KiB)", model.size >> 10)
@@ -184,7 +181,7 @@ def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progres
     return True
 
 
-def _place(model: NamedModel, target: Path, file: ModelFile) -> Path:
+def _file_path(model: NamedModel, target: Path, file: ModelFile) -> Path:
     return target if model.single else target / file.name
 
 
@@ -196,20 +193,18 @@ def _is_right(path: Path, file: ModelFile) -> bool:
 
 
 def _hub_answers(model: NamedModel) -> bool:
+    import requests
+
     try:
-        with Downloads(_PROBE) as downloads:
-            downloads.page(f"{HUB}/api/models/{model.repository}", max_bytes=4 << 20)
-    except TurnmarkError:
+        return requests.get(f"{HUB}/api/models/{model.repository}", timeout=(5.0, 10.0)).ok
+    except requests.RequestException:
         return False
-    return True
 
 
 def _from_hub(model: NamedModel, target: Path, progress: Progress) -> None:
-    with Downloads() as downloads:
-        for file in model.files:
-            url = f"{HUB}/{model.repository}/resolve/{model.revision}/{file.name}"
-            remote = RemoteFile(path=file.name, url=url, size=file.size, checksum=f"sha256:{file.sha256}")
-            downloads.file(remote, _place(model, target, file), progress)
+    for file in model.files:
+        url = f"{HUB}/{model.repository}/resolve/{model.revision}/{file.name}"
+        download(url, _file_path(model, target, file), f"sha256:{file.sha256}", progress)
 
 
 # --- the package registry --------------------------------------------------------------------------------------------

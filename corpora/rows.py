@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -55,7 +55,7 @@ def locate(
     """The folder to read: `data`, its folder `child`, `$TURNMARK_DATA/<child>`, or the demo split.
 
     Args:
-        data: what `--data` names, if anything; an archive of the repository is unpacked into the cache.
+        data: what `--data` names, if anything.
         child: the benchmark's usual folder name.
         demo: the split that ships with Turnmark.
         holds: whether a folder has part of the benchmark.
@@ -72,25 +72,19 @@ def locate(
     try:
         if folder is None:
             flag, folder = "TURNMARK_DATA", Path(configured or "").expanduser() / child
-        folder = _from_archive(folder, child) if folder.is_file() else folder
         for root in (folder, folder / child):
             if holds(root):
                 return Source(root=root, demo=root.resolve() == demo.resolve())
-        fault = lacking if folder.is_dir() else "is no folder"
+        fault = (
+            lacking
+            if folder.is_dir()
+            else "is no folder"
+            if not folder.is_file()
+            else "is a file; unpack it, and name the folder"
+        )
     except (OSError, RuntimeError) as error:
         fault = f"cannot be read ({error})"
     raise RequestError(f"{flag}: {str(folder or configured)!r} {fault}; {advice}")
-
-
-def _from_archive(archive: Path, child: str) -> Path:
-    """The folder that a zip or tar file of a benchmark is unpacked into."""
-    from turnmark.corpora.archives import unpacked
-    from turnmark.corpora.catalog import CATALOG
-
-    try:
-        return unpacked(archive, next(entry for entry in CATALOG.values() if entry.folder == child))
-    except RequestError as error:
-        raise RequestError([f"--data: {problem}" for problem in error.problems]) from error
 
 
 def existing(root: Path, relative: str, description: str, advice: str) -> Path:
@@ -233,8 +227,7 @@ def unmarked(row: Mapping[str, Any], key: str) -> str:
 
 
 RAW = "raw"
-"""What `weights` call the row's own text."""
-MOST_WEIGHT = 1e6
+"""The name of the row's own text, which no variant has."""
 
 
 class RecordedQuery(Record):
@@ -243,9 +236,6 @@ class RecordedQuery(Record):
     text: str
     variants: Mapping[str, str] | None = Field(
         default=None, description="name -> text searched beside it, `text` then being the raw message; None: text alone"
-    )
-    weights: Mapping[str, float] = Field(
-        default_factory=dict, description="name of a variant, or `raw` -> weight in a nested fusion; empty: flat"
     )
 
 
@@ -261,28 +251,9 @@ def _variants(value: Any) -> dict[str, str] | None:
     return {name: unmarked(value, name) for name in value}
 
 
-def _weights(value: Any, names: Collection[str]) -> dict[str, float]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError("'weights' is not an object of numbers by the names of variants")
-    if unknown := [name for name in value if name != RAW and name not in names]:
-        raise ValueError(f"'weights': no variant is called {unknown[0]!r}; there are: {', '.join((RAW, *names))}")
-    for name, weight in value.items():
-        number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not number or not 0 <= weight <= MOST_WEIGHT or (name == RAW and not weight):
-            lower_bound = "above 0" if name == RAW else "from 0"
-            raise ValueError(f"'weights': {name} is {weight!r}; a number {lower_bound} to {MOST_WEIGHT:g} was expected")
-    return {name: float(weight) for name, weight in value.items()}
-
-
 def _parse_recorded(row: Row) -> tuple[str, RecordedQuery]:
     text, key = unmarked(row, "text"), non_blank(row, "_id")
-    variants = _variants(row.get("variants"))
-    if variants is None and row.get("weights") is not None:
-        raise ValueError("'weights' without 'variants': there is nothing to weigh")
-    weights = _weights(row.get("weights"), tuple(variants or ()))
-    return key, RecordedQuery(text=text, variants=variants, weights=weights)
+    return key, RecordedQuery(text=text, variants=_variants(row.get("variants")))
 
 
 def read_recorded(path: Path, label: str) -> Loaded[dict[str, RecordedQuery]]:

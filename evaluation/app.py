@@ -17,7 +17,7 @@ import turnmark.assistant.commands
 import turnmark.corpora.commands
 import turnmark.evaluation.commands
 import turnmark.evaluation.configured
-import turnmark.evaluation.doctor.command
+import turnmark.evaluation.doctor
 import turnmark.evaluation.grading
 import turnmark.evaluation.listing
 import turnmark.evaluation.report.commands
@@ -44,7 +44,7 @@ for room in (
     turnmark.evaluation.synth.command,
     turnmark.corpora.commands,
     turnmark.evaluation.listing,
-    turnmark.evaluation.doctor.command,
+    turnmark.evaluation.doctor,
 ):
     room.register(app)
 

@@ -89,7 +89,7 @@ class EvalFlags:
         typer.Option(
             metavar="MODE",
             help="last-turn, rewrite, questions (recorded), conversation, last-K, assistant; retrieval with a "
-            "--generator: minimal, multi.",
+            "--generator: minimal.",
             show_default="assistant",
         ),
     ] = None

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import typer
 
-from turnmark.assistant.settings import Source, kind_of, short, sources, table_problems, unknown
+from turnmark.assistant.settings import COMMANDS, Source, sources
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import parse_spec
 
@@ -29,7 +28,7 @@ COMMON = ("index", "generator", "retriever", "embedder", "judge", "concurrency",
 VARIABLES = {name: f"TURNMARK_{name.upper()}" for name in COMMON if name != "data"}
 """The environment's names for them. `$TURNMARK_DATA` is something else: the parent of what `--data` names."""
 ENDPOINTS = {"openai": "OPENAI_BASE_URL"}
-"""Keys of `[endpoints]`, and the variables that they stand in for."""
+"""Keys of `[endpoints]`, and the variables that they replace."""
 
 _NEVER = ("help", "version", "json", "token")
 _DOORS = ("host", "port", "token", "allow-host")
@@ -45,21 +44,22 @@ def apply(context: typer.Context) -> None:
     """Make what the files and the environment say the defaults of the command that is about to run.
 
     Raises:
-        RequestError: every mistake in the files, each with its file and line.
+        RequestError: every mistake in the files, each with its file and field.
     """
     command = context.invoked_subcommand
     if command in (None, "doctor") or context.resilient_parsing or "--help" in sys.argv:
         return
-    tables = Tables(context.command)
-    defaults = tables.of(str(command))
+    defaults, lent = defaults_of(context.command, str(command), sources())
     if command in ("eval", "score") and _retrieves(sys.argv):
         retrieval_flags = {*_OF_RETRIEVAL, "generator"} - ({"embedder"} if command == "score" else set())
         defaults = {name: value for name, value in defaults.items() if name in retrieval_flags}
-    lent = dict(tables.endpoints)
     # Handed on as the environment would: whoever asks whether it was named for this run alone is told right.
     if "generator" in defaults:
         lent[VARIABLES["generator"]] = str(defaults.pop("generator"))
-    _lend(context, lent)
+    for name, value in lent.items():
+        if not os.environ.get(name):
+            os.environ[name] = value
+            context.call_on_close(lambda name=name: os.environ.pop(name, None))
     context.default_map = {str(command): defaults}
 
 
@@ -71,241 +71,146 @@ def _retrieves(words: list[str]) -> bool:
     )
 
 
-def _lend(context: typer.Context, variables: Mapping[str, str]) -> None:
-    """Set variables that are not set, until the command has ended."""
-    for name, value in variables.items():
-        if not os.environ.get(name):
-            os.environ[name] = value
-            context.call_on_close(lambda name=name: os.environ.pop(name, None))
-
-
-class Tables:
-    """What all files say, checked against the commands there are.
+def defaults_of(root: Any, command: str, files: Sequence[Source]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The default of each parameter of a command, by name (of a group, a mapping for each of its commands), and the
+    variables of the environment that the files give.
 
     Args:
-        root: the whole command line, as typer made it.
-        files: the files, the first one first; None: those there are.
-
-    Attributes:
-        endpoints: variables of the environment, with the URLs that the files give them.
+        root: the command line, as typer made it.
+        files: the first one first.
 
     Raises:
-        RequestError: every mistake in them.
+        RequestError: every mistake in the files, also in the tables of other commands, and in the environment.
     """
-
-    def __init__(self, root: Any, files: list[Source] | None = None) -> None:
-        self._root, self._problems = root, list[str]()
-        self._layers: list[_Layer] = []
-        self.endpoints: dict[str, str] = {}
-        for source in reversed(sources() if files is None else files):
-            self._read(source)
-        if self._problems:
-            raise RequestError(list(dict.fromkeys(self._problems)))
-
-    def of(self, command: str) -> dict[str, Any]:
-        """Default of each parameter of a command, by name; of a group, a mapping for each of its commands.
-
-        Raises:
-            RequestError: a value of the environment, or of `[defaults]`, is not one that the flag takes.
-        """
-        target, defaults = self._root.commands[command], dict[str, Any]()
-        for layer in self._layers:
-            source = layer.source
-
-            def place(key: str, source: Source = source) -> str:
-                return f"{source.at('defaults', key)}defaults.{key}"
-
-            defaults = _merged(defaults, self._defaults(target, layer.common, source.path.parent, place))
-            defaults = _merged(defaults, layer.own.get(command, {}))
-        # That of the generator is read where its flag is.
-        named = {key: os.environ.get(name, "").strip() for key, name in VARIABLES.items() if key != "generator"}
-        said = {key: text for key, text in named.items() if text}
-        defaults = _merged(defaults, self._defaults(target, said, Path(), VARIABLES.__getitem__, texts=True))
-        if self._problems:
-            raise RequestError(self._problems)
-        return defaults
-
-    def _read(self, source: Source) -> None:
-        layer = _Layer(source)
-        self._layers.append(layer)
-        problems = list(table_problems(source))
-        self._problems += problems
-        for name, table in source.content.items():
-            if not isinstance(table, dict) or source.at(name) in "".join(problems):
-                continue
-            if name == "defaults":
-                self._read_common(layer, table)
-            elif name == "endpoints":
-                self._read_endpoints(source, table)
-            elif name in self._root.commands:
-                layer.own[name] = self._values(source, self._root.commands[name], table, (name,))
-
-    def _read_common(self, layer: _Layer, table: Mapping[str, Any]) -> None:
-        source = layer.source
-        for key, value in table.items():
-            if key not in COMMON:
-                self._add(source, ("defaults", key), next(unknown((key,), COMMON, "key of [defaults]")))
-            elif problem := _refused(source, key, value):
-                self._add(source, ("defaults", key), problem)
+    problems: list[str] = []
+    defaults: dict[str, Any] = {}
+    variables: dict[str, str] = {}
+    for source in reversed(files):
+        problems += source.problems()
+        common = _known(source, "defaults", COMMON, problems)
+        defaults = _merged(defaults, _shared(root.commands[command], common, source, problems))
+        for name in COMMANDS:
+            values = _values(root.commands[name], source.table(name), source, (name,), problems)
+            defaults = _merged(defaults, values) if name == command else defaults
+        for key, value in _known(source, "endpoints", tuple(ENDPOINTS), problems).items():
+            if not isinstance(value, str):
+                problems.append(f"{source.path}: endpoints.{key}: a URL was expected")
+            elif "@" in value:
+                problems.append(f"{source.path}: endpoints.{key}: no user or password; the key is in the environment")
             else:
-                layer.common[key] = value
-
-    def _read_endpoints(self, source: Source, table: Mapping[str, Any]) -> None:
-        for key, value in table.items():
-            if key not in ENDPOINTS:
-                self._add(source, ("endpoints", key), next(unknown((key,), tuple(ENDPOINTS), "endpoint")))
-            elif not isinstance(value, str):
-                self._add(source, ("endpoints", key), f"a URL was expected, not {kind_of(value)}")
-            elif any("@" in url.partition("://")[2].partition("/")[0] for url in value.split("|")):
-                self._add(source, ("endpoints", key), "no user or password in the URL; the key is in the environment")
-            else:
-                self.endpoints[ENDPOINTS[key]] = value
-
-    def _add(self, source: Source, names: tuple[str, ...], problem: str) -> None:
-        place = source.at(*names)
-        self._problems.append(f"{place}{'.'.join(names)}: {problem}")
-
-    def _values(self, source: Source, command: Any, table: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-        """A command's table as values of its parameters; mistakes are taken down."""
-        flags = options(command)
-        inner = getattr(command, "commands", {})
-        values: dict[str, Any] = {}
-        for key, value in table.items():
-            place = (*names, key)
-            if key in inner and isinstance(value, dict):
-                values[key] = self._values(source, inner[key], value, place)
-            elif key in inner:
-                self._add(source, place, f"a table [{'.'.join(place)}] was expected, not {kind_of(value)}")
-            elif key not in flags:
-                role = f"flag of {' '.join(names)}" if flags else f"command of {' '.join(names)}"
-                self._add(source, place, next(unknown((key,), tuple(sorted({*flags, *inner})), role)))
-            elif problem := _refused(source, key, value):
-                self._add(source, place, problem)
-            else:
-                try:
-                    values[flags[key].name] = converted(flags[key], value, source.path.parent)
-                except ValueError as error:
-                    self._add(source, place, str(error))
-        return values
-
-    def _defaults(
-        self, command: Any, common: Mapping[str, Any], folder: Path, place: Callable[[str], str], texts: bool = False
-    ) -> dict[str, Any]:
-        """`[defaults]` of a file, or what the environment says, for one command or for each of a group.
-
-        Args:
-            place: of a key, as a mistake names it.
-            texts: all values are texts, as in the environment.
-        """
-        if inner := getattr(command, "commands", None):
-            by_command = {name: self._defaults(one, common, folder, place, texts) for name, one in inner.items()}
-            return {name: defaults for name, defaults in by_command.items() if defaults}
-        values: dict[str, Any] = {}
-        for key, parameter in options(command).items():
-            if key not in common:
-                continue
-            value, takes_several = common[key], parameter.type_descriptor.is_list
-            if texts and takes_several:
-                value = value.split()
-            elif isinstance(value, list) and not takes_several:
-                if len(value) != 1:
-                    continue  # several judges are for the commands that take several
-                value = value[0]
-            try:
-                values[parameter.name] = converted(parameter, value, folder, texts)
-            except ValueError as error:
-                self._problems.append(f"{place(key)}: {error}")
-        return values
+                variables[ENDPOINTS[key]] = value
+    # That of the generator is read where its flag is.
+    named = {key: os.environ.get(name, "").strip() for key, name in VARIABLES.items() if key != "generator"}
+    defaults = _merged(
+        defaults, _shared(root.commands[command], {key: text for key, text in named.items() if text}, None, problems)
+    )
+    if problems:
+        raise RequestError(list(dict.fromkeys(problems)))
+    return defaults, variables
 
 
-@dataclass
-class _Layer:
-    """What one file says: `[defaults]` by key, and each command's table by its parameters' names."""
+def _known(source: Source, name: str, keys: Sequence[str], problems: list[str]) -> dict[str, Any]:
+    """What a table says under these keys; any other key, and what a project's file may not say, is a problem."""
+    known: dict[str, Any] = {}
+    for key, value in source.table(name).items():
+        reason = _unknown(key, keys) if key not in keys else _refused(source, key, value)
+        if reason:
+            problems.append(f"{source.path}: {name}.{key}: {reason}")
+        else:
+            known[key] = value
+    return known
 
-    source: Source
-    common: dict[str, Any] = field(default_factory=dict)
-    own: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+def _unknown(key: str, keys: Iterable[str]) -> str:
+    return f"no such key; there are: {', '.join(sorted(keys))}" if key not in keys else ""
+
+
+def _values(
+    command: Any, table: Mapping[str, Any], source: Source, names: tuple[str, ...], problems: list[str]
+) -> dict[str, Any]:
+    """A command's table as values of its parameters."""
+    flags, inner = options(command), getattr(command, "commands", {})
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        field = f"{source.path}: {'.'.join((*names, key))}"
+        if key in inner and isinstance(value, dict):
+            values[key] = _values(inner[key], value, source, (*names, key), problems)
+        elif key in inner:
+            problems.append(f"{field}: a table was expected")
+        elif reason := _unknown(key, [*flags, *inner]) or _refused(source, key, value):
+            problems.append(f"{field}: {reason}")
+        else:
+            _convert(flags[key], value, source.path.parent, field, values, problems)
+    return values
+
+
+def _shared(command: Any, table: Mapping[str, Any], source: Source | None, problems: list[str]) -> dict[str, Any]:
+    """`[defaults]` of a file, or of the environment, for one command or for each of a group."""
+    if inner := getattr(command, "commands", None):
+        by_command = {name: _shared(one, table, source, problems) for name, one in inner.items()}
+        return {name: defaults for name, defaults in by_command.items() if defaults}
+    values: dict[str, Any] = {}
+    for key, parameter in options(command).items():
+        if key not in table:
+            continue
+        value, takes_several = table[key], parameter.type_descriptor.is_list
+        if source is None and takes_several:
+            value = value.split()
+        elif isinstance(value, list) and not takes_several:
+            if len(value) != 1:
+                continue  # several judges are for the commands that take several
+            value = value[0]
+        field = f"{source.path}: defaults.{key}" if source else VARIABLES[key]
+        _convert(parameter, value, source.path.parent if source else Path(), field, values, problems)
+    return values
 
 
 def options(command: Any) -> dict[str, Any]:
     """The options of a command by the name after their dashes; none of a group's."""
     if getattr(command, "commands", None):
         return {}
-    by_name = {}
-    for parameter in command.params:
-        if parameter.param_type_name == "option":
-            name = max(parameter.opts, key=len).lstrip("-")
-            if name not in _NEVER:
-                by_name[name] = parameter
-    return by_name
+    listed = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    by_name = {max(parameter.opts, key=len).lstrip("-"): parameter for parameter in listed}
+    return {name: parameter for name, parameter in by_name.items() if name not in _NEVER}
 
 
-def converted(parameter: Any, value: Any, folder: Path, texts: bool = False) -> Any:
-    """A value of a file as a parameter takes it; a path is one from the file's `folder`.
+def _convert(parameter: Any, value: Any, folder: Path, field: str, values: dict[str, Any], problems: list[str]) -> None:
+    """Take a value as a parameter takes it; a path is one from `folder`, and one value may be given for a list."""
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-    Args:
-        texts: numbers may be written as texts, as in the environment.
-
-    Raises:
-        ValueError: it is not of the parameter's kind.
-    """
     kind = parameter.type_descriptor
-    if not kind.is_list:
-        value = _one(kind.annotation, kind.is_path, value, folder, texts)
-    else:
-        inner = get_args(kind.annotation)[0]
-        values = value if isinstance(value, list) else [value]
-        value = [_one(inner, kind.is_path, item, folder, texts) for item in values]
+    if kind.is_list and not isinstance(value, list):
+        value = [value]
     try:
-        parameter.get_runtime_param().coerce(value, param=parameter, ctx=None)
-    except Exception as error:  # the library's own class for it is not a public name
-        message = str(getattr(error, "message", ""))
-        raise ValueError(message or f"{short(value)} is not what the flag takes") from error
-    return value
-
-
-def _one(kind: Any, is_path: bool, value: Any, folder: Path, texts: bool) -> Any:
-    """A single value, checked for its kind alone."""
-    if kind is bool:
-        if not isinstance(value, bool):
-            raise ValueError(f"true or false was expected, not {kind_of(value)}")
-        return value
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind in (int, float):
-        if not number and not (texts and isinstance(value, str)):
-            raise ValueError(f"a number was expected, not {kind_of(value)}")
-        return value
-    if number:  # a budget of 200000, failures of 5
-        return str(value)
-    if not isinstance(value, str):
-        raise ValueError(f"a text was expected, not {kind_of(value)}")
-    return str(folder / Path(value).expanduser()) if is_path else value
+        if (kind.annotation is bool) != isinstance(value, bool):
+            raise ValueError("true or false was expected" if kind.annotation is bool else "no flag of true or false")
+        adapted = TypeAdapter(kind.annotation, config=ConfigDict(coerce_numbers_to_str=True)).validate_python(value)
+    except ValidationError as error:
+        problems.append(f"{field}: {error.errors()[0]['msg']}")
+    except ValueError as error:
+        problems.append(f"{field}: {error}")
+    else:
+        path = isinstance(adapted, Path)
+        values[parameter.name] = str(folder / adapted.expanduser()) if path else getattr(adapted, "value", adapted)
 
 
 def _refused(source: Source, key: str, value: Any) -> str:
-    """Why a project's file may not give this value; empty where it may."""
+    """Why a project's file may not give this value; empty if it may."""
     if source.kind != "project":
         return ""
     if key in _DOORS:
         return "says who may ask; a project's file may not: give it as a flag, or in the user's file"
-    if key not in _SPECS:
-        return ""
-    for text in _texts(value):
+    for text in value if isinstance(value, list) else [value]:
+        if key not in _SPECS or not isinstance(text, str):
+            continue
         try:
             spec = parse_spec(text)
         except RequestError:
-            continue  # told where the spec is opened
+            continue  # reported where the spec is opened
         if spec.name in _RUNS_CODE or spec.url or "api_key_env" in spec.options:
             reason = "says what is run or where keys go; a project's file may not"
-            return f"{short(text)} {reason}: give it as a flag, or in the user's file"
+            return f"{text[:80]!r} {reason}: give it as a flag, or in the user's file"
     return ""
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        yield from (item for item in value if isinstance(item, str))
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

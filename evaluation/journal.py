@@ -1,4 +1,4 @@
-"""Append-only files of records, a line of JSON each: samples of a run, judgements, reviews.
+"""Append-only files of records, a line of JSON each: samples of a run, judgements.
 
 A journal keeps in memory only where each record lies, so that it may hold any number of them. The last line of a key
 holds. A line that was torn by a kill is cut off when the file is opened; a whole line that is no record is passed over

@@ -20,7 +20,7 @@ from llama_index.core.schema import (
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec, check_options, load_python
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.fusion import RankedList, TopK, fuse, fuse_nested
+from turnmark.retrieval.fusion import RankedList, TopK, fuse
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.search import VARIANT_WEIGHT
 from turnmark.retrieval.servers import redact
@@ -66,7 +66,7 @@ class LlamaIndexRetriever:
         return self.index.neighbours(passage)
 
     def _hits(self, query: Query, k: int) -> list[Hit]:
-        texts, nested = query.texts(), query.fusion == "nested"
+        texts = query.texts()
         depth = k if len(texts) == 1 else max(k, DEPTH)
         passages: dict[str, Passage] = {}
         numbers: dict[str, int] = {}
@@ -77,13 +77,10 @@ class LlamaIndexRetriever:
                 passages.setdefault(passage.id, passage)
                 numbers.setdefault(passage.id, len(numbers))
             name = f"{LIST}+{number}" if number else LIST
-            weight = VARIANT_WEIGHT if number and not nested else 1.0
+            weight = VARIANT_WEIGHT if number else 1.0
             rows = TopK.from_pairs((numbers[passage.id], score) for passage, score in scored_passages)
             lists.append(RankedList(name, rows, weight))
-        if nested:
-            fused = fuse_nested([[ranked_list] for ranked_list in lists], list(texts.values()), "rrf", k)
-        else:
-            fused = fuse(lists, "rrf", k)
+        fused = fuse(lists, "rrf", k)
         ids = list(numbers)
         return [
             Hit(passage=passages[ids[row]], score=score, found=found)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.corpora.types import Message
-from turnmark.retrieval.fusion import Fused, RankedList, fuse, fuse_nested, top_k_of
+from turnmark.retrieval.fusion import Fused, RankedList, fuse, top_k_of
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.search import DEPTH, BM25Ranker, DenseRanker, IndexRetriever, Ranker
 from turnmark.retrieval.types import Query
@@ -35,7 +35,7 @@ conversation."""
 
 
 class ConversationalRetriever(IndexRetriever):
-    """See the module. A nested query is searched once for each of its texts, each in the same conversation.
+    """See the module.
 
     Args:
         weight: of BM25 beside 1 for the dense list; the message has half of it, its rewrites together the other half.
@@ -59,20 +59,9 @@ class ConversationalRetriever(IndexRetriever):
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         queries = self._by_evidence(queries)
-        flat_queries = [flat_query for query in queries for flat_query in _apart(query)]
-        depth = max(k, self._depth)
-        vectors, alone = self._vectors(flat_queries)
-        lists, texts = iter(self._lists(flat_queries, vectors, depth)), iter(alone)
-        answers, query_vectors = [], []
-        for query in queries:
-            own_lists = [next(lists) for _ in _apart(query)]
-            query_vectors.append([vector for _ in own_lists for vector in next(texts)])
-            if query.fusion == "nested":
-                own_lists = [_numbered(lists_of_text, number) for number, lists_of_text in enumerate(own_lists)]
-                answers.append(fuse_nested(own_lists, list(query.texts().values()), "zscore", k))
-            else:
-                answers.append(fuse(own_lists[0], "zscore", k))
-        return self._with_cosines(query_vectors, answers)
+        vectors, texts = self._vectors(queries)
+        lists = self._lists(queries, vectors, max(k, self._depth))
+        return self._with_cosines(texts, [fuse(own_lists, "zscore", k) for own_lists in lists])
 
     def heard(self, answer: str) -> None:
         """Embed an answer when it is given, so that the next turn need not wait for it."""
@@ -114,7 +103,7 @@ class ConversationalRetriever(IndexRetriever):
             [view.vector for view in self.index.views.of([("", queries[position].text) for position in places])]
         )
         nearest = self._dense.nearest(vectors, [queries[position] for position in places], 1)
-        plain = {"history": (), "variants": (), "variant_weights": ()}
+        plain = {"history": (), "variants": ()}
         alone = {
             position: queries[position].model_copy(update=plain)
             for position, rows in zip(places, nearest, strict=True)
@@ -162,21 +151,6 @@ class ConversationalRetriever(IndexRetriever):
             vectors.append(vector / max(float(np.linalg.norm(vector)), 1e-9))
             text_vectors.append([alone, *rewrites])
         return np.asarray(vectors, dtype=np.float32), text_vectors
-
-
-def _numbered(lists: Sequence[RankedList], number: int) -> list[RankedList]:
-    """The lists of one text, named after its number, since no two lists of a query may have one name."""
-    return (
-        [replace(ranked_list, name=f"{ranked_list.name}+{number}") for ranked_list in lists] if number else list(lists)
-    )
-
-
-def _apart(query: Query) -> list[Query]:
-    """The queries whose lists are fused on their own: the query itself, or one for each text where it is nested."""
-    if query.fusion == "flat":
-        return [query]
-    plain = {"variants": (), "variant_weights": (), "fusion": "flat"}
-    return [query.model_copy(update={"text": text, **plain}) for text in query.texts()]
 
 
 def _answers(history: Sequence[Message]) -> list[str]:

@@ -150,29 +150,3 @@ def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -
 def spread(scores: NDArray[np.float64]) -> float:
     """The standard deviation; 1 where all are equal or too near for one, so that each is 0 above the mean."""
     return (float(scores.std()) if scores.max() > scores.min() else 0.0) or 1.0
-
-
-def fuse_nested(groups: Sequence[Sequence[RankedList]], weights: Sequence[float], method: Method, k: int) -> Fused:
-    """The `k` best rows over groups of lists: nested reciprocal rank fusion.
-
-    The lists of each group are fused by `method`, whole, as `fuse` does; the one list that each group becomes is then
-    fused with the others by RRF, with the group's weight. One group alone is fused as by `fuse`.
-
-    Args:
-        groups: a text's lists each, in the order of the texts; no two lists have one name.
-        weights: one a group; of a group that weighs 0, no row is taken.
-
-    Returns:
-        Rows of which every list tells that had them, and beside several lists of a text what they became together:
-        `fused` for the first text, `fused+1` and so on for the others.
-    """
-    weighed = [(n, group, weight) for n, (group, weight) in enumerate(zip(groups, weights, strict=True)) if weight]
-    if len(weighed) == 1:
-        return fuse(weighed[0][1], method, k)
-    outer: list[RankedList] = []
-    explaining: list[RankedList] = []
-    for number, group, weight in weighed:
-        name = f"fused+{number}" if number else "fused"
-        outer.append(RankedList(name, _scored(group, method), weight))
-        explaining += [*group, *(outer[-1:] if len(group) > 1 else ())]
-    return Fused(_scored(outer, "rrf", k), tuple(explaining))

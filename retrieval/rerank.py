@@ -269,7 +269,7 @@ class LateReranker:
     """See the module; and `turnmark.retrieval.rerank.Reranker`.
 
     A passage's score for a text is the mean over the text's tokens, weighted by idf, of the best cosine among the
-    passage's tokens; for a query half the message's, half the mean of its variants' (nested: as they are weighted).
+    passage's tokens; for a query half the message's, half the mean of its variants'.
     """
 
     name = "late"
@@ -325,10 +325,8 @@ def _mean(best: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np
 
 def _weights(query: Query) -> list[float]:
     """What the score of each text counts; they sum to 1."""
-    weights = list(query.texts().values())
-    if query.fusion == "flat" and len(weights) > 1:
-        return [0.5, *(0.5 / (len(weights) - 1) for _ in weights[1:])]
-    return [weight / sum(weights) for weight in weights]
+    variants = len(query.texts()) - 1
+    return [0.5, *[0.5 / variants] * variants] if variants else [1.0]
 
 
 def open_late(spec: Spec, index: Index) -> LateReranker:

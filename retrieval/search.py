@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.fusion import Fused, Method, RankedList, TopK, fuse, fuse_nested, top_k
+from turnmark.retrieval.fusion import Fused, Method, RankedList, TopK, fuse, top_k
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import rebuild_command
 from turnmark.retrieval.types import Hit, Query
@@ -176,27 +176,20 @@ class FusedRetriever(IndexRetriever):
         ]
         answers = []
         for query in queries:
-            nested = query.fusion == "nested"
-            by_text = [
-                [_ranked(ranker, number, weight, next(rows), nested) for ranker, weight, rows in by_ranker]
+            lists = [
+                _ranked(ranker, number, weight, next(rows))
                 for number, _ in enumerate(query.texts())
+                for ranker, weight, rows in by_ranker
             ]
-            if nested:
-                answers.append(fuse_nested(by_text, list(query.texts().values()), self._fusion, k))
-            else:
-                answers.append(fuse([ranked_list for lists in by_text for ranked_list in lists], self._fusion, k))
+            answers.append(fuse(lists, self._fusion, k))
         return answers
 
 
-def _ranked(ranker: str, number: int, weight: float, rows: TopK, nested: bool) -> RankedList:
-    """A ranker's list for the message (number 0) or for a variant of it, named and weighted as such.
-
-    In a nested fusion a list is weighed against those of the same text alone, and so by its ranker.
-    """
+def _ranked(ranker: str, number: int, weight: float, rows: TopK) -> RankedList:
+    """A ranker's list for the message (number 0) or for a variant of it, named and weighted as such."""
     if number == 0:
         return RankedList(ranker, rows, weight)
-    variant_weight = weight if nested else weight * VARIANT_WEIGHT
-    return RankedList(f"{ranker}+{number}", rows, variant_weight)
+    return RankedList(f"{ranker}+{number}", rows, weight * VARIANT_WEIGHT)
 
 
 def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:

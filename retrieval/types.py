@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from turnmark.corpora.types import Message, Passage, Record
 
@@ -14,10 +13,8 @@ from turnmark.corpora.types import Message, Passage, Record
 class Query(Record):
     """One thing to search for.
 
-    `text` is the raw message and is always searched. `variants` (rewrites of it) are searched beside it and the lists
-    fused: `flat`, all lists of all texts at once, as the retriever weighs them; or `nested`, the lists of each text
-    first, as the retriever would for that text alone, and what comes of each text then by weighted RRF. Retrievers that
-    know conversations use `history`.
+    `text` is the raw message and is always searched. `variants` (rewrites of it) are searched too, and the lists
+    of all texts are fused, as the retriever weighs them. Retrievers that know conversations use `history`.
     """
 
     text: str
@@ -27,34 +24,11 @@ class Query(Record):
         description="the text can be understood alone: history and variants count only if it finds little by itself",
     )
     variants: tuple[str, ...] = ()
-    fusion: Literal["flat", "nested"] = "flat"
-    variant_weights: tuple[float, ...] = Field(
-        default=(), description="nested: of the text, above 0, then of each variant, 0 or more; empty: 1 each"
-    )
     where: Mapping[str, str] = Field(default_factory=dict, description="metadata key -> glob the value must match")
 
-    @model_validator(mode="after")
-    def _a_weight_for_each_text(self) -> Query:
-        weights = self.variant_weights
-        if not weights:
-            return self
-        if self.fusion != "nested" or len(weights) != 1 + len(self.variants):
-            raise ValueError("variant_weights: nested fusion takes one for the text and one for each variant")
-        if not all(isfinite(weight) and weight >= 0 for weight in weights) or not weights[0]:
-            raise ValueError("variant_weights: finite numbers from 0 were expected, and for the text one above 0")
-        return self
-
-    def texts(self) -> dict[str, float]:
-        """What is searched, each text once: the message first, then its variants; and what each counts when nested.
-
-        A text that is there twice counts with the sum of its weights; a variant of weight 0 is not searched.
-        """
-        weights = self.variant_weights or (1.0,) * (1 + len(self.variants))
-        weight_by_text: dict[str, float] = {}
-        for text, weight in zip((self.text, *self.variants), weights, strict=True):
-            if weight:
-                weight_by_text[text] = weight_by_text.get(text, 0.0) + weight
-        return weight_by_text
+    def texts(self) -> tuple[str, ...]:
+        """What is searched, each text once: the message first, then its variants."""
+        return tuple(dict.fromkeys((self.text, *self.variants)))
 
 
 class Found(Record):

@@ -21,7 +21,7 @@ HELPS = [
     ["search"], ["ask"], ["chat"], ["sessions"], ["eval"], ["score"], ["report"], ["compare"], ["agreement"], ["list"],
     ["data"], ["data", "list"], ["data", "fetch"], ["data", "check"], ["model"], ["model", "list"],
     ["model", "get"], ["synth"],
-    ["synth", "mtrag"], ["synth", "review"], ["serve"],
+    ["synth", "mtrag"], ["serve"],
 ]  # fmt: skip
 
 

@@ -19,7 +19,6 @@ from turnmark.corpora.rows import Row, json_lines, non_blank, objects, string
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation import facts
-from turnmark.evaluation.metrics.agreement import harmonic_mean
 from turnmark.evaluation.records import Panel, Sample, Summary
 from turnmark.evaluation.report.stored import StoredRun, read_one, samples, scores
 from turnmark.evaluation.summary import Facts
@@ -138,8 +137,7 @@ def _rated(rated: RatedAnswer, content: Evaluation) -> Answer:
     ratings = {name: tuple(by_rater.values()) for name, by_rater in rated.ratings.items() if name in content.people}
     medians = {name: float(statistics.median(values)) for name, values in ratings.items()}
     if all(name in medians for name in FANC):
-        mean = harmonic_mean([medians[name] for name in FANC])
-        medians |= {FANC_MEAN: mean} if mean is not None else {}
+        medians[FANC_MEAN] = statistics.harmonic_mean([medians[name] for name in FANC])
     task = content.tasks[rated.task]
     return Answer(
         task=canonical_id(rated.task),

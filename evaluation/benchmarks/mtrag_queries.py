@@ -32,7 +32,7 @@ def _conversation(task: mtrag.Task) -> Query:
 
 
 def _typed(task: mtrag.Task) -> Query:
-    """The message as it was typed, in its conversation: what the modes that ask a model put their wordings beside."""
+    """The message as it was typed, in its conversation: what the modes that ask a model add their rewrite to."""
     return Query(text=task.question, history=task.history)
 
 
@@ -51,7 +51,6 @@ MODES: Mapping[str, str] = {
     "last-K": "the last K turns of the user, such as last-3",
     "assistant": "what our own turn searches for",
     "minimal": "a language model's rewrite",
-    "multi": "five wordings by a language model",
 }
 """Every mode with what it searches for."""
 
@@ -107,7 +106,8 @@ class QuerySource:
         """What a file says. With variants its text is the raw message, and the task knows the turns before that."""
         if row.variants is None:
             return Query(text=row.text)
-        return rewrites.query_with(task.history if task else (), row.text, row.variants, row.weights)
+        history = task.history if task else ()
+        return Query(text=row.text, history=history, variants=tuple(row.variants.values()))
 
     def _made(self, task: mtrag.Task) -> Query:
         if self.mode in MADE:
@@ -201,7 +201,7 @@ def read_query_file(path: Path, data: RetrievalData | None) -> QuerySource:
 
 
 SEARCHING = 300.0
-"""Seconds beyond those for wordings in which a query must be searched: others may have to be searched before it."""
+"""Seconds beyond those for the rewrite in which a query must be searched: others may have to be searched before it."""
 ALWAYS = ("json", "repair")
 """Prompts that every question for an object may use."""
 
@@ -212,7 +212,7 @@ class Asking:
 
     Attributes:
         hashes: prompt -> hash, of those that the mode uses.
-        seconds: for all wordings of one query.
+        seconds: for the rewrite of one query.
     """
 
     mode: rewrites.Mode
@@ -227,11 +227,10 @@ class Asking:
         return self.seconds + SEARCHING
 
     def specs(self) -> dict[str, str]:
-        """What of it goes into the manifest: who is asked, how the lists are fused, how long is waited."""
+        """What of it goes into the manifest: who is asked, and how long is waited."""
         return {
             "generator": self.spec,
-            "fusion": self.mode.describe(),
-            "wordings": f"within {self.seconds:g} s",
+            "rewrite": f"within {self.seconds:g} s",
         }
 
 

@@ -16,18 +16,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.steps import rewrites
 from turnmark.assistant.types import Usage
 from turnmark.corpora import mtrag
 from turnmark.corpora.console import inert, shown_progress
 from turnmark.corpora.errors import ErrorCollector, TurnmarkError
 from turnmark.corpora.home import file_sha256, write_atomic
-from turnmark.corpora.rows import RAW
-from turnmark.corpora.text import plain
-from turnmark.corpora.types import Passage, Problem
+from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import mtrag_data as bench
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric, Value
 from turnmark.evaluation.benchmarks.mtrag_queries import (
@@ -54,7 +51,6 @@ from turnmark.retrieval.types import Hit, Query, Retriever
 DEPTH = 10
 """Passages kept a query: what the metrics look at."""
 BATCH = 64
-OPENING_WORDS = 12
 QUERIES = "queries.jsonl"
 """The file of a run that holds what was searched for, as `--queries` takes it."""
 Lists = tuple[Mapping[str, int], Sequence[ContextRef]]
@@ -209,18 +205,12 @@ class Retrieval(Benchmark[Lists]):
             return query
         retriever = self._retrievers[item.domain or ""]
         began = time.monotonic()
-        wordings = asking.mode.make(rewrites.Asked(
-            generator=Bounded(generator, began + asking.seconds, asking.seconds),
-            history=query.history,
-            message=query.text,
-            openings=lambda wording: openings(retriever, query, wording),
-            prompts=asking.prompts,
-            seconds=asking.seconds,
-        ))  # fmt: skip
+        bounded = Bounded(generator, began + asking.seconds, asking.seconds)
+        wordings = asking.mode.make(bounded, query.history, query.text, asking.prompts)
         if not HOPELESS.isdisjoint(wordings.left_out.values()):
             raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
         worded = time.monotonic()
-        full_query = rewrites.query_with(query.history, query.text, wordings.variants, asking.mode.weights)
+        full_query = query.model_copy(update={"variants": tuple(wordings.variants.values())})
         contexts = contexts_of(retriever, retriever.search([full_query], DEPTH)[0])
         return _sample(item.id, item.domain, full_query, contexts).model_copy(update={
             "variants": wordings.variants,
@@ -268,7 +258,7 @@ class Retrieval(Benchmark[Lists]):
         samples = [sample for query in self._ids if (sample := run.samples.get((query, 0)))]
         notes = []
         if self._asking is not None:
-            write_atomic(run.path / QUERIES, "".join(recorded_rows(samples, self._asking.mode.weights)))
+            write_atomic(run.path / QUERIES, "".join(recorded_rows(samples)))
             notes += outcome_notes(samples)
         try:
             lists = {sample.id: sample.contexts for sample in samples if sample.status == "done"}
@@ -323,38 +313,22 @@ def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, 
     return tuple(ranked([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:DEPTH])
 
 
-def openings(retriever: Retriever, query: Query, wording: str) -> list[str]:
-    """What the documents around a query are about: titles of what is found by it and its wording, each once.
-
-    A passage without a title gives its first words.
-    """
-    full_query = query.model_copy(update={"variants": () if wording == query.text else (wording,)})
-    hits = retriever.search([full_query], 2 * rewrites.OPENINGS)[0]
-    return list(dict.fromkeys(filter(None, (_opening(hit.passage) for hit in hits))))[: rewrites.OPENINGS]
-
-
-def _opening(passage: Passage) -> str:
-    return " ".join((passage.title or plain(passage.text)).split()[:OPENING_WORDS])
-
-
 # --- what was searched for -------------------------------------------------------------------------------------------
 
 
-def recorded_rows(samples: Iterable[Sample], weights: Mapping[str, float]) -> Iterable[str]:
+def recorded_rows(samples: Iterable[Sample]) -> Iterable[str]:
     """What was searched for, a line of a query file each; see `turnmark.corpora.rows`. Queries that failed have
     none.
     """
     for sample in samples:
         if sample.status != "done":
             continue
-        row: dict[str, Any] = {"_id": sample.id, "text": sample.query, "variants": dict(sample.variants)}
-        if weights and sample.variants:
-            row["weights"] = {name: weights.get(name, 1.0) for name in (RAW, *sample.variants)}
+        row = {"_id": sample.id, "text": sample.query, "variants": dict(sample.variants)}
         yield json.dumps(row, ensure_ascii=True) + "\n"
 
 
 def outcome_notes(samples: Sequence[Sample]) -> list[str]:
-    """How many queries were searched as typed, and which wordings did not come, why, and how often."""
+    """How many queries were searched as typed, and for how many no rewrite came, and why."""
     done_samples = [sample for sample in samples if sample.status == "done"]
     notes: list[str] = []
     needless = sum(not sample.variants and not sample.left_out for sample in done_samples)
@@ -364,12 +338,6 @@ def outcome_notes(samples: Sequence[Sample]) -> list[str]:
     if bare:
         reasons = Counter(reason for sample in bare for reason in set(sample.left_out.values()))
         notes.append(f"{len(bare)} of {len(done_samples)} queries were searched without a rewrite: {_counted(reasons)}")
-    partly: dict[str, Counter[str]] = {}
-    for sample in done_samples:
-        for name, reason in sample.left_out.items() if sample.variants else ():
-            partly.setdefault(name, Counter())[reason] += 1
-    for name, reasons in partly.items():
-        notes.append(f"{name} was left out of {reasons.total()} of {len(done_samples)} queries: {_counted(reasons)}")
     return notes
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from statistics import fmean
+from typing import Any
 
 from pydantic import Field
 
@@ -30,16 +29,9 @@ from turnmark.evaluation.report.tables import Column, Row, Table
 VARIANT = f"[{EMBEDDED}]"
 _PROMPTS, _DIGITS = " (prompts ", 8
 
-Values = dict[tuple[str, int], float]
-"""Task id and repeat -> what a judge said."""
+
 SameReplies = Mapping[tuple[str, int], Sequence[int]]
 """Task id and repeat -> the repeats whose reply is the same."""
-JudgeAndPrompts = tuple[str, str]
-"""A judge, and the hash of the prompts with which it was asked; empty: it has no language model."""
-ByJudgeAndPrompts = dict[str, dict[JudgeAndPrompts, Values]]
-"""Metric -> judge and prompts -> values."""
-ByJudge = dict[str, dict[str, Values]]
-"""Metric -> judge -> values. An embedded form stands under the metric whose name it has, its judge being `embedded`."""
 
 
 class JudgeMeans(Record):
@@ -74,38 +66,57 @@ class Judges(Record):
 
 
 def judges_of(runs: Sequence[Run], ids: Sequence[str]) -> Judges | None:
-    """The judges of some runs, set against each other; None where no metric has two.
+    """The judges of some runs, set against each other; None if no metric has two.
 
     Args:
         ids: the samples that count.
     """
-    sample_ids = frozenset(ids)
-    values_by_replies: dict[str, ByJudgeAndPrompts] = {}
+    import pandas as pd
+
+    replies = {run.letter: _replies(run) for run in runs if (run.path / FILE).is_file()}
     letters: dict[str, list[str]] = {}
-    judged = [run for run in runs if (run.path / FILE).is_file()]
-    for run in judged:
-        replies, same_replies = _replies(run)
-        letters.setdefault(replies, []).append(run.letter)
-        _add(
-            values_by_replies.setdefault(replies, {}),
-            read_records(run.path / FILE, Judgement),
-            sample_ids,
-            same_replies,
-        )
-    systems = {"=".join(letters[replies]): by_metric for replies, by_metric in _named(values_by_replies).items()}
-    names = _in_order(
-        runs,
-        {(metric, judge) for by_metric in systems.values() for metric, judges in by_metric.items() for judge in judges},
+    for letter, (digest, _) in replies.items():
+        letters.setdefault(digest, []).append(letter)
+    names = {letter: "=".join(letters[digest]) for letter, (digest, _) in replies.items()}
+    rows = [
+        row for run in runs if run.letter in replies for row in _rows(run, names[run.letter], replies[run.letter][1])
+    ]
+    key = ["metric", "judge", "prompts", "system", "id", "repeat"]
+    table = pd.DataFrame(rows, columns=[*key, "value"])
+    # Of one reply the last judgement counts. One model that was asked with other prompts is another judge.
+    table = table[table["id"].isin(ids)].drop_duplicates(
+        ["metric", "judge", "prompts", "system", "id", "repeat"], keep="last"
     )
-    pairs = [(first, second) for first, second in combinations(names, 2) if first[0] == second[0]]
+    several = table.groupby(["metric", "judge"])["prompts"].transform("nunique") > 1
+    table.loc[several, "judge"] += _PROMPTS + table["prompts"].str[:_DIGITS] + ")"
+    ordered = _in_order(runs, set(zip(table["metric"], table["judge"], strict=True)))
+    pairs = [(first, second) for first, second in combinations(ordered, 2) if first[0] == second[0]]
     if not pairs:
         return None
-    metrics = {metric for (metric, _), _ in pairs}
+    systems = tuple(dict.fromkeys(names.values()))
+    means = table.groupby(["metric", "judge", "system"])["value"].mean().to_dict()
+    compared = {metric for (metric, _), _ in pairs}
     return Judges(
-        systems=tuple(systems),
-        means=tuple(_means(metric, judge, systems) for metric, judge in names if metric in metrics),
-        pairs=tuple(_pair(metric, (first, second), systems) for (metric, first), (_, second) in pairs),
+        systems=systems,
+        means=tuple(
+            JudgeMeans(metric=metric, judge=judge, means={name: means.get((metric, judge, name)) for name in systems})
+            for metric, judge in ordered
+            if metric in compared
+        ),
+        pairs=tuple(_pair(table, metric, (first, second)) for (metric, first), (_, second) in pairs),
     )
+
+
+def _rows(run: Run, system: str, same_replies: SameReplies) -> Iterator[tuple[object, ...]]:
+    """What judges said of a run; what they said of one reply holds for all repeats that are alike."""
+    for judgement in read_records(run.path / FILE, Judgement):
+        if judgement.status != "scored" or judgement.value is None:
+            continue
+        for metric, value in ((judgement.measure, judgement.value), *judgement.also.items()):
+            for repeat in same_replies.get((judgement.id, judgement.repeat), (judgement.repeat,)):
+                if value is not None:
+                    name = metric.removesuffix(VARIANT)
+                    yield name, judgement.judge, judgement.prompts, system, judgement.id, repeat, value
 
 
 def _in_order(runs: Sequence[Run], names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -114,11 +125,11 @@ def _in_order(runs: Sequence[Run], names: Iterable[tuple[str, str]]) -> list[tup
     panels = [panel for run in runs for panel in run.summary.judging.values()]
     judges = list(dict.fromkeys(judge for panel in panels for judge in panel.judges))
 
-    def place(name: str, order: Sequence[str]) -> tuple[int, str]:
+    def position(name: str, order: Sequence[str]) -> tuple[int, str]:
         bare = name if name in order else name.partition(_PROMPTS)[0]
         return (order.index(bare) if bare in order else len(order), name)
 
-    return sorted(names, key=lambda pair: (place(pair[0], metrics), place(pair[1], judges)))
+    return sorted(names, key=lambda pair: (position(pair[0], metrics), position(pair[1], judges)))
 
 
 def _replies(run: Run) -> tuple[str, SameReplies]:
@@ -137,65 +148,17 @@ def _replies(run: Run) -> tuple[str, SameReplies]:
     }
 
 
-def _add(
-    by_metric: ByJudgeAndPrompts, judgements: Iterator[Judgement], sample_ids: frozenset[str], same_replies: SameReplies
-) -> None:
-    """Take in what judges said; of one reply the last that each of them did, which holds for all that are alike."""
-    for judgement in judgements:
-        if judgement.id not in sample_ids or judgement.status != "scored" or judgement.value is None:
-            continue
-        for metric, value in ((judgement.measure, judgement.value), *judgement.also.items()):
-            if value is not None:
-                judges = by_metric.setdefault(metric.removesuffix(VARIANT), {})
-                values = judges.setdefault((judgement.judge, judgement.prompts), {})
-                values |= {
-                    (judgement.id, repeat): value
-                    for repeat in same_replies.get((judgement.id, judgement.repeat), (judgement.repeat,))
-                }
-
-
-def _named(systems: Mapping[str, ByJudgeAndPrompts]) -> dict[str, ByJudge]:
-    """The same with a name for each judge, which tells its prompts where one model was asked with several."""
-    pairs = {
-        (metric, *judge) for by_metric in systems.values() for metric, judges in by_metric.items() for judge in judges
-    }
-    times = Counter((metric, judge) for metric, judge, _ in pairs)
-
-    def name(metric: str, judge: str, prompts: str) -> str:
-        return f"{judge}{_PROMPTS}{prompts[:_DIGITS]})" if times[metric, judge] > 1 else judge
-
-    return {
-        system: {
-            metric: {name(metric, *judge): values for judge, values in judges.items()}
-            for metric, judges in by_metric.items()
-        }
-        for system, by_metric in systems.items()
-    }
-
-
-def _means(metric: str, judge: str, systems: Mapping[str, ByJudge]) -> JudgeMeans:
-    values = {name: by_metric.get(metric, {}).get(judge, {}) for name, by_metric in systems.items()}
-    means = {name: fmean(judge_values.values()) if judge_values else None for name, judge_values in values.items()}
-    return JudgeMeans(metric=metric, judge=judge, means=means)
-
-
-def _pair(metric: str, judges: tuple[str, str], systems: Mapping[str, ByJudge]) -> JudgePair:
-    sides: list[tuple[list[float], list[float]]] = []
-    for by_metric in systems.values():
-        first, second = (by_metric.get(metric, {}).get(judge, {}) for judge in judges)
-        keys = [key for key in first if key in second]
-        if keys:
-            sides.append(([first[key] for key in keys], [second[key] for key in keys]))
-    replies = [[value for side in sides for value in side[index]] for index in (0, 1)]
+def _pair(table: Any, metric: str, judges: tuple[str, str]) -> JudgePair:
+    mine = table[table["metric"] == metric]
+    replies = mine.pivot(index=["system", "id", "repeat"], columns="judge", values="value")[list(judges)].dropna()
+    systems = replies.groupby("system").mean()
     return JudgePair(
         metric=metric,
         judges=judges,
-        systems=len(sides),
-        rank_systems=spearman(
-            [fmean(left_values) for left_values, _ in sides], [fmean(right_values) for _, right_values in sides]
-        ),
-        replies=len(replies[0]),
-        rank_replies=spearman(replies[0], replies[1]),
+        systems=len(systems),
+        rank_systems=spearman(*(list(systems[judge]) for judge in judges)),
+        replies=len(replies),
+        rank_replies=spearman(*(list(replies[judge]) for judge in judges)),
     )
 
 
@@ -206,7 +169,7 @@ _RANKS = (
 
 
 def judge_tables(judges: Judges | None) -> Iterator[Table]:
-    """None where no metric has two judges."""
+    """None if no metric has two judges."""
     if judges is None:
         return
     numbers = {judge: str(n) for n, judge in enumerate(dict.fromkeys(means.judge for means in judges.means), 1)}

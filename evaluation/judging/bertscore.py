@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import statistics
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +25,6 @@ from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import SharedEmbed
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import BERT, Rubric, by_code, needs
-from turnmark.evaluation.metrics.agreement import harmonic_mean
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def rb_alg(recall: float, rouge_l: float, k_precision: float | None) -> float:
         k_precision: 0 for a task without passages gives the paper's figure, None the official script's, which is 0.
     """
     parts = ((recall + 1) / 2, rouge_l, (k_precision + 1) / 2 if k_precision is not None else 0.0)
-    return 0.0 if min(parts) <= 0 else harmonic_mean(parts) or 0.0
+    return 0.0 if min(parts) <= 0 else statistics.harmonic_mean(parts)
 
 
 # --- the judge -------------------------------------------------------------------------------------------------------

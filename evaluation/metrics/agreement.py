@@ -6,11 +6,8 @@ A figure that there is nothing for (ranks that do not vary, a denominator of 0) 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from itertools import permutations
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnmark.evaluation.metrics.decisions import Detection
@@ -25,20 +22,12 @@ if TYPE_CHECKING:
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's rank correlation, -1..1, as `scipy.stats.spearmanr` gives it. None where either side does not vary.
+    """Spearman's rank correlation, -1..1. None if either side does not vary."""
+    from scipy.stats import spearmanr
 
-    Raises:
-        ValueError: lengths that differ, a value that is not finite.
-    """
-    import numpy as np
-
-    if len(first) != len(second) or not all(map(math.isfinite, (*first, *second))):
-        raise ValueError(f"{len(first)} and {len(second)} values, which have to be as many and finite")
-    if not len(first):
+    if len(set(first)) < 2 or len(set(second)) < 2:
         return None
-    levels = [np.unique(np.asarray(side, dtype=float), return_inverse=True)[1] for side in (first, second)]
-    correlations = rank_correlations(levels[0], levels[1], np.ones((1, len(first))))
-    return float(correlations[0]) if len(correlations) else None
+    return float(spearmanr(first, second).statistic)
 
 
 def rank_correlations(first: Any, second: Any, weights: Any) -> Any:
@@ -75,20 +64,6 @@ def _centred(levels: Any, weights: Any, total: Any) -> Any:
     on_level = np.add.reduceat(weights[:, order], starts, axis=1)
     below = np.cumsum(on_level, axis=1) - on_level / 2
     return below[:, levels] - total[:, None] / 2
-
-
-def harmonic_mean(values: Sequence[float]) -> float | None:
-    """n / sum(1 / value) of values that are 0 or more; 0 where one of them is. None where there are none.
-
-    Raises:
-        ValueError: a negative value.
-    """
-    if any(value < 0 for value in values):
-        raise ValueError("a harmonic mean of a negative value")
-    if not values:
-        return None
-    # Fractions, because 1 / value overflows where a value is tiny.
-    return 0.0 if 0 in values else float(len(values) / sum(1 / Fraction(value) for value in values))
 
 
 def annotators_agree(ratings: Sequence[float], point: float = 1.0) -> bool | None:
@@ -131,28 +106,23 @@ class Classified:
 
 
 def classified(truth: Sequence[str], judged: Sequence[str]) -> Classified | None:
-    """Count a judge's labels against the true ones; labels sorted, those that either uses. None where there are none.
+    """Count a judge's labels against the true ones; labels sorted, those that either uses. None if there are none.
 
-    Kappa is Cohen's: (agreement - chance) / (1 - chance), with chance from how often each side uses each label; None
-    where both use the same single label throughout.
-
-    Raises:
-        ValueError: lengths that differ.
+    Kappa is Cohen's; None if both use the same single label throughout.
     """
-    pairs = Counter(zip(truth, judged, strict=True))
-    n = pairs.total()
-    if not n:
+    from sklearn.metrics import accuracy_score, cohen_kappa_score, multilabel_confusion_matrix
+
+    names = sorted({*truth, *judged})
+    if not names:
         return None
-    names = sorted({name for pair in pairs for name in pair})
-    rows, columns = Counter(truth), Counter(judged)
-    agreed = sum(pairs[name, name] for name in names)
-    chance = sum(rows[name] * columns[name] for name in names)  # times n squared
-    labels = {}
-    for name in names:
-        hit = pairs[name, name]
-        labels[name] = Detection(hit, columns[name] - hit, rows[name] - hit, n - rows[name] - columns[name] + hit)
-    kappa = None if chance == n * n else (agreed * n - chance) / (n * n - chance)
-    return Classified(n=n, accuracy=agreed / n, kappa=kappa, labels=labels)
+    tables = multilabel_confusion_matrix(truth, judged, labels=names)
+    counts = {name: [int(cell) for cell in table.ravel()] for name, table in zip(names, tables, strict=True)}
+    return Classified(
+        n=len(truth),
+        accuracy=float(accuracy_score(truth, judged)),
+        kappa=float(cohen_kappa_score(truth, judged)) if len(names) > 1 else None,
+        labels={name: Detection(tp, fp, fn, tn) for name, (tn, fp, fn, tp) in counts.items()},
+    )
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -164,46 +134,30 @@ Level = Literal["nominal", "interval"]
 
 
 def krippendorff_alpha(units: Iterable[Sequence[float | str | None]], level: Level) -> float | None:
-    """The reliability of the values that several judges gave to the same units.
+    """The reliability of the values that several judges gave to the same units, 1 at most.
 
     Args:
-        units: for each unit what the judges said, None where one said nothing. Units with fewer than two values count
-            for nothing, as nothing can agree there.
-        level: `nominal` for labels, `interval` for numbers (their squared differences count).
+        units: for each unit what the judges said, None if one said nothing.
+        level: `nominal` for labels, `interval` for numbers.
 
     Returns:
-        1 at most; below 0 where they disagree more than chance would. None where it is not defined: no unit has two
-        values, or all values are the same, so that chance would agree as well.
+        None if it is not defined: no unit has two values, or all values are the same.
     """
-    difference: Callable[[float | str, float | str], float] = _nominal if level == "nominal" else _interval
-    weights: dict[tuple[float | str, float | str], float] = {}
-    for unit in units:
-        values = [value for value in unit if value is not None]
-        if len(values) < 2:
-            continue
-        for pair in permutations(values, 2):
-            weights[pair] = weights.get(pair, 0.0) + 1 / (len(values) - 1)
-    totals: dict[float | str, float] = {}
-    for (value, _), weight in weights.items():
-        totals[value] = totals.get(value, 0.0) + weight
-    n = sum(totals.values())
-    observed = sum(weight * difference(*pair) for pair, weight in weights.items())
-    expected = sum(
-        weight * other_weight * difference(value, against)
-        for value, weight in totals.items()
-        for against, other_weight in totals.items()
-    )
-    if n <= 1 or expected <= 0:
+    import numpy as np
+
+    said = [[value for value in unit if value is not None] for unit in units]
+    comparable = [values for values in said if len(values) > 1]
+    domain = sorted({value for values in comparable for value in values})  # type: ignore[type-var]
+    if len(domain) < 2:
         return None
-    return 1 - (n - 1) * observed / expected
-
-
-def _nominal(first: float | str, second: float | str) -> float:
-    return float(first != second)
-
-
-def _interval(first: float | str, second: float | str) -> float:
-    return (float(first) - float(second)) ** 2
+    counts = np.array([[values.count(value) for value in domain] for values in comparable], dtype=float)
+    per_unit = counts / (counts.sum(axis=1, keepdims=True) - 1)
+    coincidences = counts.T @ per_unit - np.diag(per_unit.sum(axis=0))
+    totals = coincidences.sum(axis=0)
+    same = np.eye(len(domain))
+    distances = 1 - same if level == "nominal" else np.subtract.outer(domain, domain).astype(float) ** 2
+    expected = (np.outer(totals, totals) * distances).sum() / (totals.sum() - 1)
+    return float(1 - (coincidences * distances).sum() / expected)
 
 
 _CELLS = 1 << 20

@@ -26,48 +26,29 @@ def report(
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write Markdown, a section a run.", show_default=False)
     ] = None,
-    export: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FORM=FILE",
-            help="Write a run in a format of others: official, trec or, of several runs, inspector. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show finished runs again: means, breakdowns, published figures; as tables, Markdown, a page or JSON."""
-    from turnmark.evaluation.exporting import exports
-    from turnmark.evaluation.report.overview import named
     from turnmark.evaluation.report.stored import read_run
 
     errors = ErrorCollector()
     folders = [errors.collect(read_run, run) for run in dict.fromkeys(runs)]
     _check_targets(html, markdown, errors)
-    exports_requested = exports.exports(export or (), errors)
-    stored = [folder for folder in folders if folder is not None]
-    named_runs = named(stored)
-    exports.check(exports_requested, named_runs, errors)
     errors.raise_all()
-    exported = exports.write(exports_requested, named_runs)
+    stored = [folder for folder in folders if folder is not None]
     written = _write(stored, html, markdown)
     if as_json:
-        exports_json = {"exports": [entry.model_dump(mode="json") for entry in exported]} if exports_requested else {}
-        print_json(_described(stored) | exports_json)
+        print_json(_described(stored))
         return
     _show(stored)
     for path in written:
         typer.echo(f"written: {path}")
-    for entry in exported:
-        typer.echo(f"written: {entry.file} ({entry.form}, {entry.samples} samples)")
-        for note in entry.notes:
-            typer.echo(f"  {note}")
 
 
 def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollector) -> None:
-    from turnmark.evaluation.exporting.exports import check_target
     from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
     from turnmark.evaluation.report.rendering import MARKER as MARKDOWN_MARKER
+    from turnmark.evaluation.report.targets import check_target
 
     for flag, path, marker in (("--html", html, PAGE_MARKER), ("--markdown", markdown, MARKDOWN_MARKER)):
         if path is not None:
@@ -186,8 +167,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         "report",
         epilog="Examples: turnmark report runs/mtrag-0a1b2c3d4e5f   ·   "
-        "turnmark report runs/all --markdown results.md --html results.html   ·   "
-        "turnmark report runs/rag --export official=rag.jsonl --export trec=rag.trec",
+        "turnmark report runs/all --markdown results.md --html results.html",
     )(report)
     app.command(
         "compare",

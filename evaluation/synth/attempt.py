@@ -51,7 +51,7 @@ class Rejected(Exception):
     """What is being made did not pass a filter.
 
     Args:
-        stage: the filter, as the data sheet counts it.
+        stage: the filter, as the report counts it.
         reason: in words that are the same for all that fail alike.
         raw: what the model wrote.
     """
@@ -242,8 +242,6 @@ class Synthesis(Protocol):
         prompts: names of the prompts that it asks with.
         measures: of `faithfulness` and `idk`, what the judge is asked of an answer.
         each: the most items that an attempt makes.
-        about: what it makes and by which published method, in a sentence or two for the data sheet.
-        limits: what is known to be wrong with data made so.
         options: its settings, by which it is opened again.
     """
 
@@ -251,8 +249,6 @@ class Synthesis(Protocol):
     prompts: ClassVar[tuple[str, ...]]
     measures: ClassVar[tuple[str, ...]]
     each: ClassVar[int]
-    about: ClassVar[str]
-    limits: ClassVar[tuple[str, ...]]
     options: Mapping[str, Any]
 
     def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
@@ -268,12 +264,8 @@ class Synthesis(Protocol):
         """
         ...
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: Source | None) -> Exported:
-        """Write the benchmark's own files.
-
-        Args:
-            source: None where the corpus is not at hand (after a review): files that need it stay as they are.
-        """
+    def export(self, folder: Path, items: Sequence[SynthItem], source: Source) -> Exported:
+        """Write the benchmark's own files."""
         ...
 
 

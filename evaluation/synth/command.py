@@ -1,4 +1,4 @@
-"""`turnmark synth`: benchmark data made from a corpus, and people's decisions about it."""
+"""`turnmark synth`: benchmark data made from a corpus."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from turnmark.corpora.console import print_json
-from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, TurnmarkError
 from turnmark.evaluation.options import AsJson, from_flags
 from turnmark.evaluation.synth.request import CompoundRequest, InscoqaRequest, MtragRequest, SynthRequest
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.synth.datasheet import Report
+    from turnmark.evaluation.synth.outputs import Report
     from turnmark.evaluation.synth.run import Plan
 
 R = TypeVar("R", bound=SynthRequest)
 
 synth_app = typer.Typer(
-    no_args_is_help=True, help="Benchmark data made from your own documents by the published methods, and its review."
+    no_args_is_help=True, help="Benchmark data made from your own documents by the published methods."
 )
 
 
@@ -103,7 +103,7 @@ def _show_report(report: Report, as_json: bool) -> None:
             f"{role}: {usage['calls']:,.0f} calls, {usage['prompt_tokens']:,.0f} tokens in, "
             f"{usage['completion_tokens']:,.0f} out{cost}"
         )
-    _say(*(f"- {note}" for note in report.notes), f"in {report.out}: items.jsonl, rejects.jsonl, data_sheet.md")
+    _say(*(f"- {note}" for note in report.notes), f"in {report.out}: items.jsonl, rejects.jsonl")
 
 
 def _say(*lines: str) -> None:
@@ -114,50 +114,6 @@ def _say(*lines: str) -> None:
     console = Console()
     for line in lines:
         console.print(plain(line), soft_wrap=True)
-
-
-@synth_app.command(
-    "review",
-    epilog="Examples: turnmark synth review synth/mtrag-1234   ·   turnmark synth review items.jsonl --sample 10%  ·  "
-    "turnmark synth review synth/compound-qa-1234 --reviewer ann",
-)
-def review(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="The folder of a synthesis, or its items.jsonl.")],
-    reviewer: Annotated[str, typer.Option(metavar="NAME", help="Who decides.")] = "reviewer",
-    sample: Annotated[
-        str | None,
-        typer.Option(metavar="P%", help="Only so many, at random; prints their accuracy.", show_default="all"),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Draws the sample.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Accept, edit, reject or score what was made; again: goes on. Lines from a pipe are decisions too.
-
-    `u` takes the last decision of this call back, `u ID` an earlier one; its item is asked about again.
-
-    Compound-QA's items are scored 0, 1 or 2, and only what three reviewers gave a 2 is kept.
-    """
-    from rich.console import Console
-
-    from turnmark.evaluation.synth.review import PAPER, review_items
-
-    outcome = review_items(path, reviewer, sample, seed, Console(stderr=as_json))
-    if as_json:
-        print_json(outcome.as_json())
-    else:
-        counts = ", ".join(f"{name} {count}" for name, count in (outcome.decisions + outcome.reasons).items())
-        counts = f" ({counts})" if counts else ""
-        undone = f", {outcome.undone} taken back" if outcome.undone else ""
-        _say(f"{outcome.decided} decided now{counts}{undone}, {outcome.left} of {outcome.asked} left")
-        if outcome.sampled and outcome.sampled[1]:
-            accepted, inspected = outcome.sampled
-            _say(
-                f"accuracy {accepted / inspected:.2%} of {inspected} inspected "
-                f"(InsCoQA's inspection: {PAPER:.2%} of a tenth)"
-            )
-        _say(*(f"- {note}" for note in outcome.notes))
-    if outcome.wrong:
-        raise RequestError(outcome.wrong)
 
 
 @synth_app.command(

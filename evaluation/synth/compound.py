@@ -1,8 +1,8 @@
 """`turnmark synth compound-qa`: compound questions by CQ-Syn (Compound-QA section 3.2, appendices B and C).
 
 From a passage a question of a type is written; keywords (C.1) and a judge (C.2) say whether it is of that type; then
-every part of it is answered. Review by three people with 0, 1 or 2 (C.3) is `turnmark synth review`. Keywords and
-criteria are the paper's facts; instructions and examples are in our own words.
+every part of it is answered. Review by three people with 0, 1 or 2 (C.3) is left to people. Keywords and criteria are
+the paper's facts; instructions and examples are in our own words.
 """
 
 from __future__ import annotations
@@ -218,16 +218,6 @@ class CompoundQuestions:
     prompts: ClassVar[tuple[str, ...]] = ("compound-question", "compound-filter", "compound-reference")
     measures: ClassVar[tuple[str, ...]] = ()
     each: ClassVar[int] = 1
-    about: ClassVar[str] = (
-        "Compound questions with references in the layout of Compound-QA, made by CQ-Syn (section 3.2): questions by "
-        "type (appendix B), a filter of keywords (C.1) and of a judge (C.2), references. `turnmark synth sft` splits "
-        "them by context into training data and evaluation data."
-    )
-    limits: ClassVar[tuple[str, ...]] = (
-        "The paper starts from a dataset's context and question; here the question, too, is written by the model.",
-        "The judge sees the question and its type only, as in the paper; whether the reference is right is for people "
-        "to say: the paper keeps what three of them gave a 2 (appendix C.3).",
-    )
 
     def __init__(self, types: Sequence[str] = TYPES, capability: str = "Understanding") -> None:
         problems = [f"--types: no type {name!r}; there are: {', '.join(TYPES)}" for name in types if name not in TYPES]
@@ -297,7 +287,7 @@ class CompoundQuestions:
             "type": name,
         }
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: Source | None) -> Exported:  # noqa: ARG002
+    def export(self, folder: Path, items: Sequence[SynthItem], source: Source) -> Exported:  # noqa: ARG002
         """Write a file for each type, in the layout of the official repository."""
         files = []
         for name in self.types:

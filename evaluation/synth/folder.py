@@ -48,7 +48,7 @@ class SynthItem(Record):
 
     id: str
     seed: str = Field(description="id of the attempt that it came of, as in `attempts.jsonl`")
-    domain: str = Field(default="", description="by which the data sheet counts")
+    domain: str = ""
     key: str = Field(description="its text in short: two items whose keys mean the same are duplicates")
     content: dict[str, Any] = Field(description="the item itself, as its benchmark has it; see docs/data.md")
     notes: tuple[str, ...] = Field(default=(), description="what was cut or skipped on the way")
@@ -58,7 +58,7 @@ class Reject(Record):
     """One line of `rejects.jsonl`: something that did not pass, with what the model wrote."""
 
     seed: str
-    stage: str = Field(description="which filter: as the data sheet counts them")
+    stage: str = Field(description="which filter: as the report counts them")
     reason: str
     raw: str = Field(default="", description="what the model wrote, its last 20,000 characters")
     about: dict[str, Any] = Field(default_factory=dict, description="what else is known: the question, the document")

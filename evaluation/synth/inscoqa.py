@@ -2,8 +2,8 @@
 
 Queries are proposed from a document and filtered by appendix A; a search finds several documents for a query; history
 and last question are written (B), then the answer, then the procedure with the suitability filter (C). What the paper's
-annotators looked for (reversal, hallucination, marketing, safety) is for `turnmark synth review`; what code can see of
-it is checked here. Train, validation and test share no document where the corpus allows it.
+annotators looked for (reversal, hallucination, marketing, safety) is left to whoever reads the items; what code can
+see of it is checked here. Train, validation and test share no document where the corpus allows it.
 """
 
 from __future__ import annotations
@@ -145,16 +145,6 @@ class Instructions:
     )  # fmt: skip
     measures: ClassVar[tuple[str, ...]] = ()
     each: ClassVar[int] = QUERIES
-    about: ClassVar[str] = (
-        "Conversations over several instructional documents in the schema of docs/data.md, made by the pipeline of "
-        "InsCoQA's section 3 and appendices A to C: queries filtered, documents gathered, history and last question, "
-        "answer, suitability filter and procedure."
-    )
-    limits: ClassVar[tuple[str, ...]] = (
-        "The paper's queries are frequent ones of real users; these are proposed from the documents, so that what "
-        "people ask and no document answers is not among them.",
-        "The paper's samples were read by three people; these were not.",
-    )
 
     def __init__(self, documents: int = MOST_DOCUMENTS) -> None:
         if documents < FEWEST_DOCUMENTS:
@@ -176,7 +166,7 @@ class Instructions:
             else:
                 attempt.keep(content["id"], query.query, content, content["domain"])
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: Source | None) -> Exported:  # noqa: ARG002
+    def export(self, folder: Path, items: Sequence[SynthItem], source: Source) -> Exported:  # noqa: ARG002
         """Write the splits; one without samples has no file."""
         splits, notes = divided(items)
         files = []

@@ -99,21 +99,6 @@ class Conversations:
     prompts: ClassVar[tuple[str, ...]] = ("mtrag-question", "mtrag-answer")
     measures: ClassVar[tuple[str, ...]] = ("faithfulness", "idk")
     each: ClassVar[int] = 1
-    about: ClassVar[str] = (
-        "Conversations in the layout of MTRAG-S, made by the method that MTRAG names in section 9 and appendix G.1: "
-        "questions by its taxonomy, passages searched anew after every user turn, answers written from these, wrong "
-        "answers filtered out, question types labelled by a classifier trained on the human conversations."
-    )
-    limits: ClassVar[tuple[str, ...]] = (
-        "Question types are the classifier's: its first label is one that a person gave in 57% of held-out questions, "
-        "macro F1 .53 (docs/measured.md). It knows nine types of ten: Troubleshooting had too few examples.",
-        "Answerability is what the writer of the answer said, held against its own wording; passages that a search did "
-        "not find may answer what is labelled UNANSWERABLE.",
-        "The passages of a task are those that the answer names, not all that are relevant, so there are no relevance "
-        "labels and retrieval cannot be scored.",
-        "Synthetic questions are longer and passages repeat more than in human conversations (MTRAG, Table 8), and "
-        "models score higher on them (Table 14).",
-    )
 
     def __init__(self, turns: int = MOST_TURNS) -> None:
         if not FEWEST <= turns <= MOST_TURNS:
@@ -138,13 +123,13 @@ class Conversations:
         key = " / ".join(turn["question"] for turn in turns[:3])
         attempt.keep(f"mtrag-{attempt.seed.id}", key, content, domain)
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: Source | None) -> Exported:
+    def export(self, folder: Path, items: Sequence[SynthItem], source: Source) -> Exported:
         """Write the tasks, and the corpus in the layout's form so that the setting `rag` can search it."""
         write_rows(folder / TASKS, (row for item in items for row in _rows(item)))
         domains = sorted({domain_of(item.content["domain"]) for item in items})
         files = [TASKS, *(f"{CORPORA}/{domain}.jsonl" for domain in domains)]
         for name in files[1:]:
-            if source is not None and not (folder / name).is_file():
+            if not (folder / name).is_file():
                 passages = source.passages()
                 rows = (
                     {"_id": entry.id, "id": entry.id, "title": entry.title, "text": entry.text} for entry in passages

@@ -29,8 +29,8 @@ from turnmark.evaluation.synth.attempt import (
     estimate,
     prompt_hashes,
 )
-from turnmark.evaluation.synth.datasheet import Report, own_judge, usage_of, write_outputs
 from turnmark.evaluation.synth.folder import Duplicates, Manifest, SynthFolder, check_folder, open_folder
+from turnmark.evaluation.synth.outputs import Report, own_judge, usage_of, write_outputs
 from turnmark.evaluation.synth.request import SynthRequest
 from turnmark.evaluation.synth.source import Source
 

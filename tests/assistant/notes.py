@@ -91,19 +91,3 @@ ANSWER = f"{FIRST} {SECOND}\n\n{THIRD} {FOURTH}"
 
 def asked(message: str, steps: bool = False) -> Understanding:
     return Understanding(rewrite=message, sub_questions=(message,), wants_procedure=steps)
-
-
-_TELLING = {
-    "minimal": "reword it so that it can",
-    "corpus-specific": "search query for these documents",
-    "step-by-step": "step by step",
-    "hypothetical-passage": "Write the passage of a document",
-    "keyword-anchor": "Name the words",
-}
-
-
-def wording_asked_for(body: dict[str, Any]) -> str:
-    """Which wording a request asks for."""
-    system = body["messages"][0]["content"]
-    [name] = [name for name, words in _TELLING.items() if words in system]
-    return name

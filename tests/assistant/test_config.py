@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnmark.assistant.settings import TABLES, Budget, Price, load_prices, parse_budget, price_of
+from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget, price_of
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
 
@@ -28,7 +27,7 @@ def problems(text: str) -> tuple[str, ...]:
     with pytest.raises(RequestError) as caught:
         load_prices()
     assert all(problem.startswith(f"{path}: ") for problem in caught.value.problems)
-    return tuple(re.sub(r"^line [0-9]+: ", "", problem.removeprefix(f"{path}: ")) for problem in caught.value.problems)
+    return tuple(problem.removeprefix(f"{path}: ") for problem in caught.value.problems)
 
 
 def test_without_a_file_there_are_no_prices() -> None:
@@ -37,7 +36,7 @@ def test_without_a_file_there_are_no_prices() -> None:
 
 def test_prices_are_read_from_the_home() -> None:
     config(
-        '\ufeff[prices."gpt-4o-mini"]\nprompt = 0.15\ncompletion = 0.60\n'
+        '[prices."gpt-4o-mini"]\nprompt = 0.15\ncompletion = 0.60\n'
         '[prices."ollama:llama3:8b"]\nprompt = 0\ncompletion = 0\ncurrency = "eur"\n'
         '[prices."openai:m@http://h/v1?temperature=1&retries=2"]\nprompt = 1\ncompletion = 2\n'
     )
@@ -54,44 +53,18 @@ def test_a_cost_is_of_millions_of_tokens() -> None:
     assert price.cost(0, 0) == 0.0
 
 
-def test_every_mistake_is_told_at_once() -> None:
-    keys = "there are: prompt, completion, currency"
-    finite, code = "Input should be a finite number", "String should match pattern '^[A-Z]{3}$'"
-    number, text = "Input should be a valid number", "Input should be a valid string"
-    assert problems(
+def test_every_mistake_is_reported_at_once_with_its_field() -> None:
+    messages = problems(
         'price = 1\n[prices]\na = 3\n[prices."b"]\npromt = 1\ncompletion = -1\n'
         '[prices."c"]\nprompt = nan\ncompletion = "2"\ncurrency = "dollars"\n'
-        '[prices."d"]\nprompt = true\ncompletion = inf\ncurrency = 3\n[prices.gpt-4.1]\nprompt = 1\ncompletion = 1\n'
-        '[prices."openai:m?a=1&b=2"]\nprompt = 1\ncompletion = 1\n'
-        '[prices."openai:m?b=2&a=1"]\nprompt = 1\ncompletion = 1\n'
-        '[prices.""]\nprompt = 1e10\ncompletion = []\n'
-    ) == (
-        f"no table is called 'price' (did you mean 'prices'?); there are: {', '.join(TABLES)}",
-        "prices.'a': a table was expected, not a number",
-        f"prices.'b': no key is called 'promt' (did you mean 'prompt'?); {keys}",
-        "prices.'b'.prompt: Field required",
-        "prices.'b'.completion = -1: Input should be greater than or equal to 0",
-        f"prices.'c'.prompt = nan: {finite}",
-        f"prices.'c'.completion = '2': {number}",
-        f"prices.'c'.currency = 'DOLLARS': {code}",
-        f"prices.'d'.prompt = True: {number}",
-        f"prices.'d'.completion = inf: {finite}",
-        f"prices.'d'.currency = 3: {text}",
-        "prices.'gpt-4': a name with a dot stands in quotes: [prices.\"gpt-4.1\"]",
-        "prices.'openai:m?b=2&a=1' is the same as another name in the file, 'openai:m?a=1&b=2'; keep one",
-        "prices.'': the name is empty; it is a model's or a generator's spec",
-        "prices.''.prompt = 10000000000.0: Input should be less than or equal to 1000000000",
-        f"prices.''.completion = []: {number}",
-    )  # fmt: skip
-
-
-def test_a_mistake_names_its_line() -> None:
-    path = config('[prices."a"]\nprompt = 1\ncompletion = 1\n\n[prices."b.c"]\npromt = 1\ncompletion = 1\n[x]\n')
-    with pytest.raises(RequestError) as caught:
-        load_prices()
-    starts = sorted({problem.partition(": ")[2].partition(": ")[0] for problem in caught.value.problems})
-    assert all(problem.startswith(f"{path}: ") for problem in caught.value.problems)
-    assert starts == ["line 5", "line 8"]
+        '[prices."d"]\nprompt = true\ncompletion = 1e10\ncurrency = 3\n[prices.gpt-4.1]\nprompt = 1\ncompletion = 1\n'
+    )
+    assert messages[0].startswith("price: no such table; there are: defaults, endpoints, prices")
+    assert {message.partition(": ")[0] for message in messages[1:]} == {
+        "prices.a", "prices.b.prompt", "prices.b.completion", "prices.b.promt", "prices.c.prompt",
+        "prices.c.completion", "prices.c.currency", "prices.d.prompt", "prices.d.completion", "prices.d.currency",
+        "prices.gpt-4.prompt", "prices.gpt-4.completion", "prices.gpt-4.1",
+    }  # fmt: skip
 
 
 def test_the_project_has_the_last_word_on_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +77,7 @@ def test_the_project_has_the_last_word_on_prices(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("prices = 3", 'prices: a table for each model was expected ([prices."gpt-4o-mini"]), not a number'),
+        ("prices = 3", "prices: a table ([prices]) was expected"),
         ('[prices."a"]\nprompt = \n', "not TOML: Invalid value (at line 2, column 10)"),
     ],
 )
@@ -114,7 +87,7 @@ def test_a_file_that_holds_no_table_of_prices_is_a_mistake(text: str, problem: s
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(b"\xff", "not valid UTF-8 text"), (b"a = " + b"[" * 20_000 + b"]" * 20_000, r"config\.toml: ")],
+    [(b"\xff", "not TOML: .*utf-8"), (b"a = " + b"[" * 20_000 + b"]" * 20_000, r"config\.toml: ")],
 )
 def test_a_file_that_cannot_be_read_is_a_mistake(content: bytes, problem: str) -> None:
     config("").write_bytes(content)
@@ -166,7 +139,7 @@ def test_budgets(text: str, budget: dict[str, float | str]) -> None:
         ("1.5", "--budget '1.5': 1.5 is no whole number of tokens"),
         ("0", "--budget '0': more than 0 was expected"),
         ("$0.00", "--budget '$0.00': more than 0 was expected"),
-        ("9" * 500, "--budget '" + "9" * 76 + "… is no budget"),
+        ("9" * 500, "--budget '" + "9" * 80 + "' is no budget"),
     ],
 )
 def test_what_is_no_budget_is_told_both_forms(text: str, problem: str) -> None:

@@ -185,9 +185,7 @@ def test_every_prompt_that_shows_material_is_among_these():
     placeholders = MATERIAL | {"excerpts"} | set(ours.split())
     strange = {name: load_prompt(name).placeholders - placeholders for name in prompt_names()}
     assert {name: names for name, names in strange.items() if names} == {}
-    assert {"answer", "rewrite", "rewrite-corpus", "rewrite-keywords", "rewrite-passage", "rewrite-steps"} <= set(
-        SHOWING
-    )
+    assert {"answer", "rewrite"} <= set(SHOWING)
     assert {name for name in prompt_names() if "excerpts" in load_prompt(name).placeholders} <= QUOTING
     for name in (*SHOWING, *QUOTING):
         system = load_prompt(name).sections[0][1]

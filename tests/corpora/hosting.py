@@ -1,7 +1,7 @@
-"""GitHub and Hugging Face as far as a fetch needs them, on a real socket: listings, files, ranges, and any mischief.
+"""GitHub and Hugging Face as far as a fetch needs them, on a real socket: listings, files, and any mischief.
 
     with Hosting({"IBM/mt-rag-benchmark": {"LICENSE": b"…"}}) as host:
-        fetch(CATALOG["mtrag"], hosts=host.hosts, loopback=True)
+        fetch(CATALOG["mtrag"], hosts=host.hosts)
 
 `host.twists[path]` takes over what the file at that path in its repository is answered with: a function of the handler
 and of the content that there is to send.
@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.catalog import Hosts
+from turnmark.corpora.fetching import Hosts
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -54,20 +52,12 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def plainly(self, content: bytes) -> None:
-        """The content, or the range of it that is asked for."""
-        span = self.headers.get("Range")
-        if span is None:
-            self.send(200, content)
-            return
-        start = int(span.removeprefix("bytes=").removesuffix("-"))
-        if start >= len(content):
-            self.send(416)
-            return
-        self.send(206, content[start:], Content_Range=f"bytes {start}-{len(content) - 1}/{len(content)}")
+        """The content."""
+        self.send(200, content)
 
     def do_GET(self) -> None:
         """Answer."""
-        self.server.requests.append((self.path, self.headers.get("Range")))
+        self.server.requests.append(self.path)
         path = self.path.partition("?")[0]
         if path in self.server.pages:
             self.send(*self.server.pages[path])
@@ -88,7 +78,7 @@ class Server(ThreadingHTTPServer):
     repositories: dict[str, dict[str, bytes]]
     twists: dict[str, Twist]
     pages: dict[str, tuple[int, bytes]]
-    requests: list[tuple[str, str | None]]
+    requests: list[str]
 
     def handle_error(self, *_: Any) -> None:
         """A client that goes away in the middle is what is tested."""
@@ -100,22 +90,13 @@ class Hosting:
     Args:
         repositories: owner/name -> path -> content.
         large: paths that the hub lists with their SHA-256.
-        certificate: a PEM file with key and certificate: https.
     """
 
-    def __init__(
-        self, repositories: dict[str, dict[str, bytes]], large: tuple[str, ...] = (), certificate: Path | None = None
-    ) -> None:
+    def __init__(self, repositories: dict[str, dict[str, bytes]], large: tuple[str, ...] = ()) -> None:
         self._server = Server(("127.0.0.1", 0), Handler)
         self._server.repositories, self._server.twists, self._server.requests = repositories, {}, []
         self._server.pages = {}
-        scheme = "http"
-        if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-            scheme = "https"
-        self.url = f"{scheme}://localhost:{self._server.server_port}"
+        self.url = f"http://localhost:{self._server.server_port}"
         self.hosts = Hosts(github_api=self.url, github_raw=f"{self.url}/raw", hub=self.url)
         for name, files in repositories.items():
             self.list_files(name, files, large)
@@ -153,9 +134,9 @@ class Hosting:
         """Path in its repository -> what answers."""
         return self._server.twists
 
-    def asked(self, name: str = "") -> list[tuple[str, str | None]]:
-        """Paths and ranges asked for so far, those that end with `name`."""
-        return [(path, span) for path, span in self._server.requests if path.partition("?")[0].endswith(name)]
+    def asked(self, name: str = "") -> list[str]:
+        """Paths asked for so far, those that end with `name`."""
+        return [path for path in self._server.requests if path.partition("?")[0].endswith(name)]
 
     def __enter__(self) -> Hosting:
         threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.01), daemon=True).start()

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.conftest import DEMO
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
-from turnmark.corpora.catalog import CATALOG, entry_named, matching
-from turnmark.corpora.downloading import checksum_of
+from turnmark.corpora.catalog import CATALOG, entry_named
 from turnmark.corpora.errors import RequestError
+from turnmark.corpora.fetching import checksum_of
 
 
 def test_every_benchmark_is_there_once():
@@ -30,24 +30,24 @@ def test_the_layout_of_the_demo_is_wanted_whole(name):
     entry = CATALOG[name]
     paths = [path.relative_to(DEMO / entry.folder).as_posix() for path in (DEMO / entry.folder).rglob("*.*")]
     assert paths
-    assert [path for path in paths if not matching(entry.origins[0].wanted, path)] == []
+    assert [path for path in paths if not entry.origins[0].wants(path)] == []
 
 
 def test_other_files_are_not_wanted():
-    patterns = CATALOG["mtrag"].origins[0].wanted
+    origin = CATALOG["mtrag"].origins[0]
     for path in (
         "README.md", "scripts/evaluation/run_scoring.py", "corpora/document_level/clapnq.jsonl.zip", "x/LICENSE",
         "mtrag-human/generation_tasks/reference.jsonl/x", "mtrag-human/retrieval_tasks/../clapnq/qrels/dev.tsv",
         "corpora/passage_level/clapnq.jsonl\n", "corpora/passage_level/.jsonl", "corpora/passage_level/clapnqé.jsonl",
     ):  # fmt: skip
-        assert matching(patterns, path) is None, path
+        assert origin.wants(path) is None, path
 
 
 @given(st.text(alphabet=".\\/:~ab\0\n", max_size=12) | st.text(max_size=30))
 def test_no_pattern_lets_a_path_out_of_the_folder(path):
     for entry in CATALOG.values():
         for origin in entry.origins:
-            if matching(origin.wanted, path):
+            if origin.wants(path):
                 assert path.isprintable()
                 assert not {"/", "\\", "..", ".", ""} & set(PurePosixPath(path).parts)
                 assert "\\" not in path

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
-from tests.corpora.packing import MTRAG, TASKS, demo_files, zipped
+from tests.corpora.packing import TASKS, zipped
 from turnmark.corpora.checking import check
-from turnmark.corpora.fetching import MANIFEST, folder_of
 from turnmark.corpora.statistics import Checked, Line, Sheet
 
 CLONE = DEMO / "mt-rag-benchmark"
@@ -135,10 +134,11 @@ def test_a_folder_that_holds_nothing(tmp_path, turnmark):
         assert f"turnmark: {name}: " in ran.err
     assert turnmark("data", "check", tmp_path / "none").err.endswith("is no folder\n")
     (tmp_path / "x.zip").touch()
-    assert "neither a folder nor a zip or tar archive" in turnmark("data", "check", tmp_path / "x.zip").err
+    assert "is a file; unpack it" in turnmark("data", "check", tmp_path / "x.zip").err
+    assert "is a file; unpack it" in turnmark("eval", "mtrag", "--data", tmp_path / "x.zip").err
 
 
-def test_list_and_every_mistake_of_a_request(turnmark, tmp_path):
+def test_list_and_mistakes_of_a_request(turnmark):
     ran = turnmark("data", "list")
     assert ran.code == 0
     for word in ("https://github.com/IBM/mt-rag-benchmark", "Apache-2.0", "fangyuan/kiwi", "no public copy exists"):
@@ -146,27 +146,8 @@ def test_list_and_every_mistake_of_a_request(turnmark, tmp_path):
     listed = json.loads(turnmark("data", "list", "--json").out)
     assert list(listed) == ["mtrag", "compound-qa", "kiwi", "inscoqa"]
     assert listed["mtrag"]["fetched"] is None
-    ran = turnmark("data", "fetch", "squad", "--from", tmp_path, "--revision", "x")
-    assert ran.code == 2
-    assert ran.err.count("turnmark: ") == 2
-    for words in (["inscoqa"], ["mtrag", "--from", tmp_path / "none.zip"], ["mtrag", "--revision", "../x"]):
+    for words in (["squad"], ["inscoqa"], ["mtrag", "--revision", "../x"]):
         assert turnmark("data", "fetch", *words).code == 2
-
-
-def test_fetch_from_an_archive_then_list_and_check(tmp_path, turnmark):
-    archive = zipped(tmp_path / "main.zip", demo_files(), "mt-rag-benchmark-main/", "a" * 40)
-    ran = turnmark("data", "fetch", "mtrag-un", "--from", archive)
-    assert ran.code == 0
-    assert "commit aaaaaaaaaaaa" in ran.out
-    assert (folder_of(MTRAG) / MANIFEST).is_file()
-    assert json.loads(turnmark("data", "list", "--json").out)["mtrag"]["fetched"]["name"] == "mtrag"
-    assert turnmark("data", "check", folder_of(MTRAG)).code == 0
-    again = turnmark("data", "fetch", "mtrag", "--json")
-    assert json.loads(again.out)["new"] is False
-    (folder_of(MTRAG) / TASKS).write_text("x")
-    ran = turnmark("data", "fetch", "mtrag")
-    assert ran.code == 1
-    assert "unpacked from a zip file" in ran.err
 
 
 @pytest.mark.data

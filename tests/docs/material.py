@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,28 +85,26 @@ def rated(run: str, scale: Mapping[str, float], names: Sequence[str]) -> Maker:
 
     def make(scene: Scene, target: Path) -> None:
         scene.bring(run, target.parent)
-        scene.fine("report", target.parent / run, "--export", f"inspector={target}")
-        content: dict[str, Any] = json.loads(target.read_text("utf-8"))
+        text = (target.parent / run / "predictions.jsonl").read_text("utf-8")
+        answers = [json.loads(line) for line in text.splitlines()]
         values = [{"value": name, "numeric_value": number} for name, number in scale.items()]
-        content["metrics"] = [
-            {"name": name, "author": "human", "type": "categorical", "values": values} for name in names
-        ]
-        for number, score in enumerate(content["evaluations"]):
+        content: dict[str, Any] = {
+            "models": [{"model_id": run}],
+            "metrics": [{"name": name, "author": "human", "type": "categorical", "values": values} for name in names],
+            "tasks": [{"task_id": answer["id"]} for answer in answers],
+            "evaluations": [],
+        }
+        for number, answer in enumerate(answers):
             people = ratings(1 + number % 4, number % 2)
             if len(scale) == len(PREFERENCES):
                 people = {name: {"value": list(scale)[(number + n // 2) % 3]} for n, name in enumerate(people)}
-            score["annotations"] = dict.fromkeys(names, people)
+            content["evaluations"].append({
+                "task_id": answer["id"], "model_id": run, "model_response": answer["prediction"],
+                "annotations": dict.fromkeys(names, people),
+            })  # fmt: skip
         target.write_text(json.dumps(content), encoding="utf-8")
 
     return make
-
-
-def _zipped(_: Scene, target: Path) -> None:
-    """MTRAG's repository as GitHub packs it."""
-    with zipfile.ZipFile(target, "w") as archive:
-        for path in sorted((DEMO / "mt-rag-benchmark").rglob("*")):
-            if path.is_file():
-                archive.write(path, Path("mt-rag-benchmark-main") / path.relative_to(DEMO / "mt-rag-benchmark"))
 
 
 def _run(scene: Scene, target: Path) -> None:
@@ -153,7 +150,6 @@ MATERIAL: dict[str, Maker] = {
     "inscoqa": _of_demo("inscoqa"),
     "compound-qa": _of_demo("compound-qa"),
     "kiwi": _of_demo("kiwi"),
-    "mt-rag-benchmark-main.zip": _zipped,
     "answers.jsonl": answers("mtrag-un"),
     "claude.jsonl": answers("mtrag-un"),
     "llama.jsonl": answers("mtrag-un", words=8),

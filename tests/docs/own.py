@@ -121,8 +121,6 @@ class Lines:
     prompts: ClassVar[tuple[str, ...]] = ()
     measures: ClassVar[tuple[str, ...]] = ()
     each: ClassVar[int] = 1
-    about: ClassVar[str] = "Lines."
-    limits: ClassVar[tuple[str, ...]] = ("They are all the same.",)
     options: ClassVar[Mapping[str, Any]] = {}
 
     def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
@@ -134,6 +132,6 @@ class Lines:
             raise Rejected("first", "the first is never good")
         attempt.keep(name, f"line {name}", {"line": name})
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: Source | None) -> Exported:
+    def export(self, folder: Path, items: Sequence[SynthItem], source: Source) -> Exported:
         (folder / "lines.json").write_text(json.dumps([item.content for item in items]), encoding="utf-8")
         return Exported(("lines.json",))

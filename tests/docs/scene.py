@@ -151,7 +151,7 @@ class Scene:
             words += ["--limit", "1"]
         for before, word in pairwise(words):
             if before != "--out":
-                self.bring(word.partition("=")[2] or word if before == "--export" else word, folder)
+                self.bring(word, folder)
         for holds, command in BEFORE.items():
             if holds in example.typed:
                 self.fine(*(self._filled(word, {}) for word in command))

@@ -87,7 +87,8 @@ def test_what_is_not_run_is_parsed_at_least(scene: Scene) -> None:
     environment = {"TURNMARK_DATA": str(ROOT / "corpora" / "demo")}
     wrong = []
     for example in (*TYPED, *IN_SENTENCES, *SHORT):
-        if example.program == "turnmark":
+        # CHANGELOG.md names what is gone, too.
+        if example.program == "turnmark" and not example.place.startswith("CHANGELOG.md"):
             try:
                 parsed([word for word in scene.words(example, environment) if word != "turnmark"])
             except Incomplete as error:

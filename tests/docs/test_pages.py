@@ -85,7 +85,9 @@ def test_no_page_names_a_flag_that_there_is_not() -> None:
         f"{page}:{line}: {flag}"
         for page, line, text in spans()
         for flag in FLAG.findall(text)
-        if flag not in names and not text.startswith(("vllm ", "opentelemetry", "transformers "))
+        if page != "CHANGELOG.md"
+        and flag not in names
+        and not text.startswith(("vllm ", "opentelemetry", "transformers "))
     ]
     assert not wrong
 

@@ -133,4 +133,3 @@ def test_a_kind_of_synthetic_data(scene: Scene, tmp_path: Path, monkeypatch: pyt
     assert (report.kept, report.rejected, gave_up) == (2, 1, False)
     assert json.loads((tmp_path / "out" / "lines.json").read_text()) == [{"line": "1"}, {"line": "2"}]
     assert "the first is never good" in (tmp_path / "out" / "rejects.jsonl").read_text()
-    assert (tmp_path / "out" / "data_sheet.md").is_file()

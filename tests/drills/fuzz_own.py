@@ -70,7 +70,6 @@ def _kept(folder: Path) -> dict[str, Target]:
     from turnmark.evaluation.report.stored import read_run
     from turnmark.evaluation.rundir import read_manifest
     from turnmark.evaluation.synth.folder import SynthItem
-    from turnmark.evaluation.synth.reviews import read_reviews
 
     home, run = folder / "home", folder / "run"
     kettle(folder, home)
@@ -81,7 +80,6 @@ def _kept(folder: Path) -> dict[str, Target]:
     manifest = run / "manifest.json"
     summary = Path(shutil.copytree(run, folder / "another")) / "summary.json"
     item = b'{"id": "a", "seed": "s", "key": "q", "content": {"question": "q"}, "notes": ["n"]}\n'
-    review = b'{"id": "a", "reviewer": "r", "decision": "reject", "reason": "other", "at": "2026-01-01"}\n'
     return {
         "sessions": ([session.read_bytes()], _file(session, lambda path: read_session(path.stem))),
         "run manifests": (
@@ -94,7 +92,6 @@ def _kept(folder: Path) -> dict[str, Target]:
             _file(folder / "browse.jsonl", lambda path: list(read_records(path, Browsed))),
         ),
         "synthetic items": ([item], _file(folder / "items.jsonl", lambda path: list(read_records(path, SynthItem)))),
-        "reviews": ([review], _file(folder / "reviews.jsonl", lambda path: read_reviews(path.parent))),
     }
 
 

@@ -63,7 +63,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     ]),
     (["eval", "mtrag", "--task", "retrieval", "--setting", "rag", "--repeat", "3", "--budget", "5"], [
         "--setting belongs to generation; leave it out", "--repeat belongs to generation; leave it out",
-        "--budget is for the calls of a model: generation, or --query minimal or multi; leave it out",
+        "--budget is for the calls of a model: generation, or --query minimal; leave it out",
     ]),
     (["eval", "mtrag", "--task", "retrieval", "--data", "nowhere"], [f"--data: {NO_FOLDER}"]),
     (["eval", "all", "--only", "0/1", "--setting", "rag", "--counterfactual", "--limit", "0"], [

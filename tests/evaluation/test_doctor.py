@@ -10,8 +10,7 @@ import pytest
 
 from tests.servers import Say, ScriptedServer
 from turnmark.corpora.home import home
-from turnmark.evaluation.doctor.configured import KEYS
-from turnmark.evaluation.doctor.installation import size_of
+from turnmark.evaluation.doctor import KEYS
 
 SECRET = "sk-planted-0123456789"
 
@@ -36,7 +35,7 @@ def states(rows, section):
 def test_a_whole_installation_is_well(turnmark):
     code, healthy, rows = checks(turnmark)
     assert (code, healthy) == (0, True)
-    assert rows["versions", "turnmark"]["state"] == "ok"
+    assert rows["versions", "python"]["state"] == "ok"
     assert rows["models", "minilm (bundled)"]["detail"].endswith("SHA-256 53aa51172d14… as expected")
     assert rows["indexes", "demo"]["detail"].startswith("173 passages")
     assert rows["endpoints", "none"]["state"] == "absent"
@@ -110,18 +109,12 @@ def test_the_weights_are_known_by_their_content(turnmark, tmp_path, monkeypatch)
 
 
 def test_a_package_of_another_version_is_broken(turnmark, monkeypatch):
-    from turnmark.evaluation.doctor import installation
+    from turnmark.evaluation import doctor
 
-    true = installation.requires
-    monkeypatch.setattr(installation, "requires", lambda name: [*true(name), "numpy>=99", "not-there-at-all>=1"])
+    true = doctor.requires
+    monkeypatch.setattr(doctor, "requires", lambda name: [*true(name), "numpy>=99", "not-there-at-all>=1"])
     code, _, rows = checks(turnmark)
     assert code == 1
     assert ">=99 is needed" in rows["versions", "numpy"]["detail"]
     assert rows["versions", "not-there-at-all"]["detail"] == "not installed"
     assert rows["versions", "not-there-at-all"]["advice"] == "pip install 'not-there-at-all>=1'"
-
-
-def test_sizes_are_for_people():
-    assert [size_of(n) for n in (0, 999, 1000, 1_234_567, 2 * 10**9, 5 * 10**12)] == [
-        "0 B", "999 B", "1.0 kB", "1.2 MB", "2.0 GB", "5.0 TB",
-    ]  # fmt: skip

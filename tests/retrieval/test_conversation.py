@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -112,14 +111,11 @@ class SearchOnly:
 
 
 @pytest.mark.parametrize("first", ["conversational", "hybrid", "dense?fusion=rrf"])
-@pytest.mark.parametrize("fusion", ["flat", "nested"])
 @pytest.mark.parametrize(("depth", "k"), [(5, 2), (2, 5)])
-def test_rows_are_reranked_as_hits_are(index: Index, first: str, fusion: Literal["flat", "nested"], depth: int, k: int):
+def test_rows_are_reranked_as_hits_are(index: Index, first: str, depth: int, k: int):
     plain = open_retriever(f"{first}{'&' if '?' in first else '?'}rerank=none", index)
     queries = [
-        Query(
-            text="How long does it take?", variants=("How long does a starter take?",), history=HISTORY, fusion=fusion
-        ),
+        Query(text="How long does it take?", variants=("How long does a starter take?",), history=HISTORY),
         Query(text="fuel tank", where={"document": "h*"}),
         Query(text="xylophone"),
     ]

@@ -38,7 +38,7 @@ def write_corpus(path: Path) -> Path:
 
 
 def queries() -> list[Query]:
-    """Each turn with its history, then the first rewritten turns with the rewrite as a variant, in both fusions."""
+    """Each turn with its history, then the first rewritten turns with the rewrite as a variant."""
     conversations = json.loads((DEMO / "conversations.json").read_text(encoding="utf-8"))
     plain: list[Query] = []
     rewritten: list[Query] = []
@@ -47,9 +47,7 @@ def queries() -> list[Query]:
         for turn in conversation["turns"]:
             plain.append(Query(text=turn["user"], history=history))
             if turn["rewrite"] != turn["user"]:
-                fusion = "nested" if len(rewritten) % 2 else "flat"
-                query = Query(text=turn["user"], history=history, variants=(turn["rewrite"],), fusion=fusion)
-                rewritten.append(query)
+                rewritten.append(Query(text=turn["user"], history=history, variants=(turn["rewrite"],)))
             history += Message(role="user", content=turn["user"]), Message(role="assistant", content=turn["agent"])
     return (plain + rewritten)[:QUERIES]
 

@@ -34,9 +34,6 @@ def test_conversations_open_as_mtrag_s(synth, turnmark):
     assert {context.document_id for task in tasks for context in task.contexts} <= {row["_id"] for row in corpus}
     ran = turnmark.json("eval", "mtrag-s", "--data", outcome.out, "--dry-run", "--out", outcome.out / "run")
     assert ran["n"] == len(tasks)
-    sheet = (outcome.out / "data_sheet.md").read_text("utf-8")
-    for part in ("3 kept of 3 attempts", "Published: MTRAG, Table 8", "| conversations | 3 | 200 |", "Licence"):
-        assert part in sheet
     manifest = Manifest.model_validate_json((outcome.out / "manifest.json").read_bytes())
     assert {"mtrag-question", "mtrag-answer", "claims", "claim-verdicts", "idk"} == set(manifest.prompts)
     assert manifest.corpus.documents == 80
@@ -227,11 +224,22 @@ def test_what_a_kill_leaves_is_made_once(synth):
     attempts.write_bytes(rows[0] + rows[1][:40])  # the second is torn, the third was never written
     items = outcome.out / "items.jsonl"
     items.write_bytes(items.read_bytes() + b'{"id": "torn')
-    (outcome.out / "data_sheet.md").unlink()
+    (outcome.out / TASKS).unlink()
     again = synth("mtrag", "--n", 3, "--turns", 3, out=outcome.out)
     assert again.ran.code == 0, again.ran.err
     assert sorted(again.lines("items.jsonl"), key=lambda row: row["id"]) == before
-    assert (outcome.out / "data_sheet.md").exists()
+    assert not mtrag.load_tasks(outcome.out, "mtrag-s").problems
+
+
+def test_an_item_that_somebody_takes_out_of_the_file_is_left_out_and_made_up_for(synth):
+    outcome = synth("mtrag", "--n", 3, "--turns", 3)
+    kept = outcome.lines("items.jsonl")[1:]
+    (outcome.out / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept), "utf-8")
+    again = synth("mtrag", "--n", 3, "--turns", 3, out=outcome.out)
+    assert (again.ran.code, again.report["kept"]) == (0, 3)
+    assert again.lines("items.jsonl")[:2] == kept
+    conversations = {task.conversation for task in mtrag.load_tasks(outcome.out, "mtrag-s").data.values()}
+    assert len(conversations) == 3
 
 
 def test_a_dry_run_says_what_it_takes_and_asks_nothing(synth):

