@@ -190,8 +190,8 @@ def _panel(spec: Spec) -> list[Member]:
         return [(str(Spec("openai", ALONE[spec.argument], spec.url, dict(spec.options))), None, frozenset())]
     if spec.url or spec.options or not spec.argument:
         raise RequestError(
-            f"--judge {spec}: write {' or '.join(f'panel:{name}[@URL]' for name in CHAIRS)}, the four judges of MTRAG's "
-            "appendix F or of MTRAG-UN, "
+            f"--judge {spec}: write {' or '.join(f'panel:{name}[@URL]' for name in CHAIRS)}, the four judges of "
+            "MTRAG's appendix F or of MTRAG-UN, "
             f"{', '.join(f'panel:{name}[@URL], which is {model}' for name, model in ALONE.items())}, or panel:FILE "
             "with a spec a line"
         )
