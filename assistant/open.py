@@ -87,9 +87,7 @@ def open_checked(
     """As `open_parts`; None after taking down everything that can be known to be wrong with the parts."""
     opened_index = errors.collect(open_index, index) if index else None
     parts = (
-        errors.collect(lambda: open_parts(opened_index, generator, retriever, None, steps))
-        if opened_index
-        else None
+        errors.collect(lambda: open_parts(opened_index, generator, retriever, None, steps)) if opened_index else None
     )
     if parts is None:  # opening stops at the first mistake, so each part is asked for its own
         _, reader = _model(errors, generator)

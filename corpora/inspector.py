@@ -4,7 +4,9 @@ people and the scores of metrics. MTRAG publishes its human evaluation so.
     {"name": "…", "models": [{"model_id": "gpt-4o", "name": "GPT-4o"}],
      "metrics": [{"name": "faithfulness", "author": "human", "type": "categorical",
                   "values": [{"value": "4", "numeric_value": 4}]}],
-     "tasks": [{"task_id": "c1<::>1", "input": […], "targets": [{"text": "…"}], "Answerability": ["ANSWERABLE"]}],
+     "documents": [{"document_id": "p1", "text": "…"}],
+     "tasks": [{"task_id": "c1<::>1", "input": […], "targets": [{"text": "…"}], "Answerability": ["ANSWERABLE"],
+                "contexts": [{"document_id": "p1"}]}],
      "evaluations": [{"task_id": "c1<::>1", "model_id": "gpt-4o", "model_response": "…",
                       "annotations": {"faithfulness": {"46542882": {"value": "4"}},
                                       "rb_agg": {"composite": {"value": 0.7}}}}]}
@@ -36,6 +38,14 @@ _SYSTEMS = frozenset(("system", "composite"))
 """Who gives a metric's value where no person does."""
 
 
+class ShownPassage(Record):
+    """A passage that the systems were shown."""
+
+    id: str
+    title: str = ""
+    text: str | None = Field(default=None, description="None: the file does not have it")
+
+
 class RatedTask(Record):
     """What was asked."""
 
@@ -44,6 +54,7 @@ class RatedTask(Record):
     reference: str = Field(description="the first target; empty where there is none")
     answerability: str | None = None
     collection: str | None = None
+    contexts: tuple[ShownPassage, ...] | None = Field(default=None, description="None: the file does not say")
 
 
 class RatedAnswer(Record):
@@ -81,6 +92,9 @@ def read_evaluation(path: Path) -> Evaluation:
             f"{str(path)!r} is no evaluation in the format of InspectorRAGet: no list under {', '.join(missing)}"
         )
     reading = _Reading(path.name)
+    documents = content.get("documents")
+    if isinstance(documents, list):
+        reading.documents = {str(row.get("document_id")): row for row in documents if isinstance(row, dict)}
     for name, read_row in zip(_LISTS, (reading.model, reading.metric, reading.task, reading.answer), strict=True):
         for number, row in enumerate(content[name]):
             place = f"{name}[{number}]"
@@ -112,6 +126,7 @@ class _Reading:
         self.tasks: dict[str, RatedTask] = {}
         self.answers: dict[tuple[str, str], RatedAnswer] = {}
         self.problems: list[Problem] = []
+        self.documents: Mapping[str, Mapping[str, Any]] = {}
         self._file = file
 
     def note(self, place: str, message: str) -> None:
@@ -136,10 +151,18 @@ class _Reading:
             reference=string(objects(row, "targets")[0], "text", "") if row.get("targets") else "",
             answerability=_label(row, "Answerability"),
             collection=_label(row, "Collection"),
+            contexts=None if row.get("contexts") is None else tuple(map(self._passage, objects(row, "contexts"))),
         )
         if task.id in self.tasks:
             raise ValueError(f"the task {task.id!r} stood there already; the first is kept")
         self.tasks[task.id] = task
+
+    def _passage(self, row: Mapping[str, Any]) -> ShownPassage:
+        """An entry of a task's `contexts`, whose text is its own or that of `documents`."""
+        name = non_blank(row, "document_id")
+        whole = {**self.documents.get(name, {}), **row}
+        text = whole.get("text")
+        return ShownPassage(id=name, title=string(whole, "title", ""), text=text if isinstance(text, str) else None)
 
     def answer(self, place: str, row: Mapping[str, Any]) -> None:
         """A row of `evaluations`; values in it that are none are left out alone."""

@@ -196,7 +196,7 @@ def _hub_answers(model: NamedModel) -> bool:
     import requests
 
     try:
-        return requests.get(f"{HUB}/api/models/{model.repository}", timeout=(5.0, 10.0)).ok
+        return bool(requests.get(f"{HUB}/api/models/{model.repository}", timeout=(5.0, 10.0)).ok)
     except requests.RequestException:
         return False
 

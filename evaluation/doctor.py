@@ -168,7 +168,7 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
     Args:
         specs: who names a generator (a variable, a key of a file) -> its spec.
     """
-    from turnmark.assistant.generators.endpoints import OFFICIAL_URL
+    from turnmark.assistant.generators.openai import OFFICIAL_URL
     from turnmark.corpora.specs import parse_spec
     from turnmark.retrieval.index import list_indexes
 

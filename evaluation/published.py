@@ -85,6 +85,7 @@ class Ran(Record):
     judged: Mapping[str, tuple[str, ...]] = Field(
         default_factory=dict, description="judged measure -> its judges, where not all judges are asked for all"
     )
+    asked_as_paper: bool = Field(default=False, description="what is measured was asked by the paper's own prompts")
     demo: bool = Field(default=False, description="the split that ships with Turnmark: nothing is comparable")
     metrics: Metrics
     breakdowns: Breakdowns
@@ -201,7 +202,8 @@ def _differences(fact: Fact, ran: Ran, place: str | None, ours: Metrics | None) 
     if ran.demo:
         yield "data", "data: the demo split is not the benchmark"
     for aspect, difference in fact.always.items():
-        yield aspect, f"{aspect}: {difference}"
+        if not (aspect == "prompt" and ran.asked_as_paper):
+            yield aspect, f"{aspect}: {difference}"
     if not _same_setting(fact, ran):
         yield "setting", f"setting: published {fact.setting or 'without one'}, here {ran.setting or 'without one'}"
     same_domains = _same_domains(fact, ran)

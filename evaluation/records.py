@@ -28,7 +28,9 @@ class ContextRef(Record):
     document_id: str
     score: FiniteFloat
     title: str | None = Field(default=None, description="as `text`")
-    text: str | None = Field(default=None, description="only where a file of another system gave it; else in the data")
+    text: str | None = Field(
+        default=None, description="only where a file of passages or answers gave it; else in the data"
+    )
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import file_sha256, write_json
-from turnmark.corpora.inspector import Evaluation, read_evaluation
+from turnmark.corpora.inspector import Evaluation, RatedTask, read_evaluation
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
 from turnmark.evaluation.predictions_official import MTRAG_FAMILY
 from turnmark.evaluation.records import Summary
@@ -89,7 +89,7 @@ def _folders(content: Evaluation) -> dict[str, str]:
 
 def _write(path: Path, content: Evaluation, model: str) -> None:
     rows = [
-        {"task_id": answer.task, "predictions": [{"text": answer.response}]}
+        {"task_id": answer.task, **_shown(content.tasks[answer.task]), "predictions": [{"text": answer.response}]}
         for answer in content.answers
         if answer.model == model
     ]
@@ -97,6 +97,16 @@ def _write(path: Path, content: Evaluation, model: str) -> None:
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
+
+
+def _shown(task: RatedTask) -> dict[str, list[dict[str, str]]]:
+    """The passages that the systems were shown, in the official form."""
+    if task.contexts is None:
+        return {}
+    return {"contexts": [
+        {"document_id": passage.id, "title": passage.title} | ({} if passage.text is None else {"text": passage.text})
+        for passage in task.contexts
+    ]}  # fmt: skip
 
 
 def run(plan: Plan, score: Callable[[EvalRequest], tuple[Summary, Path]]) -> dict[str, Summary]:

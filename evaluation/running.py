@@ -203,7 +203,8 @@ def _answering_with_targets(benchmark: Benchmark[Any], searched: bool) -> Answer
     """What gives the reference of each item, as the Reference rows of the papers' tables do; one without is skipped.
 
     Args:
-        searched: the setting searches, so that a sample has the passages that were found.
+        searched: the setting searches, so that a sample has the passages that were found; recorded ones are the
+            target's own.
     """
 
     def answer(item: Item, generator: Generator | None) -> Sample:  # noqa: ARG001
@@ -213,8 +214,8 @@ def _answering_with_targets(benchmark: Benchmark[Any], searched: bool) -> Answer
             return Sample(id=item.id, status="skipped", reason=NO_TARGET, domain=item.domain)
         contexts = benchmark.answer(item, None).contexts if searched else ()
         return Sample(
-            id=item.id, status="done", domain=item.domain, contexts=contexts,
-            timings={"answer": round(time.perf_counter() - began, 4)}, **fields,
+            id=item.id, status="done", domain=item.domain,
+            timings={"answer": round(time.perf_counter() - began, 4)}, **{"contexts": contexts, **fields},
         )  # fmt: skip
 
     return answer

@@ -205,6 +205,7 @@ def _ran(
         judges=_raters(benchmark, judging),
         judged=judging.models() if judging else {},
         demo=manifest.data.demo,
+        asked_as_paper=benchmark.asks_as_paper,
         metrics=headline,
         breakdowns=breakdowns,
     )

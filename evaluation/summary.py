@@ -113,9 +113,16 @@ class Tally:
         return self._summary(self._headline, headline=True)
 
     def breakdowns(self) -> Breakdowns:
-        """Dimension -> value -> metrics, over all samples; dimensions in the order of the labels, values sorted."""
+        """Dimension -> value -> metrics; dimensions in the order of the labels, values sorted.
+
+        A value is over its samples of the headline; one that no sample of the headline has (CONVERSATIONAL) over all.
+        """
+        headline = frozenset(self._headline)
         return {
-            dimension: {value: self._summary(part) for value, part in sorted(values.items())}
+            dimension: {
+                value: self._summary(array("I", (n for n in part if n in headline)) or part)
+                for value, part in sorted(values.items())
+            }
             for dimension, values in self._parts.items()
         }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ class Turns:
             stop.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def events(self, asked: ChatRequest) -> AsyncIterator[Event | Reply | Refusal | None]:
+    async def events(self, asked: ChatRequest) -> AsyncGenerator[Event | Reply | Refusal | None, None]:
         """A turn's events as they come, then its reply or what to answer instead; None after `IDLE` seconds without.
 
         Leaving the loop ends the turn.

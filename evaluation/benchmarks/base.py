@@ -124,6 +124,11 @@ class Benchmark(ABC, Generic[C]):
     embeds = True
     raters: tuple[str, ...] = ()
 
+    @property
+    def asks_as_paper(self) -> bool:
+        """Whether what is measured is asked by the very prompts of the paper."""
+        return False
+
     @abstractmethod
     def items(self) -> Iterator[Item | Problem]:
         """Every item in the order of the data, and a Problem for each row that cannot be read. May be asked again."""

@@ -27,7 +27,7 @@ from turnmark.evaluation.benchmarks.measures import WORDS, unknown
 from turnmark.evaluation.metrics.language import another_language
 from turnmark.evaluation.metrics.language import by as told_by
 from turnmark.evaluation.metrics.matching import assign
-from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.prompts import OwnPrompt, framed, load_prompt
 from turnmark.retrieval.task_passages import Embed
 
 DECOMPOSE, DIALOGUE, POSITIONS = "decompose", "dialogue", "positions"
@@ -95,10 +95,11 @@ def prompts_of(setting: str | None) -> tuple[str, ...]:
 
 
 def prompt_of(mode: str, question: str, context: str | None, prompts: Path | None = None) -> tuple[PromptMessage, ...]:
-    """The messages of one of the paper's modes; the context, where there is one, between marks."""
-    tag = fence_tag(question, context or "")
-    fenced = fence(context, "text", tag) if context else ""
-    return load_prompt(PROMPTS[mode], prompts).render(context=fenced, question=question)
+    """The messages of one of the paper's modes; the context between marks, and bare in a prompt of one's own."""
+    prompt = load_prompt(PROMPTS[mode], prompts)
+    bare = isinstance(prompt, OwnPrompt)
+    shown = context if bare or not context else fence(context, "text", fence_tag(question, context))
+    return prompt.render(context=shown or "", question=question)
 
 
 def next_turn(messages: Sequence[PromptMessage], reply: str, question: str) -> tuple[PromptMessage, ...]:
@@ -126,7 +127,8 @@ def parts_by_model(generator: Generator, text: str, prompts: Path | None = None)
         GeneratorError: no list was to be had.
     """
     tag = fence_tag(text)
-    messages = load_prompt(SPLIT, prompts).render(tag=tag, text=fence(text, "text", tag))
+    prompt = load_prompt(SPLIT, prompts)
+    messages = prompt.render(tag=tag, text=framed(prompt, text, "text", tag))
     result, usage = ask(generator, messages, QuestionsReply, max_tokens=LIST_TOKENS)
     if isinstance(result, Failure):
         reason = f"the question was not taken apart: {result.reason or result.kind}"

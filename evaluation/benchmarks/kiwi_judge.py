@@ -22,7 +22,7 @@ from typing import Literal, get_args
 from pydantic import BaseModel
 
 from turnmark.assistant.generators.base import Generator, PromptMessage
-from turnmark.assistant.prompts import fence, fence_tag
+from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.errors import RequestError
@@ -30,11 +30,21 @@ from turnmark.corpora.kiwi import Session, Turn, same_question
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric, Value
-from turnmark.evaluation.benchmarks.kiwi_turns import Instruction, asked, facts_of, fits, is_good, material_of
+from turnmark.evaluation.benchmarks.kiwi_turns import (
+    Instruction,
+    asked,
+    asked_plainly,
+    facts_of,
+    fits,
+    is_good,
+    material_of,
+)
 from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.judging.judgements import OFFICIAL, asks_for_json, whose
 from turnmark.evaluation.judging.kiwi import read_revision
+from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.metrics.decisions import sample_values
-from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.prompts import TAG, framed, load_prompt, own_names
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.summary import Facts
 
@@ -112,6 +122,12 @@ BY = "against the users' ratings, good being positive"
 _HEADS = {
     "question": "Question", "previous": "Answer before", "instruction": "Instruction", "revised": "Revised answer",
 }  # fmt: skip
+_PRINTED = {
+    "question": "# Question", "previous": "# Original answer", "instruction": "# Instruction",
+    "revised": "# Updated answer",
+}  # fmt: skip
+"""The same as the paper's own prompt has them (appendix A.5.1)."""
+RATINGS = Labels(name="Rating", offered=("good", "bad"))
 _FIGURES = ("accuracy", "precision", "recall", "f1")
 _BASELINES: Mapping[str, str] = {
     "": BY,
@@ -266,11 +282,27 @@ class KiwiJudge(Benchmark[Verdict]):
         while examples and not fits(generator, prompt):
             examples = examples[:-1]
             prompt = _prompt(task, examples, self.parts.prompts)
-        reply, used = asked(generator, prompt, VerdictReply)
+        if self._plain:
+            rating, used = asked_plainly(generator, prompt, RATINGS, self.parts.prompts)
+        else:
+            reply, used = asked(generator, prompt, VerdictReply)
+            rating = reply.rating
         notes = [f"examples: {', '.join(turn.id for _, turn in examples)}"] if examples else []
         if len(examples) < len(nearest):
             notes.append(f"{len(nearest) - len(examples)} of {len(nearest)} examples left out: the context is full")
-        return reply.rating, notes, used
+        return rating, notes, used
+
+    @property
+    def asks_as_paper(self) -> bool:
+        """See `Benchmark.asks_as_paper`."""
+        return whose((PROMPT,), self.parts.prompts) == OFFICIAL
+
+    @property
+    def _plain(self) -> bool:
+        """Whether the prompt is one of one's own that asks for no object, as the paper's does ("ONLY the ratings")."""
+        return bool(own_names((PROMPT,), self.parts.prompts)) and not asks_for_json(
+            load_prompt(PROMPT, self.parts.prompts)
+        )
 
 
 def _prompt(
@@ -279,13 +311,22 @@ def _prompt(
     """The request; the nearest example stands last, next to what is asked for."""
     texts_of_turns = [_texts(session, turn) for session, turn in (*reversed(examples), (task.session, task.turn))]
     tag = fence_tag(*(text for texts in texts_of_turns for text in texts.values()))
-    *rated, own_texts = ({name: fence(text, name, tag) for name, text in texts.items()} for texts in texts_of_turns)
-    ratings = ("good" if is_good(turn.rating) else "bad" for _, turn in reversed(examples))
+    own = load_prompt(PROMPT, prompts)
+    bare = TAG not in own.placeholders
+    *rated, own_texts = (
+        {name: framed(own, text, name, tag) for name, text in texts.items()} for texts in texts_of_turns
+    )  # fmt: skip
+    heads, rating_head, line = (_PRINTED, "# Rating of the Updated answer:\n", "\n") if bare else (
+        _HEADS, "Rating: ", "\n\n"
+    )  # fmt: skip
     rated_texts = (
-        "\n\n".join([*(f"{_HEADS[name]}:\n{text}" for name, text in texts.items()), f"Rating: {rating}"])
-        for texts, rating in zip(rated, ratings, strict=True)
-    )
-    return load_prompt(PROMPT, prompts).render(tag=tag, examples="\n\n\n".join(rated_texts), **own_texts)
+        line.join([
+            *(f"{heads[name]}:\n{text}" for name, text in texts.items()),
+            rating_head + ("good" if is_good(turn.rating) else "bad"),
+        ])
+        for texts, (_, turn) in zip(rated, reversed(examples), strict=True)
+    )  # fmt: skip
+    return own.render(tag=tag, examples="\n\n\n".join(rated_texts), **own_texts)
 
 
 def _texts(session: Session, turn: Turn) -> dict[str, str]:

@@ -15,18 +15,18 @@ from typing import Literal, cast
 from pydantic import BaseModel, Field
 
 from turnmark.assistant.generators.base import Generator, PromptMessage
-from turnmark.assistant.prompts import fence, fence_tag
-from turnmark.assistant.steps.llm import numbered
+from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.steps.support import supported
 from turnmark.assistant.types import Usage
 from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.kiwi_turns import asked, is_good
+from turnmark.evaluation.judging.judgements import shown_passages
 from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.judging.kiwi_instructions import INFORMATION, typed
 from turnmark.evaluation.judging.kiwi_operations import operations
-from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.prompts import framed, load_prompt
 
 Instruction = Literal[
     "More information",
@@ -178,7 +178,8 @@ def _prompt(
     name: str, texts: dict[str, str], prompts: Path | None, passages: Sequence[str] | None = None
 ) -> tuple[PromptMessage, ...]:
     tag = fence_tag(*texts.values(), *(passages or ()))
-    values = {key: fence(text, key, tag) for key, text in texts.items()}
+    prompt = load_prompt(name, prompts)
+    values = {key: framed(prompt, text, key, tag) for key, text in texts.items()}
     if passages is not None:
-        values["passages"] = numbered(passages, tag)
-    return load_prompt(name, prompts).render(tag=tag, **values)
+        values["passages"] = shown_passages(prompt, passages, tag)
+    return prompt.render(tag=tag, **values)

@@ -18,8 +18,8 @@ from pydantic import BaseModel
 
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
-from turnmark.assistant.prompts import fence, fence_tag
-from turnmark.assistant.steps.llm import Written, numbered, written
+from turnmark.assistant.prompts import fence_tag
+from turnmark.assistant.steps.llm import Written, written
 from turnmark.assistant.structured import Failure, ask, joined
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
@@ -27,9 +27,11 @@ from turnmark.corpora.kiwi import Rating, Session, Turn
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Material
 from turnmark.evaluation.benchmarks.turns import titled
-from turnmark.evaluation.judging.judgements import Messages, fit, room_for
+from turnmark.evaluation.judging.judgements import Messages, fit, room_for, shown_passages
 from turnmark.evaluation.judging.kiwi_instructions import typed
-from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
+from turnmark.evaluation.limits import with_temperature
+from turnmark.evaluation.prompts import TAG, framed, load_prompt
 from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.types import Hit
 
@@ -102,13 +104,32 @@ def asked(generator: Generator, prompt: Sequence[PromptMessage], schema: type[T]
     Raises:
         GeneratorError: it gave none of that form, or the prompt does not fit into its context.
     """
-    if not fits(generator, prompt):
-        raise GeneratorError("bad_request", f"the turn does not fit into the context of {generator.name}")
+    _check_room(generator, prompt)
     reply, used = ask(generator, prompt, schema, temperature=0.0)
     if isinstance(reply, Failure):
-        kind = _KINDS.get(reply.kind) or cast(ErrorKind, reply.kind)
-        raise GeneratorError(kind, reply.reason or "no usable reply came", used)
+        raise _error(reply, used)
     return reply, used
+
+
+def asked_plainly(
+    generator: Generator, prompt: Sequence[PromptMessage], offer: Labels, prompts: Path | None
+) -> tuple[str, Usage]:
+    """The label that a model's text is or ends in, for prompts that ask for no object; raises as `asked`."""
+    _check_room(generator, prompt)
+    reply, used = ask_verdict(with_temperature(generator, 0.0), prompt, offer, prompts)
+    if isinstance(reply, Failure):
+        raise _error(reply, used)
+    return reply.label, used
+
+
+def _check_room(generator: Generator, prompt: Sequence[PromptMessage]) -> None:
+    if not fits(generator, prompt):
+        raise GeneratorError("bad_request", f"the turn does not fit into the context of {generator.name}")
+
+
+def _error(failure: Failure, used: Usage) -> GeneratorError:
+    kind = _KINDS.get(failure.kind) or cast(ErrorKind, failure.kind)
+    return GeneratorError(kind, failure.reason or "no usable reply came", used)
 
 
 FIRST, INFORMATION, REWRITE = "kiwi-first", "kiwi-information", "kiwi-rewrite"
@@ -165,6 +186,11 @@ def rewritten(
     return Rewritten(rewrite.text, summary.usage + rewrite.usage, (*summary.notes, *rewrite.notes))
 
 
+def _as_printed(title: str, text: str) -> str:
+    """A passage as the paper's own prompts show it (appendix A.1)."""
+    return f"Paper title: {title}\nPassage: {text}"
+
+
 def _reply(
     generator: Generator, name: str, texts: Mapping[str, str], hits: Sequence[Hit], prompts: Path | None
 ) -> Rewritten:
@@ -172,12 +198,13 @@ def _reply(
 
     def render(passages: Sequence[str], _: Sequence[Message]) -> Messages:
         tag = fence_tag(*texts.values(), *passages)
-        values = {key: fence(text, key, tag) if text else "" for key, text in texts.items()}
+        values = {key: framed(prompt, text, key, tag) if text else "" for key, text in texts.items()}
         if "passages" in prompt.placeholders:
-            values["passages"] = numbered(passages, tag)
+            values["passages"] = shown_passages(prompt, passages, tag)
         return prompt.render(tag=tag, **values)
 
-    fitted_prompt = fit(render, [titled(hit.passage.title, hit.passage.text) for hit in hits], (), room_for(generator))
+    shown = titled if TAG in prompt.placeholders else _as_printed
+    fitted_prompt = fit(render, [shown(hit.passage.title, hit.passage.text) for hit in hits], (), room_for(generator))
     if fitted_prompt is None:
         reason = f"question, answer and instruction do not fit into the context of {generator.name}"
         raise GeneratorError("bad_request", reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,7 +92,11 @@ class Shown:
         return retriever.search([query], self.parts.passages)[0], query
 
     def _recorded_hits(self, turn: Turn) -> list[Hit]:
-        """Recorded passages, weighed as those of a retriever of ours would be.
+        """Recorded passages, weighed as those of a retriever of ours would be; as `listed`."""
+        return self.listed(turn, lambda hits: self._weighed(turn.task, hits))
+
+    def listed(self, turn: Turn, weighed: Callable[[list[Hit]], list[Hit]] = lambda hits: hits) -> list[Hit]:
+        """The recorded passages of the setting.
 
         Raises:
             NoQuery: there is no list for the task.
@@ -100,9 +104,9 @@ class Shown:
         task = turn.task
         if task.id not in (self.evidence.recorded or {}):
             raise NoQuery("the recorded retrieval has no list for it")
-        hits = self._weighed(task, [_hit(passage, ref) for ref, passage in self._recorded(turn)])
+        hits = weighed([_hit(passage, ref) for ref, passage in self._recorded(turn)])
         if self.setting == "reference+rag" and not self.evidence.complete:
-            hits = _topped_up(self._weighed(task, self._given(task)), hits, self.parts.passages)
+            hits = _topped_up(weighed(self._given(task)), hits, self.parts.passages)
         return hits
 
     def _query(self, task: mtrag.Task) -> Query:

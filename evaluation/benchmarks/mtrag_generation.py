@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,8 @@ class Mtrag(Benchmark[Case]):
             sample = prompted_sample(item, task, hits, generator, self._benchmark, parts.prompts)
         else:
             sample = turn_sample(item, task.history, task.question, generator, parts, hits, self._trusted(generator))
+        if self._evidence.recorded is not None:
+            sample = sample.model_copy(update={"contexts": self._with_texts(task, sample.contexts)})
         if query is None:
             return sample
         searched = "\n".join(text for text in (query.text, *query.variants) if text != task.question)
@@ -206,7 +209,28 @@ class Mtrag(Benchmark[Case]):
         """See `Benchmark.target`."""
         turn: Turn = item.task
         reference = "" if turn.hidden else turn.task.reference
-        return {"query": turn.task.question, "prediction": reference} if reference.strip() else None
+        if not reference.strip():
+            return None
+        target: dict[str, Any] = {"query": turn.task.question, "prediction": reference}
+        if self._setting != "reference" and self._evidence.recorded is not None:
+            with suppress(NoQuery):  # without a list nothing says what was shown
+                contexts = [_ref(hit) for hit in self._shown.listed(turn)]
+                target["contexts"] = self._with_texts(turn.task, contexts)
+        return target
+
+    def _with_texts(self, task: mtrag.Task, contexts: Sequence[ContextRef]) -> tuple[ContextRef, ...]:
+        """Recorded passages with the texts that their file gave them: the data need not have these."""
+        recorded = {ref.document_id: ref for ref in (self._evidence.recorded or {}).get(task.id, ()) if ref.text}
+        return tuple(
+            ref.model_copy(update={"title": source.title, "text": source.text})
+            if (source := recorded.get(ref.document_id)) is not None
+            else ref
+            for ref in contexts
+        )
+
+
+def _ref(hit: Hit) -> ContextRef:
+    return ContextRef(document_id=hit.passage.id, score=round(hit.score, 4))
 
 
 def prompted_sample(
@@ -240,7 +264,7 @@ def prompted_sample(
         status="done",
         domain=item.domain,
         query=task.question,
-        contexts=tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits),
+        contexts=tuple(map(_ref, hits)),
         prediction=reply.text,
         decision=decision,
         notes=(*prompt.notes, *([reply.note] if reply.note else [])),

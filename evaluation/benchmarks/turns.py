@@ -10,15 +10,14 @@ from typing import Any
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.forms import forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.prompts import fence, fence_tag
-from turnmark.assistant.steps.llm import numbered, turns
+from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.tracing import traced_where_asked
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.judging.judgements import Fitted, Messages, fit, room_for
-from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.judging.judgements import Fitted, Messages, fit, room_for, shown_passages, shown_turns
+from turnmark.evaluation.prompts import framed, load_prompt
 from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Retriever
@@ -139,8 +138,9 @@ def titled_texts(passages: Iterable[Passage]) -> dict[str, tuple[str, str]]:
 
 
 def titled(title: str, text: str) -> str:
-    """A document as such a prompt shows it: its title above it, where it has one."""
-    return "\n\n".join(filter(None, (title, text)))
+    """A document as such a prompt shows it: its title above it, unless it begins with that."""
+    begins = text.lstrip("# \n").startswith(title.strip() or "\0")
+    return text if begins else "\n\n".join(filter(None, (title, text)))
 
 
 def fitted(
@@ -151,10 +151,10 @@ def fitted(
     generator: Generator,
     prompts: Path | None = None,
 ) -> Fitted | None:
-    """The prompt `name`, all material fenced; None where the question does not fit into the model's context.
+    """The prompt `name`; None where the question does not fit into the model's context.
 
     Args:
-        prompts: folder with prompts of one's own.
+        prompts: folder with prompts of one's own; material is fenced in those that name a tag, and bare in the others.
     """
     prompt = load_prompt(name, prompts)
 
@@ -162,9 +162,9 @@ def fitted(
         tag = fence_tag(question, *passages, *(turn.content for turn in earlier))
         return prompt.render(
             tag=tag,
-            history=turns(earlier, tag),
-            passages=numbered(passages, tag),
-            question=fence(question, "question", tag),
+            history=shown_turns(prompt, earlier, tag),
+            passages=shown_passages(prompt, passages, tag),
+            question=framed(prompt, question, "question", tag),
         )
 
     return fit(render, texts, history, room_for(generator))

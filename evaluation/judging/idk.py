@@ -243,7 +243,7 @@ def with_underspecified(scores: Sequence[Score], answerability: str | None, verd
 
 
 def unjudged(scores: Sequence[Score], judge: str, verdict: str, about: dict[str, Any]) -> list[Score]:
-    """The lines that a verdict would have own_rubrics, for a sample that nobody could judge.
+    """The lines that a verdict would bring, for a sample that nobody could judge.
 
     Args:
         about: id, repeat, status and reason of the sample's other lines.

@@ -31,7 +31,7 @@ from turnmark.corpora.text import words
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import VARIANT, Embed, SentenceVectors, parts_of
-from turnmark.evaluation.judging.judgements import RAW, Outcome
+from turnmark.evaluation.judging.judgements import RAW, Outcome, asks_for_json
 from turnmark.evaluation.judging.rubrics import (
     EMBEDDED,
     OWN_WORDS,
@@ -131,18 +131,13 @@ def _reply_for(expected: int, steps: int) -> type[StepsReply]:
     return OfThese
 
 
-def _asks_for_json(prompts: Path | None) -> bool:
-    """Whether a prompt of one's own wants the reply as the built-in one does."""
-    return any("JSON" in text for _, text in load_prompt("inseval", prompts).sections)
-
-
 def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     steps, expected = steps_of(case)
     texts = {"steps": one_a_line(steps) or "(none)", "reference_steps": one_a_line(expected)}
     prompt = judge_prompt("inseval", case, generator, prompts, ("question", "answer", "reference"), texts)
     if prompt is None:
         return TOO_LONG
-    if own_names(("inseval",), prompts) and not _asks_for_json(prompts):
+    if own_names(("inseval",), prompts) and not asks_for_json(load_prompt("inseval", prompts)):
         reply, usage = ask_ratings(generator, prompt.messages, PLAIN, InsevalReply)
     else:
         reply, usage = ask(generator, prompt.messages, InsevalReply, max_tokens=generator.reply_tokens)

@@ -13,14 +13,14 @@ from turnmark.evaluation.judging.rubrics import BERT, EMBEDDED, Rubric
 
 PANEL = "panel"
 BERTSCORE = "bertscore"
-MTRAG_PANEL = "mtrag"
-# MTRAG appendix F.1 names four models for rb_llm, whose median counts, and F.3 the first of them for the IDK verdict.
-# The names are those of OpenAI and of Hugging Face; `panel:FILE` is for servers that call them otherwise.
-_CHAIR = "gpt-4o-mini-2024-07-18"
+CHAIRS: Mapping[str, str] = {"mtrag": "gpt-4o-mini-2024-07-18", "mtrag-un": "openai/gpt-oss-120b"}
+"""Presets of four judges. MTRAG appendix F.1 names four models for rb_llm, whose median counts, and F.3 the first of
+them for the IDK verdict; MTRAG-UN asks another model in the first one's stead. The names are those of
+OpenAI and of Hugging Face; `panel:FILE` is for servers that call them otherwise."""
 _MEMBERS = ("Qwen/Qwen2.5-72B-Instruct", "mistralai/Mixtral-8x22B-Instruct-v0.1", "meta-llama/Llama-3.1-405B-Instruct")
 RB_LLM = frozenset({"rb_llm"})
 UNASKED = frozenset({"rl_mtb", "rl_r"})
-"""What MTRAG's section 8 tried and set aside: of its panel asked only with `panel:mtrag?metrics=rl_mtb,rl_r`."""
+"""What MTRAG's section 8 tried and set aside: of its panels asked only with `panel:mtrag?metrics=rl_mtb,rl_r`."""
 ALONE: Mapping[str, str] = {"inscoqa": "Qwen/Qwen2-7B-Instruct", "compound-qa": "gpt-3.5-turbo"}
 """Presets of one judge: InsCoQA section 5.1, under its Hugging Face name, and Compound-QA section 4."""
 METRICS = "metrics"
@@ -119,7 +119,7 @@ def _members(specs: Sequence[str], errors: ErrorCollector) -> list[Member]:
         bare, metrics = _measures(parsed)
         if parsed.name != PANEL:
             members.append((str(bare), metrics, frozenset()))
-        elif parsed.argument == MTRAG_PANEL:
+        elif parsed.argument in CHAIRS:
             panel = errors.collect(_mtrag_panel, bare, metrics) or []
             members += [member for member in panel if member[0] not in specs]
         elif metrics is not None:
@@ -145,7 +145,7 @@ def _mtrag_panel(spec: Spec, extra: frozenset[str] | None) -> list[Member]:
         )
     options = dict(spec.options)
     members: list[Member] = [
-        (str(Spec("openai", _CHAIR, spec.url, options)), None, UNASKED - (extra or frozenset())),
+        (str(Spec("openai", CHAIRS[spec.argument], spec.url, options)), None, UNASKED - (extra or frozenset())),
         *((str(Spec("openai", name, spec.url, options)), RB_LLM, frozenset[str]()) for name in _MEMBERS),
     ]
     return members if missing_bertscore() else [*members, (BERTSCORE, None, frozenset())]
@@ -164,7 +164,7 @@ def missing_bertscore() -> str | None:
 
 def panel_notes(specs: Iterable[str]) -> list[str]:
     """What of a preset's panel is not here."""
-    panels = [spec for spec in specs if (parsed := parse_spec(spec)).name == PANEL and parsed.argument == MTRAG_PANEL]
+    panels = [spec for spec in specs if (parsed := parse_spec(spec)).name == PANEL and parsed.argument in CHAIRS]
     missing = missing_bertscore() if panels else None
     return [f"{panels[0]}: rb_alg is not measured: {missing}"] if missing else []
 
@@ -190,14 +190,15 @@ def _panel(spec: Spec) -> list[Member]:
         return [(str(Spec("openai", ALONE[spec.argument], spec.url, dict(spec.options))), None, frozenset())]
     if spec.url or spec.options or not spec.argument:
         raise RequestError(
-            f"--judge {spec}: write panel:{MTRAG_PANEL}[@URL], the four judges of MTRAG's appendix F, "
+            f"--judge {spec}: write {' or '.join(f'panel:{name}[@URL]' for name in CHAIRS)}, the four judges of "
+            "MTRAG's appendix F or of MTRAG-UN, "
             f"{', '.join(f'panel:{name}[@URL], which is {model}' for name, model in ALONE.items())}, or panel:FILE "
             "with a spec a line"
         )
     try:
         lines = Path(spec.argument).expanduser().read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        presets = ", ".join(f"{PANEL}:{name}" for name in (MTRAG_PANEL, *ALONE))
+        presets = ", ".join(f"{PANEL}:{name}" for name in (*CHAIRS, *ALONE))
         raise RequestError(
             f"--judge {spec}: the file cannot be read ({error}), and the panels that have a name are {presets}"
         ) from error

@@ -33,15 +33,20 @@ from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
     Rubric,
     agreement,
-    further_scores,
     panel_outcome,
     prompts_digest,
+    rubric_scores,
     slim,
+    too_few,
 )
 from turnmark.evaluation.prompts import own_names
 from turnmark.evaluation.records import Panel, Sample, Score
 
 ROLE = "judge"
+
+
+def _nothing(rubric: Rubric, case: Case) -> Outcome:
+    return Outcome(status="not_applicable", reason=rubric.without(case) or "there is nothing to judge")
 
 
 class Judging(JudgeCalls):
@@ -54,6 +59,7 @@ class Judging(JudgeCalls):
         self._counted: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._cut = 0
+        self._short: dict[str, Counter[str]] = {}
 
     def scores(self, benchmark: Benchmark[Any], item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """The judged scores of one sample, and those of all its metrics that are conditioned.
@@ -68,17 +74,18 @@ class Judging(JudgeCalls):
         verdicts: dict[str, Outcome] = {}
         about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat}
         for rubric in self.rubrics:
-            outcome = self._panel_outcome(case, rubric)
+            outcomes = self._outcomes(case, rubric)
+            outcome = panel_outcome(rubric, outcomes) if outcomes else _nothing(rubric, case)
+            fields = about | {"by": self._by(rubric)}
+            if short := too_few(outcomes):
+                self._short.setdefault(rubric.name, Counter())[short] += 1
+                who = ", ".join(name for name, mine in outcomes.items() if mine.status != "failed")
+                scores += rubric_scores(rubric, outcome, about | {"by": f"{who}, {short} judges"}, f"[{short}]")
+                reason = f"{short} judges gave a verdict, which is {rubric.name}[{short}]; {outcome.reason}"
+                outcome = Outcome(status="failed", reason=reason)
+            scores += rubric_scores(rubric, outcome, fields)
             if rubric.name in VERDICTS:
                 verdicts[rubric.name] = outcome
-            fields = about | {"by": self._by(rubric)}
-            scores.append(
-                Score(
-                    metric=rubric.name, status=outcome.status, value=outcome.value, weight=outcome.weight,
-                    reason=outcome.reason or None, **fields,
-                )
-            )  # fmt: skip
-            scores += further_scores(rubric, outcome, fields)
         lines = [*measured, *scores]
         for name, idk in verdicts.items():
             judge = self._idk_by(name)
@@ -117,10 +124,10 @@ class Judging(JudgeCalls):
     def _idk_by(self, verdict: str) -> str:
         return "IDK by " + next(self._by(rubric) for rubric in self.rubrics if rubric.name == verdict)
 
-    def _panel_outcome(self, case: Case, rubric: Rubric) -> Outcome:
-        reason = rubric.without(case)
-        if reason:
-            return Outcome(status="not_applicable", reason=reason)
+    def _outcomes(self, case: Case, rubric: Rubric) -> dict[str, Outcome]:
+        """Judge -> what it made of a case; empty where there is nothing to judge."""
+        if rubric.without(case):
+            return {}
         outcomes: dict[str, Outcome] = {}
         for judge in self.of(rubric):
             key = self.key(case, rubric, judge)
@@ -136,7 +143,7 @@ class Judging(JudgeCalls):
                 self._cut += bool(judgement.notes)
                 self._failures.update([judgement.kind or "error"] if judgement.status == "failed" else [])
         self._seen[rubric.name].append({name: slim(outcome) for name, outcome in outcomes.items()})
-        return panel_outcome(rubric, outcomes)
+        return outcomes
 
     def _by(self, rubric: Rubric) -> str:
         names = [judge.name for judge in self.judges if judge.grades(rubric.name)]
@@ -217,6 +224,12 @@ class Judging(JudgeCalls):
         if failures:
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in failures.items())
             notes.append(f"{sum(failures.values())} judgements failed: {kinds}; a new scoring asks for them again")
+        for name, counts in self._short.items():
+            shares = ", ".join(f"{short} judges: {count}" for short, count in counts.most_common())
+            notes.append(
+                f"{name}: of {counts.total()} samples fewer judges than were asked gave a verdict ({shares}); these "
+                f"figures are {', '.join(f'{name}[{short}]' for short in counts)} and none of {name}"
+            )
         notes += self.budget_notes()
         if self._cut:
             notes.append(f"{self._cut} judgements were made of less than the whole material, which their scores say")

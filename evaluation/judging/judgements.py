@@ -7,7 +7,10 @@ and reference are never cut: a judgement of a part of a reply is none of the rep
 Prompts of one's own that are those of a paper are told by a digest; their texts are not in this project. It is over the
 text without white space, in lower case, typographic quotation marks made plain, each placeholder by our name for it.
 Sources: `rb-llm` MTRAG Figure 6 (judge_utils.py of the repository prints the same); `idk` MTRAG Figure 8 with the
-examples that judge_utils.py has; `clarification` underspecified_eval.py, for MTRAG-UN Figure 6.
+examples that judge_utils.py has; `clarification` underspecified_eval.py, for MTRAG-UN Figure 6. Of the others there is
+only the print, whose punctuation depends on who copied it, so their digests are over letters and digits alone:
+`inseval` InsCoQA appendix E, `pairwise` and `compound-extract` Compound-QA Tables 17 and 19 (without the lines between
+/* and */), `kiwi-verdict` KIWI appendix A.5.1, zero-shot and few-shot.
 """
 
 from __future__ import annotations
@@ -222,27 +225,38 @@ def placeholder_values(
     tag = fence_tag(*shown_texts.values(), *passages, *(turn.content for turn in history), case.question)
     values = {name: framed(prompt, text, _KINDS.get(name, name), tag) for name, text in shown_texts.items()}
     conversation = (*history, Message(role="user", content=case.question))
-    marked = TAG in prompt.placeholders
-    if marked:
+    if TAG in prompt.placeholders:
         values[TAG] = tag
     if "passages" in prompt.placeholders:
-        values["passages"] = numbered(passages, tag) if marked else "\n\n".join(passages)
+        values["passages"] = shown_passages(prompt, passages, tag)
     for name, messages in (("history", tuple(history)), ("conversation", conversation)):
         if name in prompt.placeholders:
-            values[name] = turns(messages, tag) if marked else _lines(messages)
+            values[name] = shown_turns(prompt, messages, tag)
     return values
 
 
-def _lines(messages: Sequence[Message]) -> str:
+def shown_passages(prompt: Prompt, texts: Sequence[str], tag: str) -> str:
+    """Passages for a prompt: numbered and between marks where the prompt names their tag, else bare."""
+    return numbered(texts, tag) if TAG in prompt.placeholders else "\n\n".join(texts)
+
+
+def shown_turns(prompt: Prompt, messages: Sequence[Message], tag: str) -> str:
+    """Earlier turns for a prompt: between marks where the prompt names their tag, else a line each."""
+    if TAG in prompt.placeholders:
+        return turns(messages, tag)
     return "\n".join(f"{_SPEAKERS.get(message.role, message.role)}: {message.content}" for message in messages)
 
 
-PAPERS: Mapping[str, str] = {
-    "rb-llm": "1996041c5ba951a8",
-    "idk": "8e9f35533a79d111",
-    "clarification": "191d880a78861855",
+PAPERS: Mapping[str, tuple[str, ...]] = {
+    "rb-llm": ("1996041c5ba951a8",),
+    "idk": ("8e9f35533a79d111",),
+    "clarification": ("191d880a78861855",),
+    "inseval": ("92a80560f414ab6e",),
+    "pairwise": ("3f5f7b897c6277af",),
+    "compound-extract": ("59154a2bb09f4a6b",),
+    "kiwi-verdict": ("635a76e743d4e45e", "250e2ce38075eaf2"),
 }
-"""Prompt -> digest of the one that its paper used."""
+"""Prompt -> digests of those that its paper used."""
 OFFICIAL, OWN = "the paper's prompt", "a prompt of one's own"
 """What a published figure's instrument is held against, in place of `rubrics.OWN_WORDS`."""
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -251,9 +265,26 @@ _QUOTES = {ord("‘"): "'", ord("’"): "'", ord("“"): '"', ord("”"): '"', o
 
 def digest(prompt: Prompt) -> str:
     """16 digits of a SHA-256 over what a prompt says, however it is laid out."""
+    return _hashed("".join(_plain(prompt).split()))
+
+
+def letters_digest(prompt: Prompt) -> str:
+    """The same over letters and digits alone, for prompts of which there is only a print."""
+    return _hashed("".join(filter(str.isalnum, _plain(prompt))))
+
+
+def _plain(prompt: Prompt) -> str:
     text = "".join(_PLACEHOLDER.sub(r"{\1}", section) for _, section in prompt.sections)
-    plain = unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()
-    return hashlib.sha256("".join(plain.split()).encode("utf-8")).hexdigest()[:16]
+    return unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+
+
+def asks_for_json(prompt: Prompt) -> bool:
+    """Whether a prompt wants its reply as an object, as the built-in ones do; those that papers print do not."""
+    return any("JSON" in text for _, text in prompt.sections)
 
 
 def whose(names: Iterable[str], directory: Path | None) -> str:
@@ -262,5 +293,8 @@ def whose(names: Iterable[str], directory: Path | None) -> str:
     if not own_names(names, directory):
         return ""
     prompts = {name: load_prompt(name, directory) for name in names}
-    papers = (isinstance(prompt, OwnPrompt) and digest(prompt) == PAPERS.get(name) for name, prompt in prompts.items())
+    papers = (
+        isinstance(prompt, OwnPrompt) and not {digest(prompt), letters_digest(prompt)}.isdisjoint(PAPERS.get(name, ()))
+        for name, prompt in prompts.items()
+    )
     return OFFICIAL if all(papers) else OWN

@@ -240,6 +240,16 @@ def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> Outcome:
     return Outcome(status="scored", value=value, label=label, reason=reason, weight=weight, also=_also(rubric, scored))
 
 
+def too_few(outcomes: Mapping[str, Outcome]) -> str:
+    """`1 of 4` where some of the judges failed and others did not; empty where all that were asked gave a verdict.
+
+    The median of fewer judges is another instrument. One that finds nothing to judge has given a verdict.
+    """
+    failed = sum(outcome.status == "failed" for outcome in outcomes.values())
+    scored = any(outcome.status == "scored" for outcome in outcomes.values())
+    return f"{len(outcomes) - failed} of {len(outcomes)}" if failed and scored else ""
+
+
 def _also(rubric: Rubric, scored: Mapping[str, Outcome]) -> dict[str, float | None]:
     """The medians of the further metrics, over the judges that gave them a value."""
     values_by_metric = {
@@ -249,17 +259,24 @@ def _also(rubric: Rubric, scored: Mapping[str, Outcome]) -> dict[str, float | No
     return {name: median(values) if values else None for name, values in values_by_metric.items()}
 
 
-def further_scores(rubric: Rubric, outcome: Outcome, about: Mapping[str, Any]) -> list[Score]:
-    """The lines of the metrics that came out of the same calls."""
-    scores = []
+def rubric_scores(rubric: Rubric, outcome: Outcome, about: Mapping[str, Any], mark: str = "") -> list[Score]:
+    """The lines of a rubric: its metric, and those that came out of the same calls.
+
+    Args:
+        mark: ends their names.
+    """
+    status, reason = outcome.status, outcome.reason or None
+    scores = [
+        Score(metric=rubric.name + mark, status=status, value=outcome.value, weight=outcome.weight, reason=reason,
+              **about)
+    ]  # fmt: skip
     for name in rubric.also:
         value = outcome.also.get(name)
-        if outcome.status != "scored" or value is not None:
-            scores.append(
-                Score(metric=name, status=outcome.status, value=value, reason=outcome.reason or None, **about)
-            )
+        if status != "scored" or value is not None:
+            scores.append(Score(metric=name + mark, status=status, value=value, reason=reason, **about))
         else:
-            scores.append(Score(metric=name, status="not_applicable", reason="the judge's reply has none", **about))
+            absent = "the judge's reply has none"
+            scores.append(Score(metric=name + mark, status="not_applicable", reason=absent, **about))
     return scores
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnmark.evaluation.metrics.decisions import Detection
@@ -30,7 +30,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
     return float(spearmanr(first, second).statistic)
 
 
-def rank_correlations(first: Any, second: Any, weights: Any) -> Any:
+def rank_correlations(first: Any, second: Any, weights: Any, shares: Any = None) -> Any:
     """Spearman's correlation, Pearson's over ranks, for each row of weights that has one; ties share their mean rank.
 
     A row of weight 2 counts as two rows, in the ranks and in the correlation.
@@ -38,6 +38,7 @@ def rank_correlations(first: Any, second: Any, weights: Any) -> Any:
     Args:
         first: level of each row, from 0 and without gaps, equal where values tie; integers, (rows,). As `second`.
         weights: (draws, rows), 0 or more.
+        shares: of each row in the correlation, once it is ranked; as `weights`; None: one for all.
 
     Returns:
         Those of the draws in which both sides vary, in their order; float64, -1..1.
@@ -45,11 +46,16 @@ def rank_correlations(first: Any, second: Any, weights: Any) -> Any:
     import numpy as np
 
     total = weights.sum(axis=1)
-    weights, total = weights[total > 0], total[total > 0]
+    drawn = total > 0
+    weights, total = weights[drawn], total[drawn]
     ranks = [_centred(side, weights, total) for side in (first, second)]
+    if shares is not None:
+        weights = weights * shares[drawn]
+        means = [np.einsum("ij,ij->i", weights, rank) / weights.sum(axis=1) for rank in ranks]
+        ranks = [rank - mean[:, None] for rank, mean in zip(ranks, means, strict=True)]
     squares = [np.einsum("ij,ij->i", weights * rank, rank) for rank in ranks]
     # What is left by rounding where all of the weight lies on one level is no variation.
-    lowest = 1e-12 * total**3
+    lowest = 1e-12 * total**2 * weights.sum(axis=1)
     varying = (squares[0] > lowest) & (squares[1] > lowest)
     products = np.einsum("ij,ij->i", weights * ranks[0], ranks[1])[varying]
     return np.clip(products / np.sqrt(squares[0][varying] * squares[1][varying]), -1, 1)
@@ -147,7 +153,7 @@ def krippendorff_alpha(units: Iterable[Sequence[float | str | None]], level: Lev
 
     said = [[value for value in unit if value is not None] for unit in units]
     comparable = [values for values in said if len(values) > 1]
-    domain = sorted({value for values in comparable for value in values})  # type: ignore[type-var]
+    domain = sorted({value for values in comparable for value in values})
     if len(domain) < 2:
         return None
     counts = np.array([[values.count(value) for value in domain] for values in comparable], dtype=float)
@@ -167,18 +173,17 @@ _CELLS = 1 << 20
 class Correlation:
     """A metric against human scores, over rows in clusters; see `turnmark.evaluation.stats.Figure`.
 
-    Balanced, a row weighs one over how often its human score occurs, in each draw anew: ranks and correlation are those
-    of a population in which every score that people gave is as frequent as any other.
+    Balanced, rows are ranked as they are, and then weigh one over how often their human score, rounded up, occurs, in
+    each draw anew. Of the computations that were tried this is the one that gives MTRAG's figure 4.
     """
 
     value: float
     clusters: int
     fixed: bool
-    scale: float
     metric: Ints
     human: Ints
+    grade: Ints | None
     number: Ints
-    balanced: bool
 
     @classmethod
     def of(cls, metric: Floats, human: Floats, clusters: Ints, balanced: bool) -> Correlation | None:
@@ -191,12 +196,11 @@ class Correlation:
         import numpy as np
 
         levels = [np.unique(side, return_inverse=True)[1] for side in (metric, human)]
+        grade = np.unique(np.ceil(human), return_inverse=True)[1] if balanced else None
         number, count = in_order(clusters)
-        correlation = cls(0.0, count, count == 1, 1.0, levels[0], levels[1], number, balanced)
+        correlation = cls(0.0, count, count == 1, levels[0], levels[1], grade, number)
         values = correlation.over(np.ones((1, count)))
-        if not len(values):
-            return None
-        return cls(float(values[0]), count, count == 1, 1.0, levels[0], levels[1], number, balanced)
+        return replace(correlation, value=float(values[0])) if len(values) else None
 
     def over(self, draws: Floats) -> Floats:
         """The correlation over each draw in which both sides vary."""
@@ -208,11 +212,11 @@ class Correlation:
     def _some(self, draws: Floats) -> Floats:
         import numpy as np
 
-        weights = draws[:, self.number]
-        if self.balanced:
-            one_hot = np.zeros((len(self.human), int(self.human.max()) + 1))
-            one_hot[np.arange(len(self.human)), self.human] = 1
+        weights, shares = draws[:, self.number], None
+        if self.grade is not None:
+            one_hot = np.zeros((len(self.grade), int(self.grade.max()) + 1))
+            one_hot[np.arange(len(self.grade)), self.grade] = 1
             often = np.maximum(weights @ one_hot, 1)  # of a score that was not drawn, no row has weight
-            weights = weights / often[:, self.human]
-        correlations: Floats = rank_correlations(self.metric, self.human, weights)
+            shares = 1 / often[:, self.grade]
+        correlations: Floats = rank_correlations(self.metric, self.human, weights, shares)
         return correlations

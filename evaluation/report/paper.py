@@ -33,6 +33,7 @@ class Place:
         part: dimension -> value: which samples; empty: all of them.
         setting, query, judge: what a figure was made with; None: anything.
         form: format of a figure, as the paper prints it; of a percentage the head has the sign.
+        variant: `embedded`: of this form of the metrics, which nobody published.
         ours: False: only the paper has these samples.
     """
 
@@ -45,6 +46,7 @@ class Place:
     query: str | None = None
     judge: str | None = None
     form: str = ".2f"
+    variant: str = ""
     ours: bool = True
 
     def at(self, row: Place) -> Place:
@@ -57,6 +59,11 @@ class Place:
             ours=self.ours and row.ours,
         )
 
+    def of(self, variant: str) -> Place:
+        """The column of another form of the metrics, named after it."""
+        label, over = (self.label, f"{self.over} [{variant}]") if self.over else (f"{self.label} [{variant}]", "")
+        return replace(self, label=label, over=over, variant=variant)
+
 
 @dataclass(frozen=True)
 class PaperTable:
@@ -68,10 +75,11 @@ class PaperTable:
         by_row: a row of the paper with all systems, one row after the other; else a system with all its rows.
         facts: which facts of the sources belong in it; None: all.
         published: what published rows are called; empty: by their systems.
-        variants: forms of a metric, `[embedded]`, that have a row of their own where a run has them.
+        variants: forms of a metric, `[embedded]`, that have columns of their own behind the paper's.
+        baselines: forms of a metric, `[majority]`, that the paper prints as systems, and that have rows.
         judged: metric whose judge has a column.
         counted: whether there is a column of the number of samples.
-        joined: runs of different settings are one row.
+        joined: runs of one system in different settings are one row.
     """
 
     sources: tuple[str, ...]
@@ -83,6 +91,7 @@ class PaperTable:
     facts: Callable[[Fact], bool] | None = None
     published: str = ""
     variants: tuple[str, ...] = ("embedded", "script")
+    baselines: tuple[str, ...] = ()
     judged: str = ""
     counted: bool = True
     joined: bool = False
@@ -91,11 +100,11 @@ class PaperTable:
 
 @dataclass(frozen=True)
 class _System:
-    """What has rows in a table: runs of ours in one form of their metrics, or the facts about a published system."""
+    """What has rows in a table: runs of ours or a baseline of theirs, or the facts about a published system."""
 
     name: str
     ours: tuple[Summary, ...] = ()
-    variant: str = ""
+    baseline: str = ""
     facts: tuple[Fact, ...] = ()
 
 
@@ -119,6 +128,7 @@ def fill(table: PaperTable, runs: Runs) -> Table | None:
     known_rows: list[_RowsByKey] = [
         {} if summary.data.demo else {_key(row): row for row in summary.published} for _, summary in runs
     ]
+    table = replace(table, columns=(*table.columns, *_further_columns(table, runs)))
     systems = [*_our_systems(table, runs), *_published_systems(table, known_rows)]
     domains = tuple(dict.fromkeys(name for _, summary in runs for name in summary.breakdowns.get("domain", {})))
     pairs = (
@@ -167,17 +177,46 @@ def judges_of(summary: Summary, metric: str) -> str:
 # --- who has rows ----------------------------------------------------------------------------------------------------
 
 
+def _further_columns(table: PaperTable, runs: Runs) -> Iterator[Place]:
+    """Columns of the forms of metrics that nobody published, where a run has them: no figure of ours is under a head of
+    the paper's that measured something else."""
+    for variant in table.variants:
+        for column in table.columns:
+            place = column.of(variant)
+            cells = [place.at(row) for row in table.rows]
+            if not column.variant and any(_measured(summary, cell) for _, summary in runs for cell in cells):
+                yield place
+
+
+_WHO = ("generator", "predictions", "protocol", "steps", "judge")
+_FOUND = ("retriever", "passages", "query")
+"""Roles that have to be the same in runs of one system; the second ones where both runs show what was found."""
+
+
 def _our_systems(table: PaperTable, runs: Runs) -> Iterator[_System]:
-    settings = [summary.setting for _, summary in runs]
-    together = table.joined and 1 < len(runs) == len(set(settings))
-    groups = (
-        [("these runs", tuple(summary for _, summary in runs))]
-        if together
-        else [(name, (summary,)) for name, summary in runs]
-    )
-    for name, summaries in groups:
+    groups: list[list[tuple[str, Summary]]] = []
+    for name, summary in runs:
+        others = (group for group in groups if all(_same_system(other, summary) for _, other in group))
+        group = next(others, None) if table.joined else None
+        if group is None:
+            groups.append([(name, summary)])
+        else:
+            group.append((name, summary))
+    for group in groups:
+        name = group[0][0] if len(group) == 1 else "these runs" if len(groups) == 1 else ", ".join(n for n, _ in group)
+        summaries = tuple(summary for _, summary in group)
         yield _System(name, summaries)
-        yield from (_System(f"{name} [{variant}]", summaries, variant) for variant in table.variants)
+        yield from (_System(f"{name} [{baseline}]", summaries, baseline) for baseline in table.baselines)
+
+
+def _same_system(first: Summary, second: Summary) -> bool:
+    """Whether two runs are one system in two settings: who answered, what found, and who judged are the same."""
+    found = [tuple(map(summary.specs.get, _FOUND)) for summary in (first, second) if summary.setting != "reference"]
+    return (
+        first.setting != second.setting
+        and all(first.specs.get(role) == second.specs.get(role) for role in _WHO)
+        and len(set(found)) < 2
+    )
 
 
 def _published_systems(table: PaperTable, known_rows: Sequence[_RowsByKey]) -> list[_System]:
@@ -208,15 +247,17 @@ def _key(row: Fact | PublishedRow) -> tuple[object, ...]:
 def _figure(system: _System, cell: Place, domains: Sequence[str]) -> _Figure | None:
     if not system.ours:
         return _published(system.facts, cell, domains)
+    cell = replace(cell, variant=cell.variant or system.baseline)
     for summary in system.ours:
-        if (measured := _measured(summary, cell, system.variant)) is not None:
+        if (measured := _measured(summary, cell)) is not None:
             name, metric = measured
-            return _Figure(_text(cell, metric.mean or 0.0), metric.n, system.variant or judges_of(summary, name))
+            return _Figure(_text(cell, metric.mean or 0.0), metric.n, cell.variant or judges_of(summary, name))
     return None
 
 
-def _measured(summary: Summary, cell: Place, variant: str = "") -> tuple[str, MetricSummary] | None:
-    """The first metric of a cell that a run has a mean of, in this form."""
+def _measured(summary: Summary, cell: Place) -> tuple[str, MetricSummary] | None:
+    """The first metric of a cell that a run has a mean of, in the cell's form."""
+    variant = cell.variant
     if not cell.ours or cell.setting not in (None, summary.setting) or cell.query not in (None, query_of(summary)):
         return None
     metrics = _part(summary, cell.part)
@@ -253,6 +294,7 @@ def _published(known_rows: Sequence[Fact], cell: Place, domains: Sequence[str]) 
         for fact in known_rows
         for name in cell.metrics
         if name in fact.metrics
+        and not cell.variant
         and fact.part == part
         and (fact.domains == (domain,) if domain else len(fact.domains) != 1 or set(fact.domains) == set(domains))
         and cell.setting in (None, fact.setting)

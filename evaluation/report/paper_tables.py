@@ -10,6 +10,7 @@ from turnmark.corpora.compound_qa import Capability
 from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, MODELS
 from turnmark.evaluation.benchmarks.mtrag import SETTINGS
 from turnmark.evaluation.benchmarks.mtrag_generation import FEW_REFERENCES
+from turnmark.evaluation.judging.rubrics import EMBEDDED
 from turnmark.evaluation.published import RERUN, Fact, model
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.paper import PaperTable, Place, Runs, fill, judges_of, query_of
@@ -188,7 +189,11 @@ def _inscoqa(runs: Sequence[Summary]) -> Iterator[PaperTable]:
         for metric in ("judge_score", "judge_score[embedded]"):
             if judge := judges_of(summary, metric):
                 judges.setdefault(model(judge), judge)
-    judged = [replace(column, over=judge, judge=judge) for judge in judges.values() for column in (score, rate)]
+    judged = [
+        replace(column, over=judge, judge=judge, variant=EMBEDDED * (judge == EMBEDDED))
+        for judge in judges.values()
+        for column in (score, rate)
+    ]
     yield PaperTable(
         ("InsCoQA Table 4", "InsCoQA Table 3"), "by judge, on the validation set", tuple(judged), splits[:1]
     )  # fmt: skip
@@ -236,7 +241,7 @@ def _judged_turns(_: Sequence[Summary]) -> Iterator[PaperTable]:
         Place(ours=False),
     )  # 65 turns of any split were rated a second time
     title = "predicting the user's rating"
-    yield PaperTable(("KIWI Table 5",), title, columns, (test, second_rating), variants=("majority", "random"))
+    yield PaperTable(("KIWI Table 5",), title, columns, (test, second_rating), baselines=("majority", "random"))
 
 
 def _sessions(runs: Sequence[Summary]) -> Iterator[PaperTable]:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from turnmark.assistant.parts import Part
+from turnmark.assistant.steps.answer import extract, extracted, wants_fact
+from turnmark.assistant.steps.units import Unit, units_of
 
 from tests.assistant.notes import asked, hits
-from turnmark.assistant.parts import Part
 from turnmark.assistant.steps import select
-from turnmark.assistant.steps.answer import extract, extracted, wants_fact
 from turnmark.assistant.steps.marks import cited, unmarked
-from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.assistant.types import Decision, Judgement
 from turnmark.corpora.text import sentences, strip_citations, words
 from turnmark.retrieval.embed import open_embedder

@@ -90,7 +90,7 @@ def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_pa
     assert screen.count("typed ahead") == 1
     talk.child.send("\x15")
     talk.at_prompt()
-    # Paragraphs that come after a change are drawn once, in order, and fit. (What was there before, the window may cut.)
+    # Paragraphs that come after a change are drawn once, in order, and fit.
     last = screen[screen.rindex("word80 ") :].split("sourdough-starter-care")[0]
     assert re.findall(r"word\d+", last) == [f"word{n}" for n in range(80, 120)]
     assert max(map(len, last.split("\n"))) <= 64

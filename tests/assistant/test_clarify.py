@@ -7,9 +7,9 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from turnmark.assistant.steps.clarify import clarification, phrases, readings_of, unclear
 
 from tests.assistant.notes import conversation
-from turnmark.assistant.steps.clarify import clarification, phrases, readings_of, unclear
 from turnmark.assistant.steps.decide import decide
 from turnmark.assistant.types import Judgement, Understanding
 from turnmark.corpora.types import Passage

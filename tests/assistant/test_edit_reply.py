@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from tests.assistant.notes import conversation
 from turnmark.assistant.steps.edit_reply import edited
 from turnmark.assistant.steps.edit_requests import edit_request, is_instruction
-from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.outline import clipped, length
+
+from tests.assistant.notes import conversation
+from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.revise import UNCHANGED, last_reply
 
 LABELS = json.loads((Path(__file__).parent / "chat_instruction_labels.json").read_text(encoding="utf-8"))["messages"]

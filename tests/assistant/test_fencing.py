@@ -12,12 +12,12 @@ from functools import cache
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from turnmark.assistant.steps.reading import excerpts_of, read_prompt
 
 from tests.assistant.notes import conversation, hit
 from turnmark.assistant.prompts import HERE, fence, fence_tag, inert, load_prompt, prompt_names, quoted
 from turnmark.assistant.steps.llm import answer_prompt, numbered, rewrite_prompt, turns
 from turnmark.assistant.steps.marks import unmarked
-from turnmark.assistant.steps.reading import excerpts_of, read_prompt
 from turnmark.assistant.steps.understand_llm import condense_prompt, quoted_turns
 
 CANARY = "ZQX7"

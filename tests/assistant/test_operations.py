@@ -7,8 +7,6 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from tests.assistant.notes import ANSWER, FIRST, FOURTH, SECOND, THIRD
 from turnmark.assistant.steps.operations import (
     Edit,
     Operation,
@@ -19,6 +17,8 @@ from turnmark.assistant.steps.operations import (
     problems,
     shown,
 )
+
+from tests.assistant.notes import ANSWER, FIRST, FOURTH, SECOND, THIRD
 
 
 def edited(*edits: Edit, answer: str = ANSWER) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from turnmark.assistant.steps.operations import Operation, operations, pieces_of
+from turnmark.assistant.steps.revise_llm import revised as revise_answer
 
 from tests.assistant.notes import ANSWER, FIRST, FOURTH, SECOND, THIRD, hit
-from turnmark.assistant.steps.operations import Operation, operations, pieces_of
 from turnmark.assistant.steps.revise import taken_out
-from turnmark.assistant.steps.revise_llm import revised as revise_answer
 from turnmark.assistant.types import RevisedAnswer
 from turnmark.corpora.types import Message
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from tests.assistant.notes import hit
 from turnmark.assistant.steps.constraints import Constraint, constraints_of, unmet
 from turnmark.assistant.steps.revise_llm import revised
 from turnmark.assistant.steps.revise_rules import mended
+
+from tests.assistant.notes import hit
 from turnmark.corpora import kiwi
 from turnmark.corpora.types import Problem
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from turnmark.assistant.steps.edit_requests import is_instruction
+from turnmark.assistant.steps.instructions import typed
 
 from tests.assistant.notes import conversation
 from tests.conftest import DEMO
-from turnmark.assistant.steps.edit_requests import is_instruction
-from turnmark.assistant.steps.instructions import typed
 from turnmark.corpora import kiwi
 from turnmark.corpora.types import Problem
 

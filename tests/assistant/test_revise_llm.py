@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from turnmark.assistant.steps.operations import Operation
+from turnmark.assistant.steps.revise_llm import revised
 
 from tests.assistant.endpoint import opened
 from tests.assistant.notes import ANSWER, FIRST, FOURTH, SECOND, THIRD, hit
@@ -12,8 +14,6 @@ from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
 from turnmark.assistant.generators import GeneratorError
 from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.steps.operations import Operation
-from turnmark.assistant.steps.revise_llm import revised
 
 QUESTION = "How is the Marigold run?"
 HITS = [hit("The launch Little Auk sails in January."), hit("A single ticket for an adult costs £7.20.", 2)]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from turnmark.assistant.parts import runs
 
 from tests.assistant.notes import conversation
-from turnmark.assistant.parts import runs
 from turnmark.assistant.steps.split import MOST_PARTS, parts_of, split_questions, understand_parts
 from turnmark.assistant.steps.understand import understand
 from turnmark.corpora.compound_qa import Task, stream_tasks

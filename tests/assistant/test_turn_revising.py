@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from turnmark.assistant.steps.outline import same_words
 
 from tests.assistant.notes import conversation, understanding, with_model
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.steps.outline import same_words
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import strip_citations

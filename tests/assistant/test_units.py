@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.assistant.notes import asked, hits
 from turnmark.assistant.steps.answer import extract
 from turnmark.assistant.steps.procedure import procedure_of
-from turnmark.assistant.steps.understand import wants_procedure
 from turnmark.assistant.steps.units import units_of
+
+from tests.assistant.notes import asked, hits
+from turnmark.assistant.steps.understand import wants_procedure
 from turnmark.assistant.steps.verify import procedure_valid
 from turnmark.retrieval.embed import open_embedder
 

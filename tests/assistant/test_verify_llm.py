@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from turnmark.assistant.steps.verify_llm import ModelVerifier
 
 from tests.assistant.endpoint import opened
 from tests.assistant.notes import hit
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.steps.verify import verify
-from turnmark.assistant.steps.verify_llm import ModelVerifier
 from turnmark.assistant.types import Draft, Step, Understanding, Usage
 
 HITS = [hit("Bake the loaf at 240 degrees for forty minutes."), hit("The ferry sails at nine on weekdays.")]

@@ -21,12 +21,12 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
+from turnmark.assistant.steps.units import Unit, units_of
 
 from tests.benchmarks.pools import root
 from tests.intervals import mean_interval
 from turnmark.assistant.steps import answer, select
 from turnmark.assistant.steps.understand import understand
-from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.assistant.types import Draft, Understanding
 from turnmark.corpora import mtrag
 from turnmark.corpora.text import strip_citations, words

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from turnmark.assistant.steps.clarify import unclear
 
 import turnmark.assistant.steps.decide
-from turnmark.assistant.steps.clarify import unclear
 from turnmark.assistant.steps.decide import (
     ABOUT,
     Calibration,

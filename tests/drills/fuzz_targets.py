@@ -138,10 +138,11 @@ def _pdf() -> bytes:
 
 def _texts() -> dict[str, Target]:
     """What models and people type."""
+    from turnmark.assistant.steps.operations import operations, pieces_of
+
     from turnmark.assistant.settings import parse_budget
     from turnmark.assistant.steps.llm import parse_steps
     from turnmark.assistant.steps.marks import cited, unmarked
-    from turnmark.assistant.steps.operations import operations, pieces_of
     from turnmark.assistant.structured import parse_object
     from turnmark.corpora.specs import parse_spec
     from turnmark.corpora.text import list_items, plain, sentences

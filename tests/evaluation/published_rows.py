@@ -9,7 +9,8 @@ from typing import Any, get_args
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse
 from turnmark.corpora.mtrag import Answerability
-from turnmark.evaluation.published import Fact, Ran, facts
+from turnmark.evaluation.judging.judge import ALONE, CHAIRS, open_judges
+from turnmark.evaluation.published import Fact, Ran, facts, short_name
 from turnmark.evaluation.records import MetricSummary, PublishedRow
 
 FOUR = ("clapnq", "cloud", "fiqa", "govt")
@@ -17,7 +18,11 @@ COUNTS = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
 RETRIEVAL = tuple(f"{name}@{k}" for name in ("recall", "ndcg") for k in (1, 3, 5, 10))
 CONDITIONED = ("rl_f.idk", "rb_llm.idk", "rb_alg.idk")
 EDITS = ("length_ratio", "edit_distance", "edit_ratio")
-PANEL = ("gpt-4o-mini-2024-07-18", "Qwen2.5-72B-Instruct", "Mixtral-8x22B-Instruct", "Llama-3.1-405B-Instruct")
+JUDGES = {
+    name: [judge for judge in open_judges([f"panel:{name}@http://localhost:8000/v1"]) if judge.has_model]
+    for name in (*CHAIRS, *ALONE)
+}
+PANEL = tuple(short_name(judge.name) for judge in JUDGES["mtrag"])
 CHARACTERS = "ROUGE-L F1 (rapidfuzz; characters, beta 1)"
 
 
@@ -44,7 +49,7 @@ def answered(n: int = 426, names: Mapping[str, str] | None = None, **changes: An
     fields: dict[str, Any] = {
         "benchmark": "mtrag", "task": "generation", "setting": "reference+rag", "query": "rewrite", "domains": FOUR,
         "corpora": dict.fromkeys(FOUR, "full"), "variants": names, "metrics": figures(n, *names), "breakdowns": {},
-        "judges": tuple(f"openai:org/{judge}@http://localhost:8000/v1" for judge in PANEL),
+        "judges": tuple(judge.name for judge in JUDGES["mtrag"]),
     }  # fmt: skip
     return Ran(**(fields | changes))
 

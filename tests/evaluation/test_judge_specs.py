@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.evaluation.published_rows import PANEL
 from tests.evaluation.scripted_judges import CASE
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.corpora.errors import RequestError
@@ -30,7 +31,7 @@ def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path):
     assert len(caught.value.problems) == 8
     for piece in (
         "is given twice", "'nobody'", "is no language model", "panel:mtrag[@URL]", "cannot be read",
-        "the panels that have a name are panel:mtrag, panel:inscoqa", "--judge: spec 'A B'",
+        "the panels that have a name are panel:mtrag, panel:mtrag-un, panel:inscoqa", "--judge: spec 'A B'",
         "embedded?x=1: write embedded, or embedded?metrics=NAME,…", "bertscore?x=1: write bertscore, bertscore:minilm",
     ):  # fmt: skip
         assert piece in problems, problems
@@ -40,9 +41,7 @@ def test_the_panel_of_the_paper_is_a_preset():
     chair, *members = open_judges(["panel:mtrag@http://127.0.0.1:9/v1?temperature=0"])
     assert chair.name.startswith("openai:gpt-4o-mini-2024-07-18@")
     assert chair.metrics is None
-    assert [member.name.partition("@")[0].rpartition("/")[2] for member in members] == [
-        "Qwen2.5-72B-Instruct", "Mixtral-8x22B-Instruct-v0.1", "Llama-3.1-405B-Instruct",
-    ]  # fmt: skip
+    assert [member.name.partition("@")[0].rpartition("/")[2] for member in members] == list(PANEL[1:])
     assert all(member.metrics == {"rb_llm"} for member in members)
 
 

@@ -90,6 +90,27 @@ def test_the_papers_protocol_takes_them_by_itself(clone, tmp_path):
     assert "passages" not in plain.manifest.specs
 
 
+@pytest.mark.parametrize("generator", ["reference", SCRIBE])
+def test_what_was_shown_is_scored_where_no_corpus_is_at_hand(clone, tmp_path, turnmark, generator):
+    """The texts are in the run: it is scored, by others too, without the file that they came from."""
+    run = ran(clone, tmp_path / "r", setting="rag", passages=Path("official"), generator=generator)
+    assert run.shown("c1<::>1") == ["p5", "p1"]
+    assert run.samples["c1<::>1"].contexts[0].text
+    assert run.summary.metrics["k_precision"].n == run.summary.metrics["answer_words"].n > 0
+    again = done(turnmark, "score", "mtrag", "--data", clone, "--setting", "rag", "--predictions", run.folder)
+    assert again.metrics["k_precision"].mean == run.summary.metrics["k_precision"].mean
+
+
+def test_the_reference_is_beside_the_passages_of_a_recorded_run(benchmark_root, tmp_path):
+    """k_precision, RL_F, RB_llm and RB_alg of the Reference row of Table 5 are over what was found."""
+    first = ran(benchmark_root, tmp_path / "first", setting="rag", retriever="bm25")
+    targets = ran(benchmark_root, tmp_path / "t", setting="rag", passages=first.folder, generator="reference")
+    for name in targets.samples:
+        if targets.samples[name].status == "done":
+            assert targets.shown(name) == first.shown(name)
+    assert targets.summary.metrics["k_precision"].n > 0
+
+
 def test_what_a_clone_lacks_is_named(benchmark_root, tmp_path):
     with pytest.raises(RequestError, match=r"--passages official: expected mtrag-human/generation_tasks/RAG\.jsonl in"):
         planned(benchmark_root, tmp_path / "r", setting="rag", passages=Path("official"))

@@ -212,14 +212,6 @@ def test_all_four_domains_differ_in_nothing_but_what_is_said():
     assert "(n," in line
 
 
-def test_an_embedded_form_has_a_row_of_its_own():
-    summary = answers("reference", names=(OWN, "rouge_l.word"))
-    figures_of = rows(numbered(("this run", summary))["5"])
-    assert "this run" not in figures_of
-    assert figures_of["this run [embedded]"] == (*["-"] * 3, "0.25", *["-"] * 8)
-    assert untagged(OWN) == "rl_f.idk"
-
-
 def test_a_row_is_comparable_where_each_figure_beside_one_of_ours_is():
     """The other settings have no figure of ours beside them, so that they do not count."""
     summary = answers("reference", FOUR_DOMAINS)
@@ -252,3 +244,38 @@ def test_the_tasks_with_few_references_are_set_apart():
         bench: Any = Mtrag(benchmark, setting, tasks.values(), None, None)  # type: ignore[arg-type]
         labelled = {item.id for item in bench.items() if "references" in bench.facts(item).labels}
         assert labelled == ids
+
+
+def answered_run(setting, **specs):
+    """A run of answers in a setting, with one figure."""
+    part = figures(0.5, 4, ("rb_llm.idk", "rl_f[embedded].idk[embedded]", "answerability_accuracy"))
+    return Summary(
+        benchmark="mtrag", task="generation", setting=setting, n=4, failed=0, metrics=part,
+        breakdowns={"references": {"at most two": part}}, seconds={}, notes=(), published=(),
+        data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"),
+        specs={"generator": "openai:a", "judge": "openai:j", **specs},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "other", [{}, {"generator": "openai:b"}, {"judge": "openai:k"}, {"retriever": "bm25"}, {"protocol": "paper"}]
+)
+def test_only_runs_of_one_system_are_one_row(other):
+    """The row of Table 5 is of one model over what one retriever found, by one judge."""
+    runs = [
+        ("a", answered_run("reference")), ("b", answered_run("reference+rag", retriever="hybrid")),
+        ("c", answered_run("rag", **({"retriever": "hybrid"} | other))),
+    ]  # fmt: skip
+    rows = [row for row in paper_tables(runs)[0].rows if row.kind == "ours"]
+    assert [row.cells[0] for row in rows] == (["a, b", "c"] if other else ["these runs"])
+    filled = [sum(cell == "0.50" for cell in row.cells) for row in rows]
+    assert filled == ([6, 3] if other else [9])
+
+
+def test_what_nobody_published_has_columns_of_its_own():
+    """A figure of the embedded judge is under no head of the paper's, above no figure of the paper's judges."""
+    summary = answered_run("reference")
+    table = paper_tables([("a", summary)])[0]
+    heads = {column.title: cell for column, cell in zip(table.columns, table.rows[0].cells, strict=True)}
+    assert heads == {"system": "a", "Acc. ●": "0.50", "RL_F [embedded] ●": "0.50", "RBllm ●": "0.50"}
+    assert untagged("rl_f[embedded].idk[embedded]") == "rl_f.idk"

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.evaluation import printed_prompts
 from tests.evaluation.judged_runs import ANSWERS, done, lines, official, spec_of
+from tests.evaluation.published_rows import figures, ran
 from tests.servers import Say, ScriptedServer
+from turnmark.evaluation.benchmarks.registry import load_tasks
 from turnmark.evaluation.judging import judgements
 from turnmark.evaluation.judging.bertscore import PUBLISHED, Bert, bert_rubrics
 from turnmark.evaluation.judging.judge import Judge, open_judges
@@ -15,7 +18,7 @@ from turnmark.evaluation.judging.judged import Judging
 from turnmark.evaluation.judging.judgements import OFFICIAL, OWN, digest, whose
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM
 from turnmark.evaluation.prompts import load_prompt
-from turnmark.evaluation.published import facts
+from turnmark.evaluation.published import beside, facts
 
 TEXTS = {
     "idk": "[Inquiry]\n{{ conversation }}\n[Response]\n{{ answer }}\n[Output]\n",
@@ -36,7 +39,7 @@ def own(tmp_path):
 def as_papers(own, monkeypatch):
     """The papers' texts are not in this project, so these stand for them."""
     known_values = {name: digest(load_prompt(name, own)) for name in TEXTS}
-    monkeypatch.setattr(judgements, "PAPERS", known_values)
+    monkeypatch.setattr(judgements, "PAPERS", {name: (value,) for name, value in known_values.items()})
     return own
 
 
@@ -96,3 +99,47 @@ def test_scores_name_the_hash_of_the_prompt(benchmark_root, turnmark, own):
     assert ", prompts " in rows["rb_llm"]["by"]
     assert len(rows["rb_llm"]["by"].rpartition(" ")[2]) == len(digests["rb_llm"]) == 16
     assert rows["rb_llm"]["by"] != rows["idk"]["by"]
+
+
+@pytest.fixture(params=[False, True])
+def printed(request, tmp_path):
+    """The prompts of InsCoQA, Compound-QA and KIWI from the papers' texts, where these are at hand."""
+    if not printed_prompts.PAPERS.is_dir():
+        pytest.skip(f"no texts of the papers at {printed_prompts.PAPERS}")
+    return printed_prompts.write(tmp_path / "printed", request.param)
+
+
+def test_the_prompts_that_the_papers_print_are_known(printed):
+    names = [path.stem for path in printed.glob("*.txt")]
+    assert set(names) == set(judgements.PAPERS) - {"rb-llm", "idk", "clarification"}
+    assert {name: whose([name], printed) for name in names} == dict.fromkeys(names, OFFICIAL)
+    (printed / "inseval.txt").write_text((printed / "inseval.txt").read_text().replace("terrible", "bad"))
+    assert whose(["inseval"], printed) == OWN
+
+
+@pytest.mark.parametrize(("benchmark", "metric"), [("inscoqa", "judge_score"), ("inscoqa", "task_completion"),
+                                                   ("compound-qa", "win_rate")])  # fmt: skip
+def test_with_a_printed_prompt_a_figure_is_the_published_one(printed, benchmark, metric):
+    """Judge and metric of every printed figure of theirs agree, so that data and number of samples decide."""
+    judges = open_judges([f"panel:{benchmark}@http://localhost:1"])
+    task = load_tasks(benchmark)[0]
+    rows = [row for row in facts() if row.benchmark == benchmark and metric in row.metrics]
+    rows = [row for row in rows if "GPT-4" not in row.instruments[metric].judges]
+    for prompts, expected in ((printed, set()), (None, {"metric"})):
+        judging = Judging(judges, task.rubrics(task.settings[0], "minilm"), prompts=prompts)
+        run = ran(benchmark=benchmark, task=task.name, metrics=figures(1, metric), variants=judging.variants([]),
+                  judged=judging.models(), judges=tuple(judge.name for judge in judges), breakdowns={})  # fmt: skip
+        differing = {aspect for row in beside(run, rows) for aspect in row.differs_by_metric[metric]}
+        assert differing & {"judge", "metric"} == expected
+    assert len(rows) > 7
+
+
+def test_kiwis_own_prompt_asks_for_the_rating_alone_and_is_read(turnmark, printed):
+    """ "Your response should be ONLY the ratings": a reply that is one word is a rating, and no JSON is asked for."""
+    with ScriptedServer(lambda body: Say("Good" if "lamp" in body["messages"][-1]["content"] else "bad.")) as server:
+        words = ("eval", "kiwi", "--task", "judge", "--judge", f"openai:tiny@{server.url}", "--prompts", printed)
+        summary = done(turnmark, *words, "--out", Path("r"))
+    assert (summary.failed, summary.metrics["accuracy"].n) == (0, summary.n)
+    prompt = server.bodies[0]["messages"][-1]["content"]
+    assert "# Rating of the Updated answer:" in prompt
+    assert "<question-" not in prompt

@@ -10,7 +10,7 @@ from tests.evaluation.scripted_judges import FAILED, scored
 from turnmark.evaluation.judging.idk import answered_right, conditioned, is_conditioned, with_underspecified
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM, RL_F
-from turnmark.evaluation.judging.rubrics import agreement, majority, panel_outcome
+from turnmark.evaluation.judging.rubrics import agreement, majority, panel_outcome, too_few
 from turnmark.evaluation.metrics.agreement import krippendorff_alpha
 from turnmark.evaluation.records import Score
 
@@ -60,6 +60,8 @@ def test_a_judge_that_failed_is_left_out_and_told():
     outcome = panel_outcome(RB_LLM, {"a": scored(0.4), "b": FAILED})
     assert (outcome.status, outcome.value) == ("scored", 0.4)
     assert outcome.reason == "said 0.4 — b: failed (invalid: no verdict, twice)"
+    assert too_few({"a": scored(0.4), "b": FAILED}) == "1 of 2"
+    assert too_few({"a": scored(0.4), "b": scored(0.2)}) == too_few({"b": FAILED}) == ""
     alone = panel_outcome(RB_LLM, {"b": FAILED})
     assert (alone.status, alone.value, alone.reason) == ("failed", None, "invalid: no verdict, twice; it wrote: Hm.")
     nothing = Outcome(status="not_applicable", reason="the reply makes no claims")

@@ -7,7 +7,18 @@ from typing import get_args
 
 import pytest
 
-from tests.evaluation.published_rows import CHARACTERS, EDITS, FOUR, PANEL, RETRIEVAL, answered, figures, named, ran
+from tests.evaluation.published_rows import (
+    CHARACTERS,
+    EDITS,
+    FOUR,
+    JUDGES,
+    PANEL,
+    RETRIEVAL,
+    answered,
+    figures,
+    named,
+    ran,
+)
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.evaluation.published import RERUN, Ran, beside, facts
 from turnmark.evaluation.records import MetricSummary
@@ -234,3 +245,27 @@ def test_other_benchmarks_tasks_and_domains_are_left_out():
     demo = beside(ran(domains=("handbook",), corpora={"handbook": "other"}))
     assert demo
     assert all(row.slice is None and "documents" in row.differs for row in demo)
+
+
+def _judge_differs(fact, metric):
+    """Whether the judges of a figure are others than those of the panel of its benchmark."""
+    members = JUDGES.get(fact.benchmark, JUDGES["mtrag"])
+    names = ("rb_llm", "idk", "rl_f", "judge_score", "win_rate", "clarification")
+    judged = {name: tuple(judge.name for judge in members if judge.grades(name)) for name in names}
+    run = ran(
+        benchmark=fact.benchmark, task=fact.task, setting=fact.setting, metrics=figures(1, metric), variants={},
+        judges=tuple(judge.name for judge in members), judged=judged, breakdowns={}, domains=fact.domains,
+    )  # fmt: skip
+    return any("judge" in row.differs_by_metric[metric] for row in beside(run, [fact]))
+
+
+def test_every_panel_that_has_a_name_is_the_one_of_the_figures_it_is_for():
+    """139 figures of MTRAG and 28 of MTRAG-UN were never comparable: one of four names was spelled otherwise."""
+    differing = {"RAGAS", "human", "GPT-4"}  # what no named panel of ours asks
+    counted = Counter()
+    for fact in facts():
+        for metric, instrument in fact.instruments.items():
+            if instrument.judges and not any(word in judge for judge in instrument.judges for word in differing):
+                counted[fact.benchmark] += 1
+                assert not _judge_differs(fact, metric), (fact.source, fact.system, metric, instrument.judges)
+    assert set(counted) >= {"mtrag", "mtrag-un", "inscoqa", "compound-qa"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.evaluation.judged_runs import FEW, judge, lines, spec_of, values
 from tests.servers import ScriptedServer
 
@@ -48,6 +50,23 @@ def test_each_system_of_an_evaluation_is_a_run_judged_anew(benchmark_root, turnm
     agreed = turnmark.json("agreement", file, out / "gpt-4o", out / "llama-3")
     assert "rb_llm" in agreed["metrics"]
     turnmark.ok("report", out)
+
+
+def test_the_passages_that_the_systems_were_shown_come_along(benchmark_root, turnmark, tmp_path):
+    """Their texts are in the file under `documents`; no corpus is at hand."""
+    file = write_file(tmp_path / "evaluation.json", SYSTEMS)
+    content = json.loads(file.read_text())
+    content["documents"] = [{"document_id": "x1", "text": "A founder cast it in 1858."}]
+    for task in content["tasks"]:
+        task["contexts"] = [{"document_id": "x1"}]
+    file.write_text(json.dumps(content))
+    words = ("score", "mtrag", "--setting", "rag", "--data", benchmark_root, "--predictions", file)
+    turnmark.ok(*words, "--out", tmp_path / "r")
+    written = lines(tmp_path / "r" / "gpt-4o" / "predictions.jsonl")
+    assert [row["contexts"][0]["text"] for row in written] == ["A founder cast it in 1858."] * 2
+    assert values(tmp_path / "r" / "gpt-4o", "k_precision") == {"c1<::>1": pytest.approx(2 / 3), "c1<::>2": 0.8}
+    compared = turnmark.json("compare", tmp_path / "r" / "gpt-4o", tmp_path / "r" / "llama-3")
+    assert "k_precision" in json.dumps(compared)
 
 
 def test_what_cannot_be_rescored_is_said(benchmark_root, turnmark, tmp_path):

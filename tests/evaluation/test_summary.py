@@ -88,6 +88,11 @@ def test_a_tally_equals_the_plain_reference(entries, seed):
     assert [(d, list(values)) for d, values in breakdowns.items()] == [(d, list(values)) for d, values in parts.items()]
     # Whoever is ranked is in the headline's area, whatever is said of the means.
     cases = [(totals.metrics(), [entry for entry in entries if entry[1].headline], entries)]
+    # Of a value that samples of the headline have, the others are left out.
+    parts = {
+        d: {value: [e for e in part if e[1].headline] or part for value, part in values.items()}
+        for d, values in parts.items()
+    }
     cases += [(breakdowns[d][value], part, part) for d, values in parts.items() for value, part in values.items()]
     for metrics, part, those_ranked in cases:
         assert list(metrics) == [*plain(part, seed), *["m.auroc"] * any(ranks for *_, ranks in those_ranked)]
