@@ -266,7 +266,7 @@ class Claim:
     numbers: list[int]
 
 
-_CODE = re.compile(r"^(?P<fence>```|~~~).*?(?:^(?P=fence)[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^[ \t]*(?P<fence>```|~~~).*?(?:^[ \t]*(?P=fence)[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def claims_of(text: str) -> list[Claim]:
@@ -313,7 +313,8 @@ class Sources:
     def _by_words(self, text: str, numbers: Sequence[int]) -> bool:
         cited_texts = [self.texts[n - 1] for n in numbers]
         covered = bool(cited_texts and words(text)) and coverage(text, cited_texts) >= LEAST_SUPPORT
-        if not covered or missing_numbers(text, cited_texts):
+        asked = [] if self.question is None else [self.question]
+        if not covered or missing_numbers(text, [*cited_texts, *asked]):
             return False
         return self.question is None or not strange_names(text, [*cited_texts, self.question])
 

@@ -65,7 +65,9 @@ def pointing(draft: Draft, sources: int) -> tuple[Draft, bool]:
 
 
 def checked(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed | None) -> Checks:
-    """What of an answer is supported by the passages that it cites; a claim without a mark by any of them.
+    """What of an answer is supported by the passages that it cites; and what no passage supports.
+
+    A claim without a mark may rest on any of them.
 
     Args:
         question: an answer names what the question names, whether or not its passage does.
@@ -73,10 +75,11 @@ def checked(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed | Non
     claims = claims_of(draft.text)
     sources = Sources([hit.passage.indexed_text for hit in hits], embed, question)
     everything = range(1, len(hits) + 1)
-    unsupported = tuple(claim.text for claim in claims if not sources.support(claim.text, claim.numbers or everything))
+    rests = [sources.support(claim.text, claim.numbers or everything) for claim in claims]
+    baseless = [claim for claim, holds in zip(claims, rests, strict=True) if not holds]
     return Checks(
-        grounded=1 - len(unsupported) / len(claims) if claims else None,
-        unsupported=unsupported,
+        grounded=sum(rests) / len(claims) if claims else None,
+        unsupported=tuple(claim.text for claim in baseless if not sources.support(claim.text, everything)),
         citations_valid=all(claim.numbers for claim in claims),
     )
 
