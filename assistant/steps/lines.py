@@ -76,7 +76,7 @@ def lines_of(passage: Passage) -> tuple[Line, ...]:
             block += 1
         raw = text[start:end]
         said = heading_text(raw) if kind == "heading" else "" if _RULE.fullmatch(raw) else plain(raw)
-        section = next((name for at, name in reversed(names) if at <= start), passage.section.removesuffix(CONTINUED))
+        section = next((name for at, name in reversed(names) if at <= start), names[0][1])
         lines.append(Line(kind, start, end, said, section, block))
         before, kind_before = end, kind
     return tuple(lines)
@@ -87,11 +87,11 @@ def _inside(offset: int, spans: list[tuple[int, int]]) -> bool:
 
 
 def _paths(passage: Passage, headings: list[re.Match[str]]) -> list[tuple[int, str]]:
-    """Where each heading in the text begins, and the path of headings that holds from there."""
-    section = passage.section.removesuffix(CONTINUED)
+    """From where in the text which path of headings holds."""
+    section = passage.section.removesuffix(CONTINUED).rstrip()
     above = section.split(" › ") if section else []
     open_: list[tuple[int, str]] = []
-    paths = []
+    paths = [(0, section)]
     for match in headings:
         level = len(match["marks"]) if match["marks"] else 1 if match["rule"][0] == "=" else 2
         while open_ and open_[-1][0] >= level:

@@ -4,6 +4,7 @@ sentence in bold; a second one if it adds to the first. Nothing is mixed, cut or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -161,14 +162,17 @@ def quoted(stretch: Stretch, hit: Hit, number: int) -> str:
 
 
 def bold(text: str) -> str:
-    """A sentence or list item in bold: its first line, without the item's mark."""
+    """A sentence or list item in bold: its first paragraph, without the item's mark and emphasis of its own."""
     mark = ITEM.match(text)
     lead = mark.group() if mark else ""
-    body, *rest = text[len(lead) :].rstrip().split("\n\n", 1)
-    if "**" in body or "__" in body or "`" * 3 in body:
+    body, gap, rest = text[len(lead) :].rstrip().partition("\n\n")
+    if "```" in body:
         return text
-    tail = "".join(f"\n\n{part}" for part in rest)
-    return f"{lead}**{body.strip()}**{tail}"
+    plain = _EMPHASIS.sub("", body).strip()
+    return f"{lead}**{plain}**{gap}{rest}"
+
+
+_EMPHASIS = re.compile(r"\*+|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)")
 
 
 def steps_of(stretch: Stretch, number: int) -> tuple[Step, ...]:
