@@ -128,15 +128,11 @@ class Exchange(Record):
 def messages(exchanges: Iterable[Exchange]) -> list[Message]:
     """What was asked and answered, oldest first.
 
-    A revised answer replaces the one before it, and its instruction is no message: what comes after is about the
-    question. A revision that was rated bad and not edited is left out: the answer before it counts (KIWI section 2.2).
+    A revision that was rated bad and not edited is left out: the answer before it counts (KIWI section 2.2).
     """
     turns: list[Message] = []
     for exchange in exchanges:
-        if exchange.kind == "revise" and turns:
-            if exchange.rating == "bad" and exchange.edit is None:
-                continue
-            turns[-1] = Message(role="assistant", content=exchange.said)
+        if exchange.kind == "revise" and exchange.rating == "bad" and exchange.edit is None:
             continue
         turns.append(Message(role="user", content=exchange.question))
         turns.append(Message(role="assistant", content=exchange.said))

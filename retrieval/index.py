@@ -41,6 +41,9 @@ from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.tokens import TokenIndex
 from turnmark.retrieval.views import Views
 
+TITLES, MOST_TITLED = 60, 20_000
+"""Titles that say what an index holds, and the passages of an index for which they can."""
+
 T = TypeVar("T")
 
 
@@ -205,6 +208,11 @@ class Index:
         mask = np.zeros(self.manifest.passages, dtype=np.bool_)
         mask[self.store.rows_where(where)] = True
         return mask
+
+    @cached_property
+    def titles(self) -> list[str]:
+        """The titles of its documents, largest first; none for a collection of so many that titles say little of it."""
+        return self.store.titles(TITLES) if self.manifest.passages <= MOST_TITLED else []
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, in reading order."""

@@ -18,7 +18,7 @@ from turnmark.retrieval.fusion import Fused, RankedList, TopK, spread, top_k, to
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.models import load_model, precision_option, weights_digest
 from turnmark.retrieval.search import IndexRetriever
-from turnmark.retrieval.types import Found, Hit, Query, Retriever, hear, neighbours_of
+from turnmark.retrieval.types import Found, Hit, Query, Retriever, hear, neighbours_of, titles_of
 from turnmark.retrieval.views import Spoken
 
 RERANKERS = Registry(
@@ -132,6 +132,10 @@ class Reranked:
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, where the retriever knows them."""
         return neighbours_of(self._retriever, passage)
+
+    def titles(self) -> list[str]:
+        """The titles of what it searches."""
+        return titles_of(self._retriever)
 
     def _moved(self, fused: Fused, scores: NDArray[np.float64], k: int) -> Fused:
         """The first `k` rows of a query in their new order; the reranker is one more list that tells of them."""

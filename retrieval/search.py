@@ -65,6 +65,10 @@ class IndexRetriever:
         """All passages of the same document, in reading order."""
         return self.index.neighbours(passage)
 
+    def titles(self) -> list[str]:
+        """The titles of its documents."""
+        return self.index.titles
+
 
 class BM25Ranker:
     """Finds by terms."""

@@ -95,6 +95,14 @@ class PassageStore:
         rows = self._all(f'SELECT {_COLUMNS} FROM passages WHERE "document" = ? ORDER BY "start", "row"', [document])
         return [self._passage(row) for row in rows]
 
+    def titles(self, count: int) -> list[str]:
+        """The titles of the first documents, those with most passages first."""
+        rows = self._all(
+            'SELECT "title" FROM passages WHERE "title" != \'\' GROUP BY "document" '
+            'ORDER BY count(*) DESC, "document" LIMIT ?', [count]
+        )  # fmt: skip
+        return list(dict.fromkeys(row[0] for row in rows))
+
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
         """Every (row, content hash, passage) in row order, a page at a time."""
         last = -1

@@ -80,10 +80,24 @@ class NeighbourRetriever(Protocol):
         ...
 
 
+@runtime_checkable
+class TitledRetriever(Protocol):
+    """A retriever that can say what it searches."""
+
+    def titles(self) -> list[str]:
+        """The titles of documents; those that say most first, and none if there are too many."""
+        ...
+
+
 def hear(retriever: Retriever, answer: str) -> None:
     """Tell a retriever of an answer that was given, where it listens."""
     if isinstance(retriever, ListeningRetriever):
         retriever.heard(answer)
+
+
+def titles_of(retriever: Retriever | None) -> list[str]:
+    """The titles of what a retriever searches, if it knows them."""
+    return retriever.titles() if isinstance(retriever, TitledRetriever) else []
 
 
 def neighbours_of(retriever: Retriever, passage: Passage) -> list[Passage]:

@@ -19,7 +19,7 @@ from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 LOOKED_AT, BEST_LINES = 3, 3
-UNKNOWN, UNSURE = 0.30, 0.40
+UNKNOWN, UNSURE = 0.28, 0.40
 """Confidence below which nothing about the question was found, and below which it is not sure that it is the answer.
 Chosen on the tuning halves of the conversation suites: `python -m tests.benchmarks.decide`."""
 UNKNOWN_WORDS, UNSURE_WORDS = 0.2, 0.45

@@ -6,6 +6,7 @@ grows to its section, hits of one section are one source, and what repeats a bet
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, zip_longest
 
@@ -21,6 +22,8 @@ from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of
 
 MORE_PER_PART = 800
 """Tokens of sections that each further part of a message adds to what a model reads."""
+SEVERAL = 2
+"""Hits of one document from which what stands next to them is read too."""
 REPEATED = 0.8
 """Share of its words that a passage has in common with a better one, from which it is left out."""
 
@@ -149,7 +152,25 @@ def sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int) -> l
         at = shown.index(covered[0])
         shown = [other for other in shown if other not in covered]
         shown.insert(at, grown)
-    return shown
+    return [*shown, *_around(retriever, shown, room)] if retriever else shown
+
+
+def _around(retriever: Retriever, shown: Sequence[Hit], room: int) -> list[Hit]:
+    """What stands next to hits in the documents that most of them are from, while there is room: answers run on."""
+    counts = Counter(hit.passage.document for hit in shown)
+    added: list[Hit] = []
+    for hit in shown:
+        if counts[hit.passage.document] < SEVERAL:
+            continue
+        ordered = neighbours_of(retriever, hit.passage)
+        after = [passage for passage in ordered if passage.start >= hit.passage.end][:1]
+        before = [passage for passage in ordered if passage.end <= hit.passage.start][-1:]
+        for passage in (*after, *before):
+            known = any(_holds(other.passage, passage) for other in (*shown, *added))
+            if not known and _cost(passage) <= room:
+                added.append(Hit(passage=passage, score=0.0))
+                room -= _cost(passage)
+    return added
 
 
 def _cost(passage: Passage) -> int:

@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.marks import says_unknown
-from turnmark.assistant.steps.requests import is_instruction
+from turnmark.assistant.steps.requests import edit_request, is_instruction
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
@@ -253,7 +253,11 @@ def topic_terms(history: Sequence[Message]) -> tuple[str, ...]:
 
     Courtesies, and questions that were answered by "I don't know", give no topic while there are others.
     """
-    questions = [text for text, reply in _exchanges(history) if not is_conversational(text) and not says_unknown(reply)]
+    questions = [
+        text
+        for text, reply in _exchanges(history)
+        if not is_conversational(text) and not says_unknown(reply) and edit_request(text) is None
+    ]
     questions = questions or [turn.content for turn in history if turn.role == "user"]
     for first, text in reversed(list(enumerate(questions))):
         if (first == 0 or not leans(text)) and (terms := _terms(_DEGREE.sub(" ", text)) or _terms(text)):

@@ -18,12 +18,13 @@ from turnmark.assistant.generators.schema import at_most, short_text
 from turnmark.assistant.prompts import load_prompt, quoted
 from turnmark.assistant.steps.llm import drifted
 from turnmark.assistant.steps.marks import unmarked
-from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand
+from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand, wants_procedure
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
+from turnmark.retrieval.types import titles_of
 
 MOST_PHRASES = 4
 TURNS, LONGEST_TURN = 4, 50
@@ -50,7 +51,6 @@ class UnderstandReply(BaseModel):
     leans: bool = False
     rewrite: str = ""
     parts: Annotated[list[AskedPart], at_most(MOST_PARTS)] = Field(default_factory=list)
-    procedure: bool = False
 
 
 class Understand:
@@ -63,7 +63,8 @@ class Understand:
         if turn.evidence is not None or turn.by_name or rules.kind == "conversational":
             turn.understood(rules, "rules")
             return
-        prompt = understand_prompt(turn.model, turn.history, turn.message, turn.prompts)
+        titles = titles_of(turn.retriever)
+        prompt = understand_prompt(turn.model, turn.history, turn.message, titles, turn.prompts)
         reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
         if isinstance(reply, Failure):
             reason = f"{reply.kind.replace('_', ' ')}: {reply.reason}"
@@ -75,15 +76,25 @@ class Understand:
 
 
 def understand_prompt(
-    generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
+    generator: Generator,
+    history: Sequence[Message],
+    message: str,
+    titles: Sequence[str] = (),
+    prompts: Path | None = None,
 ) -> tuple[PromptMessage, ...]:
-    """The messages that `Understand` sends; of a long conversation the last turns that fit."""
+    """The messages that `Understand` sends; of a long conversation the last turns that fit.
+
+    Args:
+        titles: of documents, so that its phrases are in their words.
+    """
     room = generator.context_tokens - 4 * STRUCTURED_TOKENS - INSTRUCTIONS - count_tokens(message)
     shown = list(history)
     while shown and count_tokens(conversation(shown)) > room:
         del shown[0]
     return load_prompt("understand", prompts).render(
-        history=conversation(shown) or "(none: this is the first message)", message=message
+        titles=quoted(" · ".join(" ".join(title.split()) for title in titles)) if titles else "",
+        history=conversation(shown) or "(none: this is the first message)",
+        message=message,
     )
 
 
@@ -111,16 +122,16 @@ def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Un
             kind="revision" if revises else "conversational" if reply.kind == "conversational" else "question",
             standalone=rewrite == message,
             rewrite=rewrite,
-            sub_questions=(rewrite,),
+            sub_questions=(message,) if revises else tuple(texts) or (rewrite,),
             phrases=(all_phrases,) if all_phrases else (),
-            wants_procedure=reply.procedure,
+            wants_procedure=wants_procedure(message),
         )
     return Understanding(
         standalone=rewrite == message,
         rewrite=rewrite,
         sub_questions=tuple(texts),
         phrases=tuple(phrases[text] for text in texts),
-        wants_procedure=reply.procedure,
+        wants_procedure=wants_procedure(message),
     )
 
 
