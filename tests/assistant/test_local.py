@@ -9,14 +9,13 @@ import struct
 import subprocess
 import sys
 import threading
-from math import exp
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
 from tests.conftest import ROOT, Turnmark
-from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, choose, open_generator
+from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, open_generator
 from turnmark.assistant.generators.gguf import read_header
 from turnmark.assistant.generators.local import LocalGenerator
 from turnmark.assistant.generators.local_model import CHUNK
@@ -99,16 +98,6 @@ def test_a_second_question_over_the_same_text_reads_only_what_is_new(reader: Loc
     assert reply.usage.prompt_tokens - reply.usage.cached_tokens <= 2 * CHUNK
     again = reader.complete(second, max_tokens=4)
     assert again.text == reply.text
-
-
-@reader_test
-def test_the_probabilities_of_options(reader: LocalGenerator):
-    system = "Answer with one word, Yes or No."
-    yes = choose(reader, asking("Is Paris a city?", system), ("Yes", "No"))
-    no = choose(reader, asking("Is the moon made of cheese?", system), ("Yes", "No"))
-    assert sum(yes.probabilities) == pytest.approx(1.0)
-    assert yes.probabilities[0] > 0.5 > no.probabilities[0]
-    assert sum(map(exp, yes.logprobs)) > 0.5
 
 
 @reader_test
