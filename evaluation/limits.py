@@ -16,7 +16,7 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
 )
 from turnmark.assistant.generators.cache import Cached
-from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
+from turnmark.assistant.generators.stopping import Stop, Stopped, current, stoppable
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import parse_spec
@@ -130,7 +130,7 @@ class Bounded(GeneratorWrapper):
         if not self.left:
             raise GeneratorError("timeout", problem)
         try:
-            with stoppable(Stop(self.left)):
+            with stoppable(Stop(current().left(self.left))):  # one around another: the shorter time holds
                 reply = call()
         except GeneratorError as error:
             self.count(error.usage)

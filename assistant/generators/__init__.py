@@ -13,20 +13,16 @@ from turnmark.assistant.generators.base import (
     make_ready,
     traits_of,
 )
-from turnmark.assistant.generators.choosing import Choice, ChoiceGenerator, choose
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import Entry, Registry
 
 __all__ = [
     "GENERATORS",
-    "Choice",
-    "ChoiceGenerator",
     "Completion",
     "Generator",
     "GeneratorError",
     "PromptMessage",
     "SchemaRefused",
-    "choose",
     "make_ready",
     "open_generator",
     "traits_of",

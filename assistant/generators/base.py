@@ -217,8 +217,6 @@ class GeneratorBase:
     """Seconds without a token, unless a call says otherwise."""
     temperature: float | None = None
     """Of a call that names none; None: not known."""
-    caches_prefixes: bool = False
-    """Whether a further question after the same text costs little more than itself."""
     at_once: int | None = None
     """Calls that it answers at once, the others waiting their turn; None: as many as there are."""
 
@@ -329,7 +327,7 @@ class GeneratorWrapper(GeneratorBase):
         self.name, self.reply_tokens = generator.name, generator.reply_tokens
         traits = traits_of(generator)
         self.deadline, self.temperature, self.size = traits.deadline, traits.temperature, traits.size
-        self.caches_prefixes, self.at_once = traits.caches_prefixes, traits.at_once
+        self.at_once = traits.at_once
         if hasattr(generator, "converse"):  # an attribute, as only some generators call tools
             self.converse = self._converse
 
@@ -341,15 +339,6 @@ class GeneratorWrapper(GeneratorBase):
     def context_tokens(self) -> int:
         """See `Generator.context_tokens`."""
         return self.generator.context_tokens
-
-    @property
-    def choose(self) -> Any:
-        """`ChoiceGenerator.choose` of the generator behind.
-
-        Raises:
-            AttributeError: the generator behind has none.
-        """
-        return self.generator.choose  # type: ignore[attr-defined]
 
     @property
     def identity(self) -> Mapping[str, Any]:

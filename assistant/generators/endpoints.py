@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from turnmark.assistant.generators.base import CACHE, DEADLINE, OWN_DEADLINE, SETTINGS, Settings
 from turnmark.assistant.generators.client import is_here
-from turnmark.assistant.generators.openai import OFFICIAL_URL, OpenAIGenerator, shown_url
+from turnmark.assistant.generators.openai import OFFICIAL_URL, Endpoint, OpenAIGenerator, shown_url
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.specs import Spec, check_options
 
@@ -25,31 +24,6 @@ def _url_problem(url: str) -> str:
     except ValueError:
         valid = False
     return "" if valid else "is no http:// or https:// URL"
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """What a spec of an endpoint settles, checked.
-
-    Attributes:
-        name: the spec in normal form, without any secret; with the URL if that came from the environment.
-        url: base URL of the endpoint.
-        key_env: name of the environment variable that holds the key.
-        key: the key; empty if the endpoint needs none.
-        more: values of the options that only this kind of endpoint has.
-    """
-
-    name: str
-    model: str
-    url: str
-    key_env: str
-    key: str
-    settings: Settings
-    more: Mapping[str, Any]
-
-    def generator(self, url: str = "") -> OpenAIGenerator:
-        """The generator; `url` instead of the endpoint's."""
-        return OpenAIGenerator(self.name, self.model, url or self.url, self.key_env, self.key, self.settings)
 
 
 def read_endpoint(
@@ -99,13 +73,14 @@ def read_endpoint(
 
 def open_openai(spec: Spec) -> OpenAIGenerator:
     """`openai:MODEL[@URL]`; URL and key default to `OPENAI_BASE_URL` and `OPENAI_API_KEY`."""
-    return read_endpoint(spec, preset_url=OFFICIAL_URL, key_env="OPENAI_API_KEY", url_env="OPENAI_BASE_URL").generator()
+    return OpenAIGenerator(
+        read_endpoint(spec, preset_url=OFFICIAL_URL, key_env="OPENAI_API_KEY", url_env="OPENAI_BASE_URL")
+    )
 
 
 def open_ollama(spec: Spec) -> OpenAIGenerator:
     """`ollama:MODEL[@URL]`. OpenAI's key is never sent there; `OLLAMA_API_KEY` is, if it is set."""
     from_env = os.environ.get(OLLAMA_CONTEXT_ENV, "")
     context = int(from_env) if from_env.isdecimal() and int(from_env) else OLLAMA_CONTEXT
-    return read_endpoint(
-        spec, preset_url="http://localhost:11434/v1", key_env="OLLAMA_API_KEY", context=context
-    ).generator()
+    preset = "http://localhost:11434/v1"
+    return OpenAIGenerator(read_endpoint(spec, preset_url=preset, key_env="OLLAMA_API_KEY", context=context))

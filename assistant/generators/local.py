@@ -25,7 +25,6 @@ from turnmark.assistant.generators.base import (
     SchemaRefused,
     Settings,
 )
-from turnmark.assistant.generators.choosing import LEAST_LOGPROB, Choice, check_words
 from turnmark.assistant.generators.gguf import context_length, read_header
 from turnmark.assistant.generators.local_model import Generated, LocalModel, UnsupportedGrammar, model_at
 from turnmark.assistant.generators.schema import strict_schema
@@ -50,7 +49,6 @@ class LocalGenerator(ConfiguredGenerator):
         settings: limits and defaults.
     """
 
-    caches_prefixes = True
     at_once = 1
 
     def __init__(self, name: str, model: LocalModel, context: int, settings: Settings) -> None:
@@ -107,25 +105,6 @@ class LocalGenerator(ConfiguredGenerator):
                 model=self._model.path.stem,
                 max_tokens=call.limit,
             )
-
-    def choose(
-        self, messages: Sequence[PromptMessage], options: Sequence[str], *, deadline: float | None = None
-    ) -> Choice:
-        """See `ChoiceGenerator.choose`. One step for each option; the prompt is read once."""
-        check_words(options)
-        stop, usage, tokens, values = current(), Usage(), [], []
-        with self._turn(stop):
-            prompt = self._prompt(messages)
-            check = _Patience(self, stop, self.deadline if deadline is None else deadline).check
-            for option in options:
-                # The grammar picks the token, and its probability is still the one among all tokens.
-                generated = self._model.generate(prompt, 1, pattern=option, check=check)
-                usage += _usage(generated)
-                tokens.append(generated.tokens[0])
-                values.append(min(0.0, max(LEAST_LOGPROB, generated.logprobs[0])))
-        if len(set(tokens)) < len(tokens):
-            raise GeneratorError("bad_request", f"the options {list(options)} begin with the same token", usage)
-        return Choice(options=tuple(options), logprobs=tuple(values), usage=usage)
 
     def _prompt(self, messages: Sequence[PromptMessage]) -> list[int]:
         prompt = self._model.prompt(_chat(messages))

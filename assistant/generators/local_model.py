@@ -41,7 +41,6 @@ class Generated:
 
     Attributes:
         tokens: of the reply, without the one that ended it.
-        logprobs: their natural logarithms before any grammar or temperature.
         finish: why it ended.
         prompt_tokens: length of the prompt.
         completion_tokens: all tokens written, the one that ended the reply included.
@@ -49,7 +48,6 @@ class Generated:
     """
 
     tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
     finish: FinishReason = "other"
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -57,7 +55,7 @@ class Generated:
 
 
 class UnsupportedGrammar(Exception):
-    """The library cannot decode by this schema or pattern."""
+    """The library cannot decode by this schema."""
 
 
 class LocalModel:
@@ -115,7 +113,6 @@ class LocalModel:
         temperature: float = 0.0,
         seed: int = 0,
         schema: str = "",
-        pattern: str = "",
         check: Callable[[], None],
         on_tokens: OnTokens | None = None,
     ) -> Generated:
@@ -123,7 +120,7 @@ class LocalModel:
 
         Args:
             limit: the most tokens of the reply.
-            schema: JSON schema that the reply keeps to; `pattern`: regular expression.
+            schema: JSON schema that the reply keeps to.
             check: called before every step; whatever it raises ends the generation and travels on.
             on_tokens: told of all tokens so far after every step that wrote one.
 
@@ -134,7 +131,7 @@ class LocalModel:
         import numpy as np
         import openvino
 
-        config = self._config(limit, temperature, seed, schema, pattern)
+        config = self._config(limit, temperature, seed, schema)
         ends = {int(config.eos_token_id), *map(int, config.stop_token_ids)}
         result = Generated(prompt_tokens=len(prompt))
         self._number += 1
@@ -151,7 +148,7 @@ class LocalModel:
         except RuntimeError as error:
             # After an error inside a step the library refuses every further one.
             self._pipeline = None
-            if schema or pattern:
+            if schema:
                 raise UnsupportedGrammar(_first_line(error)) from None
             raise GeneratorError("unavailable", f"{self.path}: {_first_line(error)}") from None
         return result
@@ -170,14 +167,12 @@ class LocalModel:
                 for output in handle.read().values():
                     result.completion_tokens += len(output.generated_ids)
                     result.tokens += output.generated_ids
-                    result.logprobs += output.generated_log_probs
                     reason = output.finish_reason
                     if reason != GenerationFinishReason.NONE:
                         result.finish = "length" if reason == GenerationFinishReason.LENGTH else "stop"
                 result.cached_tokens = max(0, result.prompt_tokens - steps * CHUNK)
                 if result.tokens and result.tokens[-1] in ends:
                     result.tokens.pop()
-                    result.logprobs.pop()
                 if on_tokens is not None:
                     on_tokens(result.tokens)
         if handle.get_status() == GenerationStatus.IGNORED:
@@ -185,13 +180,12 @@ class LocalModel:
                 "bad_request", f"{self.path}: a prompt of {result.prompt_tokens} tokens does not fit into {CACHE_GB} GB"
             )
 
-    def _config(self, limit: int, temperature: float, seed: int, schema: str, pattern: str) -> Any:
+    def _config(self, limit: int, temperature: float, seed: int, schema: str) -> Any:
         from openvino_genai import StructuredOutputConfig
 
         config = self._pipeline.get_config()
         config.max_new_tokens = limit
         config.apply_chat_template = False
-        config.logprobs = 1
         config.do_sample = temperature > 0
         if temperature > 0:
             config.temperature = temperature
@@ -199,8 +193,6 @@ class LocalModel:
             config.top_p = min(float(config.top_p), TOP_P)
         if schema:
             config.structured_output_config = StructuredOutputConfig(json_schema=schema)
-        elif pattern:
-            config.structured_output_config = StructuredOutputConfig(regex=pattern)
         return config
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import urlsplit, urlunsplit
@@ -66,23 +67,37 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-class OpenAIGenerator(ConfiguredGenerator):
-    """A model behind an OpenAI-compatible endpoint.
+@dataclass(frozen=True)
+class Endpoint:
+    """What a spec of an endpoint settles, checked.
 
-    Args:
-        name: the spec it was opened as, in normal form; with the URL if that came from the environment.
-        model: the model's name at the endpoint.
-        url: base URL of the endpoint.
-        key_env: name of the environment variable that holds the key.
-        key: the key; empty if the endpoint needs none.
+    Attributes:
+        name: the spec in normal form, without any secret; with the URL if that came from the environment.
+        url: base URL.
+        key_env, key: the environment variable that holds the key; the key, empty if none is needed.
         settings: limits and defaults; `context` None: asked of the endpoint.
+        more: values of the options that only this kind of endpoint has.
     """
 
-    def __init__(self, name: str, model: str, url: str, key_env: str, key: str, settings: Settings) -> None:
-        super().__init__(name, settings)
-        self._model, self._where, self._key_env, self._key = model, f"{model} at {shown_url(url)}", key_env, key
-        self._context, self._url = settings.context, url
-        self._refused: set[str] = {"max_tokens"} if url == OFFICIAL_URL else set()
+    name: str
+    model: str
+    url: str
+    key_env: str
+    key: str
+    settings: Settings
+    more: Mapping[str, Any]
+
+
+class OpenAIGenerator(ConfiguredGenerator):
+    """A model behind an OpenAI-compatible endpoint."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint.name, endpoint.settings)
+        self._model, self._url = endpoint.model, endpoint.url
+        self._key_env, self._key = endpoint.key_env, endpoint.key
+        self._where = f"{endpoint.model} at {shown_url(endpoint.url)}"
+        self._context = endpoint.settings.context
+        self._refused: set[str] = {"max_tokens"} if endpoint.url == OFFICIAL_URL else set()
 
     @cached_property
     def _client(self) -> AsyncOpenAI:

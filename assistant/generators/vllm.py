@@ -29,8 +29,8 @@ from pydantic import Field
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, seconds
 from turnmark.assistant.generators.client import client_of
-from turnmark.assistant.generators.endpoints import Endpoint, read_endpoint
-from turnmark.assistant.generators.openai import OpenAIGenerator
+from turnmark.assistant.generators.endpoints import read_endpoint
+from turnmark.assistant.generators.openai import Endpoint, OpenAIGenerator
 from turnmark.assistant.settings import section
 from turnmark.corpora.console import notify
 from turnmark.corpora.errors import ErrorCollector
@@ -80,7 +80,7 @@ def open_vllm(spec: Spec) -> Generator:
         RequestError: the spec, `TURNMARK_VLLM_COMMAND` or `[vllm]` of the configuration is wrong.
     """
     if spec.url:
-        return read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY").generator()
+        return OpenAIGenerator(read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY"))
     errors, extra = ErrorCollector(), {**dict.fromkeys(ENGINE, _value), "start": seconds}
     endpoint = errors.collect(
         read_endpoint, spec, preset_url="http://127.0.0.1/v1", key_env="VLLM_API_KEY", extra_options=extra
@@ -110,7 +110,7 @@ class VllmGenerator(OpenAIGenerator):
     """
 
     def __init__(self, endpoint: Endpoint, command: tuple[str, ...], start: float) -> None:
-        super().__init__(endpoint.name, endpoint.model, endpoint.url, endpoint.key_env, endpoint.key, endpoint.settings)
+        super().__init__(endpoint)
         self._command, self._start = command, start
 
     @property

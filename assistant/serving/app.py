@@ -17,7 +17,7 @@ from starlette.responses import StreamingResponse
 
 from turnmark.assistant.serving.guard import Guard
 from turnmark.assistant.serving.reply import ReplyForm, error, event_bytes, json_response, refused
-from turnmark.assistant.serving.request import ChatRequest, Refusal, Streaming, parse_body, parse_request
+from turnmark.assistant.serving.request import ChatRequest, Refusal, Streaming, parse_request
 from turnmark.assistant.serving.turns import Turns
 from turnmark.assistant.types import Reply
 from turnmark.corpora.types import Record
@@ -125,13 +125,13 @@ def _model(opened: Opened) -> dict[str, Any]:
     return {"id": manifest.name, "object": "model", "created": created, "owned_by": "turnmark", "turnmark": about}
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    """The request's JSON object.
+async def _body(request: Request) -> bytes:
+    """What a request holds, which says that it is JSON.
 
     A form or plain text is not read: a page of another site could send these without being asked for leave.
 
     Raises:
-        Refusal: it is too large, or is none.
+        Refusal: it is too large, or says something else.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -144,7 +144,7 @@ async def _body(request: Request) -> dict[str, Any]:
                 raise Refusal(f"the request is larger than {BODY} bytes", status=413)
     except ClientDisconnect:
         raise Refusal("the client left in the middle of its request") from None
-    return parse_body(bytes(body))
+    return bytes(body)
 
 
 async def _whole(turns: Turns, asked: ChatRequest, form: ReplyForm, request: Request) -> Response:

@@ -6,14 +6,13 @@ in the reply, since sources decide here what is said; what could not be answered
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from turnmark.corpora.console import cut, inert, valid_text
+from turnmark.corpora.console import cut, inert
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Record
 
@@ -21,7 +20,7 @@ Streaming = Literal["final", "draft"]
 MESSAGES = 200
 """Of a conversation, at most."""
 
-_USED = frozenset(("model", "messages", "stream", "stream_options", "turnmark"))
+_UNHEEDED = ("n", "response_format", "tool_choice", "logprobs", "modalities")
 _INSTRUCTIONS = ("system", "developer")
 _MOST_IGNORED = 40
 _LONGEST_NAME = 60
@@ -61,36 +60,15 @@ class ChatRequest(Record):
     ignored: tuple[str, ...] = Field(default=(), description="what the request has and the turn does not heed")
 
 
-def parse_body(body: bytes) -> dict[str, Any]:
-    """A request's JSON object.
-
-    Raises:
-        Refusal: it is none.
-    """
-
-    def no_number(word: str) -> float:
-        raise ValueError(f"{word} is no number of JSON")
-
-    try:
-        value = json.loads(body.decode("utf-8"), parse_constant=no_number)
-    except RecursionError:
-        raise Refusal("the body is JSON nested too deeply") from None
-    except ValueError as error:
-        raise Refusal(f"the body is not JSON ({inert(error)})") from None
-    if not isinstance(value, dict):
-        raise Refusal("the body is no JSON object")
-    return value
-
-
 class _Wire(BaseModel):
     """What a client sends: nothing is converted, and what is not declared is let pass."""
 
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(strict=True, extra="allow")
 
 
 class _Part(_Wire):
     type: Literal["text"]
-    text: Annotated[str, BeforeValidator(lambda value: valid_text(value) if isinstance(value, str) else value)]
+    text: str
 
 
 def _parts(content: Any) -> Any:
@@ -137,7 +115,7 @@ class _Body(_Wire):
     messages: list[_Message] = Field(min_length=1, max_length=MESSAGES)
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
-    turnmark: _Ours = _Ours()
+    turnmark: _Ours | None = None
     n: Literal[1] | None = None
     response_format: _TextFormat | None = None
     tool_choice: Literal["none", "auto"] | None = None
@@ -153,33 +131,30 @@ class _Body(_Wire):
         return self
 
 
-def parse_request(
-    body: Mapping[str, Any], model: str, footnotes: bool = True, streaming: Streaming = "final"
-) -> ChatRequest:
+def parse_request(body: bytes, model: str, footnotes: bool = True, streaming: Streaming = "final") -> ChatRequest:
     """What a request asks for.
 
     Args:
         body: its JSON object.
         model: the one that is served.
-        footnotes, streaming: what holds where the request does not say.
+        footnotes, streaming: what holds if the request does not say.
 
     Raises:
         Refusal: every mistake in it; 404 for another model.
     """
-    name = body.get("model")
-    if isinstance(name, str) and name != model:
-        message = f"The model {_named(name)!r} does not exist; the model served here is {model!r}"
-        raise Refusal(message, "model", 404, "model_not_found")
     try:
-        request = _Body.model_validate({**body, "turnmark": body.get("turnmark") or {}})
+        request = _Body.model_validate_json(body)
     except ValidationError as error:
-        places = [_place(row["loc"]) for row in error.errors()]
+        keys = [_location(row["loc"]) for row in error.errors()]
         words = [row["msg"].removeprefix("Value error, ") for row in error.errors()]
-        problems = [f"{place}: {problem}" if place else problem for place, problem in zip(places, words, strict=True)]
-        raise Refusal(problems, places[0] or None) from None
+        problems = [inert(f"{key}: {problem}" if key else problem) for key, problem in zip(keys, words, strict=True)]
+        raise Refusal(problems, keys[0] or None) from None
+    if request.model != model:
+        message = f"The model {_named(request.model)!r} does not exist; the model served here is {model!r}"
+        raise Refusal(message, "model", 404, "model_not_found")
     system = [f"messages[{n}] ({row.role})" for n, row in enumerate(request.messages) if row.role in _INSTRUCTIONS]
-    ignored = dict.fromkeys([*system, *(_named(key) for key in body if key not in _USED)])
-    ours, options = request.turnmark, request.stream_options
+    unknown = [*(request.model_extra or {}), *(name for name in _UNHEEDED if getattr(request, name) is not None)]
+    ours, options = request.turnmark or _Ours(), request.stream_options
     return ChatRequest(
         history=tuple(_history(request.messages[:-1])),
         message=request.messages[-1].text,
@@ -188,7 +163,7 @@ def parse_request(
         events=bool(ours.events),
         footnotes=footnotes if ours.footnotes is None else ours.footnotes,
         streaming=ours.stream or streaming,
-        ignored=tuple(ignored)[:_MOST_IGNORED],
+        ignored=(*system, *map(_named, unknown))[:_MOST_IGNORED],
     )
 
 
@@ -203,7 +178,7 @@ def _history(messages: Sequence[_Message]) -> list[Message]:
     ]
 
 
-def _place(location: Sequence[str | int]) -> str:
+def _location(location: Sequence[str | int]) -> str:
     """Where a mistake is, as a client would write it: `messages[0].content[1].type`."""
     keys = (f"[{key}]" if isinstance(key, int) else f".{_named(key)}" for key in location)
     return "".join(keys).removeprefix(".")

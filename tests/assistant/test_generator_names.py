@@ -265,5 +265,5 @@ def test_a_wrong_configuration_of_vllm_is_reported_with_all_its_mistakes(monkeyp
     (home() / "config.toml").write_text('[vllm]\nstart = "soon"\nstat = 1\n', encoding="utf-8")
     with pytest.raises(RequestError) as raised:
         open_generator("vllm:m?nonsense=1")
-    for words in ("No closing quotation", "vllm.start", "'nonsense'", "did you mean 'start'"):
+    for words in ("No closing quotation", "vllm.start", "'nonsense'", "vllm.stat:"):
         assert words in str(raised.value)

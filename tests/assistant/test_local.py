@@ -9,14 +9,13 @@ import struct
 import subprocess
 import sys
 import threading
-from math import exp
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
 from tests.conftest import ROOT, Turnmark
-from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, choose, open_generator
+from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, open_generator
 from turnmark.assistant.generators.gguf import read_header
 from turnmark.assistant.generators.local import LocalGenerator
 from turnmark.assistant.generators.local_model import CHUNK
@@ -102,16 +101,6 @@ def test_a_second_question_over_the_same_text_reads_only_what_is_new(reader: Loc
 
 
 @reader_test
-def test_the_probabilities_of_options(reader: LocalGenerator):
-    system = "Answer with one word, Yes or No."
-    yes = choose(reader, asking("Is Paris a city?", system), ("Yes", "No"))
-    no = choose(reader, asking("Is the moon made of cheese?", system), ("Yes", "No"))
-    assert sum(yes.probabilities) == pytest.approx(1.0)
-    assert yes.probabilities[0] > 0.5 > no.probabilities[0]
-    assert sum(map(exp, yes.logprobs)) > 0.5
-
-
-@reader_test
 def test_a_caller_that_fails_or_a_turn_that_ends_stops_the_model(reader: LocalGenerator):
     class Enough(Exception):
         pass
@@ -141,8 +130,8 @@ def test_a_caller_that_fails_or_a_turn_that_ends_stops_the_model(reader: LocalGe
 
 @reader_test
 def test_a_deadline_ends_a_call_with_what_to_do(reader: LocalGenerator):
-    with pytest.raises(GeneratorError, match="did not finish within") as error:
-        reader.complete(asking("Count from 1 to 100."), deadline=0.01)
+    with pytest.raises(GeneratorError, match=r"wrote nothing for 0\.01 s") as error:
+        reader.complete(asking("Count the words. " + "word " * 400), deadline=0.01)
     assert error.value.kind == "timeout"
 
 

@@ -53,7 +53,8 @@ def test_a_completion_is_what_ask_prints(server, turnmark, home):
     assert response["usage"] == {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     text = choice["message"]["content"]
     assert "[^1]" in text
-    assert "\n[^1]: Sharpening a kitchen knife — handbook/sharpen-a-kitchen-knife.md" in text
+    assert "\n[^1]: Sharpening a kitchen knife" in text
+    assert "handbook/sharpen-a-kitchen-knife.md" in text
 
 
 def test_events_tell_the_steps(server):

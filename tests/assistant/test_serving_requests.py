@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.assistant.notes import conversation
 from turnmark.assistant.serving.guard import is_loopback, read_token
 from turnmark.assistant.serving.reply import ReplyForm, ReplyText, noted
 from turnmark.assistant.serving.reply import content as markdown_of
-from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_body, parse_request, without_footnotes
+from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, without_footnotes
 from turnmark.assistant.types import Checks, Citation, Event, Reply, Step
 from turnmark.corpora.errors import RequestError
 
@@ -20,7 +21,7 @@ EVIL = "<script>x</script> ![i](https://example.org/p.png) [a](https://example.o
 
 
 def chat_request(*messages: object, **more: object) -> ChatRequest:
-    return parse_request({"model": "m", "messages": list(messages), **more}, "m")
+    return parse_request(json.dumps({"model": "m", "messages": list(messages), **more}).encode(), "m")
 
 
 def user(content: object) -> dict[str, object]:
@@ -77,7 +78,7 @@ def test_conversations_that_ask_nothing(messages, problem):
 
 def test_another_model_is_not_found():
     with pytest.raises(Refusal) as raised:
-        parse_request({"model": "gpt\x1b[31m", "messages": [user("a")]}, "m")
+        parse_request(json.dumps({"model": "gpt\x1b[31m", "messages": [user("a")]}).encode(), "m")
     assert (raised.value.status, raised.value.code) == (404, "model_not_found")
     assert "\x1b" not in str(raised.value)
 
@@ -85,7 +86,7 @@ def test_another_model_is_not_found():
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'{"a": NaN}', b"\xff", b"[" * 100_000, b'{"a": Infinity}'])
 def test_what_is_no_json_object_is_refused(body):
     with pytest.raises(Refusal):
-        parse_body(body)
+        parse_request(body, "m")
 
 
 JSON = st.recursive(
@@ -103,7 +104,7 @@ FIELDS = st.sampled_from(
 @given(st.dictionaries(FIELDS, JSON, max_size=6))
 def test_no_request_breaks_the_reading(body):
     try:
-        request = parse_request({"model": "m", **body}, "m")
+        request = parse_request(json.dumps({"model": "m", **body}).encode(), "m")
     except Refusal as error:
         refusal = error
     else:
@@ -113,7 +114,7 @@ def test_no_request_breaks_the_reading(body):
     assert 400 <= refusal.status < 500
 
 
-def reply(answer: str = "It is red. [1] It boils. [2, 3]", **more: object) -> Reply:
+def reply(answer: str = "It is red. [1] It boils. [2, 3]\n\n1. Boil it. [1]", **more: object) -> Reply:
     citations = tuple(
         Citation(n=n, id=f"k-{n}", document="k", title=f"Title {n} <b>", path=f"k{n}.md", page=None, start=0, end=4,
                  text="text", score=1.0)
@@ -127,7 +128,7 @@ def reply(answer: str = "It is red. [1] It boils. [2, 3]", **more: object) -> Re
 def test_marks_become_footnotes_with_their_sources():
     assert markdown_of(reply(), footnotes=True) == (
         "It is red. [^1] It boils. [^2][^3]\n\n1. Boil it. [^1]\n\n"
-        "[^1]: Title 1 \\<b\\> — k1.md\n[^2]: Title 2 \\<b\\> — k2.md\n[^3]: Title 3 \\<b\\> — k3.md"
+        "[^1]: Title 1 \\<b\\>, k1.md\n[^2]: Title 2 \\<b\\>, k2.md\n[^3]: Title 3 \\<b\\>, k3.md"
     )
     assert markdown_of(reply("No idea.", procedure=(), citations=()), footnotes=True) == "No idea."
 
