@@ -17,6 +17,8 @@ from turnmark.corpora.types import Message
 
 ASK = "How do I sharpen a kitchen knife?"
 MORE = "And how often?"
+RULES = ("understand=rules",)
+"""So that a turn is one call."""
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def test_streams_say_the_same(engine):
 
 def test_drafts_come_as_they_are_written_and_a_failure_reaches_the_reader(home):
     with ScriptedServer(Say("Sharpen it on a wet stone. [1]"), Status(401)) as server:
-        engine = as_chat_engine(open_assistant("demo", f"openai:tiny@{server.url}?retries=0"), drafts=True)
+        engine = as_chat_engine(open_assistant("demo", f"openai:tiny@{server.url}?retries=0", steps=RULES), drafts=True)
         pieces = list(engine.stream_chat("How is a knife sharpened?").response_gen)
         assert pieces[:2] == ["Sharpen", " it"]
         before = engine.chat_history
@@ -94,7 +96,7 @@ def test_drafts_come_as_they_are_written_and_a_failure_reaches_the_reader(home):
 
 def test_a_stream_that_is_left_ends_its_turn(home):
     with ScriptedServer(Say("Sharpen it on a wet stone. [1]", stall=30)) as server:
-        engine = as_chat_engine(open_assistant("demo", f"openai:tiny@{server.url}"), drafts=True)
+        engine = as_chat_engine(open_assistant("demo", f"openai:tiny@{server.url}", steps=RULES), drafts=True)
         stream = engine.stream_chat("How is a knife sharpened?").chat_stream
         assert next(stream).delta == "Sharpen"
         stream.close()

@@ -113,7 +113,7 @@ def test_no_request_breaks_the_reading(body):
     assert 400 <= refusal.status < 500
 
 
-def reply(answer: str = "It is red. [1] It boils. [2, 3]", **more: object) -> Reply:
+def reply(answer: str = "It is red. [1] It boils. [2, 3]\n\n1. Boil it. [1]", **more: object) -> Reply:
     citations = tuple(
         Citation(n=n, id=f"k-{n}", document="k", title=f"Title {n} <b>", path=f"k{n}.md", page=None, start=0, end=4,
                  text="text", score=1.0)
@@ -127,7 +127,7 @@ def reply(answer: str = "It is red. [1] It boils. [2, 3]", **more: object) -> Re
 def test_marks_become_footnotes_with_their_sources():
     assert markdown_of(reply(), footnotes=True) == (
         "It is red. [^1] It boils. [^2][^3]\n\n1. Boil it. [^1]\n\n"
-        "[^1]: Title 1 \\<b\\> — k1.md\n[^2]: Title 2 \\<b\\> — k2.md\n[^3]: Title 3 \\<b\\> — k3.md"
+        "[^1]: Title 1 \\<b\\>, k1.md\n[^2]: Title 2 \\<b\\>, k2.md\n[^3]: Title 3 \\<b\\>, k3.md"
     )
     assert markdown_of(reply("No idea.", procedure=(), citations=()), footnotes=True) == "No idea."
 
