@@ -88,7 +88,7 @@ class Terminal:
         return self.screen()
 
     def at_prompt(self) -> str:
-        """Wait until an empty prompt stands on the last line, and nothing moves; the screen then."""
+        """Wait until an empty prompt is on the last line, and nothing moves; the screen then."""
         self.until(lambda screen: self._asked() and screen.split("\n")[-1] == "›")
         while self._read(QUIET):
             pass

@@ -130,7 +130,7 @@ def test_why_shows_what_was_understood_searched_called_decided_and_spent():
     )  # fmt: skip
     exchange = Exchange(
         turn=1, at="", kind="ask", question="How long, and which saw?", index="demo", generator="m", rating="bad",
-        comment="short", edit="x", metric="rouge_l.word", score=0.5,
+        comment="short", edit="x",
         events=(Event(step="retrieve", text="search: saw"), Event(step="retrieve", text="2 passages")),
         reply=QUOTED.model_copy(
             update={"trace": trace, "rewrite": "How long may it be kept?", "notes": ("cut",),
