@@ -76,7 +76,7 @@ def chat(
     from turnmark.assistant.open import open_checked
     from turnmark.assistant.repl.chat import Chat, Scores
     from turnmark.assistant.repl.loop import choose_index, confirmed, run_chat
-    from turnmark.assistant.repl.parts import greet, swap_of
+    from turnmark.assistant.repl.parts import show_resumed, swap_of
     from turnmark.assistant.session import Began
     from turnmark.assistant.session_files import new_session, resumed
     from turnmark.retrieval.index import list_indexes
@@ -118,7 +118,7 @@ def chat(
                 talk.record(used)
             for note in notes:
                 talk.say(f"note: {note}", style="yellow")
-            greet(talk)
+            show_resumed(talk)
         run_chat(talk)
     finally:
         if session is not None:

@@ -59,11 +59,7 @@ def ask(
 
 
 def _answer(assistant: Assistant, past: list[Message], question: str, as_json: bool) -> None:
-    """Answer one question; with `as_json` a failure is an object on standard output too.
-
-    Raises:
-        TurnmarkError: there is no answer.
-    """
+    """Answer one question; with `as_json` a failure is an object on standard output too."""
     if as_json:
         try:
             reply = assistant.reply(past, question)
@@ -82,11 +78,7 @@ def _answer(assistant: Assistant, past: list[Message], question: str, as_json: b
 
 
 def _answer_all(assistant: Assistant, past: list[Message], questions: Iterable[str], as_json: bool) -> None:
-    """Answer every question; one that fails does not stop the rest.
-
-    Raises:
-        TurnmarkError: there were some that failed.
-    """
+    """Answer every question; one that fails does not stop the rest."""
     failed = 0
     for question in questions:
         try:
@@ -99,12 +91,7 @@ def _answer_all(assistant: Assistant, past: list[Message], questions: Iterable[s
 
 
 def read_history(path: Path) -> list[Message]:
-    """A conversation from a file: a JSON list or JSON lines of {"role", "content"}, or MTRAG's {"speaker", "text"}.
-
-    Raises:
-        RequestError: every row that is not a message, at once; no message at all; a last message that is not the
-            assistant's.
-    """
+    """A conversation from a file: a JSON list or JSON lines of {"role", "content"}, or MTRAG's {"speaker", "text"}."""
     label = f"--history {inert(path)}"
     try:
         text = path.read_text(encoding="utf-8-sig")

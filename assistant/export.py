@@ -43,9 +43,6 @@ def mtrag(exchanges: Sequence[Exchange], name: str, folder: Path, index: Index |
 
     Args:
         index: its passages are the corpus; of a conversation over another index, those that were shown.
-
-    Raises:
-        RequestError: no turn was rated or edited.
     """
     rows: dict[Path, list[Row]] = defaultdict(list)
     labels: dict[Path, list[str]] = defaultdict(lambda: ["query-id\tcorpus-id\tscore"])

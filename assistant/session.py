@@ -83,13 +83,11 @@ class Rated(Record):
 
 
 class Edited(Record):
-    """The person's version of a reply. `score`: how much of the original it keeps; None: nothing measured it."""
+    """The person's version of a reply."""
 
     event: Literal["edit"] = "edit"
     turn: int
     text: str
-    metric: str = ""
-    score: float | None = None
 
 
 SessionEvent = Annotated[Began | Swapped | Turned | Again | Rated | Edited, Field(discriminator="event")]
@@ -111,8 +109,6 @@ class Exchange(Record):
     rating: Rating | None = None
     comment: str = ""
     edit: str | None = None
-    metric: str = ""
-    score: float | None = None
 
     @property
     def said(self) -> str:
@@ -162,11 +158,7 @@ class Conversation:
         return messages(self.exchanges[:end])
 
     def apply(self, event: SessionEvent) -> None:
-        """Take in one event. One about a turn that is not there changes nothing.
-
-        Raises:
-            ValueError: the session is of a later format.
-        """
+        """Take in one event. One about a turn that is not there changes nothing."""
         match event:
             case Began() | Swapped():
                 if isinstance(event, Began) and event.format > FORMAT:
@@ -175,12 +167,11 @@ class Conversation:
             case Turned():
                 self.exchanges.append(Exchange(**self._answered(event), kind=event.kind, question=event.question))
             case Again():  # the person's verdict was on the old answer
-                cleared: dict[str, Any] = {"rating": None, "comment": "", "edit": None, "metric": "", "score": None}
-                self._update(event.turn, self._answered(event) | cleared)
+                self._update(event.turn, {**self._answered(event), "rating": None, "comment": "", "edit": None})
             case Rated():
                 self._update(event.turn, {"rating": event.rating, "comment": event.comment})
             case Edited():
-                self._update(event.turn, {"edit": event.text, "metric": event.metric, "score": event.score})
+                self._update(event.turn, {"edit": event.text})
 
     def _answered(self, event: Turned | Again) -> dict[str, Any]:
         names = {"turn": event.turn, "at": event.at, "reply": event.reply, "events": event.events}

@@ -95,12 +95,7 @@ def _existing(name: str) -> Path:
 
 
 def read_session(name: str) -> tuple[Conversation, list[str]]:
-    """A kept conversation, and notes on lines that could not be read.
-
-    Raises:
-        RequestError: there is no such session, or it is of a later version.
-        TurnmarkError: the file cannot be read.
-    """
+    """A kept conversation, and notes on lines that could not be read."""
     events, notes = _events(name)
     return _folded(events, name), notes
 
@@ -131,11 +126,7 @@ def _folded(events: Sequence[SessionEvent], name: str) -> Conversation:
 
 
 def delete_session(name: str) -> None:
-    """Delete a session.
-
-    Raises:
-        RequestError: no session has that name, or it is open in another chat.
-    """
+    """Delete a session."""
     path = _existing(name)
     file = os.open(path, os.O_RDWR)
     try:
@@ -169,23 +160,14 @@ class Session:
         self._waiting = list(waiting)
 
     def record(self, event: SessionEvent) -> None:
-        """Take in an event and keep it.
-
-        Raises:
-            TurnmarkError: it could not be written; the conversation goes on without being kept.
-        """
+        """Take in an event and keep it."""
         self.conversation.apply(event)
         self._waiting.append(event)
         if self.keep and (self._file is not None or any(isinstance(event, Turned) for event in self._waiting)):
             self._write()
 
     def save(self, name: str | None) -> str:
-        """Keep the session from now on, under `name` if one is given; the name that it has then.
-
-        Raises:
-            RequestError: the name is none, or taken.
-            TurnmarkError: it could not be written.
-        """
+        """Keep the session from now on, under `name` if one is given; the name that it has then."""
         if name is not None and name != self.name:
             target = _path(name)
             try:
@@ -210,12 +192,7 @@ class Session:
             self._file = None
 
     def reopen(self) -> None:
-        """Go on in the file that is there.
-
-        Raises:
-            RequestError: there is none, or another chat has it open.
-            TurnmarkError: it cannot be written.
-        """
+        """Go on in the file that is there."""
         path = _existing(self.name)
         try:
             self._file = os.open(path, os.O_RDWR | os.O_APPEND)
@@ -270,10 +247,6 @@ def resumed(name: str | None, keep: bool = True) -> tuple[Session, list[str]]:
     Args:
         name: None: the one that was used last.
         keep: False: its file is only read, and nothing of what follows is kept.
-
-    Raises:
-        RequestError: no session has that name, it is of a later version, or open in another chat.
-        TurnmarkError: it cannot be read or written.
     """
     names = [name] if name is not None else session_names()
     if not names:

@@ -70,7 +70,7 @@ def edit(chat: Chat, argument: str) -> None:
         return
     original = strip_citations(last.reply.answer)
     metric, score = (chat.scores and chat.scores.similarity(strip_citations(text), original)) or ("", None)
-    chat.record(Edited(turn=last.turn, text=text, metric=metric, score=score))
+    chat.record(Edited(turn=last.turn, text=text))
     measured = f"{metric} {score:.2f} to the original" if score is not None else "nothing to compare it with"
     chat.say(f"edited · {measured if chat.scores else NO_SCORES}", style="dim")
 
@@ -79,11 +79,7 @@ def edit(chat: Chat, argument: str) -> None:
 
 
 def editor_command() -> list[str]:
-    """What starts the editor: `$VISUAL`, `$EDITOR`, or a usual one. Never run through a shell.
-
-    Raises:
-        RequestError: no editor was found, or the variable is not a command.
-    """
+    """What starts the editor: `$VISUAL`, `$EDITOR`, or a usual one. Never run through a shell."""
     for variable in ("VISUAL", "EDITOR"):
         command = os.environ.get(variable, "").strip()
         if command:
@@ -98,12 +94,7 @@ def editor_command() -> list[str]:
 
 
 def edited(text: str) -> str:
-    """The text after the person has edited it, meanwhile in a file of mode 0600 in a new folder.
-
-    Raises:
-        RequestError: no editor was found.
-        TurnmarkError: the editor cannot be run, or reports a failure: then nothing is changed.
-    """
+    """The text after the person has edited it, meanwhile in a file of mode 0600 in a new folder."""
     command = editor_command()
     with tempfile.TemporaryDirectory(prefix="turnmark-") as folder:
         path = Path(folder) / "answer.md"

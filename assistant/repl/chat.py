@@ -95,22 +95,14 @@ class Chat:
         self._keep("ask", message, self._run(lambda on_event: self.assistant.reply(history, message, on_event)))
 
     def revise(self, instruction: str) -> None:
-        """A turn that revises the last answer.
-
-        Raises:
-            RequestError: there is no answer.
-        """
+        """A turn that revises the last answer."""
         self.need_last("there is no answer to revise yet")
         history = self.history
         outcome = self._run(lambda on_event: self.assistant.revise(history, instruction, on_event))
         self._keep("revise", instruction, outcome)
 
     def answer_again(self) -> None:
-        """The last message once more; the new reply replaces the old one.
-
-        Raises:
-            RequestError: there is no answer.
-        """
+        """The last message once more; the new reply replaces the old one."""
         last = self.need_last("there is nothing to answer again yet")
         turn = self.assistant.revise if last.kind == "revise" else self.assistant.reply
         history = self.history_before_last()
@@ -167,11 +159,7 @@ class Chat:
     # -- what commands need
 
     def need_last(self, otherwise: str = "there is no answer yet") -> Exchange:
-        """The last exchange.
-
-        Raises:
-            RequestError: nothing was answered yet.
-        """
+        """The last exchange."""
         last = self.conversation.last
         if last is None:
             raise RequestError(otherwise)

@@ -98,11 +98,7 @@ def _obey(chat: Chat, line: str) -> None:
 
 
 def run_chat(chat: Chat) -> None:
-    """Talk until the person leaves.
-
-    Raises:
-        TurnmarkError: nobody sits there, and questions could not be answered.
-    """
+    """Talk until the person leaves."""
     if chat.opened is not None:
         console = chat.console
         console.print(Text(f"{parts.parts_line(chat.opened)} · /help", style="dim"), soft_wrap=not console.is_terminal)
@@ -163,11 +159,7 @@ def confirmed(console: Console) -> Callable[[str], bool]:
 
 
 def choose_index(names: list[str], console: Console) -> str | None:
-    """Which index to talk to, when none was named; None: the person left.
-
-    Raises:
-        RequestError: no index was built yet, or nobody is there to choose.
-    """
+    """Which index to talk to, when none was named; None: the person left."""
     if not names:
         raise RequestError("there is no index yet; build one: turnmark index build SOURCE --name NAME")
     if len(names) == 1:

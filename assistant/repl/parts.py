@@ -84,7 +84,7 @@ def save(chat: Chat, argument: str) -> None:
     chat.say(f"kept as {name}; go on with it: turnmark chat --resume {name}", style="dim")
 
 
-def greet(chat: Chat) -> None:
+def show_resumed(chat: Chat) -> None:
     """What was said last in a session that goes on."""
     last, count = chat.conversation.last, len(chat.conversation.exchanges)
     chat.say(f"session {chat.session.name}: {count} turn{'s'[: count != 1]} so far", style="dim")

@@ -85,8 +85,7 @@ def _outcome(exchange: Exchange) -> Iterator[str]:
     if exchange.rating:
         yield f"  rated: {exchange.rating}{f' ({inert(exchange.comment)})' if exchange.comment else ''}"
     if exchange.edit is not None:
-        score = f", {inert(exchange.metric)} {exchange.score:.2f} to the original" if exchange.score is not None else ""
-        yield f"  edited{score}"
+        yield "  edited by hand"
 
 
 def _cost(reply: Reply) -> Iterator[str]:

@@ -88,7 +88,7 @@ class Terminal:
         return self.screen()
 
     def at_prompt(self) -> str:
-        """Wait until an empty prompt stands on the last line, and nothing moves; the screen then."""
+        """Wait until an empty prompt is on the last line, and nothing moves; the screen then."""
         self.until(lambda screen: self._asked() and screen.split("\n")[-1] == "›")
         while self._read(QUIET):
             pass
@@ -131,12 +131,19 @@ class Terminal:
         return int(self.child.exitstatus if self.child.exitstatus is not None else -self.child.signalstatus)
 
 
-def assert_golden(name: str, text: str) -> None:
-    """A text is what a file of `golden/` holds. TURNMARK_UPDATE_GOLDEN=1 writes it anew."""
+def assert_golden(name: str | Path, text: str, between: str = "") -> None:
+    """A text is what a file of `golden/` holds, or the first stretch of another between two marks.
+
+    TURNMARK_UPDATE_GOLDEN=1 writes it anew.
+    """
     path = Path(__file__).parent / "golden" / name
+    content = path.read_text(encoding="utf-8") if path.exists() else ""
+    before, _, rest = content.partition(between) if between else ("", "", "")
+    expected = f"{before}{text}{rest.partition(between)[2]}" if between else text
     if os.environ.get("TURNMARK_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+        content = expected
+        path.write_text(content, encoding="utf-8")
+    assert expected == content
 
 
 def steady(screen: str) -> str:

@@ -28,7 +28,7 @@ def test_the_demo_conversation(turnmark):
     ran = turnmark("chat", "--index", "demo", stdin=(DEMO / "questions.txt").read_text(encoding="utf-8"))
     assert ran.code == 0
     assert_golden("demo_chat.txt", steady(ran.out))
-    assert steady(ran.out).strip() in (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
+    assert_golden(ROOT / "docs" / "chat.md", f"```text\n{steady(ran.out).strip()}\n```", between="```")
 
 
 def test_ask_reads_questions_from_standard_input_a_json_line_out_for_each(home, turnmark):

@@ -11,6 +11,7 @@ import pytest
 
 from tests.assistant.talk import scripted
 from tests.assistant.terminal import Terminal, assert_golden, steady
+from tests.conftest import ROOT
 from turnmark.assistant.session_files import read_session
 
 # Each starts processes and waits as a person would: pytest -m slow tests/assistant/test_chat_terminal.py
@@ -24,9 +25,8 @@ It is **fed weekly** with `rye`, half and half. [1] Keep it cool between feeds, 
 """
 
 
-def opened(home: Path, *arguments: str | Path, columns: int = 80, folder: Path | None = None, **env: str) -> Terminal:
-    surroundings = {"TURNMARK_HOME": str(home), **env}
-    return Terminal("chat", *arguments, columns=columns, env=surroundings, **({"folder": folder} if folder else {}))
+def opened(home: Path, *arguments: str, folder: Path = ROOT, **env: str) -> Terminal:
+    return Terminal("chat", *arguments, env={"TURNMARK_HOME": str(home), **env}, folder=folder)
 
 
 def kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -36,13 +36,12 @@ def kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [exchange.question for exchange in read_session(session.stem)[0].exchanges]
 
 
-@pytest.mark.parametrize("columns", [80, 40])
-def test_a_conversation(home, tmp_path, columns):
+def test_a_conversation(home, tmp_path):
     """A streamed answer, a quotation, commands, several lines, a paste, completion; then Ctrl-D leaves with 0."""
     scripted(tmp_path, ANSWER)
     # In the folder of the script, so that the transcript is the same on every machine.
     words = ["--index", "demo", "--generator", "replay:script.jsonl", "--step", "understand=rules"]
-    talk = opened(home, *words, columns=columns, folder=tmp_path)
+    talk = opened(home, *words, folder=tmp_path)
     talk.at_prompt()
     talk.say("How do I keep a sourdough starter?")
     assert "thinking …" in talk.raw
@@ -61,7 +60,7 @@ def test_a_conversation(home, tmp_path, columns):
     talk.child.send("\x1b[200~/nothing\nof the kind\x1b[201~")
     talk.until("of the kind")
     talk.say("")
-    assert_golden(f"terminal_{columns}.txt", steady(talk.screen()) + "\n")
+    assert_golden("terminal.txt", steady(talk.screen()) + "\n")
     talk.child.send("\x04")
     assert talk.ended() == 0
     assert (home / "chat_history").stat().st_mode & 0o777 == 0o600

@@ -79,12 +79,11 @@ WRITTEN = reply(SAMPLE, "starters › Feeding", "bread", checks=Checks(unsupport
 
 
 @pytest.mark.parametrize("every", [0, 100])
-@pytest.mark.parametrize("width", [40, 80])
-def test_turns_on_a_terminal(width, every, monkeypatch):
+def test_turns_on_a_terminal(every, monkeypatch):
     """A quotation; an answer that came in pieces; one that was changed by checking. What was being done is gone."""
     monkeypatch.setattr("turnmark.assistant.repl.screen.EVERY", every)
     out = io.StringIO()
-    console = Console(file=out, width=width, height=50, force_terminal=True, color_system="standard", highlight=False)
+    console = Console(file=out, width=40, height=50, force_terminal=True, color_system="standard", highlight=False)
     with TurnView(console, streaming=False) as view:
         view.on_event(Event(step="understand", text="the question in full"))
         view.on_event(Event(step="retrieve", text="search: borrow saw"))
@@ -103,7 +102,7 @@ def test_turns_on_a_terminal(width, every, monkeypatch):
     assert "\x1b[1mMachines go back after" in raw
     assert "\x1b[2;3mBorrowing › How long" in raw
     assert "\x1b[2J" not in raw
-    assert_golden(f"turns_{width}.txt", screen_of(raw, width) + "\n")
+    assert_golden("turns.txt", screen_of(raw, 40) + "\n")
 
 
 def test_on_a_pipe_and_on_a_terminal_that_cannot_move_the_answer_is_text(monkeypatch):
@@ -131,7 +130,7 @@ def test_why_shows_what_was_understood_searched_called_decided_and_spent():
     )  # fmt: skip
     exchange = Exchange(
         turn=1, at="", kind="ask", question="How long, and which saw?", index="demo", generator="m", rating="bad",
-        comment="short", edit="x", metric="rouge_l.word", score=0.5,
+        comment="short", edit="x",
         events=(Event(step="retrieve", text="search: saw"), Event(step="retrieve", text="2 passages")),
         reply=QUOTED.model_copy(
             update={"trace": trace, "rewrite": "How long may it be kept?", "notes": ("cut",),
