@@ -7,10 +7,8 @@ import os
 import re
 import secrets
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
-
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_atomic, write_json
@@ -89,31 +87,14 @@ _TAG = ".server-tag"
 
 
 class Served(Record):
-    """A place on a server. In a manifest `name` is what the person asked for, in a note the whole name.
-
-    `tenant` and `database` are of Chroma; empty: the server's default ones.
-    """
+    """Where a part lies on a server. In a manifest `name` is what the person asked for, in a note the full name."""
 
     kind: Literal["chroma", "elasticsearch"]
     url: str
     name: str = ""
-    tenant: str = ""
-    database: str = ""
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without a tenant and a database that nobody named."""
-        fields: dict[str, Any] = handler(self)
-        return {key: value for key, value in fields.items() if value or key not in ("tenant", "database")}
 
     def __str__(self) -> str:
-        location = "".join(f" in {kind} {name!r}" for kind, name in self.within)
-        return f"{self.name!r}{location} at {self.url}"
-
-    @property
-    def within(self) -> list[tuple[str, str]]:
-        """("database" or "tenant", its name), of those that are named."""
-        return [pair for pair in (("database", self.database), ("tenant", self.tenant)) if pair[1]]
+        return f"{self.name!r} at {self.url}"
 
 
 def assign(part: Path, requested: Served, index: str) -> Served:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +18,6 @@ from tests.retrieval.conftest import ChromaProcess
 from tests.served import free_port
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
-from turnmark.retrieval import chroma as chroma_module
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.index import open_index
@@ -79,47 +76,6 @@ def test_a_server_gives_the_hits_that_files_give(server, demo_home, in_demo_home
     assert open_retriever("dense", index).search([Query(text=QUESTIONS[0])], 3)[0]
     remove_index("on-server")
     assert collections(server) == []
-
-
-@pytest.mark.server
-def test_a_tenant_and_a_database_of_ones_own(server, notes, turnmark):
-    """Made by whoever runs the server; what lies there is in no other's way, and found as the embedded form finds."""
-    import chromadb
-    from chromadb.config import Settings
-
-    spec = f"chroma+{server}?tenant=team&database=notes"
-    with pytest.raises(TurnmarkError, match=f"at {server} has no database 'notes' in tenant 'team'"):
-        build_index(notes, "n", retriever=spec)
-    host, port = server.removeprefix("http://").split(":")
-    settings = Settings(
-        chroma_api_impl="chromadb.api.fastapi.FastAPI", chroma_server_host=host, chroma_server_http_port=int(port),
-        anonymized_telemetry=False,
-    )  # fmt: skip
-    admin = chromadb.AdminClient(settings)
-    admin.create_tenant("team")
-    with pytest.raises(TurnmarkError, match=f"at {server} has no database 'notes' in tenant 'team'"):
-        build_index(notes, "n", retriever=spec)
-    admin.create_database("notes", "team")
-    ran = turnmark("index", "build", notes, "--name", "n", "--retriever", spec)
-    assert ran.code == 0, ran.err
-    assert collections(server, "turnmark-n-") == []
-    theirs = chromadb.HttpClient(host, port=int(port), tenant="team", database="notes")
-    [collection] = theirs.list_collections()
-    assert collection.count() == 3
-    build_index(notes, "here", retriever="hybrid")
-    index = open_index("n")
-    assert verify_index(index) == []
-    served, embedded = open_retriever(spec, index), open_retriever("hybrid", open_index("here"))
-    for text in ("bees", "fuel", "loaf"):
-        [served_hits], [local_hits] = (retriever.search([Query(text=text)], 3) for retriever in (served, embedded))
-        assert [hit.passage.id for hit in served_hits] == [hit.passage.id for hit in local_hits]
-        assert [hit.score for hit in served_hits] == pytest.approx([hit.score for hit in local_hits], abs=1e-5)
-    with pytest.raises(RequestError, match="build it again"):
-        open_retriever(f"chroma+{server}", index)
-    assert build_index(notes, "n", retriever=spec).unchanged
-    remove_index("n")
-    assert theirs.list_collections() == []
-    theirs.close()
 
 
 @pytest.mark.server
@@ -225,16 +181,14 @@ def away() -> str:
     return f"http://127.0.0.1:{free_port()}"
 
 
-def test_a_server_that_is_away_is_said_before_anything_is_embedded(notes, monkeypatch):
-    monkeypatch.setattr("turnmark.retrieval.chroma.FIRST_WAIT", 0.01)
+def test_a_server_that_is_away_is_said_before_anything_is_embedded(notes):
     url = away()
-    with pytest.raises(TurnmarkError, match=rf"the Chroma server at {url} cannot be reached \(4 tries\): ConnectError"):
+    with pytest.raises(TurnmarkError, match=f"the Chroma server at {url} cannot be reached: ConnectError"):
         build_index(notes, "n", retriever=f"chroma+{url}")
     assert not (home() / "indexes" / "n").exists()
 
 
 def test_what_is_left_on_a_server_that_is_away_is_named(notes, monkeypatch, turnmark):
-    monkeypatch.setattr("turnmark.retrieval.chroma.FIRST_WAIT", 0.01)
     monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n")
     url = away()
@@ -284,7 +238,7 @@ def test_the_token_comes_from_the_environment(guarded, monkeypatch):
     from turnmark.retrieval.chroma import connect
 
     place = Served(kind="chroma", url=guarded)
-    with pytest.raises(TurnmarkError, match="refuses the request; set TURNMARK_CHROMA_TOKEN"):
+    with pytest.raises(TurnmarkError, match=r"status 401 for the heartbeat.*; set TURNMARK_CHROMA_TOKEN"):
         connect(place)
     monkeypatch.setenv("TURNMARK_CHROMA_TOKEN", "hush-hush")
     assert Guarded.headers_seen == [None]
@@ -300,7 +254,6 @@ def test_the_token_comes_from_the_environment(guarded, monkeypatch):
         ("chroma+http://me:hush@h:1?rerank_depth=3", "no user and password in an address"),
         ("chroma+http://h:1?colection=x", "has no option 'colection'; it has: b, collection"),
         ("chroma+http://h:1?collection=-x&depth=0", "option collection='-x'.*\n.*option depth='0'"),
-        ("chroma+http://h:1?tenant=a&database=../b", "option tenant='a'.*\n.*option database='../b'"),
         ("chroma+http://h:99999", "not a URL with a valid host and port"),
         ("chroma+http://h:1/path", "leave 'path' out"),
     ],
@@ -320,18 +273,16 @@ def chroma(tmp_path: Path) -> Iterator[ChromaProcess]:
 
 
 @pytest.fixture
-def dying(chroma: ChromaProcess, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The server is killed when the first of three pages is stored; `then` is called at that moment."""
+def dying(chroma: ChromaProcess, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    """The server is killed when the first of three pages is stored."""
     add = ChromaVectors.add
-    state: dict[str, Any] = {"then": None, "killed": False}
+    state = {"killed": False}
 
     def killing(self: ChromaVectors, *args: Any) -> None:
         add(self, *args)
         if not state["killed"]:
             state["killed"] = True
             chroma.kill()
-            if state["then"]:
-                state["then"]()
 
     monkeypatch.setattr(PassageStore.pages, "__defaults__", (1,))
     monkeypatch.setattr(ChromaVectors, "add", killing)
@@ -339,40 +290,19 @@ def dying(chroma: ChromaProcess, monkeypatch: pytest.MonkeyPatch) -> dict[str, A
 
 
 @pytest.mark.server
-def test_a_server_that_comes_back_is_waited_for(chroma, dying, notes):
-    def later() -> None:
-        time.sleep(0.3)
-        chroma.start()
-
-    back = threading.Thread(target=later)
-    dying["then"] = back.start
-    spec = f"chroma+{chroma.url}"
-    report = build_index(notes, "n", retriever=spec)
-    back.join()
-    assert dying["killed"]
-    assert report.embedded == 3
-    index = open_index("n")
-    assert verify_index(index) == []
-    assert open_retriever(spec, index).search([Query(text="bees")], 1)[0][0].passage.document == "bees.md"
-    remove_index("n")
-
-
-@pytest.mark.server
-@pytest.mark.slow
-def test_a_server_that_stays_away_is_told_with_what_it_has_and_the_same_command_goes_on(
-    chroma, dying, notes, monkeypatch, turnmark
+def test_a_server_that_goes_away_is_reported_with_what_it_has_and_the_same_command_goes_on(
+    chroma, dying, notes, turnmark
 ):
-    monkeypatch.setattr(chroma_module, "PATIENCE", 0.5)
     spec = f"chroma+{chroma.url}"
     with pytest.raises(TurnmarkError) as raised:
         build_index(notes, "n", retriever=spec)
     message = str(raised.value)
-    assert f"the Chroma server at {chroma.url} cannot be reached (tried for 0.5 s)" in message
+    assert f"the Chroma server at {chroma.url} cannot be reached" in message
     assert "1 of 3 vectors had been stored as 'turnmark-n-g0001-" in message
     assert "the same command goes on without the model" in message
     ran = turnmark("index", "build", notes, "--name", "n", "--retriever", spec)
     assert ran.code == 1
-    assert "cannot be reached (4 tries)" in ran.err
+    assert "cannot be reached" in ran.err
     chroma.start()
     report = build_index(notes, "n", retriever=spec)
     assert (report.embedded, report.kept) == (0, 3)
