@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from turnmark.assistant.steps.units import units_of
+
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import html, markdown
 from turnmark.corpora.readers.prose import split_front_matter
