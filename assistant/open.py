@@ -148,8 +148,3 @@ def _tried(retriever: Retriever) -> Retriever:
     """The retriever, after one search: what an index lacks, or a server that is away, shows only then."""
     retriever.search([Query(text="first")], 1)
     return retriever
-
-
-def settings_of(assistant: Assistant) -> dict[str, int]:
-    """What can be set of an assistant while it runs, by name."""
-    return {"passages": assistant.passages, "tokens": assistant.tokens}

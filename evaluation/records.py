@@ -132,10 +132,13 @@ class MetricSummary(Record):
     """A metric over a set of samples. `n` counts the scored ones only."""
 
     mean: float | None = Field(description="None where nothing was scored")
-    ci95: tuple[float, float] | None = Field(description="seeded bootstrap over conversations; None where n is 0")
+    ci95: tuple[float, float] | None = Field(description="seeded bootstrap over `clusters`; None where n is 0")
     n: int
     failed: int
     not_applicable: int
+    clusters: int | None = Field(
+        default=None, description="conversations, questions or contexts that are resampled; of 1 there is no interval"
+    )
 
 
 Metrics = dict[str, MetricSummary]
@@ -244,6 +247,7 @@ class Panel(Record):
     judges: tuple[str, ...]
     rule: Literal["one judge", "median", "majority"]
     alpha: float | None = Field(default=None, description="Krippendorff's; None: one judge, or nothing that varies")
+    alpha_ci95: tuple[float, float] | None = Field(default=None, description="bootstrap over clusters; None: of one")
     level: Literal["nominal", "interval"] = Field(description="of the values that alpha is over")
     n: int = Field(default=0, description="samples with two verdicts or more")
     means: dict[str, float | None] = Field(default_factory=dict, description="judge -> mean of its own values")

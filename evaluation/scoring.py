@@ -28,7 +28,7 @@ from turnmark.evaluation.published import facts as published_facts
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.browse import noted
 from turnmark.evaluation.rundir import RunFolder
-from turnmark.evaluation.summary import Facts, Tally
+from turnmark.evaluation.summary import Facts, Tally, clusters_of
 
 MISSING = "missing"
 
@@ -131,7 +131,7 @@ def score_run(
         published=beside(_ran(manifest, benchmark, headline, breakdowns, judging), _known(manifest)),
         usage={role: used.model_dump() for role, used in gathered.usage.items()},
         seconds={name: round(value, 3) for name, value in took.items()},
-        notes=(*notes, *_found(gathered)),
+        notes=(*notes, *_found(gathered), *_of_one(manifest.benchmark, headline)),
         specs=manifest.specs
         | ({ROLE: ", ".join(judge.name for judge in judging.judges)} if judging and judging.judges else {}),
         judging=judging.panels() if judging else {},
@@ -223,6 +223,12 @@ def _raters(benchmark: Benchmark[Any], judging: Judging | None) -> tuple[str, ..
     if judging is None:
         return benchmark.raters
     return tuple(judge.name for judge in judging.judges if judge.has_model)
+
+
+def _of_one(benchmark: str, headline: Metrics) -> list[str]:
+    """That all samples depend on each other, where they do."""
+    counts = {metric.clusters for metric in headline.values() if metric.n}
+    return [f"one {clusters_of(benchmark, 1)}: no interval"] if counts == {1} else []
 
 
 def _found(gathered: Scoring) -> list[str]:

@@ -26,6 +26,18 @@ _SCORED, _FAILED, _NOT_APPLICABLE = 0, 1, 2
 _STATUS = {"scored": _SCORED, "failed": _FAILED, "not_applicable": _NOT_APPLICABLE}
 
 
+_CLUSTERS: Mapping[str, tuple[str, str]] = {
+    "kiwi": ("question", "questions"),
+    "compound-qa": ("source context", "source contexts"),
+    "inscoqa": ("set of documents", "sets of documents"),
+}
+
+
+def clusters_of(benchmark: str, count: int = 2) -> str:
+    """What samples of a benchmark are resampled as one, in words."""
+    return _CLUSTERS.get(benchmark, ("conversation", "conversations"))[count != 1]
+
+
 class Facts(Record):
     """What is known of a task, apart from how it was scored."""
 
@@ -156,6 +168,7 @@ class Tally:
                 n=n,
                 failed=failed,
                 not_applicable=not_applicable,
+                clusters=None if figure is None else figure.clusters,
             )
             for name, (figure, n, failed, not_applicable) in figures_by_name.items()
         }

@@ -137,7 +137,7 @@ def _on_server(manifest: Manifest, spec: Spec) -> Spec:
     server = manifest.server
     if not server or server.kind != "chroma" or spec.name not in ("hybrid", "conversational"):
         return spec
-    options = dict(spec.options) | dict(server.within)
+    options = dict(spec.options)
     options |= {"collection": server.name} if server.name else {}
     if spec.name == "conversational":
         options.setdefault("rerank", "late")

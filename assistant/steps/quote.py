@@ -158,7 +158,8 @@ def quoted(stretch: Stretch, hit: Hit, number: int) -> str:
         text = text[:begin] + bold(text[begin:stop]) + text[stop:]
     mark = f"\n[{number}]" if stretch.lines[-1].kind in ("code", "row") else f" [{number}]"
     heading = " › ".join(dict.fromkeys(filter(None, (passage.title, best.section))))
-    return "\n".join(filter(None, (unmarked(heading), unmarked(printable(text)).rstrip() + mark)))
+    body = unmarked(printable(text)).rstrip() + mark
+    return f"{unmarked(heading)}  \n{body}" if heading else body  # two blanks: a line of its own in Markdown
 
 
 def bold(text: str) -> str:

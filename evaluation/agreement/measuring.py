@@ -12,17 +12,16 @@ from pydantic import Field
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Record
 from turnmark.evaluation.agreement.rows import Answer, Rows, gather
-from turnmark.evaluation.agreement.verdicts import Verdicts, verdicts
+from turnmark.evaluation.agreement.verdicts import RESAMPLES, SEED, Verdicts, bounds_of, clusters_of, verdicts
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
 from turnmark.evaluation.metrics.agreement import annotators_agree
 from turnmark.evaluation.records import Panel
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.stats import Figure, Ints
+    from turnmark.evaluation.stats import Figure
 
 Subset = Literal["all", "answerable and partial", "answerable"]
 Systems = Literal["all", "without the reference"]
-SEED, RESAMPLES = 0, 1000
 REFERENCE = "reference"
 """The system of the reference answers, which are what reference-based metrics compare with."""
 
@@ -31,7 +30,7 @@ class Estimate(Record):
     """A figure and its 95% interval over conversations."""
 
     value: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float] | None = Field(description="None: of one conversation")
 
 
 class Means(Record):
@@ -56,6 +55,7 @@ class Annotators(Record):
     two_equal: float = Field(description="share on which two at least are equal")
     agreeing: float = Field(description="share on which they are, or two are and the third is one point off")
     alpha: float | None = Field(description="Krippendorff's, interval; over all ratings")
+    alpha_ci95: tuple[float, float] | None = Field(description="bootstrap over conversations; None: of one, no alpha")
 
 
 class Correlated(Record):
@@ -153,7 +153,7 @@ def _means(rows: Rows) -> Iterator[Means]:
             ]
             bounds = intervals([figure for _, _, figure in figures], SEED, RESAMPLES)
             estimates = {
-                (kind, name): Estimate(value=figure.value, ci95=bound)
+                (kind, name): _estimate(figure, bound)
                 for (kind, name, figure), bound in zip(figures, bounds, strict=True)
             }
             ratings = {name: [r for answer in mine for r in answer.ratings.get(name, ())] for name in rows.properties}
@@ -168,6 +168,10 @@ def _means(rows: Rows) -> Iterator[Means]:
             )
 
 
+def _estimate(figure: Figure, bound: tuple[float, float]) -> Estimate:
+    return Estimate(value=figure.value, ci95=bound if figure.clusters > 1 else None)
+
+
 def _mean(answers: Sequence[Answer], kind: str, name: str) -> Figure | None:
     import numpy as np
 
@@ -177,15 +181,8 @@ def _mean(answers: Sequence[Answer], kind: str, name: str) -> Figure | None:
     if not pairs:
         return None
     return Mean.of(
-        np.array([value for _, value in pairs]), _clusters([answer for answer, _ in pairs]), np.ones(len(pairs))
+        np.array([value for _, value in pairs]), clusters_of([answer for answer, _ in pairs]), np.ones(len(pairs))
     )
-
-
-def _clusters(answers: Sequence[Answer]) -> Ints:
-    """A number for the conversation of each answer, by its name."""
-    import numpy as np
-
-    return np.unique([answer.conversation for answer in answers], return_inverse=True)[1]
 
 
 # --- raters ----------------------------------------------------------------------------------------------------------
@@ -193,9 +190,11 @@ def _clusters(answers: Sequence[Answer]) -> Ints:
 
 def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:
     from turnmark.evaluation.metrics.agreement import krippendorff_alpha
+    from turnmark.evaluation.metrics.counted import alpha_figure
 
     for name in rows.properties:
-        rated = [answer.ratings[name] for answer in rows.answers if answer.ratings.get(name)]
+        raters_answers = [answer for answer in rows.answers if answer.ratings.get(name)]
+        rated = [answer.ratings[name] for answer in raters_answers]
         if not rated:
             continue
         point = rows.points.get(name) or _step(rated)
@@ -212,6 +211,7 @@ def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:
                     two_equal=sum(len(set(ratings)) < 3 for ratings in three) / len(three),
                     agreeing=sum(map(bool, agreeing)) / len(three),
                     alpha=krippendorff_alpha(rated, "interval"),
+                    alpha_ci95=bounds_of(alpha_figure(rated, "interval", clusters_of(raters_answers))),
                 ),
             )
 
@@ -256,11 +256,9 @@ def _correlated(
     if len(rows_of_both) < 2:
         return
     scores, people = np.array([(answer.scores[metric], answer.reference[against]) for answer in rows_of_both]).T
-    figures = [Correlation.of(scores, people, _clusters(rows_of_both), balanced) for balanced in (False, True)]
+    figures = [Correlation.of(scores, people, clusters_of(rows_of_both), balanced) for balanced in (False, True)]
     bounds = iter(intervals([figure for figure in figures if figure is not None], SEED, RESAMPLES))
-    plain, weighted = (
-        None if answer is None else Estimate(value=answer.value, ci95=next(bounds)) for answer in figures
-    )
+    plain, weighted = (None if answer is None else _estimate(answer, next(bounds)) for answer in figures)
     yield Correlated(
         metric=metric,
         against=against,

@@ -144,6 +144,8 @@ def annotators(agreement: Agreement, printed: bool) -> Table:
         cells += [f"{item.two_equal:.3f}", f"{item.agreeing:.3f}"]
         cells += [_optional(item.alpha), *([_optional(theirs)] if printed else [])]
         rows.append(Row((name, *cells)))
+        if item.alpha_ci95 is not None:
+            rows.append(Row(("95% interval", *[""] * 6, _bounds(item.alpha_ci95), *[""] * printed), "below"))
     legend = (
         "three, two: so many ratings are equal; agree: three, or two and the third one point off (MTRAG "
         "appendix E); alpha: Krippendorff's, interval",
@@ -226,6 +228,11 @@ def verdicts(agreement: Agreement) -> Table:
                 )
             )
         )
+        if item.ci95:
+            accuracy, kappa, tpr, fpr = (
+                _bounds(item.ci95.get(name)) for name in ("accuracy", "kappa", "mean_tpr", "mean_fpr")
+            )
+            rows.append(Row(("95% interval", "", accuracy, kappa, "", tpr, fpr, ""), "below"))
         for name, label in item.labels.items():
             figures = map(_optional, (label.precision, label.recall, label.fpr, label.f1))
             rows.append(Row((name, str(label.support), "-", "-", *figures), "below"))
@@ -247,10 +254,20 @@ def verdicts(agreement: Agreement) -> Table:
 def judges(agreement: Agreement) -> Table:
     """The judges of the runs among themselves."""
     rows = [
-        Row((metric, panel.rule, ", ".join(panel.judges), str(panel.n), _optional(panel.alpha)))
+        Row(
+            (
+                metric,
+                panel.rule,
+                ", ".join(panel.judges),
+                str(panel.n),
+                _optional(panel.alpha),
+                _bounds(panel.alpha_ci95),
+            )
+        )
         for metric, panel in agreement.judging.items()
     ]
-    columns = (Column("metric"), Column("rule"), Column("judges"), Column("n", True), Column("alpha", True))
+    columns = (Column("metric"), Column("rule"), Column("judges"), Column("n", True), Column("alpha", True),
+               Column("95% interval", True))  # fmt: skip
     return Table("Judges among themselves", columns, tuple(rows))
 
 
@@ -283,7 +300,11 @@ def _rho(item: Estimate | None) -> str:
 
 
 def _interval(item: Estimate | None) -> str:
-    return "-" if item is None else " to ".join(map(_two, item.ci95))
+    return "-" if item is None or item.ci95 is None else " to ".join(map(_two, item.ci95))
+
+
+def _bounds(interval: tuple[float, float] | None) -> str:
+    return "-" if interval is None else "-".join(map(_two, interval)).replace("0.", ".")
 
 
 def _two(value: float) -> str:

@@ -52,11 +52,11 @@ class Instruction:
 
 
 def facts_of(task: Instruction) -> Facts:
-    """Cluster and labels of a turn. What a user did not say, or what cannot be read, is no value of a dimension.
+    """Cluster and labels of a turn; sessions about one question are one cluster.
 
-    A model of the paper's has the paper's name, however the file spells it (`turnmark.corpora.kiwi.model_name`), so
-    that published rows stand beside it. A turn whose fine type nobody gave is under `instruction_by_rules`, by its
-    words.
+    What a user did not say, or what cannot be read, is no value of a dimension. A model of the paper's has the paper's
+    name, however the file spells it (`turnmark.corpora.kiwi.model_name`), so that published rows are beside it. A turn
+    whose fine type nobody gave is under `instruction_by_rules`, by its words.
     """
     session, turn = task.session, task.turn
     labels = {
@@ -68,7 +68,7 @@ def facts_of(task: Instruction) -> Facts:
     }
     if not turn.fine:
         labels["instruction_by_rules"] = (typed(turn.instruction).fine,)
-    return Facts(cluster=f"session {session.index}", labels=labels)
+    return Facts(cluster=f"question {kiwi.same_question(session.question)}", labels=labels)
 
 
 def material_of(task: Instruction) -> Material:

@@ -15,6 +15,7 @@ from turnmark.evaluation.report.overview import Document, folded
 from turnmark.evaluation.report.paper_tables import paper_tables
 from turnmark.evaluation.report.stored import read_run
 from turnmark.evaluation.report.tables import Column, Mark, MarkKind, Row, Table
+from turnmark.evaluation.summary import clusters_of
 
 MOST_METRICS = 3
 """Metrics of a part of a pipeline, those that stand for all."""
@@ -73,9 +74,7 @@ def _headline(comparison: Comparison) -> str:
 
 def clusters(comparison: Comparison) -> str:
     """What is resampled, in words: `conversations`."""
-    return {"kiwi": "sessions", "compound-qa": "source contexts", "inscoqa": "sets of documents"}.get(
-        comparison.benchmark, "conversations"
-    )
+    return clusters_of(comparison.benchmark)
 
 
 def paper(comparison: Comparison) -> tuple[Table, ...]:

@@ -56,6 +56,7 @@ class Judging(JudgeCalls):
         super().__init__(judges, rubrics, **options)
         self.usage = Usage()
         self._seen: dict[str, list[Mapping[str, Outcome]]] = {rubric.name: [] for rubric in self.rubrics}
+        self._clusters: dict[str, list[str]] = {rubric.name: [] for rubric in self.rubrics}
         self._counted: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._cut = 0
@@ -75,6 +76,8 @@ class Judging(JudgeCalls):
         about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat}
         for rubric in self.rubrics:
             outcomes = self._outcomes(case, rubric)
+            if outcomes:
+                self._clusters[rubric.name].append(benchmark.facts(item).cluster)
             outcome = panel_outcome(rubric, outcomes) if outcomes else _nothing(rubric, case)
             fields = about | {"by": self._by(rubric)}
             if short := too_few(outcomes):
@@ -199,7 +202,9 @@ class Judging(JudgeCalls):
     def panels(self) -> dict[str, Panel]:
         """Judged metric -> who judged it, and how they agree."""
         return {
-            rubric.name: agreement(rubric, [judge.name for judge in self.of(rubric)], self._seen[rubric.name])
+            rubric.name: agreement(
+                rubric, [judge.name for judge in self.of(rubric)], self._seen[rubric.name], self._clusters[rubric.name]
+            )
             for rubric in self.rubrics
         }
 

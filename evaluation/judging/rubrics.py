@@ -31,6 +31,7 @@ from turnmark.evaluation.judging.judgements import (
 )
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.metrics.agreement import Level, krippendorff_alpha
+from turnmark.evaluation.metrics.counted import alpha_figure
 from turnmark.evaluation.prompts import load_prompt
 from turnmark.evaluation.records import Panel, Score
 
@@ -325,11 +326,14 @@ def _brief(text: str, limit: int) -> str:
     return line if len(line) <= limit else f"… {line[-limit:]}"
 
 
-def agreement(rubric: Rubric, judges: Sequence[str], cases: Iterable[Mapping[str, Outcome]]) -> Panel:
+def agreement(
+    rubric: Rubric, judges: Sequence[str], cases: Iterable[Mapping[str, Outcome]], clusters: Sequence[str] = ()
+) -> Panel:
     """How the judges agree over many cases.
 
     Args:
         cases: for each what each judge made of it.
+        clusters: of each case; empty: no interval is wanted.
     """
     units: list[list[float | str | None]] = []
     values: dict[str, list[tuple[float, float]]] = {name: [] for name in judges}
@@ -346,15 +350,28 @@ def agreement(rubric: Rubric, judges: Sequence[str], cases: Iterable[Mapping[str
                 unit.append(None)
         units.append(unit)
     comparable = [unit for unit in units if sum(value is not None for value in unit) > 1]
+    alpha = krippendorff_alpha(comparable, rubric.level)
     return Panel(
         judges=tuple(judges),
         rule="one judge" if len(judges) == 1 else "majority" if rubric.values is not None else "median",
-        alpha=krippendorff_alpha(comparable, rubric.level),
+        alpha=alpha,
+        alpha_ci95=_alpha_bounds(units, rubric.level, clusters) if clusters and alpha is not None else None,
         level=rubric.level,
         n=len(comparable),
         means={name: _weighted_mean(pairs) for name, pairs in values.items()},
         failed=failed,
     )
+
+
+def _alpha_bounds(
+    units: Sequence[Sequence[float | str | None]], level: Level, clusters: Sequence[str]
+) -> tuple[float, float] | None:
+    import numpy as np
+
+    from turnmark.evaluation.stats import intervals
+
+    figure = alpha_figure(units, level, np.unique(clusters, return_inverse=True)[1])
+    return None if figure is None or figure.clusters == 1 else intervals([figure], 0)[0]
 
 
 def _weighted_mean(pairs: Sequence[tuple[float, float]]) -> float | None:

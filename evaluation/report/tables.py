@@ -147,7 +147,7 @@ def mark(name: str, metric: MetricSummary | None, kind: MarkKind = "plain") -> M
     """The dot of a mean; None where there is none, or values are no fractions."""
     if metric is None or metric.mean is None or not metric_info(name).fraction:
         return None
-    return Mark(metric.mean, metric.ci95, kind)
+    return Mark(metric.mean, None if metric.clusters == 1 else metric.ci95, kind)
 
 
 def figure(metric: str, value: float | None) -> str:
@@ -161,9 +161,11 @@ def mean(name: str, metric: MetricSummary | None) -> str:
 
 
 def interval(name: str, metric: MetricSummary | None) -> str:
-    """The 95% interval of a metric."""
+    """The 95% interval of a metric; of one conversation there is none."""
     if metric is None or metric.ci95 is None:
         return "-"
+    if metric.clusters == 1:
+        return "no interval"
     return "-".join(f"{bound:.{metric_info(name).digits[1]}f}" for bound in metric.ci95)
 
 

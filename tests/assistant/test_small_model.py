@@ -6,13 +6,13 @@ from math import log
 from pathlib import Path
 
 import pytest
+from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.steps.outline import same_words
 from turnmark.assistant.steps.reading import BeforeList, excerpts_of
 
 from tests.assistant.notes import RADIO, conversation, notes, script
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import GeneratorBase
-from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.llm import steps_in
 from turnmark.assistant.steps.understand_llm import fault_of, with_question

@@ -15,7 +15,22 @@ from scipy.stats import rankdata
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.inspector import read_evaluation
-from turnmark.evaluation.metrics.agreement import Correlation, annotators_agree, classified, spearman
+from turnmark.evaluation.metrics.agreement import (
+    Correlation,
+    annotators_agree,
+    classified,
+    krippendorff_alpha,
+    spearman,
+)
+from turnmark.evaluation.metrics.counted import (
+    Tabled,
+    accuracies,
+    alpha_figure,
+    confusion_tables,
+    kappas,
+    mean_fprs,
+    mean_tprs,
+)
 from turnmark.evaluation.stats import intervals
 
 
@@ -179,3 +194,32 @@ def test_labels_without_anything_to_divide_by():
     assert (alike.kappa, alike.accuracy, alike.mean_fpr) == (None, 1, None)
     never = classified(["a", "a"], ["b", "a"])
     assert (never.labels["b"].recall, never.labels["b"].precision, never.labels["b"].f1) == (None, 0, 0)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 6))
+@settings(max_examples=20, deadline=None)
+def test_figures_of_tables_are_those_of_resampled_rows(seed, clusters):
+    """Accuracy, kappa, mean TPR and FPR, and alpha, over draws of conversations: as over the rows written out."""
+    generator = np.random.default_rng(seed)
+    truth, judged = (generator.choice(list("abc"), 20).tolist() for _ in range(2))
+    number = np.arange(20) % clusters
+    units = [list(pair) for pair in generator.integers(1, 5, (20, 3)).astype(float)]
+    draws = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=5).astype(float)
+    rows_of_draws = [[r for r in range(20) for _ in range(int(draw[number[r]]))] for draw in draws]
+    tables = confusion_tables(truth, judged, number)
+    for read, name in ((accuracies, "accuracy"), (kappas, "kappa"), (mean_tprs, "mean_tpr")):
+        figure = Tabled.of(tables, read)
+        drawn = [classified([truth[r] for r in rows], [judged[r] for r in rows]) for rows in rows_of_draws]
+        expected = [value for one in drawn if one and (value := getattr(one, name)) is not None]
+        assert figure
+        assert figure.over(draws) == pytest.approx(expected)
+    fpr = Tabled.of(tables, mean_fprs)
+    assert fpr
+    assert fpr.value == pytest.approx(classified(truth, judged).mean_fpr)
+    figure = alpha_figure(units, "interval", number)
+    assert figure
+    assert figure.value == pytest.approx(krippendorff_alpha(units, "interval"))
+    expected = [krippendorff_alpha([units[r] for r in rows], "interval") for rows in rows_of_draws]
+    assert figure.over(draws) == pytest.approx(expected)
+    low, high = intervals([figure], 0, 100)[0]
+    assert low <= high

@@ -25,6 +25,15 @@ from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, sampl
 from turnmark.evaluation.report.tables import Mark, Row
 
 
+def test_one_conversation_has_no_interval():
+    one = metric(0.5, 0.5, 0.5).model_copy(update={"clusters": 1})
+    assert tables.interval("rl_f", one) == "no interval"
+    dot = tables.mark("rl_f", one)
+    assert dot is not None
+    assert dot.interval is None
+    assert tables.interval("rl_f", metric(0.5, 0.5, 0.5)) == "0.500-0.500"
+
+
 def test_metrics_are_chosen_by_what_they_tell_and_only_with_values_first():
     assert tables.chosen(SUMMARY.metrics, 2) == ["rouge_l.word", "k_precision"]
     metrics = {"rouge_l.word": metric(None), "answer_words": metric(3.0), "odd": metric(1.0)}

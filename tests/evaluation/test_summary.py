@@ -52,6 +52,7 @@ def plain(entries, seed):
             mean=mean, ci95=None if low is None or high is None else (low, high), n=len(good),
             failed=sum(score.status == "failed" for score, _ in mine),
             not_applicable=sum(score.status == "not_applicable" for score, _ in mine),
+            clusters=len({cluster for *_, cluster in good}) or None,
         )  # fmt: skip
     return result
 
