@@ -66,7 +66,8 @@ def lines_of(passage: Passage) -> tuple[Line, ...]:
     spans += [(start, end, "item") for start, end in items]
     covered = [(start, end) for start, end, _ in spans]
     spans += [(start, end, "sentence") for start, end in sentences(text) if not _inside(start, covered)]
-    names = _paths(passage, headings)
+    under = passage.section.removesuffix(CONTINUED).rstrip()
+    names = _paths(passage.title, under, headings)
     lines: list[Line] = []
     block, before = 0, 0
     kind_before: Kind | None = None
@@ -76,7 +77,7 @@ def lines_of(passage: Passage) -> tuple[Line, ...]:
             block += 1
         raw = text[start:end]
         said = heading_text(raw) if kind == "heading" else "" if _RULE.fullmatch(raw) else plain(raw)
-        section = next((name for at, name in reversed(names) if at <= start), passage.section.removesuffix(CONTINUED))
+        section = next((name for at, name in reversed(names) if at <= start), under)
         lines.append(Line(kind, start, end, said, section, block))
         before, kind_before = end, kind
     return tuple(lines)
@@ -86,9 +87,8 @@ def _inside(offset: int, spans: list[tuple[int, int]]) -> bool:
     return any(start <= offset < end for start, end in spans)
 
 
-def _paths(passage: Passage, headings: list[re.Match[str]]) -> list[tuple[int, str]]:
+def _paths(title: str, section: str, headings: list[re.Match[str]]) -> list[tuple[int, str]]:
     """Where each heading in the text begins, and the path of headings that holds from there."""
-    section = passage.section.removesuffix(CONTINUED)
     above = section.split(" › ") if section else []
     open_: list[tuple[int, str]] = []
     paths = []
@@ -97,6 +97,6 @@ def _paths(passage: Passage, headings: list[re.Match[str]]) -> list[tuple[int, s
         while open_ and open_[-1][0] >= level:
             open_.pop()
         open_.append((level, heading_text(match.group())))
-        names = [name for _, name in open_ if name != passage.title and name not in above]
+        names = [name for _, name in open_ if name != title and name not in above]
         paths.append((match.start(), " › ".join([*above, *names])))
     return paths

@@ -100,7 +100,7 @@ def answer_prompt(
 
 def section(number: int, passage: Passage) -> str:
     """A section as a prompt shows it: its number, where it is from, and its text, quoted."""
-    head = passage.heading + (CONTINUED if passage.section.endswith(CONTINUED) else "")
+    head = passage.heading + (f" {CONTINUED}" if passage.section.endswith(CONTINUED) else "")
     source = ", ".join(filter(None, (passage.path, passage.date)))
     title = quoted(unmarked(f"{head} ({source})" if source else head))
     text = _BLANKS.sub("\n\n", unmarked(passage.text))
