@@ -48,7 +48,8 @@ _LEAD = (
     r"|(?:please |just )*(?:give|show|tell) (?:me|us) |let me have )?"
 )
 _TAIL = re.compile(
-    r"(?:[\s,]*\b(?:please|pls|thanks|thank you|instead|now|then|again|for me|if possible|if you can))*[\s.!?]*$", re.I
+    r"(?:[\s,]*\b(?:please|pls|thanks|thank you|instead|now|then|again|for me|if possible|if you can|a bit))*[\s.!?]*$",
+    re.I,
 )
 _THAT = (
     r"(?:all (?:of )?)?(?:it|this|that|these|those|them|everything|(?:the|that|this|your) (?:whole |entire |last "
@@ -62,6 +63,8 @@ _MAKE = (
 _MORE = r"(?:(?:a (?:bit|little|lot)|much|even|rather|somewhat|way) )?"
 _BULLETS = r"(?:bullets|bullet points?|(?:check|to-?do )?lists?|steps|list form|list format)"
 _DROP = r"(?:without|remove|delete|drop|omit|skip|leave out|take out|cut(?: out)?|lose|except(?: for)?|minus)"
+_PART = r"(?:parts?|bits?|sections?|sentences?|steps?|points?|stuff|lines?|thing)\b"
+_POLITE = re.compile(r"\b(?:can|could|would|will|may) (?:you|i)\b", re.IGNORECASE)
 _COUNTED = rf"(?:the )?(?P<end>first|last)(?: (?P<count>{_NUMBER}))?(?: {_UNIT})?"
 
 
@@ -82,41 +85,51 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], EditRequest]], 
     for pattern, read in (
         (rf"(?:just |only )(?:{_THAT} )?(?:the )?steps(?: only)?|(?:the )?steps only", _just("steps")),
         (
-            rf"{_MAKE}(?:(?:as|into|in|to) )?(?:an? |one )?(?:(?:short|simple|numbered|ordered|bullet(?:ed)?|plain) )*"
-            rf"{_BULLETS}",
+            rf"(?:{_THAT} |{_MAKE})(?:(?:as|into|in|to) )?(?:an? |one )?"
+            rf"(?:(?:short|simple|numbered|ordered|bullet(?:ed)?|plain) )*{_BULLETS}",
             _just("list"),
         ),
         (
             rf"{_MAKE}{_MORE}(?:shorter|briefer|shortened|short|brief|briefly|concise|more (?:briefly|brief|concise"
-            r"|concisely|succinct)|less (?:verbose|wordy|text|long)|half as long|in short|in brief|in a nutshell)"
+            r"|concisely|succinct)|less (?:verbose|wordy|text|long)|half as long|in short|in brief|in a nutshell"
+            r"|in half|in fewer words)"
             r"|(?:shorten|condense|compress|trim|abridge) " + _THAT + r"(?: up| down)?|(?:a |the )?(?:short|shorter"
-            r"|brief|briefer) (?:version|answer|summary)|tl;? ?dr|be (?:more )?(?:brief|concise)",
+            r"|brief|briefer) (?:version|answer|summary)|tl;? ?dr|too long; didn't read|be (?:more )?(?:brief|concise)",
             _just("shorter"),
         ),
         (rf"(?:keep|(?:keep |show )?(?:just|only)) {_COUNTED}", _counted("only")),
         (rf"{_COUNTED} only", _counted("only")),
         (rf"(?:{_THAT} )?{_DROP} {_COUNTED}", _counted("without")),
         (
-            rf"{_MAKE}(?:(?:in|to|as|into|under|within|with) )?(?:(?:just|only|at most|less than|fewer than|about) )?"
-            rf"(?:a|an|{_NUMBER})(?: (?:short|single|simple))? (?:words?|sentences?|lines?|paragraphs?)",
+            rf"(?:(?:shorten|condense|compress|trim) (?:{_THAT} )?|{_MAKE})(?:(?:in|to|as|into|under|within|with) )?"
+            rf"(?:(?:just|only|at most|less than|fewer than|under|about) )?(?:a|an|{_NUMBER})"
+            r"(?: (?:short|single|simple))? (?:words?|sentences?|lines?|paragraphs?)(?: or (?:less|fewer))?",
             _just("other"),
         ),
         (
-            rf"(?:{_THAT} )?{_DROP} (?:the|that|those|any|all(?: the)?|everything|anything) (?:parts?|bits?|sections?"
-            r"|sentences?|steps?|points?|stuff|lines?|thing)? ?(?:about|on|of|regarding|with|for)? ?[^.?!]{2,80}",
+            # "Cut the cake in two" may be about a cake: cut needs a part of a text, or everything of a kind.
+            rf"(?:{_THAT} )?(?:(?!cut){_DROP} (?:the|that|those)|{_DROP} (?:any|all(?: the)?|everything|anything|the"
+            rf" (?={_PART}))) (?:{_PART})? ?(?:about|on|of|regarding|with|for)? ?[^.?!]{{2,80}}",
             _just("other"),
         ),
-        (r"(?:keep )?(?:just|only) the [\w' -]{3,60}", _just("other")),
+        (rf"(?:keep )?(?:just|only) (?:the [\w' -]{{3,60}}|(?:{_UNIT} |number )\d{{1,2}})", _just("other")),
         (
             rf"(?:(?:{_MAKE}|rephrase |reword )(?:{_THAT} )?)?(?:in |with )?{_MORE}(?:simpler|plainer|easier|other"
             r"|different|clearer)(?: (?:words|terms|language|english))?|plain english"
-            rf"|(?:rephrase|reword|simplify|rewrite|paraphrase|summari[sz]e|reorder|translate) {_THAT}(?: .{{1,40}})?"
+            rf"|(?:rephrase|reword|simplify|rewrite|paraphrase|summari[sz]e|reorder|reverse|number|sum up|translate)"
+            rf" {_THAT}(?: .{{1,40}})?|sum {_THAT} up|no list,?(?: please,?)? (?:just|only) text"
             rf"|{_MAKE}(?:more|less) (?:formal|technical|friendly|readable)|(?:in |into )?(?:the )?reverse(?:d)? order"
+            r"|(?:swap|reverse|change) (?:the )?(?:order|two)|the other way (?:round|around)"
+            rf"|(?:put|move) the (?:first|second|third|last) (?:{_UNIT} )?(?:first|last|(?:at|to) the"
+            r" (?:end|beginning))"
             rf"|translate (?:{_THAT} )?(?:in)?to [a-z]+|{_MAKE}(?:as|into) (?:(?:plain|running) )?(?:text|prose)",
             _just("other"),
         ),
     )
 )
+
+
+_PICKS = re.compile(rf"(?:keep )?(?:just|only)\b|(?:{_THAT} )?{_DROP}\b", re.IGNORECASE)
 
 
 def edit_request(message: str) -> EditRequest | None:
@@ -125,24 +138,30 @@ def edit_request(message: str) -> EditRequest | None:
     if len(text) > 160:
         return None
     lead = re.match(_LEAD, text, re.IGNORECASE)
+    asks = text.endswith(("?", "？")) and not _POLITE.search(text)
     for body in (text[lead.end() :] if lead else text, text):
         body = _TAIL.sub("", body).strip(" ,")
         for pattern, read in _READERS:
             if match := pattern.fullmatch(body):
-                return read(match)
+                request = read(match)
+                # "Only the first two?" asks, "as a list?" and "in one sentence?" do not.
+                return None if asks and _PICKS.match(body) else request
     return None
 
 
 _ABOUT_TEXT = re.compile(
     r"\b(?:(?:the|this|that|your|my|last|previous|whole|above) ){1,3}(?:answer|text|reply|response|summary|draft)\b"
     r"|\b(?:sentences?|paragraphs?|bullet points?|headings?|citations?|wording"
-    r"|(?:first|second|third|last) (?:points?|items?|lines?|parts?|sections?))\b",
+    r"|(?:first|second|third|last) (?:points?|items?|lines?|parts?|sections?)"
+    r"|(?:part|discussion|everything) (?:about|of|on))\b"
+    r"|[\"“].+[\"”] (?:with|by|to) [\"“]",
     re.IGNORECASE,
 )
 _EDITS = re.compile(
     r"(?:remove|delete|drop|omit|leave out|take out|cut|get rid of|add|insert|append|include|mention|expand|move|put"
     r"|place|swap|reorder|rearrange|merge|split|combine|start|begin|end|limit|shorten|condense|summari[sz]e|trim|rephrase"
-    r"|rewrite|reword|simplify|replace|change|correct|fix|extend|turn|make|convert|translate|keep)\b",
+    r"|rewrite|reword|simplify|replace|change|correct|fix|extend|turn|make|convert|translate|keep|reduce|reorgani[sz]e"
+    r"|at the (?:very )?(?:end|beginning)(?: of the [\w ]{4,30})?,? (?:add|put|insert))\b",
     re.IGNORECASE,
 )
 

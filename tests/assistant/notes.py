@@ -8,6 +8,7 @@ from typing import Any
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_assistant
+from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.build import build_index
@@ -49,14 +50,24 @@ RADIO = {
 }
 
 
-def with_model(home: Path, *lines: dict[str, Any] | str, steps: tuple[str, ...] = ()) -> Assistant:
-    large = ("understand=structured", "answer=whole")  # what these tests script
-    return open_assistant("n", script(home, *lines), steps=(*large, *steps))
+def with_model(
+    home: Path, *lines: dict[str, Any] | str, steps: tuple[str, ...] = (), index: str = "n", options: str = ""
+) -> Assistant:
+    """An assistant over an index of the kitchen, with a scripted model."""
+    return open_assistant(index, script(home, *lines) + options, steps=steps)
 
 
-def understanding(**fields: Any) -> str:
-    plain = {"kind": "question", "class": "standalone", "reworded_version": "", "parts": [], "procedure": False}
-    return json.dumps(plain | {"readings": []} | fields)
+def understanding(*parts: str, **fields: Any) -> str:
+    """What a model replies to the prompt `understand`."""
+    rows = [{"question": part} for part in parts]
+    return json.dumps({"kind": "question", "leans": False, "rewrite": "", "parts": rows, "procedure": False} | fields)
+
+
+def turn_of(message: str, **fields: Any) -> Turn:
+    """A turn whose message was understood as it is."""
+    turn = Turn(message, **fields)
+    turn.understood(Understanding(rewrite=message, sub_questions=(message,)), "rules")
+    return turn
 
 
 def hits(*texts: str, title: str = "Notes", documents: tuple[str, ...] = ()) -> list[Hit]:
@@ -79,15 +90,3 @@ def hit(text: str, n: int = 1, title: str = "Title", start: int = 0, **more: Any
 def conversation(*texts: str) -> list[Message]:
     """What a person and the assistant say in turn."""
     return [Message(role=("user", "assistant")[n % 2], content=text) for n, text in enumerate(texts)]
-
-
-FIRST = "The Marigold carries 48 passengers and six cars (with a ramp). [1]"
-SECOND = "She crosses in 50 minutes at eleven knots [1]."
-THIRD = "Two engines of 250 kW drive her."
-FOURTH = "Otters are often seen from the deck."
-ANSWER = f"{FIRST} {SECOND}\n\n{THIRD} {FOURTH}"
-"""An answer in two paragraphs, to be revised."""
-
-
-def asked(message: str, steps: bool = False) -> Understanding:
-    return Understanding(rewrite=message, sub_questions=(message,), wants_procedure=steps)

@@ -1,0 +1,190 @@
+"""What a turn searches for, and what a reader is shown of what was found: full sections within a room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.assistant.notes import conversation
+from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
+from turnmark.assistant.steps.retrieve import (
+    MORE_PER_PART,
+    Search,
+    SearchAndRead,
+    conversation_query,
+    joined,
+    sections,
+)
+from turnmark.assistant.turn import Turn
+from turnmark.assistant.types import Understanding
+from turnmark.corpora.chunking import chunk, regex_tokens
+from turnmark.corpora.readers.markdown import blocks
+from turnmark.corpora.types import Document, Passage
+from turnmark.retrieval.types import Hit, Query
+
+
+class Notes:
+    """A retriever that finds passages with a word of the query, and keeps what it was asked."""
+
+    name = "notes"
+
+    def __init__(self, *passages: Passage) -> None:
+        self.passages = passages
+        self.asked: list[Query] = []
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        self.asked += queries
+        found = []
+        for query in queries:
+            words = {word.strip("?,.").lower() for text in query.texts() for word in text.split() if len(word) > 3}
+            hits = [each for each in self.passages if words & set(each.text.lower().replace(".", "").split())]
+            found.append([Hit(passage=each, score=1 / n) for n, each in enumerate(hits[:k], 1)])
+        return found
+
+    def neighbours(self, passage: Passage) -> list[Passage]:
+        return [each for each in self.passages if each.document == passage.document]
+
+
+def cut(text: str, name: str = "d", size: int = 40) -> list[Passage]:
+    return chunk(Document(id=name, title=name, text=text, blocks=tuple(blocks(text))), regex_tokens, size)
+
+
+def hits(*passages: Passage) -> list[Hit]:
+    return [Hit(passage=passage, score=1 / n) for n, passage in enumerate(passages, 1)]
+
+
+LONG = "".join(f"Rule {n} says that nobody may feed the otters of pond {n}.\n\n" for n in range(12))
+DOCUMENT = f"# Handbook\n\nWelcome.\n\n## Otters\n\n{LONG}## Boats\n\nBoats are lent on Mondays.\n"
+CUT = cut(DOCUMENT)
+OTTERS = [passage for passage in CUT if "Otters" in passage.section]
+
+
+def test_the_document_was_cut_inside_a_section():
+    assert len(OTTERS) > 3
+
+
+# -- sections
+
+
+def test_a_hit_grows_to_its_section_and_no_further():
+    (shown,) = sections(Notes(*CUT), hits(OTTERS[1]), 3000)
+    passage = shown.passage
+    assert "Rule 0 says" in passage.text
+    assert "Rule 11 says" in passage.text
+    assert "Boats are" not in passage.text
+    assert passage.text == DOCUMENT[passage.start : passage.end]
+    assert passage.id == f"d-{passage.start}-{passage.end}"
+
+
+def test_hits_of_one_section_are_one_where_the_best_of_them_was():
+    boats = CUT[-1]
+    shown = sections(Notes(*CUT), hits(boats, OTTERS[2], OTTERS[0]), 3000)
+    assert [hit.passage.text.count("Rule 2 says") for hit in shown] == [0, 1]
+    assert [hit.score for hit in shown] == [1.0, 0.5]
+
+
+@pytest.mark.parametrize("room", [60, 150, 250, 400])
+def test_what_is_shown_keeps_to_the_room_but_the_first_hit_is_always_shown(room):
+    shown = sections(Notes(*CUT), hits(OTTERS[1], CUT[-1], OTTERS[-1]), room)
+    costs = [count_tokens(hit.passage.indexed_text) + PASSAGE_MARKS for hit in shown]
+    assert sum(costs) <= room or len(shown) == 1
+    assert OTTERS[1].text in shown[0].passage.text
+
+
+def test_without_neighbours_hits_stay_as_they_were_found():
+    assert [hit.passage for hit in sections(None, hits(OTTERS[1], CUT[-1]), 3000)] == [OTTERS[1], CUT[-1]]
+
+
+def test_a_near_copy_of_a_better_hit_is_left_out():
+    text = "Boats are lent on Mondays to whoever has a licence and knows the bay and its tides."
+    one, copy, other = (cut(each, name)[0] for name, each in (
+        ("a", text), ("b", text.replace("Mondays", "Tuesdays")), ("c", "Boats are painted in spring.")))  # fmt: skip
+    assert [hit.passage.document for hit in sections(None, hits(one, copy, other), 3000)] == ["a", "c"]
+
+
+@given(st.lists(st.text(alphabet="ab \n.-", max_size=80), min_size=1, max_size=8), st.integers(16, 40))
+def test_neighbours_joined_are_the_documents_characters(paragraphs, size):
+    text = "\n\n".join(each.strip() for each in paragraphs if each.strip()) or "a"
+    passages = cut(text, size=size)
+    if passages:
+        one = joined(passages)
+        assert (one.start, one.end) == (passages[0].start, passages[-1].end)
+        assert len(one.text) == one.end - one.start
+        assert one.text.split() == text[one.start : one.end].split()
+
+
+# -- searches
+
+
+def turn(message: str, retriever: Notes, understanding: Understanding | None = None, **more: object) -> Turn:
+    made = Turn(message, retriever=retriever, **more)  # type: ignore[arg-type]
+    made.understood(understanding or Understanding(rewrite=message, sub_questions=(message,)), "rules")
+    return made
+
+
+def compound(*parts: str, phrases: tuple[tuple[str, ...], ...] = ()) -> Understanding:
+    return Understanding(rewrite="Both?", sub_questions=parts, phrases=phrases)
+
+
+def test_each_part_is_searched_with_its_own_phrases_and_the_message_too():
+    found = Notes(*CUT)
+    understood = compound("Who feeds otters?", "When are boats lent?", phrases=(("pond rules",), ("Mondays", "hire")))
+    made = turn("who feeds otters and boats?", found, understood)
+    Search()(made)
+    assert [(query.text, query.variants) for query in found.asked] == [
+        ("Who feeds otters?", ("pond rules",)),
+        ("When are boats lent?", ("Mondays", "hire")),
+        ("who feeds otters and boats?", ("Both?",)),
+    ]
+    assert [search.part for search in made.searches] == [0, 1, None]
+    assert "Boats" in made.parts[1].hits[0].passage.text
+    ids = [hit.passage.id for hit in made.hits]
+    assert len(ids) == len(set(ids))
+    assert made.hits[:2] == [part.hits[0] for part in made.parts]
+
+
+def test_a_second_round_searches_for_what_is_missing_only_and_adds_to_what_was_found():
+    found = Notes(*CUT)
+    made = turn("When are boats fed?", found, compound("Who feeds otters?", "When are boats lent?"), passages=2)
+    Search()(made)
+    first, before = len(found.asked), list(made.parts[1].hits)
+    made.round, made.parts[1].narrower = 2, "mondays boats"
+    Search()(made)
+    assert [query.variants for query in found.asked[first:]] == [("mondays boats",)]
+    assert made.searches[-1].round == 2
+    assert made.searches[-1].why == "thin evidence"
+    assert {hit.passage.id for hit in before} <= {hit.passage.id for hit in made.parts[1].hits}
+
+
+def test_more_parts_get_more_room():
+    found = Notes(*cut(DOCUMENT.replace("Boats are lent on Mondays.", "Boats sail. " * 300), size=400))
+    one, two = (
+        turn("Where do otters and boats sail?", found, understanding, tokens=500)
+        for understanding in (None, compound("Who feeds otters?", "Where do boats sail?"))
+    )
+    for made in (one, two):
+        SearchAndRead()(made)
+    sizes = [sum(count_tokens(hit.passage.text) for hit in made.hits) for made in (one, two)]
+    assert sizes[0] <= 500 < sizes[1] <= 500 + MORE_PER_PART
+
+
+def test_evidence_that_was_handed_in_is_shown_as_it_is_and_nothing_is_searched():
+    found = Notes(*CUT)
+    given_hits = hits(*CUT[:3], CUT[0])
+    made = turn("Who feeds otters?", found, evidence=given_hits)
+    SearchAndRead()(made)
+    assert [hit.passage for hit in made.hits] == CUT[:3]
+    assert found.asked == []
+    assert made.searches == []
+
+
+def test_the_message_is_always_searched_as_it_was_typed():
+    history = conversation("How do I make Älplermagronen?", "Fry bacon, add potatoes.")
+    for message in ("And how much cheese?", "Who won the 1998 World Cup?", "why"):
+        query = conversation_query(history, message)
+        assert query.text == message
+        assert list(query.history) == history
+        assert all("Älplermagronen" in variant for variant in query.variants)
