@@ -139,8 +139,12 @@ class _Agent:
         return "\n".join(rows) + more if rows else "No document holds all of these words."
 
     def _shown(self, hits: Sequence[Hit]) -> str:
+        known = len(self.turn.hits)
         numbers = self.turn.number(hits)
-        shown = [section(number, hit.passage) for number, hit in zip(numbers, hits, strict=True)]
+        shown = [
+            section(number, hit.passage) if number > known else f"[{number}] is shown above."
+            for number, hit in zip(numbers, hits, strict=True)
+        ]
         return "\n\n".join(shown) or "Nothing was found."
 
 
