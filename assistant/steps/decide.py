@@ -12,6 +12,7 @@ from statistics import fmean
 
 from turnmark.assistant.steps.lines import lines_of
 from turnmark.assistant.steps.support import coverage, stems
+from turnmark.assistant.steps.understand import may_stand
 from turnmark.assistant.turn import ROUNDS, Part, Turn
 from turnmark.assistant.types import Judgement
 from turnmark.corpora.text import content_words
@@ -33,8 +34,7 @@ class Grade:
 
     def __call__(self, turn: Turn) -> None:
         for part in turn.parts:
-            questions = list(dict.fromkeys((part.text, part.question)))
-            part.judgement = grade(questions, part.hits, turn.embed, turn.trusted)
+            part.judgement = grade(asked_of(part), part.hits, turn.embed, turn.trusted)
             last = turn.round == ROUNDS or turn.evidence is not None or turn.forms.get("retrieve") == "once"
             part.narrower = "" if last or part.judgement.decision == "answer" else narrower(part)
         turn.decide()
@@ -49,8 +49,7 @@ class Reader:
         if turn.written:  # the model answered while it searched
             return
         for part in turn.parts:
-            questions = list(dict.fromkeys((part.text, part.question)))
-            confidence = confidence_of(questions, part.hits, turn.embed) if part.hits else 0.0
+            confidence = confidence_of(asked_of(part), part.hits, turn.embed) if part.hits else 0.0
             decision, reason = ("answer", "passages to read") if turn.hits else ("unknown", "nothing was found")
             part.judgement = Judgement(decision=decision, confidence=confidence, reason=reason)
         turn.decide()
@@ -83,21 +82,29 @@ def grade(
 def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> float:
     """How near the evidence is to the question, 0..1; comparable for one embedder only.
 
-    The mean of two cosines: of the nearest passage, and of its three nearest lines with message or rewrite. Without
-    cosines the best share of the question's words in a passage.
+    For the nearest of the questions the mean of two cosines: of the nearest passage, and of the three nearest lines.
+    Without cosines the best share of the question's words in a passage.
     """
-    similarities = [hit.similarity for hit in hits if hit.similarity is not None]
-    if not similarities:
-        return max(coverage(questions[0], [hit.passage.indexed_text]) for hit in hits[:LOOKED_AT])
-    signals = [max(similarities)]
-    texts = [
-        line.text for hit in hits[:LOOKED_AT] for line in lines_of(hit.passage) if line.kind != "heading" and line.text
+    if embed is None or all(hit.similarity is None for hit in hits):
+        similarities = [hit.similarity for hit in hits if hit.similarity is not None]
+        return max(similarities or (coverage(questions[0], [hit.passage.indexed_text]) for hit in hits[:LOOKED_AT]))
+    lines = [line for hit in hits[:LOOKED_AT] for line in lines_of(hit.passage) if line.kind != "heading" and line.text]
+    passages = [hit.passage.indexed_text for hit in hits]
+    vectors = embed([*questions, *passages, *dict.fromkeys(line.text for line in lines)])
+    cosines = vectors[len(questions) :] @ vectors[: len(questions)].T
+    near = [
+        (max(column[: len(passages)]) + fmean(sorted(column[len(passages) :])[-BEST_LINES:] or [0.0])) / 2
+        for column in cosines.T.tolist()
     ]
-    if embed is not None and texts:
-        vectors = embed([*questions, *dict.fromkeys(texts)])
-        best = (vectors[len(questions) :] @ vectors[: len(questions)].T).max(axis=1)
-        signals.append(fmean(sorted(map(float, best))[-BEST_LINES:]))
-    return min(1.0, max(0.0, fmean(signals)))
+    return float(min(1.0, max(0.0, *near)))
+
+
+def asked_of(part: Part) -> list[str]:
+    """The wordings of a part by which its evidence is judged.
+
+    What was carried over to a question that names two things itself is nothing that the evidence has to match.
+    """
+    return [part.text] if may_stand(part.text) else list(dict.fromkeys((part.text, part.question)))
 
 
 def narrower(part: Part) -> str:

@@ -174,19 +174,29 @@ def _rests_on(turn: Turn, at: int | None, previous: str) -> list[Hit]:
 
 # --- by rules ---
 
-_HEADING_LINE = re.compile(r"^(?![-*•]|\d+[.)])[^\n]*(?<![.!?:;…])$")
+
+def _titled(block: str) -> bool:
+    """Whether a paragraph is a quotation: it begins with a line that is a heading path."""
+    first, _, rest = block.strip().partition("\n")
+    named = " › " in first or first.endswith("  ") or not (ITEM.match(first) or first[-1:] in ".!?:;…")
+    return bool(rest.strip()) and named
+
+
+def _body(block: str) -> str:
+    return block.strip().partition("\n")[2] if _titled(block) else block.strip()
 
 
 def changed(previous: str, request: EditRequest) -> str:
     """An answer without marks, with a change made; "" if rules cannot make it."""
     blocks = [block for block in re.split(r"\n\s*\n", previous) if block.strip()]
-    items = [line.strip() for line in previous.splitlines() if ITEM.match(line.strip())]
+    bodies = [_body(block) for block in blocks]
+    items = [line.strip() for body in bodies for line in body.splitlines() if ITEM.match(line.strip())]
     if request.kind == "steps":
         return "\n".join(items)
     if request.kind == "list":
-        return "\n".join(f"- {ITEM.sub('', unit, count=1)}" for unit in items or _sentences(blocks))
+        return "\n".join(f"- {ITEM.sub('', unit, count=1)}" for unit in items or _sentences(bodies))
     if request.kind in ("only", "without"):
-        units = items or _sentences(blocks)
+        units = items or _sentences(bodies)
         cut = units[-request.count :] if request.last else units[: request.count]
         rest = units[: -request.count] if request.last else units[request.count :]
         remaining = cut if request.kind == "only" else rest
@@ -198,24 +208,18 @@ def changed(previous: str, request: EditRequest) -> str:
 
 def _shorter(blocks: Sequence[str]) -> str:
     """The first quotation of several; of one its best sentence, else the first half of it."""
-    starts = [at for at, block in enumerate(blocks) if _HEADING_LINE.match(block.split("\n")[0]) and "\n" in block]
+    starts = [at for at, block in enumerate(blocks) if _titled(block)]
     if len(starts) > 1:
         return "\n\n".join(blocks[: starts[1]])
-    text = "\n\n".join(blocks)
-    if best := re.search(r"\*\*(?P<best>[^*\n]{10,})\*\*", text):
+    if best := re.search(r"\*\*(?P<best>[^*\n]{10,})\*\*", "\n\n".join(blocks)):
         return best["best"]
-    units = _sentences(blocks)
+    units = _sentences([_body(block) for block in blocks])
     return " ".join(units[: max(1, len(units) // 2)])
 
 
-def _sentences(blocks: Sequence[str]) -> list[str]:
-    """The sentences and items of an answer, headings left out."""
-    body = []
-    for block in blocks:
-        lines = block.split("\n")
-        titled = len(lines) > 1 and _HEADING_LINE.match(lines[0])
-        body += ["\n".join(lines[1:] if titled else lines)]
-    texts = (" ".join(piece.text.split()) for block in body for piece in pieces_of(block))
+def _sentences(bodies: Sequence[str]) -> list[str]:
+    """The sentences and items of an answer without its headings."""
+    texts = (" ".join(piece.text.split()) for body in bodies for piece in pieces_of(body))
     return [ITEM.sub("", text.replace("**", ""), count=1) for text in texts if any(map(str.isalnum, text))]
 
 

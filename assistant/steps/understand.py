@@ -224,6 +224,20 @@ _DEFINITION = re.compile(
 )
 
 
+_ASKS = re.compile(
+    r"^\W*(?:(?:and|but|so|ok(?:ay)?|by the way)\b\W*)?(?:what|which|who|whose|when|where|why|how|is|are|was|were"
+    r"|do|does|did|can|could"
+    r"|should|must|may|will|would|has|have|tell me|explain|describe|show me|give me|list)\b",
+    re.IGNORECASE,
+)
+
+
+def may_stand(message: str) -> bool:
+    """Whether a message that says little may be a question of its own, about two things at least: "How old is the
+    moon?" """
+    return not refers_back(message) and bool(_ASKS.match(message)) and len(_terms(message)) > 1
+
+
 def may_lean(message: str) -> bool:
     """Whether a message may lean on what was said before it: it has a pronoun, or continues, or says little."""
     return bool(_CONTINUES.search(message) or _ANAPHOR.search(message)) or says_little(message)
