@@ -16,7 +16,7 @@ from turnmark.retrieval.manifest import BuildSettings, ModelInfo
 from turnmark.retrieval.sparse import SpladeEncoder, open_encoder, pack
 from turnmark.retrieval.tokens import packed_texts, token_embedder
 
-CHUNK_SIZE = 512
+CHUNK_SIZE = 256  # tokens; docs/measured.md has what smaller ones bring
 SPECIAL_TOKENS = 2
 
 Model = Embedder | SpladeEncoder
