@@ -12,8 +12,8 @@ from turnmark.retrieval.types import Hit
 
 Count = Callable[[str], int]
 
-# Tokens that the prompts need beside what is put in: the instructions, and the marks around a turn or a passage. A test
-# holds the real prompts against these.
+# Tokens that the prompts need in addition to what is put in: the instructions, and the marks around a turn or a
+# passage. A test compares the real prompts with these.
 INSTRUCTIONS = 530
 TURN_MARKS = 24
 PASSAGE_MARKS = 32
@@ -43,8 +43,8 @@ def fit(
 
     Args:
         hits: best first.
-        question: always stays, whole.
-        tokens: room for the whole prompt: the model's context less the room for its reply.
+        question: always stays, uncut.
+        tokens: room for the prompt: the model's context less the room for its reply.
         count: how many tokens a text has.
     """
     room = tokens - INSTRUCTIONS - count(question)

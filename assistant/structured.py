@@ -32,7 +32,7 @@ STRUCTURED_TOKENS = 512
 TRAILING = 20
 """White space at the end of a reply that was cut, from which on more room is not what it lacks."""
 REPEATED, MOST_REPEATS = 24, 4
-"""Characters at the end of a cut reply, and how often they stand in one that runs on."""
+"""Characters at the end of a cut reply, and how often they occur in one that runs on."""
 LONGEST_STRING = 1500
 """Characters of a string that has not ended, from which on more room is not what it lacks."""
 _PROBLEMS_TOLD = 5
@@ -62,7 +62,7 @@ def ask(
 ) -> tuple[T | Failure, Usage]:
     """A value of `schema`, or a failure; and what it cost.
 
-    The schema is sent where the endpoint takes one (the generator remembers when it does not), else told in words. A
+    The schema is sent if the endpoint takes one (the generator remembers if it does not), else put in words. A
     reply cut by the limit is asked for once more with twice the room, unless it runs on (`runs_on`), which more room
     would only make longer; one that was cut in white space without an end,
     which a grammar allows between any two parts and small models fall into, without the schema. A reply of another form
@@ -193,9 +193,9 @@ _BRACE = re.compile(r"\{")
 
 
 def find_object(text: str) -> str | None:
-    """The text of the one JSON object in `text`; None where there is none, or more than one.
+    """The text of the one JSON object in `text`; None if there is none, or more than one.
 
-    A brace that opens no whole object spoils the lot: what follows may be the inside of an object that was cut.
+    A brace that opens no complete object spoils the lot: what follows may be the inside of an object that was cut.
     """
     text = without_thinking(text)
     decoder = json.JSONDecoder()

@@ -21,8 +21,11 @@ from turnmark.assistant.generators.base import (
     CallOptions,
     Completion,
     Generator,
+    GeneratorBase,
     PromptMessage,
+    traits_of,
 )
+from turnmark.assistant.generators.openai import HOSTED_CONTEXT
 from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget, price_of
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
@@ -229,7 +232,7 @@ MOST = 2000
 """Items whose prompts are rendered; of more, so many are taken at even distances and the sum is scaled."""
 
 
-class Counting:
+class Counting(GeneratorBase):
     """A generator that counts the tokens of what it is asked (`turnmark.assistant.budget.count_tokens`) and asks
     nobody.
     """
@@ -274,7 +277,9 @@ def estimate(
         answer: as the run's own, with parts that search nothing.
         generator: whose name and limits count.
     """
-    counting = Counting(generator.name, reply_tokens=generator.reply_tokens)
+    # Not the generator's own context, which an endpoint would be asked for.
+    counting = Counting(generator.name, HOSTED_CONTEXT, generator.reply_tokens)
+    counting.size = traits_of(generator).size
     step = max(1, -(-total // MOST))
     usage: dict[str, Usage] = {}
     sampled = 0

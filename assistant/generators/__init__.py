@@ -66,15 +66,15 @@ GENERATORS = Registry(
 def open_generator(spec: str) -> Generator | None:
     """The generator that a spec names; None for `extractive`, which needs no language model.
 
-    Nothing is sent, started or loaded that is heavy before the first call. With the option `cache=1` the response cache
-    stands in front of it (`turnmark.assistant.generators.cache`).
+    Nothing is sent, started or loaded that is heavy before the first call. The option `cache=1` puts the response cache
+    in front of it (`turnmark.assistant.generators.cache`).
 
     Raises:
         RequestError: unknown name or options, a key or file that is missing, or an object that is no generator.
         MissingExtra: its packages are not installed.
     """
     parsed = GENERATORS.check(spec)
-    # Not of a script, each of whose lines is said once. A wrong value stays, and is told with all other mistakes.
+    # Not of a script, each of whose lines is said once. A wrong value stays, and is reported with all other mistakes.
     cache_option = parsed.options.get("cache") if parsed.name not in ("extractive", "replay") else None
     if cache_option in ("0", "1"):
         parsed = replace(parsed, options={key: value for key, value in parsed.options.items() if key != "cache"})

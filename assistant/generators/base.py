@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import ceil, isfinite
-from typing import Any, Literal, Protocol, TypedDict, Unpack, cast, get_args
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 from pydantic import BaseModel, Field
 
@@ -38,7 +38,7 @@ class PromptMessage(Record):
 
 
 class Completion(Record):
-    """What a model wrote, and why it stopped. Only `finish_reason` "stop" says that the text is whole."""
+    """What a model wrote, and why it stopped. Only `finish_reason` "stop" says that the text is complete."""
 
     text: str
     finish_reason: FinishReason
@@ -76,7 +76,7 @@ class EmptyReply(GeneratorError):
 
 
 class SchemaRefused(GeneratorError):
-    """The endpoint takes no schema. The same call without one may succeed, with the schema told in words."""
+    """The endpoint takes no schema. The same call without one may succeed, with the schema in words."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__("bad_request", message, usage)
@@ -117,7 +117,7 @@ class Generator(Protocol):
 
     @property
     def reply_tokens(self) -> int:
-        """Tokens that a reply may have unless a call says otherwise: the room to leave beside the prompt."""
+        """Tokens that a reply may have unless a call says otherwise: the room that the prompt must leave."""
         ...
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
@@ -145,28 +145,24 @@ class Settings(Record):
 
 # --- the options of a spec -------------------------------------------------------------------------------------------
 
-_DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
 
-
-def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
-    expected = f"a whole number, {low} or more" if high is None else f"a whole number from {low} to {high}"
-
+def _whole(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
     def convert(text: str) -> int:
-        if not _DIGITS.fullmatch(text):  # int() also takes "1_0", other scripts' digits, and thousands of digits
-            raise ValueError(expected)
-        value = int(text)
-        if value < low or (high is not None and value > high):
-            raise ValueError(expected)
-        return value
+        # int() also takes "1_0", other scripts' digits, and thousands of digits.
+        if not re.fullmatch(r"[+-]?[0-9]{1,19}", text) or not low <= int(text) <= high:
+            raise ValueError(f"a whole number, {low} or more")
+        return int(text)
 
     return convert
 
 
-def flag(text: str) -> bool:
-    """An option that is 1 or 0."""
-    if text not in ("0", "1"):
-        raise ValueError("1 (yes) or 0 (no)")
-    return text == "1"
+def _one_of(values: Mapping[str, Any], expected: str) -> Callable[[str], Any]:
+    def convert(text: str) -> Any:
+        if text not in values:
+            raise ValueError(expected)
+        return values[text]
+
+    return convert
 
 
 def _real(low: float, high: float) -> Callable[[str], float]:
@@ -179,36 +175,28 @@ def _real(low: float, high: float) -> Callable[[str], float]:
     return convert
 
 
-def size_option(text: str) -> Size:
-    """The option `size`."""
-    for size in get_args(Size):
-        if text == size:
-            return cast(Size, size)
-    raise ValueError("large or small")
-
-
 seconds = _real(0.0, 86_400.0)
 
 SETTINGS: Mapping[str, Callable[[str], Any]] = {
     "max_tokens": _whole(1),
     "temperature": _real(0.0, 2.0),
     "deadline": _real(0.01, 86_400.0),
-    "size": size_option,
+    "size": _one_of({"large": "large", "small": "small"}, "large or small"),
     "retries": _whole(0),
     "context": _whole(256),
-    "seed": _whole(0, 2**63 - 1),
+    "seed": _whole(0),
     "concurrency": _whole(1),
 }
 
-CACHE: Mapping[str, Callable[[str], Any]] = {"cache": flag}
+CACHE: Mapping[str, Callable[[str], Any]] = {"cache": _one_of({"0": False, "1": True}, "1 (yes) or 0 (no)")}
 """The option that `open_generator` takes off a spec before the factory sees it, unless its value is wrong."""
 
 
-# --- what a generator tells beside the protocol ----------------------------------------------------------------------
+# --- what a generator says beyond the protocol -----------------------------------------------------------------------
 
 
 class GeneratorBase:
-    """What a generator tells beside `Generator`. One of your own may derive from it, and override what differs."""
+    """What a generator says beyond `Generator`. Yours may derive from it, and override what differs."""
 
     name: str
     size: Size = "large"
@@ -218,23 +206,19 @@ class GeneratorBase:
     temperature: float | None = None
     """Of a call that names none; None: not known."""
     at_once: int | None = None
-    """Calls that it answers at once, the others waiting their turn; None: as many as there are."""
+    """Calls that it answers at once, the others waiting; None: as many as there are."""
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What decides its replies beside what a call says, for the response cache; without secrets."""
+        """What decides its replies, beyond what a call says: for the response cache; without secrets."""
         return {"name": self.name}
 
     def make_ready(self) -> None:
-        """Start now what calls need, so that no call waits for it. Never needed: a first call starts it too.
-
-        Raises:
-            GeneratorError: it did not start.
-        """
+        """Start now what calls need, so that no call waits for it; a first call starts it too."""
 
 
 def traits_of(generator: Generator) -> GeneratorBase:
-    """What a generator tells beside the protocol; the defaults for one that does not derive from `GeneratorBase`."""
+    """What a generator says beyond the protocol; the defaults for one that does not derive from `GeneratorBase`."""
     if isinstance(generator, GeneratorBase):
         return generator
     traits = GeneratorBase()
@@ -249,11 +233,10 @@ def make_ready(generator: Generator) -> None:
 
 @dataclass
 class Call:
-    """A call of `Generator.complete`, with the generator's own settings for what it leaves open.
+    """A call of `Generator.complete`, with the generator's settings for what it leaves open.
 
     Attributes:
         limit: tokens of the reply.
-        deadline: seconds without a token.
         began: whether a piece of the reply was passed on.
     """
 
@@ -272,10 +255,7 @@ class Call:
 
 
 class ConfiguredGenerator(GeneratorBase):
-    """A generator whose limits and defaults are the options of its spec.
-
-    Loading a model or starting a server comes on top of its `deadline`.
-    """
+    """A generator whose limits and defaults are the options of its spec."""
 
     temperature: float
 
@@ -320,7 +300,7 @@ def without_thinking(text: str) -> str:
 
 
 class GeneratorWrapper(GeneratorBase):
-    """Name, limits and traits of the generator behind; whoever stands in front adds its own `complete`."""
+    """Name, limits and traits of the generator behind; a wrapper adds its `complete`."""
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator

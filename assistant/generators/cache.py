@@ -119,9 +119,9 @@ class Cached(GeneratorWrapper):
     A reply from the store has `saved`, no calls and no tokens in its `usage`, and is streamed in one piece.
 
     Args:
-        generator: is asked for what is not in the store; its `identity` tells it from others.
+        generator: is asked for what is not in the store; its `identity` is part of the key.
         store: keeps the replies.
-        repeat: number of the repeat of a sample: each has replies of its own.
+        repeat: number of the repeat of a sample: each has other replies.
     """
 
     def __init__(self, generator: Generator, store: ResponseStore, repeat: int = 0) -> None:
@@ -153,7 +153,7 @@ class Cached(GeneratorWrapper):
 
     def _key(self, **request: Any) -> str:
         parts = {"generator": dict(traits_of(self.generator).identity), "repeat": self.repeat, **request}
-        # ASCII with escapes: half a surrogate pair in a prompt has no UTF-8, but a key of its own.
+        # ASCII with escapes: half a surrogate pair in a prompt has no UTF-8, but another key.
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
     def _stored(self, key: str) -> Completion | None:

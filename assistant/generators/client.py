@@ -11,8 +11,10 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -65,6 +67,10 @@ def is_here(url: str) -> bool:
 def client_of(url: str, key: str, retries: int, at_once: int | None = None) -> AsyncOpenAI:
     """The SDK's client: its retries, and no time-out but that of connecting, as the caller counts the rest."""
     import httpx
+
+    # The SDK looks for it among the loaded modules and uses it, also while another thread is still importing it.
+    with suppress(ImportError):
+        import_module("httpx2")
     import openai
 
     options: dict[str, Any] = {"limits": httpx.Limits(max_connections=at_once)} if at_once else {}

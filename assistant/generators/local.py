@@ -26,7 +26,7 @@ from turnmark.assistant.generators.base import (
     Settings,
 )
 from turnmark.assistant.generators.gguf import context_length, read_header
-from turnmark.assistant.generators.local_model import Generated, LocalModel, UnsupportedGrammar, model_at
+from turnmark.assistant.generators.local_model import LocalModel, UnsupportedGrammar, model_at
 from turnmark.assistant.generators.schema import strict_schema
 from turnmark.assistant.generators.stopping import Stop, current
 from turnmark.assistant.types import Usage
@@ -58,7 +58,7 @@ class LocalGenerator(ConfiguredGenerator):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides its replies beside what a call says, for the response cache."""
+        """See `GeneratorBase.identity`."""
         path, state = self._model.path, self._model.path.stat()
         return {"local": path.name, "size": state.st_size, "changed": state.st_mtime_ns, "seed": self._settings.seed}
 
@@ -83,7 +83,7 @@ class LocalGenerator(ConfiguredGenerator):
 
             def on_tokens(tokens: Sequence[int]) -> None:
                 patience.renew()
-                stream.tell(tokens)
+                stream.show(tokens)
 
             try:
                 generated = self._model.generate(
@@ -101,7 +101,7 @@ class LocalGenerator(ConfiguredGenerator):
             return Completion(
                 text=stream.finish(generated.tokens),
                 finish_reason=generated.finish,
-                usage=_usage(generated),
+                usage=generated.usage,
                 model=self._model.path.stem,
                 max_tokens=call.limit,
             )
@@ -147,18 +147,18 @@ class _Patience:
 
 
 class _Stream:
-    """Tells of text as its tokens come; a character whose last bytes are still to come is held back."""
+    """Passes text on as its tokens come; a character whose last bytes are still to come is held back."""
 
     def __init__(self, model: LocalModel, on_text: OnText | None) -> None:
         self._model, self._on_text, self._text = model, on_text, ""
 
-    def tell(self, tokens: Sequence[int]) -> None:
+    def show(self, tokens: Sequence[int]) -> None:
         """All tokens so far."""
         if self._on_text is not None:
             self._send(self._model.text(tokens).rstrip("\ufffd"))
 
     def finish(self, tokens: Sequence[int]) -> str:
-        """The whole text, whose rest is told now."""
+        """The text, whose rest is passed on now."""
         text = valid_text(self._model.text(tokens))
         self._send(text)
         return text
@@ -171,15 +171,6 @@ class _Stream:
 
 def _chat(messages: Sequence[PromptMessage]) -> list[dict[str, str]]:
     return [{"role": message.role, "content": valid_text(message.content)} for message in messages]
-
-
-def _usage(generated: Generated) -> Usage:
-    return Usage(
-        calls=1,
-        prompt_tokens=generated.prompt_tokens,
-        completion_tokens=generated.completion_tokens,
-        cached_tokens=generated.cached_tokens,
-    )
 
 
 def open_local(spec: Spec) -> LocalGenerator:
@@ -199,7 +190,7 @@ def open_local(spec: Spec) -> LocalGenerator:
     model_context = errors.collect(_own_context, path) if path is not None else None
     errors.raise_all()
     if path is None or options is None:
-        raise RequestError(f"generator '{spec}' cannot be opened")  # never: there was a mistake then
+        raise AssertionError("what is None was a mistake")
     settings = Settings(**{"deadline": OWN_DEADLINE, "size": "small", **options})
     context = min(
         settings.context or model_context or CONTEXT_TOKENS, model_context or settings.context or CONTEXT_TOKENS

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.generators.base import FinishReason, GeneratorError
+from turnmark.assistant.types import Usage
 from turnmark.corpora.console import notify
 from turnmark.corpora.home import home, write_json
 
@@ -30,7 +31,7 @@ CACHE_GB = 1
 TOP_P = 0.9
 """Of sampling, where the model's own folder does not say."""
 SOURCE = "source.json"
-"""Written last into a converted model: its presence says that the conversion is whole."""
+"""Written last into a converted model: its presence says that the conversion is complete."""
 
 OnTokens = Callable[[Sequence[int]], None]
 
@@ -52,6 +53,16 @@ class Generated:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of one call."""
+        return Usage(
+            calls=1,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            cached_tokens=self.cached_tokens,
+        )
 
 
 class UnsupportedGrammar(Exception):
@@ -122,7 +133,7 @@ class LocalModel:
             limit: the most tokens of the reply.
             schema: JSON schema that the reply keeps to.
             check: called before every step; whatever it raises ends the generation and travels on.
-            on_tokens: told of all tokens so far after every step that wrote one.
+            on_tokens: gets all tokens so far after every step that wrote one.
 
         Raises:
             UnsupportedGrammar: see there.
@@ -210,9 +221,9 @@ def _pipeline(path: Path, **properties: object) -> Any:
 
 
 def converted(path: Path) -> Path:
-    """The folder with a GGUF file in OpenVINO's form, made now where there is none for this file as it is.
+    """The folder with a GGUF file in OpenVINO's form, made now if there is none for this file as it is.
 
-    It lies beside the file, or in `$TURNMARK_HOME/cache/local` where that folder cannot be written.
+    It is next to the file, or in `$TURNMARK_HOME/cache/local` if that folder cannot be written.
     """
     from filelock import FileLock
 
@@ -236,7 +247,7 @@ def _convert(path: Path, folder: Path) -> None:
 
     scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        # The library writes beside the file that it reads.
+        # The library writes next to the file that it reads.
         link = scratch / "model.gguf"
         link.symlink_to(path.resolve())
         Tokenizer(link, enable_save_ov_model=True)
@@ -250,7 +261,7 @@ def _convert(path: Path, folder: Path) -> None:
 
 
 def _state(path: Path) -> dict[str, object]:
-    """What tells a GGUF file from another one that took its place, and its conversion from an older library's."""
+    """What differs when another GGUF file has this name, or another version of the library converted it."""
     import openvino
 
     stat = path.stat()
@@ -267,7 +278,7 @@ def _converted_from(folder: Path) -> object:
 
 
 def _first_line(error: Exception) -> str:
-    """What an error of the library says, without the places in its source."""
+    """What an error of the library says, without positions in its source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__
 

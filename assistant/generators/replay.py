@@ -101,8 +101,8 @@ class ReplayGenerator(GeneratorBase):
 
     def _take(self, message: str) -> ScriptLine:
         with self._lock:
-            fitting = [place for place, line in enumerate(self._left) if line.match and line.match in message]
-            plain = [place for place, line in enumerate(self._left) if line.match is None]
+            fitting = [n for n, line in enumerate(self._left) if line.match and line.match in message]
+            plain = [n for n, line in enumerate(self._left) if line.match is None]
             if not fitting and not plain:
                 end = " ".join(message.split())[-80:]
                 raise GeneratorError("bad_reply", f"{self.name} has no line left for a message that ends in: {end}")
@@ -127,8 +127,8 @@ def read_script(path: Path) -> list[ScriptLine]:
             lines.append(ScriptLine.model_validate_json(row))
         except ValidationError as error:
             for problem in error.errors():
-                place = ".".join(map(str, problem["loc"]))
-                problems.append(f"replay script {path}:{number}: {place + ': ' if place else ''}{problem['msg']}")
+                key = ".".join(map(str, problem["loc"]))
+                problems.append(f"replay script {path}:{number}: {key + ': ' if key else ''}{problem['msg']}")
     if not lines and not problems:
         problems.append(f'replay script {path}: there is nothing in it; write a JSON object with "text" a line')
     if problems:
@@ -152,27 +152,17 @@ REFERENCE = "reference"
 
 
 class ReferenceGenerator:
-    """Stands for the targets; `turnmark eval` takes them from the data and asks nothing
-    (`turnmark.evaluation.running`).
-    """
+    """A name for the targets, which `turnmark eval` takes from the data (`turnmark.evaluation.running`)."""
 
     name, context_tokens, reply_tokens = REFERENCE, CONTEXT_TOKENS, MAX_TOKENS
 
     def complete(self, messages: Sequence[PromptMessage], **_: Any) -> Completion:  # noqa: ARG002
-        """Nothing that is asked has a target.
-
-        Raises:
-            GeneratorError: always.
-        """
+        """Raises: GeneratorError: always."""
         raise GeneratorError("bad_request", f"the generator {REFERENCE!r} answers tasks of `turnmark eval` alone")
 
 
 def open_reference(spec: Spec) -> ReferenceGenerator:
-    """`reference`, which takes nothing else.
-
-    Raises:
-        RequestError: it has an argument, a url or options.
-    """
+    """`reference`, which takes nothing else."""
     if spec.argument or spec.url or spec.options:
         raise RequestError(f"generator {REFERENCE!r} takes no argument, no url and no options")
     return ReferenceGenerator()

@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 T = TypeVar("T", bound=BaseModel)
 
 MOST_ITEMS = 100
-"""Of a list that has no bound of its own, in a model without `most_items`."""
+"""Of a list without a bound, in a model without `most_items`."""
 MOST_CHARACTERS, REASON_CHARACTERS = 4000, 300
-"""Of a string that has no bound of its own; of the reasons of a verdict, which small models never end."""
+"""Of a string without a bound; of the reasons of a verdict, which small models never end."""
 
 
 def at_most(items: int) -> Any:
@@ -32,7 +32,7 @@ def short_text(characters: int = REASON_CHARACTERS) -> Any:
 
 @lru_cache(maxsize=256)
 def bounded(model: type[T], max_items: int) -> type[T]:
-    """`model` with a bound for every list that has none of its own, where it is known only when it is asked."""
+    """`model` with a bound, known only when it is asked, for every list that has none."""
 
     class Bounded(model):  # type: ignore[misc, valid-type]
         most_items: ClassVar[int] = max_items
@@ -58,7 +58,7 @@ def strict_schema(model: type[BaseModel], bounds: bool = True) -> dict[str, Any]
 def _strict(node: Any, max_items: int | None, names: bool = False) -> Any:
     """`names`: the keys of this node are names that the model chose, not words of JSON Schema.
 
-    `max_items`: of a list without a bound of its own; None: no list and no string has one.
+    `max_items`: of a list without a bound; None: no list and no string has one.
     """
     if isinstance(node, list):
         return [_strict(part, max_items) for part in node]

@@ -87,7 +87,7 @@ _CURRENT: ContextVar[Stop | None] = ContextVar("STOP", default=None)
 
 
 def current() -> Stop:
-    """The stop of the turn that runs in this thread; one that nobody sets where there is none."""
+    """The stop of the turn that runs in this thread; one that nobody sets if there is none."""
     return _CURRENT.get() or Stop()
 
 
@@ -102,7 +102,7 @@ def stoppable(stop: Stop) -> Iterator[None]:
 
 
 def streamed(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) -> Iterator[Event | Reply]:
-    """A turn in a thread of its own: its events as they come, then its reply.
+    """A turn in another thread: its events as they come, then its reply.
 
     Leaving the loop early ends the turn; so does `stop`, and then there is no reply.
 

@@ -140,7 +140,7 @@ class Guard:
 
 
 def _header(scope: Scope, name: str) -> str:
-    """A request's header; one that is there twice is none, since nobody can say which of the two counts."""
+    """A request's header; one that comes twice counts as missing."""
     values = [value for key, value in scope["headers"] if key.lower() == name.encode()]
     return values[0].decode("latin-1") if len(values) == 1 else ""
 

@@ -1,6 +1,6 @@
-"""A turn's reply for clients: as text with footnotes, whole or as it comes, and in OpenAI's forms.
+"""A turn's reply for clients: as text with footnotes, and in OpenAI's forms (completion, chunks of a stream, error).
 
-Forms are a completion, the chunks of a stream, an error; ours stand beside them as `turnmark`. Answers keep their
+What they have no field for is in `turnmark`. Answers keep their
 emphasis, lists and code. What a client could load, follow or run is escaped: no image, link or tag of a document's or a
 model's becomes active.
 """
@@ -33,7 +33,7 @@ _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error
 
 
 def content(reply: Reply, footnotes: bool) -> str:
-    """The answer with its steps, as Markdown with footnotes or with its marks as they stand."""
+    """The answer with its steps, as Markdown with footnotes, or with its marks unchanged."""
     if not footnotes:
         return printable(reply.answer)
     return "\n\n".join(filter(None, (noted(reply.answer, len(reply.citations)), definitions(reply))))
@@ -48,7 +48,7 @@ def noted(text: str, sources: int) -> str:
     """A text with its marks as footnotes; whatever else would be active is escaped.
 
     Args:
-        sources: how many there are. A mark that points beyond them is shown as it stands.
+        sources: how many there are. A mark that points beyond them stays as it is.
     """
     text, pieces, end = printable(text), [], 0
     for match in MARK.finditer(text):
@@ -64,10 +64,10 @@ def _inert(text: str) -> str:
 
 
 class ReplyText:
-    """The text of one reply as it is told piece by piece.
+    """The text of one reply, sent piece by piece.
 
-    Who was told something cannot be told to forget it. So only what was checked is told, unless drafts are wanted: they
-    are told as they come, and where checking changed the answer, the checked one follows under a line that says so.
+    What was sent cannot be taken back. So only checked text is sent, unless drafts are wanted: they are sent as they
+    come, and if checking changed the answer, the checked one follows under a line that says so.
     """
 
     def __init__(self, footnotes: bool, drafts: bool) -> None:
@@ -75,7 +75,7 @@ class ReplyText:
         self._drafted = self._held = ""
 
     def draft(self, delta: str) -> str:
-        """What is told of a piece of the draft; what may still become a footnote's mark waits for its end."""
+        """What is sent of a piece of the draft; what may still become a footnote's mark waits for its end."""
         self._drafted += delta
         if not self._drafts:
             return ""
@@ -88,7 +88,7 @@ class ReplyText:
         return noted(text[:cut], _MOST_SOURCES)
 
     def rest(self, reply: Reply) -> Iterator[str]:
-        """What is still to be told, line by line."""
+        """What is still to be sent, line by line."""
         yield from _PIECE.findall(self._rest(reply))
 
     def _rest(self, reply: Reply) -> str:
@@ -103,7 +103,7 @@ class ReplyText:
 
 
 class ReplyForm:
-    """One reply in OpenAI's forms, whole or as the chunks of a stream; its id, time and model stand in each of them.
+    """One reply in OpenAI's forms; its id, time and model are in each of them.
 
     Args:
         identity: of the reply.
@@ -117,7 +117,7 @@ class ReplyForm:
         self._text = ReplyText(chat_request.footnotes, chat_request.streaming == "draft")
 
     def completion(self, reply: Reply) -> dict[str, Any]:
-        """A whole reply."""
+        """A reply in one piece."""
         message = {"role": "assistant", "content": content(reply, self._request.footnotes), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {

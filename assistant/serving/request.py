@@ -1,6 +1,6 @@
 """A request of OpenAI's chat completions as a turn: the conversation before, the message, and how it is to be answered.
 
-What a client sends beside it is taken as OpenAI's API has it. What only tunes a model's writing is let pass and named
+What else a client sends is taken as OpenAI's API has it. What only tunes a model's writing is let pass and named
 in the reply, since sources decide here what is said; what could not be answered as it asks is refused.
 """
 
@@ -54,7 +54,7 @@ class ChatRequest(Record):
     message: str
     stream: bool = False
     usage: bool = Field(default=False, description="a stream ends with a chunk of token counts")
-    events: bool = Field(default=False, description="a stream tells each step and the draft as they come")
+    events: bool = Field(default=False, description="a stream has each step and the draft as they come")
     footnotes: bool = True
     streaming: Streaming = "final"
     ignored: tuple[str, ...] = Field(default=(), description="what the request has and the turn does not heed")
@@ -190,5 +190,5 @@ def _named(name: str) -> str:
 
 
 def without_footnotes(text: str) -> str:
-    """An answer as it was before its marks became footnotes, less its marks; any other text nearly as it stands."""
+    """An answer as it was before its marks became footnotes, without its marks; any other text nearly unchanged."""
     return _ESCAPED.sub(r"\1", _NOTE.sub("", _DEFINITIONS.sub("", text)))

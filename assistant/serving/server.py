@@ -44,7 +44,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def run(app: Any, listening: socket.socket) -> None:
-    """Serve until the process is told to end. SIGTERM ends it with code 0, Ctrl-C as a KeyboardInterrupt."""
+    """Serve until the process shall end. SIGTERM ends it with code 0, Ctrl-C as a KeyboardInterrupt."""
     config = uvicorn.Config(
         app, lifespan="on", ws="none", http="h11", log_config=None, log_level="error", access_log=False,
         server_header=False, timeout_graceful_shutdown=GRACE, timeout_keep_alive=KEEP_ALIVE,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.served import serving
 from turnmark.assistant.generators import Generator, PromptMessage, open_generator
 from turnmark.assistant.generators.cache import with_cache
-from turnmark.assistant.steps.llm import answer, rewrite
-from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.types import Hit
+from turnmark.assistant.open import open_assistant
+from turnmark.assistant.types import Event
+from turnmark.corpora.types import Message
 
 pytestmark = pytest.mark.server
 
@@ -60,18 +61,11 @@ def test_the_response_cache_in_front_of_it(served: Generator) -> None:
     assert (again.saved is not None) == (first.finish_reason == "stop")  # a reply that was cut is asked for anew
 
 
-def test_the_steps_of_a_turn_survive_a_model_that_talks_nonsense(served: Generator) -> None:
-    history = [
-        Message(role="user", content="How do I descale a kettle?"),
-        Message(role="assistant", content="Vinegar."),
-    ]
-    rewritten = rewrite(served, history, "And how often?")
-    assert rewritten.rewrite == "And how often?"
-    assert rewritten.usage.calls >= 1
-    text = "Descale the kettle with vinegar."
-    hit = Hit(passage=Passage(id="k-0-32", document="k", title="Kettles", text=text, start=0, end=32), score=1.0)
-    events: list[str] = []
-    reply = answer(served, "And how often?", history, [hit], False, events.append)
-    assert events
-    assert reply.draft.text
-    assert reply.usage.completion_tokens > 0
+def test_a_turn_survives_a_model_that_talks_nonsense(served: Generator, home: Path) -> None:
+    history = [Message(role="user", content="How do I sharpen a knife?"), Message(role="assistant", content="A stone.")]
+    assistant = open_assistant("demo", served.name)
+    events: list[Event] = []
+    reply = assistant.reply(history, "And how often?", events.append)
+    assert any(event.delta for event in events)
+    assert reply.answer
+    assert reply.usage["answer"].completion_tokens > 0

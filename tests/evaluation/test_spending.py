@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.generators.base import PromptMessage
+from turnmark.assistant.generators.base import PromptMessage, traits_of
 from turnmark.assistant.settings import Budget, Price
 from turnmark.assistant.steps.llm import RewriteReply
 from turnmark.assistant.structured import Failure, ask
@@ -129,6 +129,19 @@ def test_of_many_items_some_stand_for_all(monkeypatch):
     assert len(ids) == 20
     assert scaled["calls"] == all_items["calls"] == 100
     assert scaled["prompt_tokens"] == pytest.approx(all_items["prompt_tokens"], rel=0.1)
+
+
+def test_an_estimate_lays_turns_out_as_the_generator_would():
+    seen = []
+
+    def seeing(item, generator):
+        seen.append((traits_of(generator).size, generator.context_tokens))
+        return answer(item, generator)
+
+    small = Counting("m")
+    small.size = "small"
+    estimate(ITEMS[:1], 1, seeing, small)
+    assert seen == [("small", 128_000)]
 
 
 def test_an_item_that_cannot_be_answered_costs_nothing():
