@@ -79,9 +79,7 @@ def counted(prefix: str, labels: Iterable[str], paper: Mapping[str, int] | None 
     """A line for each label with how often it is there, those that the paper prints first."""
     counts, published = Counter(labels), paper or {}
     names = [*published, *sorted(counts.keys() - published.keys())]
-    return [
-        line(f"{prefix} {name}", counts[name], published.get(name)) for name in names if counts[name] or not published
-    ]
+    return [line(f"{prefix} {name}", counts[name], published.get(name)) for name in names]
 
 
 # --- InsCoQA
