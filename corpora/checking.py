@@ -16,7 +16,6 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import read_rows
 from turnmark.corpora.rows import Source
 from turnmark.corpora.statistics import (
-    NOT_RECOVERABLE,
     Checked,
     Line,
     Sheet,
@@ -26,7 +25,6 @@ from turnmark.corpora.statistics import (
     checked,
     counted,
     length,
-    lengths,
     line,
     mean,
 )
@@ -61,7 +59,6 @@ _TABLE_8: Mapping[mtrag.Benchmark, Mapping[str, float]] = {
     },
     "mtrag-un": {"conversations": 666},
 }  # fmt: skip
-_TURN_TYPES = ("Follow-up", "Clarification", "N/A")
 _RELEVANT = ("ANSWERABLE", "PARTIAL")
 _ONE_A_CONVERSATION = "one task a conversation"
 
@@ -93,7 +90,7 @@ def check_mtrag(source: Source) -> Checked:
             continue
         tasks = list(loaded.data.values())
         problems += loaded.problems
-        sheets += [_table_8(benchmark, tasks), _figure_2(benchmark, tasks), _sizes(benchmark, tasks)]
+        sheets += [_table_8(benchmark, tasks), _figure_2(benchmark, tasks)]
         if len(tasks) < TASKS[benchmark]:
             missing.append(f"{NAMES[benchmark]}: {len(tasks):,} of {TASKS[benchmark]:,} tasks")
         domains = {task.domain for task in tasks}
@@ -153,37 +150,17 @@ def _table_8(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
 
 def _figure_2(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
     is_mtrag = benchmark == "mtrag"
-    note = NOT_RECOVERABLE if is_mtrag else ""
     domains = {task.conversation: task.domain for task in tasks}
-    answerabilities = (task.answerability or "no label" for task in tasks)
-    lines = (
-        *counted(domains.values(), DOMAINS, CONVERSATIONS if is_mtrag else None, prefix="conversations of "),
-        *counted((task.domain for task in tasks), DOMAINS, note=note, prefix="tasks of "),
-        *counted(answerabilities, get_args(mtrag.Answerability), note=note, prefix="answerability "),
-        *counted((kind for task in tasks for kind in task.question_types), note=note, prefix="question type "),
-        *counted((task.multi_turn or "no label" for task in tasks), _TURN_TYPES, note=note, prefix="multi-turn "),
-        line("tasks marked standalone or not", sum(task.standalone is not None for task in tasks)),
-    )
     return Sheet(
         title=f"{NAMES[benchmark]}: dimensions",
-        source="MTRAG, Figure 2; conversations: section 4.4" if is_mtrag else "",
-        lines=lines,
-        note="a task may have several question types",
-    )
-
-
-def _sizes(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
-    return Sheet(
-        title=f"{NAMES[benchmark]}: lengths",
+        source="conversations: MTRAG, section 4.4; Figure 2 is a picture" if is_mtrag else "",
         lines=(
-            *lengths("question", (task.question for task in tasks)),
-            *lengths("reference", (task.reference for task in tasks if task.reference)),
-            *lengths("passage shown", (context.text for task in tasks for context in task.contexts)),
-            *lengths("conversation before", ("\n".join(m.content for m in task.history) for task in tasks)),
-            line("passages a task, mean", mean(len(task.contexts) for task in tasks)),
-            line("passages a task, most", max((len(task.contexts) for task in tasks), default=None)),
-            line("tasks without a passage", sum(not task.contexts for task in tasks)),
+            *counted("conversations of", domains.values(), CONVERSATIONS if is_mtrag else None),
+            *counted("answerability", (task.answerability or "no label" for task in tasks)),
+            *counted("question type", (kind for task in tasks for kind in task.question_types)),
+            *counted("multi-turn", (task.multi_turn or "no label" for task in tasks)),
         ),
+        note="a task may have several question types",
     )
 
 

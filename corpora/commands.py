@@ -164,21 +164,14 @@ def _draw(sheet: Sheet, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from turnmark.corpora.statistics import NOT_RECOVERABLE
-
     grid = Table(title=Text(inert(sheet.title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     grid.pad_edge = False
     grid.add_column("figure", overflow="fold")
-    published = any(line.paper is not None or line.note == NOT_RECOVERABLE for line in sheet.lines)
-    for name in ("here", "paper") if published else ("here",):
+    for name in ("here", "paper"):
         grid.add_column(name, justify="right", no_wrap=True)
-    if notes := any(line.note not in ("", NOT_RECOVERABLE) for line in sheet.lines):
-        grid.add_column("note", overflow="fold")
+    grid.add_column("note", overflow="fold")
     for line in sheet.lines:
-        recoverable = line.note != NOT_RECOVERABLE
-        cells = [line.what, _figure(line.here)]
-        cells += [_figure(line.paper) if recoverable else line.note] if published else []
-        cells += [line.note if recoverable else ""] if notes else []
+        cells = (line.what, _figure(line.here), _figure(line.paper) if line.paper is not None else "", line.note)
         grid.add_row(*(Text(inert(cell)) for cell in cells))
     console.print(grid)
     if about := "; ".join(filter(None, [f"paper: {sheet.source}" if sheet.source else "", sheet.note])):

@@ -7,6 +7,7 @@ tokens: a word is what white space divides, and tokens of a tokenizer that the p
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,9 +18,6 @@ from pydantic import Field
 from turnmark.corpora import compound_qa, inscoqa, kiwi
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem, Record
-
-NOT_RECOVERABLE = "not recoverable"
-"""The note of a figure that the paper has in a picture only, so that its text does not say it."""
 
 
 class Line(Record):
@@ -77,72 +75,18 @@ def checked(
     )  # fmt: skip
 
 
-def counted(
-    labels: Iterable[str],
-    order: Sequence[str] = (),
-    paper: Mapping[str, int] | None = None,
-    note: str = "",
-    prefix: str = "",
-) -> list[Line]:
-    """A line for each label with how often it is there, those of `order` first, the rest by their number.
-
-    Args:
-        paper: the published numbers, where there are any.
-        note: said of each line without one.
-        prefix: put before each label.
-    """
+def counted(prefix: str, labels: Iterable[str], paper: Mapping[str, int] | None = None) -> list[Line]:
+    """A line for each label with how often it is there, those that the paper prints first."""
     counts, published = Counter(labels), paper or {}
-    names = [*(name for name in order if name in counts or name in published)]
-    names += [name for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if name not in names]
-    return [
-        line(f"{prefix}{name}", counts[name], published.get(name), "" if name in published else note) for name in names
-    ]
-
-
-def lengths(label: str, texts: Iterable[str]) -> list[Line]:
-    """Mean and largest number of words."""
-    counts = [length(text) for text in texts]
-    return [line(f"{label}: words, mean", mean(counts)), line(f"{label}: words, most", max(counts, default=None))]
+    names = [*published, *sorted(counts.keys() - published.keys())]
+    return [line(f"{prefix} {name}", counts[name], published.get(name)) for name in names]
 
 
 # --- InsCoQA
 
-SAMPLES: Mapping[str, int] = {"train": 9760, "validation": 1406, "test": 2793}
-"""Section 4.1."""
-Spread = tuple[int, int, float]
-"""Smallest, largest, mean."""
-TABLE_1: Mapping[str, Mapping[str, Spread]] = {
-    "train": {
-        "documents a sample": (1, 44, 4.07), "words a document": (15, 1024, 144), "words a procedure": (5, 292, 82),
-        "steps a procedure": (1, 36, 6.5),
-    },
-    "validation": {
-        "documents a sample": (1, 14, 4.18), "words a document": (12, 699, 138), "words a procedure": (10, 272, 84),
-        "steps a procedure": (2, 28, 6.5),
-    },
-    "test": {
-        "documents a sample": (1, 8, 4.10), "words a document": (10, 770, 141), "words a procedure": (10, 404, 83),
-        "steps a procedure": (1, 23, 6.6),
-    },
-}  # fmt: skip
+PRINTED = json.loads(Path(__file__).with_name("inscoqa_printed.json").read_text(encoding="utf-8"))
 AVERAGES = ("documents a sample", "words of a sample's documents", "rounds", "steps a procedure")
 """The columns of Table 2."""
-TABLE_2: Mapping[str, Sequence[float]] = {
-    "Fashion": (4.36, 558, 3.09, 5.67),
-    "Study": (3.98, 570, 3.22, 6.28),
-    "Gourmet": (4.36, 630, 3.04, 7.17),
-    "Makeup": (4.28, 613, 3.09, 6.36),
-    "Movies & TV": (4.15, 537, 3.20, 6.16),
-    "Workplace": (3.71, 609, 3.17, 6.75),
-    "Relationships": (4.43, 717, 3.06, 6.52),
-    "Home Decor": (4.06, 600, 3.16, 6.39),
-    "Games": (3.69, 509, 3.08, 6.44),
-    "Travel": (3.77, 636, 3.01, 5.91),
-    "Health & Fitness": (4.22, 685, 3.02, 6.32),
-    "Technology": (4.02, 558, 3.13, 7.24),
-    "Others": (4.13, 643, 3.22, 7.06),
-}
-ALL_DOMAINS = (4.09, 606, 3.11, 6.50)
 
 
 def check_inscoqa(source: Source) -> Checked:
@@ -172,7 +116,7 @@ def _split(split: inscoqa.Split, tasks: Sequence[inscoqa.Task]) -> Sheet:
         for name, value, paper in zip(
             ("min", "max", "mean"),
             (min(values, default=None), max(values, default=None), mean(values)),
-            TABLE_1[split][label],
+            PRINTED["table_1"][split][label],
             strict=True,
         )
     ]
@@ -180,10 +124,8 @@ def _split(split: inscoqa.Split, tasks: Sequence[inscoqa.Task]) -> Sheet:
         title=f"InsCoQA: {split}",
         source="InsCoQA, section 4.1 and Table 1",
         lines=(
-            line("samples", len(tasks), SAMPLES[split]),
+            line("samples", len(tasks), PRINTED["samples"][split]),
             *spreads,
-            *counted((task.domain for task in tasks), inscoqa.DOMAINS, note=NOT_RECOVERABLE, prefix="domain "),
-            *lengths("answer", (task.answer for task in tasks)),
         ),
         note="how the paper counts words is not said; its tokens are left out, since it names no tokenizer",
     )
@@ -194,12 +136,13 @@ def _domains(tasks: Sequence[inscoqa.Task]) -> Sheet:
     by_domain: dict[str, list[inscoqa.Task]] = {}
     for task in tasks:
         by_domain.setdefault(task.domain, []).append(task)
-    names = [name for name in TABLE_2 if name in by_domain] + sorted(by_domain.keys() - TABLE_2.keys())
-    lines = [figure for name in names for figure in _averages(name, by_domain[name], TABLE_2.get(name))]
+    paper = PRINTED["table_2"]
+    names = [name for name in paper if name in by_domain] + sorted(by_domain.keys() - paper.keys())
+    lines = [figure for name in names for figure in _averages(name, by_domain[name], paper.get(name))]
     return Sheet(
         title="InsCoQA: averages by domain",
         source="InsCoQA, Table 2",
-        lines=(*lines, *_averages("all domains", tasks, ALL_DOMAINS)),
+        lines=(*lines, *_averages("all domains", tasks, PRINTED["all_domains"])),
         note="over the splits that are here; the paper's are over all three",
     )
 
@@ -239,10 +182,6 @@ def check_compound_qa(source: Source) -> Checked:
             line("questions", len(tasks), A_FILE * len(pairs)),
             *(line(" ".join(pair), counts[pair], A_FILE) for pair in pairs if pair in files),
             line("without a context", sum(task.closed_book for task in tasks)),
-            *counted((task.dataset for task in tasks), prefix="made from "),
-            *lengths("question", (task.question for task in tasks)),
-            *lengths("reference", (task.reference for task in tasks)),
-            *lengths("context", (task.context for task in tasks if task.context is not None)),
         ),
         note="the repository's files may hold more than the paper's 100 questions each",
     )
@@ -284,11 +223,8 @@ def check_kiwi(source: Source) -> Checked:
             line("turns a session", mean(len(session.turns) for session in sessions), 5.4),
             line(_SEEKING, seeking, 54, "" if seeking is not None or not turns else "the rows do not say it"),
             *(figure for name in names for figure in _by_model(name, sessions)),
-            *counted((turn.rating for turn in turns), get_args(kiwi.Rating), note=NOT_RECOVERABLE, prefix="rated "),
-            *counted((turn.fine for turn in turns if turn.fine), kiwi.FINE_TYPES, prefix="type "),
+            *counted("rated", (turn.rating for turn in turns)),
             line("sessions with cited papers", sum(session.papers is not None for session in sessions)),
-            *lengths("instruction", (turn.instruction for turn in turns)),
-            *lengths("revision", (turn.answer for turn in turns)),
         ),
     )
     return checked("kiwi", source, [sheet], missing, loaded.problems)

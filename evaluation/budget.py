@@ -5,12 +5,13 @@ Before anything is spent, the turn is run with a model that only counts.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel
 
@@ -29,9 +30,9 @@ from turnmark.assistant.generators.openai import HOSTED_CONTEXT
 from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget, price_of
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.journal import SampleJournal
-from turnmark.evaluation.records import Sample
+
+T = TypeVar("T")
 
 CAUTION = 4
 """The first samples that run at once are each taken to cost so many times the guess."""
@@ -267,29 +268,42 @@ def filled(schema: dict[str, Any]) -> Any:
     return {"string": "word", "array": [], "boolean": False, "integer": 1, "number": 1.0}.get(kind)
 
 
-def estimate(
-    items: Iterable[Item], total: int, answer: Callable[[Item, Generator | None], Sample], generator: Generator
-) -> dict[str, Any]:
-    """Usage by role over all items, one answer each.
-
-    Args:
-        total: how many items there are.
-        answer: as the run's own, with parts that search nothing.
-        generator: whose name and limits count.
-    """
+def counting_like(generator: Generator) -> Counting:
+    """A generator that counts, and for which turns are laid out as for this one."""
     # Not the generator's own context, which an endpoint would be asked for.
     counting = Counting(generator.name, HOSTED_CONTEXT, generator.reply_tokens)
     counting.size = traits_of(generator).size
-    step = max(1, -(-total // MOST))
-    usage: dict[str, Usage] = {}
+    return counting
+
+
+def estimate(
+    items: Iterable[T], total: int, usage: Callable[[T], Mapping[str, Usage]], most: int = MOST
+) -> dict[str, Usage]:
+    """Usage by role over all items: of a run, of its judges, of a synthesis.
+
+    Args:
+        total: how many items there are; with repeats, each counts so often.
+        usage: what one item takes, asked of a generator that counts.
+        most: items that are looked at, at even distances.
+    """
+    step = max(1, -(-total // most))
+    used: dict[str, Usage] = {}
     sampled = 0
-    for number, item in enumerate(items):
-        if number % step == 0:
-            sampled += 1
-            with suppress(Exception):  # an item that cannot be answered (too long, say) costs next to nothing
-                usage = added(usage, answer(item, counting).usage)
+    for item in itertools.islice(items, 0, None, step):
+        sampled += 1
+        with suppress(Exception):  # an item that cannot be answered (too long, say) costs next to nothing
+            used = added(used, usage(item))
     scale = total / sampled if sampled else 0.0
     return {
-        role: {key: round(value * scale) for key, value in used.model_dump().items() if value is not None}
-        for role, used in usage.items()
+        role: Usage(
+            calls=round(one.calls * scale),
+            prompt_tokens=round(one.prompt_tokens * scale),
+            completion_tokens=round(one.completion_tokens * scale),
+        )
+        for role, one in used.items()
     }
+
+
+def estimated_json(used: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
+    """An estimate as `--dry-run` prints it."""
+    return {role: one.model_dump(include={"calls", "prompt_tokens", "completion_tokens"}) for role, one in used.items()}

@@ -72,103 +72,107 @@ class EvalFlags:
     domains: Domains = None
     generator: Annotated[
         str,
-        typer.Option(
-            metavar="SPEC", envvar="TURNMARK_GENERATOR", help="Asked for answers and rewrites; see `turnmark list`."
-        ),
+        typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", show_envvar=False, help="Answers and rewrites."),
     ] = "extractive"
     retriever: Annotated[
         str | None,
-        typer.Option(
-            metavar="SPEC",
-            help="conversational, bm25, dense[:MODEL] … Default: conversational, with splade-tiny once it is fetched.",
-        ),
+        typer.Option(metavar="SPEC", help="Such as bm25; default: conversational."),
     ] = None
-    embedder: Annotated[str, typer.Option(metavar="SPEC", help="Makes the vectors of dense and hybrid.")] = "minilm"
+    embedder: Annotated[
+        str, typer.Option(metavar="SPEC", help="Makes the vectors of dense and hybrid.", hidden=True)
+    ] = "minilm"
     query: Annotated[
         str | None,
         typer.Option(
             metavar="MODE",
-            help="last-turn, rewrite, questions (recorded), conversation, last-K, assistant; retrieval with a "
-            "--generator: minimal.",
-            show_default="assistant",
+            help="Such as last-turn; default: assistant.",
+            show_default=False,
         ),
     ] = None
     queries: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help='Your own queries, {"_id", "text"[, "variants"]} a line.', show_default=False
+            metavar="FILE",
+            help='Your own queries, {"_id", "text"[, "variants"]} a line.',
+            show_default=False,
+            hidden=True,
         ),
     ] = None
     passages: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN|FILE|official",
-            help="Answer from recorded passages: a run, a TREC run, RAG.jsonl, or the one of the clone.",
+            metavar="RUN|FILE",
+            help="Answer from recorded passages.",
             show_default=False,
         ),
     ] = None
     counterfactual: Annotated[
-        bool, typer.Option("--counterfactual", help="Each answerable task once more, its passages hidden (rag).")
+        bool,
+        typer.Option("--counterfactual", help="Each answerable task again, its passages hidden (rag).", hidden=True),
     ] = False
     references: References = None
     types: Types = None
     protocol: Annotated[
         str,
         typer.Option(
-            metavar="turn|paper", help="mtrag*, kiwi: the assistant's turn, or the paper's own prompts (need a model)."
+            metavar="turn|paper",
+            help="mtrag*, kiwi: the assistant's turn, or the paper's own prompts (need a model).",
+            hidden=True,
         ),
     ] = "turn"
     chain: Annotated[
-        bool, typer.Option("--chain", help="kiwi: go on from our own revisions, not from the recorded ones.")
+        bool,
+        typer.Option("--chain", help="kiwi: go on from our own revisions, not from the recorded ones.", hidden=True),
     ] = False
     suite: Annotated[
         str | None,
         typer.Option(
-            metavar="smoke|full", help="all: a few samples of each, or every task and setting.", show_default=False
+            metavar="smoke|full",
+            help="all: a few samples of each, or every task and setting.",
+            show_default=False,
+            hidden=True,
         ),
     ] = None
     prompts: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Prompts of your own, NAME.txt each.", show_default=False)
+        Path | None, typer.Option(metavar="DIR", help="Your own prompts, NAME.txt.", show_default=False)
     ] = None
     step: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=FORM", help="A step in another form, such as decide=llm.", show_default=False),
+        typer.Option(metavar="NAME=FORM", help="A step in another form.", show_default=False, hidden=True),
     ] = None
-    limit: Annotated[int | None, typer.Option(help="Only the first N.", show_default=False)] = None
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Only the first N.", show_default=False)] = None
     sample: Annotated[int | None, typer.Option(metavar="N", help="N at random, by --seed.", show_default=False)] = None
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ID", help="Only this one, or those of @FILE, an id a line; may be repeated.", show_default=False
-        ),
+        typer.Option(metavar="ID", help="Only this one, or those of @FILE; repeatable.", show_default=False),
     ] = None
     judge: Judges = None
     seed: Seed = 0
     repeat: Annotated[int, typer.Option(metavar="N", help="Answer each N times.")] = 1
-    concurrency: Annotated[
-        int, typer.Option(metavar="N", help="Samples at once; fewer while an endpoint answers 429.")
-    ] = 16
+    concurrency: Annotated[int, typer.Option(metavar="N", help="Samples at once.")] = 16
     deadline: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", help="For one sample, all its calls together.", show_default="300; for rewrites 20"
+            metavar="SECONDS",
+            help="For one sample, all its calls together.",
+            show_default="300; for rewrites 20",
+            hidden=True,
         ),
     ] = None
     max_failures: Annotated[
         str | None,
-        typer.Option(metavar="N|P%", help="Give up beyond so many; of 'all', each part.", show_default="never"),
+        typer.Option(
+            metavar="N|P%", help="Give up beyond so many; of 'all', each part.", show_default="never", hidden=True
+        ),
     ] = None
     budget: Budget = None
     engine: Annotated[
-        str, typer.Option(metavar="local|ray[://HOST]", help="Who answers: this process, or a Ray cluster.")
+        str,
+        typer.Option(metavar="local|ray[://HOST]", help="Who answers: this process, or a Ray cluster.", hidden=True),
     ] = "local"
     out: Out = None
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done and what it would take, and do nothing.")
-    ] = False
-    full: Annotated[
-        bool, typer.Option("--full", help="Print the breakdowns and every table of the paper too; the report has them.")
-    ] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and do nothing.")] = False
+    full: Annotated[bool, typer.Option("--full", help="Print breakdowns and all tables too.")] = False
     as_json: AsJson = False
 
 

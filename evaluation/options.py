@@ -35,34 +35,21 @@ Judges = Annotated[
     typer.Option(
         "--judge",
         metavar="SPEC",
-        help="A model that judges the answers, named as a generator; several: median or majority. panel:mtrag@URL and "
-        "panel:inscoqa@URL are the papers'; embedded and bertscore[:MODEL] are no language models.",
+        help="Judges the answers; repeatable.",
         show_default=False,
     ),
 ]
 Data = Annotated[
     Path | None,
-    typer.Option(
-        help="The benchmark's folder (a clone, or part of one), the folder that holds it, or a zip or tar of it. "
-        "Default: its folder in $TURNMARK_DATA, else the demo split.",
-        show_default=False,
-    ),
+    typer.Option(metavar="DIR", help="The benchmark's folder; default: the demo.", show_default=False),
 ]
 TaskName = Annotated[
     str | None,
-    typer.Option(
-        help="MTRAG family: generation or retrieval; kiwi: revise, judge or analyse.",
-        show_default="generation, or revise",
-    ),
+    typer.Option(metavar="TASK", help="Such as retrieval, generation, judge.", show_default=False),
 ]
 Setting = Annotated[
     str | None,
-    typer.Option(
-        help="MTRAG family: reference, reference+rag or rag; inscoqa: documents, prompt or rag; "
-        "compound-qa: decompose, vanilla, cot, few-shot, dialogue or positions; kiwi judge: zero-shot or few-shot, "
-        "either with +by-question.",
-        show_default="the first",
-    ),
+    typer.Option(metavar="NAME", help="Such as rag; the docs list them.", show_default=False),
 ]
 References = Annotated[
     Path | None,
@@ -70,33 +57,45 @@ References = Annotated[
         metavar="RUN",
         help="compound-qa: a run in the setting dialogue, with whose answers a judge compares those to each part.",
         show_default=False,
+        hidden=True,
     ),
 ]
 Domains = Annotated[
     str | None,
-    typer.Option(
-        metavar="A,B", help="Domains (compound-qa: capabilities), separated by commas.", show_default="all there are"
-    ),
+    typer.Option(metavar="A,B", help="Domains, or capabilities; default: all.", show_default=False),
 ]
 Types = Annotated[
     str | None,
-    typer.Option(metavar="A,B", help="compound-qa: question types, separated by commas.", show_default="all five"),
+    typer.Option(
+        metavar="A,B", help="compound-qa: question types; default: all five.", show_default=False, hidden=True
+    ),
 ]
 Budget = Annotated[
-    str | None, typer.Option(metavar="N", help="Tokens (200k) or money ($5), all calls.", show_default="no limit")
+    str | None, typer.Option(metavar="N", help="At most: tokens (200k) or money ($5).", show_default=False)
 ]
-Seed = Annotated[int, typer.Option(help="Of the bootstrap intervals, and of --sample.")]
+Seed = Annotated[int, typer.Option(metavar="S", help="Of the intervals, and of --sample.", hidden=True)]
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="RUN", help="Run folder; the same command resumes it.", show_default="runs/BENCHMARK-HASH"),
+    typer.Option(metavar="RUN", help="Run folder; the same command resumes it.", show_default=False),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+
+
+def _help_all(context: typer.Context, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        for parameter in context.command.params:
+            parameter.hidden = False  # type: ignore[attr-defined]
+        typer.echo(context.get_help())
+        raise typer.Exit
 
 
 def from_flags(kind: type[F], run: Callable[[F], None]) -> Callable[..., None]:
-    """A command whose options are the fields of a dataclass, and which hands them on as one."""
+    """A command whose options are the fields of a dataclass, and which hands them on as one.
 
-    def command(**values: Any) -> None:
+    The options that are hidden are the rare ones; `--help-all` shows them too.
+    """
+
+    def command(help_all: bool = False, **values: Any) -> None:  # noqa: ARG001
         run(kind(**values))
 
     hints = get_type_hints(kind, include_extras=True)
@@ -107,6 +106,10 @@ def from_flags(kind: type[F], run: Callable[[F], None]) -> Callable[..., None]:
         )
         for field in fields(kind)  # type: ignore[arg-type]
     ]  # fmt: skip
+    if any(getattr(extra, "hidden", False) for hint in hints.values() for extra in getattr(hint, "__metadata__", ())):
+        option = typer.Option("--help-all", callback=_help_all, is_eager=True, help="The rare options too.")
+        hints["help_all"] = Annotated[bool, option]
+        parameters.append(Parameter("help_all", Parameter.KEYWORD_ONLY, annotation=hints["help_all"], default=False))
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__, command.__doc__ = hints, run.__doc__
     return command

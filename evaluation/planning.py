@@ -88,6 +88,8 @@ class Plan:
 
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says: samples, calls and estimated tokens a role."""
+        from turnmark.evaluation.budget import estimated_json
+
         retrieves = self.prepared.retrieves
         return {
             "dry_run": True,
@@ -98,32 +100,32 @@ class Plan:
             "specs": self.manifest.specs,
             "domains": dict(Counter(self.domain_of_id.values())) if retrieves else list(self.manifest.domains),
             "n": self.samples,
-            "estimated": self.estimate(),
+            "estimated": estimated_json(self.estimate()),
             "run": str(self.folder),
             "notes": list(self.notes),
         }
 
-    def estimate(self) -> dict[str, Any]:
+    def estimate(self) -> dict[str, Usage]:
         """Calls and tokens by role, from prompts that are rendered with passages as long as those of the data."""
-        if self.generator is None or isinstance(self.generator, ReferenceGenerator):
+        generator = self.generator
+        if generator is None or isinstance(generator, ReferenceGenerator):
             return {}
         from turnmark.evaluation.benchmarks.turns import Parts
-        from turnmark.evaluation.budget import estimate
+        from turnmark.evaluation.budget import counting_like, estimate
 
         retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.prepared.corpora.items()}
         benchmark = self.prepared.build(Parts(prompts=self.request.prompts), retrievers)
         items = selected(benchmark.items(), self.chosen)
-        once = estimate(items, self.items, benchmark.answer, self.generator)
-        return {role: {key: value * self.manifest.repeat for key, value in used.items()} for role, used in once.items()}
+        counting = counting_like(generator)
+        return estimate(items, self.items * self.manifest.repeat, lambda item: benchmark.answer(item, counting).usage)
 
     def mean_sample(self) -> Usage:
         """What one sample takes by the estimate."""
         from turnmark.assistant.types import Usage
 
-        used = self.estimate().values()
-        prompt, completion = (sum(usage[key] for usage in used) for key in ("prompt_tokens", "completion_tokens"))
+        used = sum(self.estimate().values(), Usage())
         n = max(1, self.samples)
-        return Usage(prompt_tokens=prompt // n, completion_tokens=completion // n)
+        return Usage(prompt_tokens=used.prompt_tokens // n, completion_tokens=used.completion_tokens // n)
 
 
 def plan(request: EvalRequest) -> Plan:

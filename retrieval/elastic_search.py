@@ -7,8 +7,7 @@ The queries are those of Elastic's reference: `match` and `multi_match`, `knn` o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.errors import RequestError, TurnmarkError
@@ -28,19 +27,6 @@ if TYPE_CHECKING:
 SEARCHES = 64
 CANDIDATES = 2
 MOST_CANDIDATES, LEAST_CANDIDATES = 10_000, 256
-_TYPES = {
-    "text": ("text", "match_only_text", "search_as_you_type", "annotated_text", "semantic_text"),
-    "vector": ("dense_vector",),
-    "sparse": ("sparse_vector", "semantic_text"),
-}
-_EXACT_TYPES = ("keyword", "integer", "long", "short", "constant_keyword", "wildcard")
-# A field's similarity -> what a kNN search's score says about the cosine, for vectors of length 1.
-_COSINES: Mapping[str, Callable[[float], float]] = {
-    "cosine": lambda score: 2 * score - 1,
-    "dot_product": lambda score: 2 * score - 1,
-    "l2_norm": lambda score: 1 - (1 / score - 1) / 2,
-    "max_inner_product": lambda score: score - 1 if score >= 1 else 1 - 1 / score,
-}
 
 
 class ElasticIndex:
@@ -55,63 +41,11 @@ class ElasticIndex:
         self.index, self.name, self._client = index, place.name, connect(place.url)
         self.where = f"{place.url}/{place.name}"
 
-    @cached_property
-    def mappings(self) -> dict[str, Mapping[str, Any]]:
-        """Field -> its mapping, of every index under the name; empty where the key does not allow to look."""
-        from elasticsearch import AuthorizationException
-
-        with own_errors(self.where):
-            try:
-                answer = self._client.indices.get_mapping(index=self.name)
-            except AuthorizationException:
-                return {}
-        fields: dict[str, Mapping[str, Any]] = {}
-        for mapping in answer.body.values():
-            fields.update(_flat(mapping.get("mappings", {})))
-        return fields
-
-    def check(self, kind: str, field: str, dimension: int = 0) -> None:
-        """Make sure that a field can be searched as it will be.
-
-        Args:
-            kind: `text`, `vector` or `sparse`.
-            dimension: of our query vectors.
-
-        Raises:
-            RequestError: the index lacks the field, or has it with another type or dimension.
-        """
-        if not self.mappings:
-            return
-        mapping, owner = self.mappings.get(field), f"Elasticsearch index {self.where}"
-        if mapping is None:
-            fitting = [name for name, candidate in self.mappings.items() if candidate.get("type") in _TYPES[kind]]
-            raise RequestError(
-                f"{owner} has no field {field!r}; set {kind}=FIELD, there are: "
-                f"{', '.join(sorted(fitting)) or 'none of a fitting type'}"
-            )
-        if mapping.get("type") not in _TYPES[kind]:
-            raise RequestError(
-                f"{owner}: field {field!r} is a {mapping.get('type')}, and {kind}=FIELD needs "
-                f"{' or '.join(_TYPES[kind])}"
-            )
-        if dimension and mapping.get("dims", dimension) != dimension:
-            raise RequestError(
-                f"{owner}: field {field!r} holds vectors of {mapping['dims']} dimensions, and the embedder makes "
-                f"{dimension}; set embedder=SPEC to the one that made them"
-            )
-
     def filters(self, where: Mapping[str, str]) -> list[Clause] | None:
-        """`--where` as filters on the fields of the same names; None where nothing matches.
-
-        Raises:
-            RequestError: the index has no such field to filter by.
-        """
+        """`--where` as filters on the keyword fields of the same names; None if nothing matches."""
         from elasticsearch.dsl.query import Terms
 
         matching = self.index.store.matching(where)
-        for key in matching if self.mappings else ():
-            if self.mappings.get(key, {}).get("type") not in _EXACT_TYPES:
-                raise RequestError(f"--where {key}: Elasticsearch index {self.where} has no keyword field {key!r}")
         if not all(matching.values()):
             return None
         return [Terms(**{key: values}) for key, values in matching.items()]
@@ -149,14 +83,6 @@ class ElasticIndex:
             if identity in rows:
                 scores.setdefault(rows[identity], score)
         return TopK.from_pairs(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
-
-
-def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every (dotted field name, its mapping): objects opened, multi-fields too."""
-    for group in ("properties", "fields"):
-        for name, field in mapping.get(group, {}).items():
-            yield prefix + name, field
-            yield from _flat(field, f"{prefix}{name}.")
 
 
 def _hits(answer: Mapping[str, Any], server: str) -> list[tuple[str, float]]:
@@ -211,12 +137,6 @@ class TextRanker:
         from elasticsearch.dsl.query import Bool
 
         fields = self._fields
-        searched = (
-            [("sparse", fields.sparse)] if self.name == "elser" else [("text", fields.text), ("text", fields.title)]
-        )
-        for kind, field in searched:
-            if field:
-                self._elastic.check(kind, field)
         clauses: list[Clause | None] = []
         for text, query in zip(texts, queries, strict=True):
             filters = self._elastic.filters(query.where)
@@ -237,15 +157,13 @@ class VectorRanker:
         self._elastic, self._fields, self._embedder = elastic, fields, embedder
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
-        self._elastic.check("vector", self._fields.vector, self._embedder.dimension)
         clauses: list[Clause | None] = []
         for vector, query in zip(self._embedder.encode(texts, "query"), queries, strict=True):
             filters = self._elastic.filters(query.where)
             clauses.append(None if filters is None else nearest(vector.tolist(), self._fields, k, filters))
-        cosine = _COSINES[self._elastic.mappings.get(self._fields.vector, {}).get("similarity", "cosine")]
-        return [
-            TopK.from_pairs((row, cosine(score)) for row, score in rows) for rows in self._elastic.search(clauses, k)
-        ]
+        # A field whose similarity is `cosine`, or `dot_product` of unit vectors, scores (1 + cosine) / 2.
+        found = self._elastic.search(clauses, k)
+        return [TopK.from_pairs((row, 2 * score - 1) for row, score in rows) for rows in found]
 
 
 def open_rankers(spec: Spec, index: Index) -> list[TextRanker | VectorRanker]:

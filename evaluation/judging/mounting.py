@@ -102,17 +102,17 @@ def described(plan: Plan) -> dict[str, Any]:
     if not request.judge or not judged_metrics(manifest.benchmark, manifest.task):
         return description
     from turnmark.evaluation.benchmarks.turns import Parts
+    from turnmark.evaluation.budget import estimated_json
     from turnmark.evaluation.request import selected
 
     judges = open_judges(request.judge)
     benchmark = plan.prepared.build(Parts(), {})
     used = estimate_judging(
-        benchmark, selected(benchmark.items(), plan.chosen), plan.items, judges, _rubrics(plan),
+        benchmark, selected(benchmark.items(), plan.chosen), plan.items * request.repeat, judges, _rubrics(plan),
         searched=plan.prepared.searched, prompts=request.prompts,
     )  # fmt: skip
-    used = {key: value * request.repeat for key, value in used.items()}
     specs = description["specs"] | {ROLE: ", ".join(judge.name for judge in judges)}
-    return description | {"estimated": description["estimated"] | {ROLE: used}, "specs": specs}
+    return description | {"estimated": description["estimated"] | estimated_json(used), "specs": specs}
 
 
 def _tested(request: EvalRequest, manifest: RunManifest) -> list[str]:
@@ -146,33 +146,27 @@ def estimate_judging(
     rubrics: Sequence[Rubric],
     searched: bool,
     prompts: Path | None = None,
-) -> dict[str, int]:
+) -> dict[str, Usage]:
     """Calls and tokens of all judges, over answers of common length that nobody has written yet.
 
     Args:
         total: how many items there are.
-        searched: passages are found, so that a task without any of its own is judged with some.
+        searched: passages are found, so that a task without any is judged with some.
         prompts: folder with prompts of one's own.
     """
-    step = max(1, -(-total // MOST))
-    used, sampled = Usage(), 0
-    for number, item in enumerate(items):
-        if number % step:
-            continue
-        sampled += 1
+    from turnmark.evaluation.budget import estimate
+
+    def usage(item: Item) -> dict[str, Usage]:
         sample = Sample(id=item.id, status="done", prediction=_ANSWER, procedure=_STEPS, decision="answer")
         case = benchmark.context(item, sample)
         if searched and not case.passages:
             case = replace(case, passages=_PASSAGES)
-        for rubric in rubrics:
-            times = sum(judge.grades(rubric.name) for judge in judges)
-            if times and not rubric.without(case):
-                once = counted(rubric, case, prompts)
-                for _ in range(times):
-                    used += once
-    scale = total / sampled if sampled else 0.0
-    return {
-        "calls": round(used.calls * scale),
-        "prompt_tokens": round(used.prompt_tokens * scale),
-        "completion_tokens": round(used.completion_tokens * scale),
-    }
+        asked = [
+            counted(rubric, case, prompts)
+            for rubric in rubrics
+            for judge in judges
+            if judge.grades(rubric.name) and not rubric.without(case)
+        ]
+        return {ROLE: sum(asked, Usage())}
+
+    return estimate(items, total, usage, MOST)

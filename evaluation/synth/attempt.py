@@ -27,7 +27,7 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, added, with_cost
+from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, estimate, with_cost
 from turnmark.evaluation.judging.judgements import Messages, Outcome, fit, room_for
 from turnmark.evaluation.judging.mtrag import ClaimsReply, VerdictsReply
 from turnmark.evaluation.judging.rubrics import Rubric
@@ -295,7 +295,7 @@ def open_synthesis(name: str, options: Mapping[str, Any]) -> Synthesis:
 # --- what it would take ----------------------------------------------------------------------------------------------
 
 SAMPLED, CLAIMS = 5, 5
-"""Attempts that an estimate is the mean of; claims that it takes an answer to make."""
+"""Attempts that an estimate looks at; claims that it takes an answer to make."""
 
 
 class Reply(BaseModel):
@@ -321,25 +321,20 @@ class DryModel(Counting):
         return json.dumps({"verdicts": verdicts}), OBJECT_TOKENS * 2
 
 
-def estimate(synthesis: Synthesis, seeds: Sequence[Seed], tools: Tools, generator: Generator) -> dict[str, Usage]:
-    """Mean usage of an attempt by role, if every filter is passed; nothing is sent."""
+def estimated(
+    synthesis: Synthesis, seeds: Sequence[Seed], attempts: int, tools: Tools, generator: Generator
+) -> dict[str, Usage]:
+    """What so many attempts take by role, if every filter is passed; nothing is sent."""
     model = DryModel(generator.name, reply_tokens=generator.reply_tokens)
     dry_tools = replace(tools, dry=True, judge=model if tools.judge is not None else None)
-    total: dict[str, Usage] = {}
-    sampled = seeds[:SAMPLED]
-    for seed in sampled:
+
+    def usage(seed: Seed) -> Mapping[str, Usage]:
         attempt = Attempt(seed, dry_tools, model)
         with suppress(Rejected):  # a prompt that does not fit costs nothing
             synthesis.make(attempt)
-        total = added(total, attempt.usage)
-    return {
-        role: Usage(
-            calls=-(-usage.calls // len(sampled)),
-            prompt_tokens=usage.prompt_tokens // len(sampled),
-            completion_tokens=usage.completion_tokens // len(sampled),
-        )
-        for role, usage in total.items()
-    }
+        return attempt.usage
+
+    return estimate(seeds[:attempts], attempts, usage, SAMPLED)
 
 
 # --- prompts ---------------------------------------------------------------------------------------------------------

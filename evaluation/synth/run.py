@@ -13,7 +13,7 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, shown_progress
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import Ledger, open_ledger
+from turnmark.evaluation.budget import Ledger, estimated_json, open_ledger
 from turnmark.evaluation.engine import Job, Limits, Outcome, generate
 from turnmark.evaluation.options import command_line
 from turnmark.evaluation.records import Sample
@@ -26,7 +26,7 @@ from turnmark.evaluation.synth.attempt import (
     Seed,
     Synthesis,
     Tools,
-    estimate,
+    estimated,
     prompt_hashes,
 )
 from turnmark.evaluation.synth.folder import Duplicates, Manifest, SynthFolder, check_folder, open_folder
@@ -59,22 +59,14 @@ class Plan:
     limits: Limits
     began: float
 
-    def attempt_usage(self) -> dict[str, Usage]:
-        """What an attempt takes by role, if every filter is passed."""
-        return estimate(self.synthesis, self.seeds, self.tools, self.generator)
+    def estimate(self, attempts: int) -> dict[str, Usage]:
+        """What so many attempts take by role, if every filter is passed."""
+        return estimated(self.synthesis, self.seeds, attempts, self.tools, self.generator)
 
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says."""
         n = self.request.n
         attempts = min(len(self.seeds), -(-n // self.synthesis.each))
-        estimated = {
-            role: {
-                "calls": usage.calls * attempts,
-                "prompt_tokens": usage.prompt_tokens * attempts,
-                "completion_tokens": usage.completion_tokens * attempts,
-            }
-            for role, usage in self.attempt_usage().items()
-        }
         return {
             "dry_run": True,
             "kind": self.synthesis.name,
@@ -83,7 +75,7 @@ class Plan:
             "seeds": len(self.seeds),
             "specs": self.manifest.specs,
             "corpus": self.manifest.corpus.model_dump(),
-            "estimated": estimated,
+            "estimated": estimated_json(self.estimate(attempts)),
             "out": str(self.folder),
             "notes": [*own_judge(self.manifest), f"a rejected attempt is made up for by another; {MOST}"],
         }
@@ -264,7 +256,7 @@ def _ledger(plan: Plan, folder: SynthFolder, guess: Usage | None = None) -> Ledg
 def _work(plan: Plan, folder: SynthFolder) -> tuple[Outcome, Ledger]:
     from turnmark.assistant.generators.base import make_ready
 
-    guess = sum(plan.attempt_usage().values(), Usage()) if plan.request.budget is not None else None
+    guess = sum(plan.estimate(1).values(), Usage()) if plan.request.budget is not None else None
     ledger = _ledger(plan, folder, guess)
     make_ready(plan.generator)
     plan.tools.embed(["load the model"])

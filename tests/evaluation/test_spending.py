@@ -14,12 +14,10 @@ from turnmark.assistant.settings import Budget, Price
 from turnmark.assistant.steps.llm import RewriteReply
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
-from turnmark.evaluation import budget as module
 from turnmark.evaluation import limits
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import CAUTION, OBJECT_TOKENS, Counting, Ledger, estimate
+from turnmark.evaluation.budget import CAUTION, OBJECT_TOKENS, Counting, Ledger, counting_like, estimate
 from turnmark.evaluation.limits import SETTLE, AdaptiveConcurrency
-from turnmark.evaluation.records import Sample
 
 PRICE = Price(prompt=1_000_000, completion=2_000_000)
 
@@ -110,25 +108,30 @@ def test_what_earlier_calls_spent_is_spent():
 ITEMS = [Item(str(number), number) for number in range(100)]
 
 
-def answer(item, generator):
-    text = "x" * 36 * (item.task + 1)
-    reply = generator.complete([PromptMessage(role="user", content=text)])
-    return Sample(id=item.id, status="done", usage={"answer": reply.usage.model_dump()})
+def usage(item):
+    return {"answer": Usage(calls=1, prompt_tokens=10 * (item.task + 1), completion_tokens=5)}
 
 
-def test_of_many_items_some_stand_for_all(monkeypatch):
-    all_items = estimate(ITEMS, 100, answer, Counting("m"))["answer"]
-    monkeypatch.setattr(module, "MOST", 20)
+def test_of_many_items_some_are_looked_at():
+    all_items = estimate(ITEMS, 100, usage)["answer"]
     ids: list[str] = []
 
-    def seeing(item, generator):
+    def seeing(item):
         ids.append(item.id)
-        return answer(item, generator)
+        return usage(item)
 
-    scaled = estimate(ITEMS, 100, seeing, Counting("m"))["answer"]
+    scaled = estimate(ITEMS, 100, seeing, 20)["answer"]
     assert len(ids) == 20
-    assert scaled["calls"] == all_items["calls"] == 100
-    assert scaled["prompt_tokens"] == pytest.approx(all_items["prompt_tokens"], rel=0.1)
+    assert scaled.calls == all_items.calls == 100
+    assert scaled.prompt_tokens == pytest.approx(all_items.prompt_tokens, rel=0.1)
+    assert estimate(ITEMS, 300, usage)["answer"].calls == 300  # three repeats
+
+
+def test_an_estimate_lays_turns_out_as_the_generator_would():
+    small = Counting("m")
+    small.size = "small"
+    like = counting_like(small)
+    assert (traits_of(like).size, like.context_tokens) == ("small", 128_000)
 
 
 def test_an_estimate_lays_turns_out_as_the_generator_would():
@@ -145,12 +148,12 @@ def test_an_estimate_lays_turns_out_as_the_generator_would():
 
 
 def test_an_item_that_cannot_be_answered_costs_nothing():
-    def failing(item, generator):
+    def failing(item):
         if item.task % 2:
             raise ValueError("too long")
-        return answer(item, generator)
+        return usage(item)
 
-    assert estimate(ITEMS[:4], 4, failing, Counting("m"))["answer"]["calls"] == 2
+    assert estimate(ITEMS[:4], 4, failing)["answer"].calls == 2
 
 
 class _Nested(BaseModel):
