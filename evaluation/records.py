@@ -64,6 +64,9 @@ class Sample(Record):
     contexts: tuple[ContextRef, ...] = Field(default=(), description="best first, in trec_eval's order")
     prediction: str | None = None
     procedure: tuple[dict[str, Any], ...] = ()
+    marks: int | None = Field(
+        default=None, description="the highest citation mark that the system was told to write; None: it was told none"
+    )
     decision: str | None = None
     confidence: FiniteFloat | None = Field(
         default=None, description="of the decision: how well the evidence covers it, 0..1"
