@@ -225,7 +225,8 @@ class PublishedRow(Record):
     model: str | None = Field(default=None, description="the system's model as the paper identifies it")
     comparable: bool
     differs: tuple[str, ...] = Field(
-        default=(), description="of: data, turns, setting, domains, subset, n, documents, query, prompt, judge, metric"
+        default=(),
+        description="of: data, average, turns, setting, domains, subset, n, documents, query, prompt, judge, metric",
     )
     why: str | None = Field(default=None, description="where not comparable: every difference, in words")
     differs_by_metric: Mapping[str, tuple[str, ...]] = Field(

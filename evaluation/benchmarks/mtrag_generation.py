@@ -1,8 +1,8 @@
 """MTRAG's generation task (section 6.1) in its three settings, for MTRAG, MTRAG-UN and MTRAG-S.
 
 `reference`: the passages that the annotators chose; a task without any (unanswerable, conversational) has none.
-`reference+rag`: on tasks with at most two of them, topped up to five with what the retriever finds. `rag`: the five
-passages that the retriever finds. The conversation before the question is the recorded one.
+`reference+rag`: on tasks with at most two of them, topped up to five with what the retriever finds, shuffled by the
+task's id. `rag`: the five passages that the retriever finds. The conversation before the question is the recorded one.
 """
 
 from __future__ import annotations
