@@ -64,6 +64,9 @@ class Sample(Record):
     contexts: tuple[ContextRef, ...] = Field(default=(), description="best first, in trec_eval's order")
     prediction: str | None = None
     procedure: tuple[dict[str, Any], ...] = ()
+    marks: int | None = Field(
+        default=None, description="the highest citation mark that the system was told to write; None: it was told none"
+    )
     decision: str | None = None
     confidence: FiniteFloat | None = Field(
         default=None, description="of the decision: how well the evidence covers it, 0..1"
@@ -222,7 +225,8 @@ class PublishedRow(Record):
     model: str | None = Field(default=None, description="the system's model as the paper identifies it")
     comparable: bool
     differs: tuple[str, ...] = Field(
-        default=(), description="of: data, turns, setting, domains, subset, n, documents, query, prompt, judge, metric"
+        default=(),
+        description="of: data, average, turns, setting, domains, subset, n, documents, query, prompt, judge, metric",
     )
     why: str | None = Field(default=None, description="where not comparable: every difference, in words")
     differs_by_metric: Mapping[str, tuple[str, ...]] = Field(

@@ -35,14 +35,13 @@ from turnmark.corpora import compound_qa
 from turnmark.corpora.compound_qa import Task as Row
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
-from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.evaluation.benchmarks import compound_modes as modes
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric
 from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, CompoundCase, compound_metrics
 from turnmark.evaluation.benchmarks.measures import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
 from turnmark.evaluation.benchmarks.task import Prepared, Task, picked, prompt_inputs, used
-from turnmark.evaluation.benchmarks.turns import Parts, titled_texts, turn_sample, with_steps
+from turnmark.evaluation.benchmarks.turns import Parts, titled_texts, turn_sample, unmarked, with_steps
 from turnmark.evaluation.judging.compound_qa import judged_texts, rubrics
 from turnmark.evaluation.metrics.matching import assign
 from turnmark.evaluation.records import Sample, SubAnswer
@@ -209,7 +208,7 @@ class CompoundQA(Benchmark[CompoundCase]):
         if self.parts.embed is None:
             return sample  # what answers which part is found by vectors
         parts = split_questions(task.question)
-        text = strip_citations(with_steps(sample.prediction or "", sample.procedure))
+        text = unmarked(with_steps(sample.prediction or "", sample.procedure), sample)
         return sample.model_copy(update={"sub_answers": _paired(parts, assign(parts, text, self.parts.embed))})
 
     def context(self, item: Item, sample: Sample) -> CompoundCase:
@@ -225,7 +224,7 @@ class CompoundQA(Benchmark[CompoundCase]):
         given, answers = tuple(part.answer for part in apart), tuple(part.answer for part in references)
         return CompoundCase(
             question=task.question,
-            answer=strip_citations(text),
+            answer=unmarked(text, sample),
             reference=task.reference,
             passages=() if task.context is None else (task.context,),
             more=judged_texts(parts, given, answers, order),
@@ -319,7 +318,7 @@ class CompoundQA(Benchmark[CompoundCase]):
         if generator is None:
             replies = self._turns(item, parts)
             decided = [reply.decision or "answer" for reply in replies]
-            texts = [strip_citations(with_steps(reply.prediction or "", reply.procedure)) for reply in replies]
+            texts = [unmarked(with_steps(reply.prediction or "", reply.procedure), reply) for reply in replies]
             notes: tuple[str, ...] = tuple(dict.fromkeys(note for reply in replies for note in reply.notes))
         else:
             spoken = self._spoken(task, parts, generator)
@@ -338,7 +337,7 @@ class CompoundQA(Benchmark[CompoundCase]):
         replies: list[Sample] = []
         for part in parts:
             replies.append(self._turn(item, part, history))
-            answer = strip_citations(replies[-1].prediction or "")
+            answer = unmarked(replies[-1].prediction or "", replies[-1])
             history += [Message(role="user", content=part), Message(role="assistant", content=answer)]
         return replies
 

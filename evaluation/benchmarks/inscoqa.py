@@ -30,7 +30,6 @@ from turnmark.corpora.home import home
 from turnmark.corpora.inscoqa import InstructionalDocument, Split
 from turnmark.corpora.inscoqa import Task as Row
 from turnmark.corpora.rows import Source
-from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric, Value
 from turnmark.evaluation.benchmarks.inscoqa_prompt import PROMPT, has_two_parts, prompted_sample, read_reply
@@ -43,7 +42,7 @@ from turnmark.evaluation.benchmarks.measures import (
 )
 from turnmark.evaluation.benchmarks.mtrag_data import corpus_used
 from turnmark.evaluation.benchmarks.task import Prepared, Task, picked, prompt_inputs, used
-from turnmark.evaluation.benchmarks.turns import Parts, headed, titled_texts, turn_sample
+from turnmark.evaluation.benchmarks.turns import Parts, headed, titled_texts, turn_sample, unmarked
 from turnmark.evaluation.judging.inscoqa import REFERENCE_STEP, STEP, rubrics
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.request import EvalRequest
@@ -255,10 +254,10 @@ class InsCoQA(Benchmark[InstructionalCase]):
         if has_two_parts(text) or (self.setting == "prompt" and tuple(steps) in ((), reply.steps)):
             text, steps, format_ok = reply.answer, steps or list(reply.steps), not reply.problem
         documents = tuple(document.text for document in task.documents)
-        steps = list(filter(None, (strip_citations(step).strip() for step in steps)))
+        steps = list(filter(None, (unmarked(step, sample).strip() for step in steps)))
         return InstructionalCase(
             question=task.question,
-            answer=strip_citations(text),
+            answer=unmarked(text, sample),
             history=task.history,
             reference=task.answer,
             passages=self._found(sample) if self.setting == "rag" else documents,

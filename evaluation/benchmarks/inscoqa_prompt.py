@@ -32,8 +32,15 @@ _STEPS = re.compile(rf"^[ \t]*(?:#{{1,6}}[ \t]*)?{_NAME}", re.MULTILINE | re.IGN
 _STEPS_ANYWHERE = re.compile(rf"(?:^[ \t]*#{{1,6}}[ \t]*)?{_NAME}", re.MULTILINE | re.IGNORECASE)
 _NUMBERED = re.compile(r"(\d{1,3})[.)][ \t]+(\S.*)")
 _ITEM = re.compile(
-    r"(?P<indent>[ \t]*)(?:\*\*|__)?(?P<number>\d{1,3}[.)])?(?(number)|[-*+•–])(?:\*\*|__)?[ \t]+(?P<text>\S.*)"
+    r"(?P<indent>[ \t]*)(?:#{1,6}[ \t]+)?(?:\*\*|__)?"
+    r"(?:(?P<number>(?:step|步骤)[ \t]*\d{1,3}[ \t]*[.):：、-]?|[(（]\d{1,3}[)）]|\d{1,3}[.):：、](?!\d))"
+    r"|(?P<letter>[a-z][.)])(?=[ \t*_])|(?P<bullet>[-*+•–])(?=[ \t]))"
+    r"(?:\*\*|__)?[ \t]*(?P<text>\S.*)",
+    re.IGNORECASE,
 )
+_ROW = re.compile(r"[ \t]*\|(?P<cells>.*)\|[ \t]*")
+_RULE_ROW = re.compile(r"[ \t]*\|[ \t:|-]+\|[ \t]*")
+_COUNT = re.compile(r"(?:step|步骤)?[ \t]*\d{1,3}[.):]?", re.IGNORECASE)
 _BULLET = re.compile(r"[-*+•–]\s|[a-z][.)]\s", re.IGNORECASE)
 
 
@@ -70,7 +77,7 @@ def read_reply(text: str) -> ReadReply:
     headings = list(_STEPS_ANYWHERE.finditer(reply))
     if headings:
         opening_text = reply[: headings[0].start()]
-        steps = max((_steps(part) for part in _STEPS_ANYWHERE.split(reply)[1:]), key=len)
+        steps = max((_listed(part) for part in _STEPS_ANYWHERE.split(reply)[1:]), key=len)
     else:
         opening_text, steps = _last_list(reply)
     opening = _ANSWER.search(opening_text)
@@ -141,34 +148,65 @@ def _in_one_line(line: str) -> tuple[str, ...]:
 
 
 def _steps(text: str) -> tuple[str, ...]:
-    """The steps of a list, whatever stands around and inside it."""
+    """The steps of a list, whatever stands around and inside it; of a table, a step a row."""
     lines = [line for line in text.splitlines() if line.strip()]
+    if rows := _table(lines):
+        return rows
     items = [_ITEM.fullmatch(line.rstrip()) for line in lines]
-    numbered = [item for item in items if item is not None and item["number"]]
+    found = [item for item in items if item is not None]
+    numbered = [item for item in found if item["number"]]
     if len(numbered) == 1 and len(parts := [step for step in _in_one_line(numbered[0].group().strip()) if step]) > 1:
         return tuple(parts)
-    heads = numbered or [item for item in items if item is not None]
+    heads = numbered or [item for item in found if item["letter"]] or found
     if not heads:
         return ()
     outermost = len(heads[0]["indent"].expandtabs())
     steps: list[list[str]] = []
     last = max(place for place, (line, item) in enumerate(zip(lines, items, strict=True)) if item or line[0].isspace())
     for line, item in zip(lines[: last + 1], items, strict=False):
-        begins = item is not None and bool(item["number"] or not numbered)
-        if item is not None and begins and len(item["indent"].expandtabs()) <= outermost:
-            steps.append([item["text"].strip()])
+        if item is not None and item in heads and len(item["indent"].expandtabs()) <= outermost:
+            steps.append([_unmarked(item["text"])])
         elif steps:
-            steps[-1].append(item["text"].strip() if item is not None else line.strip())
+            steps[-1].append(_unmarked(item["text"]) if item is not None else line.strip())
     return tuple(" ".join(parts) for parts in steps)
 
 
+def _unmarked(text: str) -> str:
+    """A step without the half of a pair of marks whose other half stood before its number."""
+    text = text.strip()
+    return text.replace("**", "", 1) if text.count("**") % 2 else text
+
+
+def _table(lines: list[str]) -> tuple[str, ...]:
+    """The rows of a Markdown table below its rule, without the cell that counts them; empty where there is none."""
+    rule = next((place for place, line in enumerate(lines) if _RULE_ROW.fullmatch(line)), None)
+    if rule is None:
+        return ()
+    rows = [row for line in lines[rule + 1 :] if (row := _ROW.fullmatch(line))]
+    cells = [[cell.strip(" *") for cell in row["cells"].split("|")] for row in rows]
+    return tuple(" ".join(filter(None, row[1:] if _COUNT.fullmatch(row[0]) else row)) for row in cells)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """The steps behind a heading that says there are some: a list's or, where there is none, the lines."""
+    return _steps(text) or tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
 def _last_list(reply: str) -> tuple[str, tuple[str, ...]]:
-    """Of a reply without a heading what stands before its last numbered list, and the steps of that."""
-    starts = [
-        item.start() for item in re.finditer(r"^[ \t]*(?:\*\*|__)?1[.)](?:\*\*|__)?[ \t]+\S", reply, re.MULTILINE)
-    ]
-    steps = _steps(reply[starts[-1] :]) if starts else ()
-    return (reply[: starts[-1]], steps) if len(steps) > 1 else (reply, ())
+    """Of a reply without a heading what stands before its last list, and the steps of that."""
+    lines = reply.splitlines(keepends=True)
+    items = [(n, item) for n, line in enumerate(lines) if (item := _ITEM.fullmatch(line.rstrip())) and _is_first(item)]
+    firsts = [n for n, item in items if item["number"]] or [n for n, _ in items]
+    if not firsts:
+        rule = next((n for n, line in enumerate(lines) if _RULE_ROW.fullmatch(line.rstrip())), 0)
+        firsts = [rule - 1] if rule else []
+    steps = _steps("".join(lines[firsts[-1] :])) if firsts else ()
+    return ("".join(lines[: firsts[-1]]), steps) if len(steps) > 1 else (reply, ())
+
+
+def _is_first(item: re.Match[str]) -> bool:
+    digits = "".join(filter(str.isdecimal, item["number"] or ""))
+    return int(digits) == 1 if digits else (item["letter"] or "")[:1].lower() == "a"
 
 
 def prompted_sample(item: Item, generator: Generator, prompts: Path | None = None) -> Sample:

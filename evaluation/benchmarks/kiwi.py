@@ -33,7 +33,7 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi_turns import (
-    EDITS,
+    EDITS_AS_WRITTEN,
     FIRST,
     NEEDS_MODEL,
     PROMPTS,
@@ -186,7 +186,7 @@ class EarlierTurn(TurnmarkError):
 
 
 def _edits(case: Case) -> Mapping[str, Value]:
-    answer, previous = strip_citations(case.answer), strip_citations(dict(case.more)[PREVIOUS])
+    answer, previous = case.answer, dict(case.more)[PREVIOUS]
     return {
         "length_ratio": overlap.length_ratio(answer, previous),
         "edit_distance": overlap.edit_distance(answer, previous),
@@ -206,13 +206,11 @@ class Kiwi(Benchmark[Case]):
     metrics: Sequence[Metric[Case]] = (
         Metric(
             ("length_ratio", "edit_distance", "edit_ratio"),
-            EDITS,
+            EDITS_AS_WRITTEN,
             _edits,
             "the previous answer has no word",
         ),
-        Metric(
-            ("answer_words",), WORDS, lambda case: {"answer_words": overlap.answer_words(strip_citations(case.answer))}
-        ),
+        Metric(("answer_words",), WORDS, lambda case: {"answer_words": overlap.answer_words(case.answer)}),
     )
 
     def __init__(self, source: Source, parts: Parts, chain: bool = False, paper: bool = False) -> None:

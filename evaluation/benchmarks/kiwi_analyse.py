@@ -27,7 +27,14 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi_labels import Labels, Retrieved, labels_asked, labels_by_rules, seeks
-from turnmark.evaluation.benchmarks.kiwi_turns import EDITS, Instruction, facts_of, is_good, material_of
+from turnmark.evaluation.benchmarks.kiwi_turns import (
+    EDITS,
+    EDITS_AS_WRITTEN,
+    Instruction,
+    facts_of,
+    is_good,
+    material_of,
+)
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import Sample
@@ -36,7 +43,6 @@ from turnmark.evaluation.summary import Facts
 GOOD = "share of turns that the user rated good"
 LABELLED = "the labels of this run, by its model or by rules"
 TICKED = "as the users ticked it"
-EDITS_AS_WRITTEN = "words as written, against the previous answer (rapidfuzz Levenshtein)"
 UNMARKED = "[unmarked]"
 """Marks figures over texts without citation marks."""
 NOT_ACCEPTED = "rated neutral or bad and not edited: there is no answer that the user accepted"

@@ -40,7 +40,8 @@ _KINDS: dict[str, ErrorKind] = {"length": "bad_reply", "invalid": "bad_reply", "
 
 
 EDITS = "words, without citation marks, against the previous answer (rapidfuzz Levenshtein)"
-"""What measures Table 6, for whoever sets the figures beside published ones."""
+EDITS_AS_WRITTEN = "words as written, against the previous answer (rapidfuzz Levenshtein)"
+"""What measures Table 6, for whoever sets the figures beside published ones; the paper speaks of no marks taken out."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,7 +72,8 @@ class Shown:
         if turn.hidden:
             retriever = Without(retriever, turn.hidden)
         if self.setting == "reference+rag":
-            retriever = _ToppedUp(retriever, self._weighed(turn.task, self._given(turn.task)), self.parts.passages)
+            given = self._weighed(turn.task, self._given(turn.task))
+            retriever = _ToppedUp(retriever, given, self.parts.passages, turn.task.id)
         return retriever
 
     def hits(
@@ -106,7 +108,7 @@ class Shown:
             raise NoQuery("the recorded retrieval has no list for it")
         hits = weighed([_hit(passage, ref) for ref, passage in self._recorded(turn)])
         if self.setting == "reference+rag" and not self.evidence.complete:
-            hits = _topped_up(weighed(self._given(task)), hits, self.parts.passages)
+            hits = _topped_up(weighed(self._given(task)), hits, self.parts.passages, task.id)
         return hits
 
     def _query(self, task: mtrag.Task) -> Query:
@@ -150,24 +152,31 @@ class Shown:
 
 
 class _ToppedUp:
-    """The references first, then what the retriever finds beside them."""
+    """The references among what the retriever finds beside them."""
 
-    def __init__(self, retriever: Retriever, references: list[Hit], passages: int) -> None:
+    def __init__(self, retriever: Retriever, references: list[Hit], passages: int, seed: str) -> None:
         self.name = retriever.name
-        self._retriever, self._given, self._passages = retriever, references, passages
+        self._retriever, self._given, self._passages, self._seed = retriever, references, passages, seed
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `turnmark.retrieval.types.Retriever.search`."""
         lists = self._retriever.search(queries, k + len(self._given))
-        return [_topped_up(self._given, hits, k) for hits in lists]
+        return [_topped_up(self._given, hits, k, self._seed) for hits in lists]
 
 
-def _topped_up(references: list[Hit], hits: Sequence[Hit], passages: int) -> list[Hit]:
+def _topped_up(references: list[Hit], hits: Sequence[Hit], passages: int, seed: str) -> list[Hit]:
+    """References and finds, shuffled by the task's id: a reference that is always first would give itself away.
+
+    Scores are those of the order, so that whoever sorts by them keeps it.
+    """
     ids = {hit.passage.id for hit in references}
     places = {hit.passage.id: hit.found for hit in hits}
     updated = [hit.model_copy(update={"found": places.get(hit.passage.id) or hit.found}) for hit in references]
     others_found = [hit for hit in hits if hit.passage.id not in ids]
-    return updated + others_found[: max(0, passages - len(updated))]
+    mixed = updated + others_found[: max(0, passages - len(updated))]
+    scores = sorted((hit.score for hit in mixed), reverse=True)
+    random.Random(seed).shuffle(mixed)
+    return [hit.model_copy(update={"score": score}) for hit, score in zip(mixed, scores, strict=True)]
 
 
 def _passage(context: mtrag.Context) -> Passage:

@@ -1,8 +1,8 @@
 """MTRAG's generation task (section 6.1) in its three settings, for MTRAG, MTRAG-UN and MTRAG-S.
 
 `reference`: the passages that the annotators chose; a task without any (unanswerable, conversational) has none.
-`reference+rag`: on tasks with at most two of them, topped up to five with what the retriever finds. `rag`: the five
-passages that the retriever finds. The conversation before the question is the recorded one.
+`reference+rag`: on tasks with at most two of them, topped up to five with what the retriever finds, shuffled by the
+task's id. `rag`: the five passages that the retriever finds. The conversation before the question is the recorded one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from turnmark.assistant.structured import joined
 from turnmark.assistant.types import Decision
 from turnmark.corpora import mtrag
 from turnmark.corpora.mtrag import Benchmark as Name
-from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import measures
 from turnmark.evaluation.benchmarks import mtrag_data as bench
 from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric
 from turnmark.evaluation.benchmarks.mtrag_evidence import MOST_REFERENCES, Evidence, Shown, Turn
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery
-from turnmark.evaluation.benchmarks.turns import Parts, fitted, titled, turn_sample, with_steps
+from turnmark.evaluation.benchmarks.turns import Parts, fitted, titled, turn_sample, unmarked, with_steps
 from turnmark.evaluation.metrics.decisions import unknown_label
 from turnmark.evaluation.passages import HIDDEN
 from turnmark.evaluation.records import ContextRef, Sample
@@ -141,7 +140,7 @@ class Mtrag(Benchmark[Case]):
         text = with_steps(sample.prediction or "", sample.procedure)
         return Case(
             question=task.question,
-            answer=strip_citations(text).strip(),
+            answer=unmarked(text, sample).strip(),
             history=tuple(task.history),
             reference="" if turn.hidden else task.reference,
             passages=self._texts(task, sample),

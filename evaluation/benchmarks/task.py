@@ -27,11 +27,10 @@ from pydantic import Field
 from turnmark.assistant.generators.base import Generator
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
-from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Record
 from turnmark.evaluation.benchmarks import measures
 from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric
-from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
+from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, unmarked, with_steps
 from turnmark.evaluation.predictions import Answers, check_predictions
 from turnmark.evaluation.records import CorpusUsed, DataUsed, Sample
 from turnmark.evaluation.request import EvalRequest
@@ -138,7 +137,7 @@ def case_of(row: Row, sample: Sample) -> Case:
     text = with_steps(sample.prediction or "", sample.procedure)
     return Case(
         question=row.question,
-        answer=strip_citations(text).strip(),
+        answer=unmarked(text, sample).strip(),
         history=row.history,
         reference=row.reference,
         passages=row.passages,

@@ -93,6 +93,7 @@ def turn_sample(
         rewrite=reply.rewrite if reply.rewrite != question else None,
         contexts=tuple(ContextRef(document_id=name, score=score) for name, score in details.get("hits", ())),
         prediction=reply.answer,
+        marks=max(len(details.get("hits", ())), len(reply.citations)),
         procedure=tuple(step.model_dump(mode="json") for step in reply.procedure),
         decision=reply.decision,
         confidence=details.get("confidence"),
@@ -125,6 +126,11 @@ def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
         return text
     lines = [f"{number}. {step['step']}" for number, step in enumerate(procedure, 1)]
     return "\n".join([text, *lines] if text else lines)
+
+
+def unmarked(text: str, sample: Sample) -> str:
+    """A text of a sample without the citation marks that the system was told to write, and no others."""
+    return text if sample.marks is None else strip_citations(text, sample.marks)
 
 
 def headed(passage: Passage) -> str:

@@ -27,7 +27,7 @@ from turnmark.assistant.generators.schema import short_text
 from turnmark.assistant.steps.llm import one_a_line
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.structured import Failure, ask
-from turnmark.corpora.text import words
+from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import VARIANT, Embed, SentenceVectors, parts_of
@@ -52,14 +52,17 @@ STEP, REFERENCE_STEP = "step", "reference step"
 """Names of the texts in `Case.more`: each step of the reply's procedure, and each of the reference's, in order."""
 PLAIN: Mapping[str, str] = {"Total rating": "rating", "Task completion rate": "completion"}
 """The lines that appendix E asks for -> fields of `InsevalReply`."""
-NO_STEPS = "the reply gives no steps"
+NO_STEPS = "the reply is empty"
 TOKENS_PER_STEP = 24
 _NUMBER = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,4})?)\s*(?:/\s*([0-9]{1,3})|%)?\s*")
 
 
 def steps_of(case: Case) -> tuple[list[str], list[str]]:
-    """The steps of the reply and those of the reference."""
+    """The steps of the reply and those of the reference; a reply without any is judged by its lines, or sentences."""
     steps, expected = ([text for name, text in case.more if name == kind] for kind in (STEP, REFERENCE_STEP))
+    if not steps:
+        lines = [line.strip() for line in case.answer.splitlines() if line.strip()]
+        steps = lines if len(lines) > 1 else [case.answer[start:end] for start, end in sentences(case.answer)]
     return steps, expected
 
 
@@ -143,13 +146,10 @@ def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
         reply, usage = ask(generator, prompt.messages, InsevalReply, max_tokens=generator.reply_tokens)
     if isinstance(reply, Failure):
         return failed(reply, usage, prompt.notes)
-    completion = reply.completion / 100 if steps else 0.0  # without steps it is 0, whatever the judge makes of the text
-    reason = (
-        f"{' '.join(reply.reason.split())} (completion {reply.completion:g}%{'' if steps else f', but {NO_STEPS}'})"
-    )
+    reason = f"{' '.join(reply.reason.split())} (completion {reply.completion:g}%)"
     return Outcome(
         status="scored", value=reply.rating, reason=reason.strip()[-RAW:], notes=prompt.notes, usage=usage,
-        also={COMPLETION: completion},
+        also={COMPLETION: reply.completion / 100},
     )  # fmt: skip
 
 

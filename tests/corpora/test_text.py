@@ -149,6 +149,20 @@ def test_strip_citations(text: str, expected: str) -> None:
     assert t.strip_citations(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("So it is [1]. And more[2][3].", "So it is. And more."),
+        ("Take arr[0] of [1, 2, 3] [2].", "Take arr[0] of [1, 2, 3]."),
+        ("It was in [12], or page [4] of five.", "It was in [12], or page [4] of five."),
+        ("Set arr[1] = x, then arr[2].y.", "Set arr[1] = x, then arr[2].y."),
+        ("From [1-3] on.", "From [1-3] on."),
+    ],
+)
+def test_only_marks_that_could_be_written_go(text: str, expected: str) -> None:
+    assert t.strip_citations(text, 3) == expected
+
+
 def test_plain() -> None:
     assert (
         t.plain("**a** _b_ `c*d` ![i](x)\n[l **k**](u) snake_case 5 < 6 &amp; ~~x~~")

@@ -157,7 +157,7 @@ def test_a_reply_that_was_cut_says_so_and_an_empty_one_is_kept_as_empty(tmp_path
 def test_values_by_hand(tmp_path):
     bench, [item] = bench_of(tmp_path, row(context="The lamp burned."), embed=False)
     # Three of "in 1868 oil", three of "in 1868 rape oil"; six letters have no language.
-    assert values(bench, item, done(item, "In 1868, oil [1].", decision="answer")) == pytest.approx({
+    assert values(bench, item, done(item, "In 1868, oil [1].", decision="answer", marks=1)) == pytest.approx({
         **dict.fromkeys(("part_coverage", "omitted[code]", "merged[code]", "wrong_language[code]")),
         "words_per_part": 1.5, "rouge_l.word": 6 / 7, "rouge_l.word[unicode]": 6 / 7, "token_recall": 3 / 4,
         "k_precision": 0.0, "k_precision[+history]": 0.0, "rouge_l.word[lead]": 0.0, "rouge_l.word[-lead]": 6 / 7,

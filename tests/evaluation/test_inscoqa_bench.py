@@ -153,7 +153,7 @@ def test_values_by_hand(tmp_path):
     )
     bench = InsCoQA(source, "documents", Parts())
     item = only(bench)
-    scores = values(bench, item, done(item, "Bake rolls. [1]", decision="answer"))
+    scores = values(bench, item, done(item, "Bake rolls. [1]", decision="answer", marks=1))
     assert scores == pytest.approx({
         "rouge_l.word": 0.5,  # "bake" of two words on both sides
         "rouge_l.word[unicode]": 0.5,
@@ -255,9 +255,13 @@ def test_a_reply_in_two_parts_is_taken_apart(tmp_path):
     """As the models of the paper answered, in a file of predictions that holds what they wrote."""
     bench = InsCoQA(written(tmp_path, row(answer="Bake it.")), "documents", Parts())
     item = only(bench)
-    context = bench.context(item, done(item, "Answer: Bake it.\nProcedural instructions: 1. Light it. 2. Bake [1]."))
+    context = bench.context(
+        item, done(item, "Answer: Bake it.\nProcedural instructions: 1. Light it. 2. Bake [1].", marks=1)
+    )
     assert (context.answer, steps_of(context)[0]) == ("Bake it.", ["Light it.", "Bake."])
-    assert steps_of(bench.context(item, done(item, "Answer: Bake it.")))[0] == []
+    untold = bench.context(item, done(item, "Set arr[0] to [1, 2, 3] [1]."))
+    assert untold.answer == "Set arr[0] to [1, 2, 3] [1].", "it was not told to write marks"
+    assert steps_of(bench.context(item, done(item, "Light it. Bake it.")))[0] == ["Light it.", "Bake it."], "as it is"
 
 
 def test_the_split_is_test_where_there_is_one(tmp_path):

@@ -53,12 +53,12 @@ def test_one_call_gives_a_rating_and_a_share():
         assert text in prompt
 
 
-def test_without_steps_nothing_is_completed_whatever_the_judge_says():
-    outcome, _ = asked(INSEVAL, case(), judge(9, 80))
-    assert (outcome.value, outcome.also) == (9.0, {"task_completion": 0.0})
-    assert "the reply gives no steps" in outcome.reason
-    outcome, server = asked(STEPS, case(), judge())
-    assert (outcome.value, outcome.reason, server.bodies) == (0.0, "the reply gives no steps", [])
+def test_a_reply_without_a_list_is_judged_as_it_is():
+    outcome, server = asked(INSEVAL, case(), judge(9, 80))
+    assert (outcome.value, outcome.also) == (9.0, {"task_completion": 0.8}), "the judge's figure, not ours"
+    assert "1. Light it, wait, bake." in server.bodies[0]["messages"][-1]["content"]
+    outcome, server = asked(STEPS, case(answer=" "), judge())
+    assert (outcome.value, outcome.reason, server.bodies) == (0.0, "the reply is empty", [])
 
 
 @pytest.mark.parametrize(("rating", "completion", "parsed"), [
@@ -162,16 +162,16 @@ def test_a_case_that_does_not_fit_is_said_to_be_too_long():
 def test_a_run_judged_by_a_script(turnmark, tmp_path, check_run):
     file = predicted(tmp_path / "x.jsonl", a=["Light it.", "Bake it."], b=[])
     words = ["score", "inscoqa", "--data", source(tmp_path), "--predictions", file, "--out", tmp_path / "r"]
-    with ScriptedServer(judge(6, 100)) as server:
+    with ScriptedServer(judge(6, 100, (1, 2))) as server:
         summary = done(turnmark, *words, "--judge", f"panel:inscoqa@{server.url}")
-        assert len(server.bodies) == 3, "two calls for one, one for the other, which has no steps"
+        assert len(server.bodies) == 4, "two calls for each; one has no list, and is judged as it is"
         assert {body["model"] for body in server.bodies} == {"Qwen/Qwen2-7B-Instruct"}
     check_run(tmp_path / "r")
     assert values(tmp_path / "r", "judge_score") == {"a": 6.0, "b": 6.0}
-    assert values(tmp_path / "r", "task_completion") == {"a": 1.0, "b": 0.0}
-    assert values(tmp_path / "r", "task_coverage") == {"a": 0.5, "b": 0.0}
-    assert values(tmp_path / "r", "task_completion[steps]") == {"a": 0.25, "b": 0.0}, "one step holds both"
-    assert summary.breakdowns["steps"]["1-3"]["task_completion"].mean == 0.0
+    assert values(tmp_path / "r", "task_completion") == {"a": 1.0, "b": 1.0}
+    assert values(tmp_path / "r", "task_coverage") == {"a": 0.5, "b": 1.0}
+    assert values(tmp_path / "r", "task_completion[steps]") == {"a": 0.25, "b": 0.5}, "one step holds both"
+    assert summary.breakdowns["steps"]["1-3"]["task_completion"].mean == 1.0
     assert summary.breakdowns["steps"]["4-6"]["judge_score"].n == 1
     rows = [row for row in summary.published if "judge_score" in row.metrics]
     assert {row.source[:15] for row in rows} == {"InsCoQA Table 3"}, "Table 4 is of the validation split"

@@ -89,9 +89,7 @@ def test_what_can_be_read_is_read_and_the_form_is_counted(text, steps):
     assert reply.problem
 
 
-@pytest.mark.parametrize(
-    "text", ["", "Light the oven.", "Answer: Light it.", "Answer: a\nProcedural instructions:\nLight it."]
-)
+@pytest.mark.parametrize("text", ["", "Light the oven.", "Answer: Light it."])
 def test_where_there_is_no_list_there_are_no_steps(text):
     assert read_reply(text).steps == ()
 
@@ -150,7 +148,8 @@ def test_a_reply_is_asked_for_once_and_kept_as_written(tmp_path, reply, steps, f
     assert bool(sample.notes) == (format_ok == 0)
     bench = InsCoQA(source, "prompt", Parts())
     context = bench.context(item, sample)
-    assert (steps_of(context)[0], context.answer) == (list(steps), "Light it, then bake." if steps else reply)
+    assert steps_of(context)[0] == (list(steps) or [reply]), "without a list it is judged as it is"
+    assert context.answer == ("Light it, then bake." if steps else reply)
     scores = {score.metric: score.value for score in measured(bench.metrics, sample, lambda: context)}
     assert scores["format_ok"] == format_ok
     assert scores["rouge_l.word"] is not None
@@ -208,3 +207,24 @@ def test_the_command(turnmark, tmp_path, check_run):
     rescored = turnmark.json("score", "inscoqa", "--setting", "prompt", "--predictions", out / "predictions.jsonl")
     assert rescored["metrics"]["format_ok"] == json.loads(ran.out)["metrics"]["format_ok"]
     assert json.loads(ran.out)["metrics"]["format_ok"]["mean"] == 1.0
+
+
+@pytest.mark.parametrize("text", [
+    "Step 1: Mix.\nStep 2: Bake.", "**Step 1:** Mix.\n**Step 2:** Bake.", "(1) Mix.\n(2) Bake.", "1: Mix.\n2: Bake.",
+    "1.Mix.\n2.Bake.", "1、Mix.\n2、Bake.", "a. Mix.\nb. Bake.", "### 1. Mix.\n### 2. Bake.",
+    "**1. Mix.**\n**2. Bake.**",
+    "| Step | What |\n|---|---|\n| 1 | Mix. |\n| 2 | Bake. |", "Mix.\nBake.", "- Mix.\n- Bake.",
+    "步骤1：Mix.\n步骤2：Bake.",
+    "1. Mix.\n2. Bake.",
+])  # fmt: skip
+def test_steps_are_read_in_whatever_form_they_are_written(text):
+    reply = read_reply(f"Answer: So.\n\nProcedural instructions:\n{text}")
+    assert (reply.answer, reply.steps) == ("So.", ("Mix.", "Bake."))
+    if text not in ("Mix.\nBake.", "- Mix.\n- Bake."):  # without a heading, lines alone are prose
+        assert read_reply(f"So.\n\n{text}").steps == ("Mix.", "Bake.")
+
+
+def test_numbers_within_steps_begin_none():
+    text = "1. Take 1.5 litres.\n   a. Boil it.\n   b. Wait.\n2. Add salt: 3 g."
+    assert read_reply(text).steps == ("Take 1.5 litres. Boil it. Wait.", "Add salt: 3 g.")
+    assert read_reply("It took 3 days.\nA. Smith said so.").steps == ()

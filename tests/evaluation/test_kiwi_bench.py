@@ -142,11 +142,11 @@ def test_paragraphs_are_ranked_for_instruction_and_question(tmp_path):
     assert (len(places), places[0]) == (5, "0#paragraph-7")
 
 
-def test_marks_do_not_count_on_either_side_and_a_file_does_not_choose_the_previous_answer(tmp_path):
+def test_texts_count_as_written_and_a_file_does_not_choose_the_previous_answer(tmp_path):
     bench, [item] = revising(tmp_path, session(initial_answer="The lamp [0] was lit [1, 2]."))
     sample = Sample(id=item.id, status="done", prediction="The lamp was lit at night [3].", previous="Something else.")
-    assert figures(bench, item, sample) == [6 / 4, 3, 3 / 4, 6]
-    assert figures(bench, item, sample.model_copy(update={"prediction": ""})) == [0, 4, 1, 0]
+    assert figures(bench, item, sample) == [7 / 7, 4, 4 / 7, 7]
+    assert figures(bench, item, sample.model_copy(update={"prediction": ""})) == [0, 7, 1, 0]
 
 
 def test_labels_and_clusters():

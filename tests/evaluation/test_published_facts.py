@@ -9,6 +9,9 @@ import pytest
 
 from tests.evaluation.published_rows import CHARACTERS, FOUR, of_mtrag, printed, well_formed
 from turnmark.corpora.compound_qa import Capability, QuestionType
+from turnmark.evaluation.judging.inscoqa import INSEVAL
+from turnmark.evaluation.judging.judgements import OFFICIAL
+from turnmark.evaluation.judging.rubrics import OWN_WORDS
 from turnmark.evaluation.published import facts
 
 
@@ -124,4 +127,5 @@ def test_what_of_ours_computes_the_same_is_named_as_we_name_it():
 
     names = {name for fact in facts() if fact.benchmark == "inscoqa" for tool in fact.instruments.values()
             for name in tool.same}  # fmt: skip
-    assert names == {ROUGE_CHAR} == {CHARACTERS}
+    papers = INSEVAL.by.replace(OWN_WORDS, OFFICIAL)
+    assert names == {ROUGE_CHAR, papers} == {CHARACTERS, papers}
