@@ -105,6 +105,12 @@ def test_a_near_copy_of_a_better_hit_is_left_out():
     assert [hit.passage.document for hit in sections(None, hits(one, copy, other), 3000)] == ["a", "c"]
 
 
+def test_a_short_section_whose_words_a_long_one_has_is_no_copy():
+    maker = "Ada Berg died in 1931 in Oslo. She made toasters, blue ones, all her life."
+    one, other = cut(maker, "a")[0], cut("The toaster is blue. It was made by Ada Berg.", "b")[0]
+    assert [hit.passage.document for hit in sections(None, hits(one, other), 3000)] == ["a", "b"]
+
+
 @given(st.lists(st.text(alphabet="ab \n.-", max_size=80), min_size=1, max_size=8), st.integers(16, 40))
 def test_neighbours_joined_are_the_documents_characters(paragraphs, size):
     text = "\n\n".join(each.strip() for each in paragraphs if each.strip()) or "a"
