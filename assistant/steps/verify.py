@@ -14,6 +14,8 @@ from turnmark.corpora.text import strip_citations
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
+_SPACED_MARK = re.compile(rf"(?P<before>[ \t]*){MARK.pattern}(?P<after>(?:[ \t]+(?=[.,;:!?]+(?:\s|$)))?)")
+
 
 class Verify:
     """Checks by shared words, numbers, names and embeddings."""
@@ -51,12 +53,11 @@ def pointing(draft: Draft, sources: int) -> tuple[Draft, bool]:
         if all(1 <= n <= sources for n in numbers):
             return match.group()
         repaired = True
-        return "".join(f"[{n}]" for n in dict.fromkeys(numbers) if 1 <= n <= sources)
+        kept = "".join(f"[{n}]" for n in dict.fromkeys(numbers) if 1 <= n <= sources)
+        return f"{match['before']}{kept}{match['after']}" if kept else ""
 
     pieces = re.split(r"(```.*?```|`[^`\n]+`)", draft.text, flags=re.DOTALL)
-    text = "".join(piece if at % 2 else MARK.sub(good, piece) for at, piece in enumerate(pieces))
-    if repaired:
-        text = re.sub(r" +(?=[.,;:!?]+(?:\s|$)|$)", "", text, flags=re.MULTILINE)
+    text = "".join(piece if at % 2 else _SPACED_MARK.sub(good, piece) for at, piece in enumerate(pieces))
     steps = tuple(
         step.model_copy(update={"citations": tuple(n for n in step.citations if 1 <= n <= sources)})
         for step in draft.procedure
