@@ -207,7 +207,7 @@ def test_a_small_models_words_stand_above_what_they_rest_on(kitchen):
 def test_says_it_that_nothing_is_stated_the_quotation_alone_is_the_answer(kitchen):
     reply = briefly(kitchen, "Not stated.")
     assert reply.decision == "partial"
-    assert reply.answer.startswith("Kettle\n")
+    assert reply.answer.startswith("Kettle  \n")
     assert "Not stated" not in reply.answer
 
 

@@ -81,9 +81,20 @@ def test_a_hit_grows_to_its_section_and_no_further():
 
 def test_hits_of_one_section_are_one_where_the_best_of_them_was():
     boats = CUT[-1]
-    shown = sections(Notes(*CUT), hits(boats, OTTERS[2], OTTERS[0]), 3000)
+    shown = sections(Notes(*CUT), hits(boats, OTTERS[2], OTTERS[0]), 3000)[:2]
     assert [hit.passage.text.count("Rule 2 says") for hit in shown] == [0, 1]
     assert [hit.score for hit in shown] == [1.0, 0.5]
+
+
+def test_what_stands_next_to_several_hits_of_a_document_is_read_too_if_there_is_room():
+    documents = "".join(
+        f"# Part {n}\n\nThis is what part {n} says of the matter of number {n} at {n}.\n\n" for n in range(9)
+    )
+    found = Notes(*cut(documents))
+    shown = [hit.passage.text.split()[2] for hit in sections(found, hits(found.passages[2], found.passages[6]), 3000)]
+    assert shown == ["2", "6", "3", "1", "7", "5"]
+    assert len(sections(found, hits(found.passages[2]), 3000)) == 1
+    assert len(sections(found, hits(found.passages[2], found.passages[6]), 130)) == 2
 
 
 @pytest.mark.parametrize("room", [60, 150, 250, 400])

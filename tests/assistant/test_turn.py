@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.assistant.notes import conversation, over, script, understanding, with_model
+from tests.assistant.notes import conversation, over, understanding, with_model
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.assistant import READ_PASSAGES
 from turnmark.assistant.generators.base import GeneratorError
@@ -27,7 +27,7 @@ def test_every_step_is_told_in_order():
     reply = open_assistant("n").reply([], "What colour is the kettle?", events.append)
     assert list(dict.fromkeys(event.step for event in events)) == STEPS
     assert "".join(event.delta for event in events) == reply.answer
-    assert reply.answer == "Kettle\n**The kettle is red.** It boils water in four minutes. [1]"
+    assert reply.answer == "Kettle  \n**The kettle is red.** It boils water in four minutes. [1]"
     assert set(reply.timings) == set(STEPS)
     assert (reply.checks.grounded, reply.checks.citations_valid, reply.usage) == (1.0, True, {})
 
@@ -47,7 +47,7 @@ def test_each_part_is_quoted_in_the_order_asked():
     [
         ("What is the capital of Peru, and who wrote Hamlet?", "unknown", UNKNOWN_TEXT),
         ("Who won the 1998 World Cup?", "unknown", UNKNOWN_TEXT),
-        ("What colour is the kettle, and who wrote Hamlet?", "partial", "Kettle\n"),
+        ("What colour is the kettle, and who wrote Hamlet?", "partial", "Kettle  \n"),
         ("Who mended the handle of the blue toaster yesterday evening?", "partial", UNSURE),
     ],
 )
@@ -155,13 +155,6 @@ def test_an_error_of_the_endpoint_is_raised_and_the_conversation_is_as_it_was(re
 def test_a_large_reader_gets_more_passages(kitchen):
     assert with_model(kitchen, FOUND).passages == READ_PASSAGES
     assert with_model(kitchen, FOUND, options="?size=small").passages < READ_PASSAGES
-
-
-def test_a_question_that_does_not_fit_the_model_is_an_error_not_an_answer(tmp_path):
-    generator = script(tmp_path, "never said") + "?context=600"
-    assistant = over(tmp_path, generator, kettle="# Kettle\n\nThe kettle is red.\n")
-    with pytest.raises(GeneratorError, match="does not fit into the context"):
-        assistant.reply([], "kettle " * 4000)
 
 
 class Recorder:
