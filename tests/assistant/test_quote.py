@@ -91,8 +91,8 @@ TOOLS = hit(
 
 def test_a_quotation_is_the_heading_path_and_the_documents_own_text_with_the_best_sentence_in_bold():
     assert said("When do machines go back?", TOOLS) == (
-        "Workshop › How long  \nHand tools are lent for two weeks. **Machines go back after two days, and can be renewed "
-        "once.** Saws are sharp. [1]"
+        "Workshop › How long  \nHand tools are lent for two weeks. **Machines go back after two days, and can be "
+        "renewed once.** Saws are sharp. [1]"
     )
 
 

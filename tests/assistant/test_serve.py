@@ -9,7 +9,9 @@ import pytest
 from tests.served import serving
 from turnmark.assistant.generators import Generator, PromptMessage, open_generator
 from turnmark.assistant.generators.cache import with_cache
-from turnmark.assistant.steps.llm import answer, rewrite
+from turnmark.assistant.steps.llm import rewrite, written
+from turnmark.assistant.steps.read import answer_prompt
+from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.types import Hit
 
@@ -70,8 +72,9 @@ def test_the_steps_of_a_turn_survive_a_model_that_talks_nonsense(served: Generat
     assert rewritten.usage.calls >= 1
     text = "Descale the kettle with vinegar."
     hit = Hit(passage=Passage(id="k-0-32", document="k", title="Kettles", text=text, start=0, end=32), score=1.0)
-    events: list[str] = []
-    reply = answer(served, "And how often?", history, [hit], False, events.append)
-    assert events
-    assert reply.draft.text
+    pieces: list[str] = []
+    question = Understanding(rewrite="And how often?", sub_questions=("And how often?",))
+    reply = written(served, answer_prompt(served, question, "And how often?", history, [hit])[0], pieces.append)
+    assert pieces
+    assert reply.text
     assert reply.usage.completion_tokens > 0
