@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from turnmark.assistant.steps.marks import MARK, cited, says_unknown
+from turnmark.assistant.steps.marks import CODE, MARK, cited, says_unknown
 from turnmark.assistant.steps.pieces import pieces_of
 from turnmark.assistant.steps.support import Sources, about, claims_of
 from turnmark.assistant.turn import Turn
@@ -56,8 +56,8 @@ def pointing(draft: Draft, sources: int) -> tuple[Draft, bool]:
         kept = "".join(f"[{n}]" for n in dict.fromkeys(numbers) if 1 <= n <= sources)
         return f"{match['before']}{kept}{match['after']}" if kept else ""
 
-    pieces = re.split(r"(```.*?```|`[^`\n]+`)", draft.text, flags=re.DOTALL)
-    text = "".join(piece if at % 2 else _SPACED_MARK.sub(good, piece) for at, piece in enumerate(pieces))
+    pieces = enumerate(CODE.split(draft.text))
+    text = "".join(piece if at % 2 else _SPACED_MARK.sub(good, piece) for at, piece in pieces)
     steps = tuple(
         step.model_copy(update={"citations": tuple(n for n in step.citations if 1 <= n <= sources)})
         for step in draft.procedure
