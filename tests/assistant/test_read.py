@@ -247,6 +247,12 @@ def test_no_text_breaks_the_reading_of_marks(text):
     assert cited(unmarked(text)) == []
 
 
+def test_code_of_a_document_stays_as_it_is_and_its_brackets_are_no_marks():
+    text = "See [2] and `argv[1]`:\n\n```py\nx = rows[3]\n```\n"
+    assert unmarked(text) == text.replace("[2]", "(2)")
+    assert cited(text) == [2]
+
+
 def test_evidence_that_was_handed_in_is_answered_from(kitchen):
     passages = [Passage(id="x", document="x", title="Ferry", text="The ferry sails at nine.", start=0, end=24)]
     assistant = with_model(kitchen, "At nine [1].")
