@@ -62,6 +62,9 @@ class Draft(Record):
     answers: tuple[str, ...] = Field(
         default=(), description='what it says to each part; "": that it does not know; empty: not known part by part'
     )
+    claims: str | None = Field(
+        default=None, description='what of the text is to be checked; "": nothing, it is a quotation; None: all of it'
+    )
 
 
 class Citation(Record):

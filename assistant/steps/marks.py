@@ -9,12 +9,13 @@ from turnmark.corpora.text import sentences, strip_citations
 
 _NUMBER_OR_RANGE = r"\d{1,3}(?:\s*[–-]\s*\d{1,3})?"
 MARK = re.compile(rf"\[({_NUMBER_OR_RANGE}(?:\s*,\s*{_NUMBER_OR_RANGE})*)\]")
+CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
 
 
 def cited(text: str) -> list[int]:
-    """The numbers of all citation marks of a text, in order: `[1]`, `[1, 2]` and `[2-4]`."""
+    """The numbers of all citation marks of a text outside code, in order: `[1]`, `[1, 2]` and `[2-4]`."""
     numbers: list[int] = []
-    for match in MARK.finditer(text):
+    for match in MARK.finditer(CODE.sub(" ", text)):
         for part in match.group(1).split(","):
             first, _, last = part.replace("–", "-").partition("-")
             begin, end = int(first), int(last or first)
@@ -23,8 +24,11 @@ def cited(text: str) -> list[int]:
 
 
 def unmarked(text: str) -> str:
-    """A passage's text with its own `[2]` written `(2)`, so that a model cannot take it for one of our citations."""
-    return MARK.sub(r"(\1)", text)
+    """A passage's text with its own `[2]` written `(2)`, so that a model cannot take it for one of our citations.
+
+    Code stays as it is: it is there to be copied.
+    """
+    return "".join(piece if at % 2 else MARK.sub(r"(\1)", piece) for at, piece in enumerate(CODE.split(text)))
 
 
 # --- replies that say "I don't know" ---

@@ -198,7 +198,8 @@ class Quote:
                 draft.text if draft else not_found(part.text) for draft, part in zip(drafts, turn.parts, strict=True)
             ]
             steps = tuple(step for draft in drafts if draft for step in draft.procedure)
-            turn.draft = Draft(text="\n\n".join(dict.fromkeys(texts)), procedure=steps, answers=answers)
+            said = "\n\n".join(dict.fromkeys(texts))
+            turn.draft = Draft(text=said, procedure=steps, answers=answers, claims="")
         turn.stream(turn.draft.text)
 
 

@@ -155,9 +155,10 @@ class ReadBriefly:
             reply = written(turn.model, prompt, turn.stream)
             turn.use("answer", reply.usage, reply.note)
             if not (NOT_STATED.match(reply.text) or says_unknown(reply.text)):
-                turn.draft = Draft(text=f"{reply.text}\n\n{quoted(sources)}", procedure=drafted(reply.text).procedure)
+                said = f"{reply.text}\n\n{quoted(sources)}"
+                turn.draft = Draft(text=said, procedure=drafted(reply.text).procedure, claims=reply.text)
                 turn.stream(f"\n\n{quoted(sources)}")
                 return
             turn.decide(turn.judgement.model_copy(update={"decision": "partial", "reason": "the model is not sure"}))
-        turn.draft = Draft(text=sources, procedure=steps)
+        turn.draft = Draft(text=sources, procedure=steps, claims="")
         turn.stream(sources)

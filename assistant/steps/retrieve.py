@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise, zip_longest
 
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
-from turnmark.assistant.steps.support import stems
 from turnmark.assistant.steps.understand import may_lean, rewritten, understand
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding
+from turnmark.corpora.text import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.sections import section_of
 from turnmark.retrieval.task_passages import ranked_by
@@ -25,7 +26,7 @@ MORE_PER_PART = 800
 SEVERAL = 2
 """Hits of one document from which what stands next to them is read too."""
 REPEATED = 0.8
-"""Share of its words that a passage has in common with a better one, from which it is left out."""
+"""Share of its pairs of neighbouring words that a better passage has, from which a passage is left out."""
 
 
 def query_of(understanding: Understanding, history: Sequence[Message], message: str) -> Query:
@@ -181,8 +182,14 @@ def _holds(passage: Passage, other: Passage) -> bool:
     """Whether a passage says what another says: that is a part of it, or nearly a copy."""
     if passage.document == other.document:
         return passage.start <= other.start and other.end <= passage.end
-    own = stems(other.text)
-    return len(own & stems(passage.text)) >= REPEATED * len(own)
+    own = _pairs(other.text)
+    return len(own & _pairs(passage.text)) >= REPEATED * len(own)
+
+
+@lru_cache(maxsize=512)
+def _pairs(text: str) -> frozenset[tuple[str, str]]:
+    """Neighbouring words: a long text may have all words of a short one, and say something else."""
+    return frozenset(pairwise(("", *words(text))))
 
 
 def _grown(retriever: Retriever, passage: Passage, tokens: int) -> Passage:

@@ -32,6 +32,7 @@ TAKES_A_MODEL = (
     "without a language model I can put it as a list, shorten it, keep or drop its first or last items, and show only "
     "its steps; anything else takes a model (--generator)."
 )
+NOTHING_TO_CHANGE = "there is nothing of the kind in it."
 MOST_SENTENCES = 8
 """Sentences of the last answer whose passages are searched for."""
 
@@ -48,9 +49,11 @@ class Revise:
     def __call__(self, turn: Turn) -> None:
         at, previous = _last(turn)
         request = edit_request(turn.message)
-        text = changed(previous, request) if request and not says_unknown(previous) else ""
-        if not text or (words(text) == words(previous) and text.strip() == previous.strip()):
-            reason = TAKES_A_MODEL if not text else "it is that already."
+        unknown = says_unknown(previous)
+        text = changed(previous, request) if request and not unknown else ""
+        if not text or text.strip() == previous.strip():
+            known = request is not None and request.kind != "other"
+            reason = "it is that already." if text else NOTHING_TO_CHANGE if unknown or known else TAKES_A_MODEL
             _settle(turn, f"{UNCHANGED}{reason}", Judgement(decision="converse", confidence=1.0, reason="not changed"))
             return
         hits = _rests_on(turn, at, previous)

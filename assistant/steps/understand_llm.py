@@ -100,7 +100,7 @@ def understand_prompt(
 
 def conversation(history: Sequence[Message]) -> str:
     """Earlier turns as prompts show them: quoted, each with its speaker, without citation marks."""
-    return "\n".join(quoted(f"{_SPEAKER[turn.role]}: {strip_citations(turn.content)}") for turn in history)
+    return "\n".join(quoted(f"{_SPEAKER[turn.role]}: {unmarked(strip_citations(turn.content))}") for turn in history)
 
 
 def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Understanding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from turnmark.assistant.steps.marks import MARK, cited, says_unknown
+from turnmark.assistant.steps.marks import CODE, MARK, cited, says_unknown
 from turnmark.assistant.steps.pieces import pieces_of
 from turnmark.assistant.steps.support import Sources, about, claims_of
 from turnmark.assistant.turn import Turn
@@ -13,6 +13,8 @@ from turnmark.assistant.types import GROUNDED, Checks, Draft, Step, SubQuestion
 from turnmark.corpora.text import strip_citations
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
+
+_SPACED_MARK = re.compile(rf"(?P<before>[ \t]*){MARK.pattern}(?P<after>(?:[ \t]+(?=[.,;:!?]+(?:\s|$)))?)")
 
 
 class Verify:
@@ -51,12 +53,11 @@ def pointing(draft: Draft, sources: int) -> tuple[Draft, bool]:
         if all(1 <= n <= sources for n in numbers):
             return match.group()
         repaired = True
-        return "".join(f"[{n}]" for n in dict.fromkeys(numbers) if 1 <= n <= sources)
+        kept = "".join(f"[{n}]" for n in dict.fromkeys(numbers) if 1 <= n <= sources)
+        return f"{match['before']}{kept}{match['after']}" if kept else ""
 
-    pieces = re.split(r"(```.*?```|`[^`\n]+`)", draft.text, flags=re.DOTALL)
-    text = "".join(piece if at % 2 else MARK.sub(good, piece) for at, piece in enumerate(pieces))
-    if repaired:
-        text = re.sub(r" +(?=[.,;:!?]+(?:\s|$)|$)", "", text, flags=re.MULTILINE)
+    pieces = enumerate(CODE.split(draft.text))
+    text = "".join(piece if at % 2 else _SPACED_MARK.sub(good, piece) for at, piece in pieces)
     steps = tuple(
         step.model_copy(update={"citations": tuple(n for n in step.citations if 1 <= n <= sources)})
         for step in draft.procedure
@@ -72,7 +73,9 @@ def checked(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed | Non
     Args:
         question: an answer names what the question names, whether or not its passage does.
     """
-    claims = claims_of(draft.text)
+    if draft.claims == "":
+        return Checks(grounded=1.0)
+    claims = claims_of(draft.text if draft.claims is None else draft.claims)
     sources = Sources([hit.passage.indexed_text for hit in hits], embed, question)
     everything = range(1, len(hits) + 1)
     rests = [sources.support(claim.text, claim.numbers or everything) for claim in claims]
@@ -80,7 +83,7 @@ def checked(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed | Non
     return Checks(
         grounded=sum(rests) / len(claims) if claims else None,
         unsupported=tuple(claim.text for claim in baseless if not sources.support(claim.text, everything)),
-        citations_valid=all(claim.numbers for claim in claims),
+        citations_valid=draft.claims is not None or all(claim.numbers for claim in claims),
     )
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.assistant.notes import conversation
 from tests.assistant.notes import hit as hit_of
 from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, TURN_MARKS, count_tokens, fit
-from turnmark.assistant.steps.llm import answer_prompt
+from turnmark.assistant.steps.read import answer_prompt
+from turnmark.assistant.types import Understanding
 
 hit = partial(hit_of, title="", start=100)
 SENTENCE = "The kettle is filled with vinegar and water. "
@@ -66,22 +67,25 @@ def test_a_question_that_fills_the_context_goes_alone():
     assert "question alone" in fitted.notes[0]
 
 
+class Room:
+    """All that building a prompt asks of a generator."""
+
+    context_tokens, reply_tokens = 0, 400
+
+    def __init__(self, context: int) -> None:
+        self.context_tokens = context
+
+
 @given(
     st.lists(st.text(max_size=300), max_size=6),
-    st.lists(st.text(min_size=1, max_size=600), max_size=6),
+    st.lists(st.text(min_size=1, max_size=600), min_size=1, max_size=6),
     st.text(max_size=100),
-    st.integers(600, 2500),
-    st.booleans(),
+    st.integers(4000, 8000),
 )
-def test_the_whole_prompt_fits_into_the_room(turns, passages, question, tokens, steps):
-    """Held against the prompts as they are sent: instructions, marks, numbers and all."""
+def test_the_full_prompt_of_an_answer_fits_into_the_room(turns, passages, question, context):
+    """Held against the prompt as it is sent: instructions, marks, numbers and all."""
     hits = [hit(text, n) for n, text in enumerate(passages, 1)]
-    fitted = fit(conversation(*turns), hits, question, tokens)
-    prompt = answer_prompt(question, fitted.history, fitted.hits, steps)
-    assert sum(count_tokens(message.content) for message in prompt) <= tokens
-    omitted = len(turns) - len(fitted.history), len(hits) - len(fitted.hits)
-    assert (
-        bool(omitted[0]) == any("earlier message" in note or "question alone" in note for note in fitted.notes)
-        or not turns
-    )
-    assert not omitted[1] or fitted.notes
+    asked = Understanding(rewrite=question, sub_questions=(question,))
+    prompt, notes = answer_prompt(Room(context), asked, question, conversation(*turns), hits)
+    assert sum(count_tokens(message.content) for message in prompt) <= context - 400
+    assert ("left out" in " ".join(notes)) is (f"[{len(hits)}]\n" not in prompt[-1].content) or len(turns) > 1

@@ -14,7 +14,6 @@ from turnmark.assistant.steps.support import (
     numbers_of,
     strange_names,
 )
-from turnmark.assistant.types import Draft, Step
 
 LOAF = "Loaf\nBake the loaf at 240 degrees for forty-five minutes. Idris Brannock sells 1,250 of them a year."
 
@@ -66,16 +65,10 @@ def test_a_text_has_all_its_own_numbers_and_names(text):
     assert not strange_names(text, [text])
 
 
-def test_sentences_and_steps_with_what_they_cite():
+def test_sentences_and_items_with_what_they_cite():
     text = "## Bread\nBake it. [1] It sails [1, 2].\n[3]\n\nThere are two:\n- one [1]\n\nI don't know the rest."
-    draft = Draft(text=text, procedure=(Step(step="Mix.", citations=(2,)),))
-    rows = [(claim.text, claim.numbers, claim.piece, claim.step) for claim in claims_of(draft)]
-    assert rows == [
-        ("Bake it.", [1], 1, None),
-        ("It sails.", [1, 2, 3], 2, None),
-        ("- one", [1], 5, None),
-        ("Mix.", [2], None, 0),
-    ]
+    rows = [(claim.text, claim.numbers) for claim in claims_of(text)]
+    assert rows == [("Bake it.", [1]), ("It sails.", [1, 2, 3]), ("one", [1])]
 
 
 def test_another_wording_is_supported_by_likeness_and_a_strange_name_or_number_is_not():

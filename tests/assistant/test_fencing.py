@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import base64
 import re
-from functools import cache
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnmark.assistant.steps.reading import excerpts_of, read_prompt
 
 from tests.assistant.notes import conversation, hit
 from turnmark.assistant.prompts import HERE, fence, fence_tag, inert, load_prompt, prompt_names, quoted
-from turnmark.assistant.steps.llm import answer_prompt, numbered, rewrite_prompt, turns
+from turnmark.assistant.steps.llm import rewrite_prompt
 from turnmark.assistant.steps.marks import unmarked
-from turnmark.assistant.steps.understand_llm import condense_prompt, quoted_turns
+from turnmark.assistant.steps.read import answer_prompt
+from turnmark.assistant.steps.understand_llm import last_turns, understand_prompt
+from turnmark.assistant.types import Understanding
 
 CANARY = "ZQX7"
 """Stands in every hostile text behind whatever should have closed its fence."""
@@ -65,51 +65,40 @@ class Room:
     name, context_tokens, reply_tokens = "room", 10_000_000, 100
 
 
-def by_answer(hostile):
+def by_rewrite(hostile):
     history = conversation(hostile, hostile)
-    return answer_prompt("How?", history, [hit(BENIGN), hit(hostile, 2), hit(BENIGN, 3)], True)
+    prompt = rewrite_prompt("rewrite", Room(), history, "And how often?")
+    assert prompt[1] is None
+    return prompt[0]
 
 
-def by_rewrite(name):
-    def build(hostile):
-        history = conversation(hostile, hostile)
-        passages = [BENIGN, hostile] if "passages" in load_prompt(name).placeholders else None
-        prompt = rewrite_prompt(name, Room(), history, "And how often?", None, passages)
-        assert prompt[1] is None
-        return prompt[0]
-
-    return build
+def by_understand(hostile):
+    return understand_prompt(Room(), conversation(hostile, hostile), "And how often?", ["Kettles", hostile])
 
 
-def by_file(name):
-    """Any prompt file: what it shows of documents and of the conversation, fenced as the steps do it."""
-
-    def build(hostile):
-        texts = [unmarked(text) for text in (BENIGN, hostile, BENIGN)]
-        history = conversation(hostile, hostile)
-        prompt = load_prompt(name)
-        tag = fence_tag("How?", hostile, *texts)
-        values = dict.fromkeys(prompt.placeholders, "How?") | {
-            "tag": tag,
-            "passages": numbered(texts, tag),
-            "history": turns(history, tag),
-            **dict.fromkeys(("previous", "answer", "sentences"), fence(hostile, "answer", tag)),
-            "summary": fence(hostile, "information", tag),
-        }
-        return prompt.render(**{key: values[key] for key in prompt.placeholders})
-
-    return build
+def by_condense(hostile):
+    history = last_turns(conversation(hostile, hostile))
+    return load_prompt("condense").render(history=history, message="And how often?")
 
 
-MATERIAL = frozenset(("passages", "history", "previous", "answer", "sentences", "summary"))
-QUOTING = {"answer-brief", "condense"}
+def by_answer(hostile):
+    asked = Understanding(rewrite="How?", sub_questions=("How?",))
+    hits = [hit(BENIGN), hit(hostile, 2, title=hostile[:40]), hit(BENIGN, 3)]
+    return answer_prompt(Room(), asked, "How?", conversation(hostile, hostile), hits)[0]
+
+
+def by_revision(hostile):
+    asked = Understanding(kind="revision", rewrite="How?", sub_questions=("shorter",))
+    return answer_prompt(Room(), asked, "shorter", (), [hit(hostile)], None, hostile)[0]
+
+
+def by_small(hostile):
+    return load_prompt("answer-small").render(sections=quoted(unmarked(hostile)), question="How?")
+
+
+MATERIAL = frozenset(("history", "sections", "previous", "titles"))
+QUOTING = {"understand": by_understand, "condense": by_condense, "answer": by_answer, "answer-small": by_small}
 """Prompts that show their material in quoted lines, which need no tag."""
-SHOWING = [name for name in prompt_names() if load_prompt(name).placeholders & MATERIAL and name not in QUOTING]
-BUILDERS = {
-    "answer": by_answer,
-    **{f"{name}, as the steps build it": by_rewrite(name) for name in prompt_names() if name.startswith("rewrite")},
-    **{f"{name}, its file": by_file(name) for name in SHOWING},
-}
 
 
 def taken_apart(messages):
@@ -128,19 +117,9 @@ def outside_of_material(text):
     return re.sub(r"<([a-z]+-[0-9a-f]{12})>\n.*?\n</\1>", "", text, flags=re.DOTALL)
 
 
-@cache
-def with_harmless(builder):
-    return BUILDERS[builder](BENIGN)
-
-
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_material_stays_between_its_marks(kind):
-    for builder in BUILDERS:
-        kept_apart(HOSTILE[kind], builder)
-
-
-def kept_apart(hostile, builder):
-    messages, plain = BUILDERS[builder](hostile), with_harmless(builder)
+    messages, plain = by_rewrite(HOSTILE[kind]), by_rewrite(BENIGN)
     assert [message.role for message in messages] == [message.role for message in plain]
     tag, texts, instructions = taken_apart(messages)
     _, benign_texts, benign_rest = taken_apart(plain)
@@ -153,8 +132,6 @@ def kept_apart(hostile, builder):
     assert hostile_texts
     assert all(CANARY in text or "7XQZ" in text for text in hostile_texts)
     assert tag not in "".join(texts)
-    # Numbers in brackets are ours where they number passages, and only there.
-    assert builder != "answer" or not any(re.search(r"\[\d+([,–-]\s*\d+)*\]", text) for text in texts[:3])
     harmless(messages)
 
 
@@ -166,46 +143,30 @@ def harmless(messages):
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_question_that_quotes_such_a_text_opens_and_closes_nothing(kind):
-    """The person's own message is not fenced, since it is what is to be answered; it has no power over the marks."""
-    hostile = HOSTILE[kind]
-    messages = answer_prompt(hostile, [], [hit(BENIGN)], False)
-    body = messages[1].content
-    tag = re.search(r"The TAG of the marks below is ([0-9a-f]{12})\.", body)[1]
-    assert body.count(tag) == 3
-    assert messages[0] == answer_prompt("How?", [], [hit(BENIGN)], False)[0]
-    (compound,) = [message for message in load_prompt("compound").render(question=hostile) if message.role == "user"]
-    for text in (body, compound.content):
-        assert [control for control in CONTROLS if control in text] == []
+def test_a_question_that_quotes_such_a_text_holds_no_control_mark(kind):
+    """The person's own message is neither fenced nor quoted, since it is what is to be answered."""
+    asked = Understanding(rewrite=HOSTILE[kind], sub_questions=(HOSTILE[kind],))
+    prompt, _ = answer_prompt(Room(), asked, HOSTILE[kind], (), [hit(BENIGN)])
+    assert prompt[0] == by_answer(BENIGN)[0]
+    harmless(prompt)
+    harmless(understand_prompt(Room(), (), HOSTILE[kind]))
+    harmless(load_prompt("compound").render(question=HOSTILE[kind])[1:])
 
 
 def test_every_prompt_that_shows_material_is_among_these():
-    """A new file with a new name for what it shows must be looked at: fence it, and name it here."""
-    ours = "tag question message instruction parts readings steps whole problem problems schema"
-    placeholders = MATERIAL | {"excerpts"} | set(ours.split())
-    strange = {name: load_prompt(name).placeholders - placeholders for name in prompt_names()}
+    """A new file with a new name for what it shows must be looked at: fence or quote it, and name it here."""
+    ours = "tag question message understood today revises rounds problem schema"
+    strange = {name: load_prompt(name).placeholders - MATERIAL - set(ours.split()) for name in prompt_names()}
     assert {name: names for name, names in strange.items() if names} == {}
-    assert {"answer", "rewrite"} <= set(SHOWING)
-    assert {name for name in prompt_names() if "excerpts" in load_prompt(name).placeholders} <= QUOTING
-    for name in (*SHOWING, *QUOTING):
+    showing = {name for name in prompt_names() if load_prompt(name).placeholders & MATERIAL}
+    assert showing == {*QUOTING, "rewrite"}
+    for name in showing:
         system = load_prompt(name).sections[0][1]
         assert "never an instruction" in " ".join(system.split()), name
     assert len(list(HERE.glob("*.txt"))) == len(prompt_names())
 
 
-def by_condense(hostile):
-    history = conversation(hostile, hostile)
-    return condense_prompt(history, "And how often?")
-
-
-def by_reading(hostile):
-    history = conversation(hostile, hostile)
-    hits = [hit(BENIGN), hit(hostile, 2), hit(BENIGN, 3)]
-    excerpts = excerpts_of([("How?", "How?")], hits, [1, 2, 3], None)
-    return read_prompt("How?", excerpts, True, history)
-
-
-@pytest.mark.parametrize("build", [by_condense, by_reading])
+@pytest.mark.parametrize("build", [*QUOTING.values(), by_revision])
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_material_stays_on_quoted_lines(kind, build):
     messages, plain = build(HOSTILE[kind]), build(BENIGN)
@@ -217,7 +178,8 @@ def test_hostile_material_stays_on_quoted_lines(kind, build):
     assert unquoted == [line for line in plain[-1].content.splitlines() if not line.startswith(">")]
     assert CANARY not in "".join(unquoted)
     harmless(messages)
-    assert not re.search(r"\[\d+([,–-]\s*\d+)*\]", "".join(quotes)), "numbers in brackets are ours"
+    if build not in (by_understand, by_revision):
+        assert not re.search(r"\[\d+([,–-]\s*\d+)*\]", "".join(quotes)), "numbers in brackets are ours"
 
 
 @given(st.text())
@@ -231,12 +193,9 @@ def test_prompts_of_a_conversation_begin_alike():
     """What caches of prefixes need: a further turn, and a further question, change the end alone."""
     history = conversation("What is red?", "The kettle.")
     longer = [*history, *conversation("And blue?", "The toaster.")]
-    shorter = condense_prompt(history, "Why?")[-1].content
-    assert condense_prompt(longer, "Why?")[-1].content.startswith(shorter[: shorter.index("\n\nLast message")])
-    assert quoted_turns(longer).startswith(quoted_turns(history))
-    excerpts = excerpts_of([("How?", "How?")], [hit(BENIGN)], [1], None)
-    first, second = (read_prompt(question, excerpts)[-1].content for question in ("Who?", "When?"))
-    assert first.removesuffix("Who?") == second.removesuffix("When?")
+    shorter = understand_prompt(Room(), history, "Why?")[-1].content
+    assert understand_prompt(Room(), longer, "Why?")[-1].content.startswith(shorter[: shorter.index("\n\nThe user's")])
+    assert last_turns(longer).startswith(last_turns(history))
 
 
 @pytest.mark.parametrize("control", CONTROLS)

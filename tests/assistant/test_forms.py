@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from turnmark.assistant.forms import DEFAULTS, STEPS, forms_for, open_steps
+from tests.assistant.notes import script
+from turnmark.assistant.forms import DEFAULTS, NEEDS_MODEL, STEPS, forms_for, open_steps, reader_of
+from turnmark.assistant.generators import open_generator
 from turnmark.corpora.errors import RequestError
 
 
-def test_with_a_model_it_understands_answers_and_revises():
-    assert forms_for(model=False) == DEFAULTS
-    chosen = forms_for(model=True)
-    assert [chosen[step] for step in ("understand", "answer", "revise")] == ["llm"] * 3
-    assert [chosen[step] for step in ("decide", "verify", "retrieve")] == ["extractive", "extractive", "active"]
+def test_who_reads_decides_the_forms():
+    assert reader_of(None) == "none"
+    assert {reader: forms_for(reader) for reader in DEFAULTS} == DEFAULTS
+    for reader, forms in DEFAULTS.items():
+        assert list(forms) == list(STEPS)
+        assert reader != "none" or not NEEDS_MODEL & set(forms.values())
+
+
+@pytest.mark.parametrize(("options", "reader"), [("", "large"), ("?size=small", "small")])
+def test_the_size_of_a_model_is_who_reads(tmp_path, options, reader):
+    assert reader_of(open_generator(script(tmp_path, "x") + options)) == reader
 
 
 def test_all_mistakes_come_at_once():
     with pytest.raises(RequestError) as caught:
-        forms_for(False, ["cook=llm", "decide=oracle", "verify=llm", "answer=whole", "answer"])
+        forms_for("none", ["cook=llm", "decide=oracle", "retrieve=agent", "answer=llm", "answer"])
     assert len(caught.value.problems) == 5
     assert "there are: understand, retrieve, decide, answer, revise, verify" in str(caught.value)
     assert "add --generator" in str(caught.value)
@@ -25,7 +33,7 @@ def test_all_mistakes_come_at_once():
 
 @pytest.mark.parametrize(("step", "form"), [(step, form) for step, forms in STEPS.items() for form in forms])
 def test_every_form_can_be_chosen_and_opened(step, form):
-    chosen = forms_for(True, [f"{step}={form}"])
+    chosen = forms_for("large", [f"{step}={form}"])
     assert chosen[step] == form
     opened = open_steps(chosen)[step]
     assert opened.name == (step if step != "revise" else "answer")
@@ -43,4 +51,4 @@ def test_every_form_can_be_chosen_and_opened(step, form):
 )
 def test_what_is_no_step_is_a_mistake(choice, reason):
     with pytest.raises(RequestError, match=reason):
-        open_steps(forms_for(False, [choice]))
+        open_steps(forms_for("none", [choice]))

@@ -44,21 +44,22 @@ def test_missing_and_unknown_values_are_errors(values, message):
 
 
 def test_every_built_in_prompt_loads_and_has_a_hash_of_its_file():
-    assert {"answer", "rewrite", "json", "repair", "revise-integrate", "verify-claims"} <= set(prompt_names())
+    assert {"answer", "understand", "rewrite", "json", "repair"} <= set(prompt_names())
     for name, digest in prompt_hashes().items():
         assert digest == hashlib.sha256((HERE / f"{name}.txt").read_bytes()).hexdigest()
 
 
-def test_steps_are_asked_for_only_when_they_are_wanted():
-    values = {"tag": "t", "passages": "p", "history": "", "question": "q"}
-    without, with_steps = (
-        load_prompt("answer").render(**values, steps=with_steps, parts="")[1].content for with_steps in (False, True)
-    )
-    assert "Steps:" not in without
-    assert re.search(r"^Steps:$", with_steps, re.MULTILINE)
-    assert "Conversation so far" not in with_steps
-    assert "{%" not in without + with_steps
-    assert "\n\n\n" not in without + with_steps
+def test_an_answer_prompt_has_no_part_that_is_empty():
+    texts = ("history", "previous", "understood")
+    values = {"sections": "s", "message": "m", "today": "t", "revises": False, **dict.fromkeys(texts, "")}
+    plain = load_prompt("answer").render(**values)
+    filled = load_prompt("answer").render(**{**values, "revises": True, **dict.fromkeys(texts, "x")})
+    assert plain[0] == filled[0]
+    assert "Conversation so far" not in plain[1].content
+    assert plain[1].content.endswith("The user's message:\nm")
+    assert filled[1].content.endswith("It was:\nx\n\nWhat they want:\nm")
+    assert "{%" not in plain[1].content + filled[1].content
+    assert "\n\n\n" not in plain[1].content + filled[1].content
 
 
 def test_a_prompt_of_ones_own_replaces_the_built_in_one(tmp_path):

@@ -91,8 +91,8 @@ TOOLS = hit(
 
 def test_a_quotation_is_the_heading_path_and_the_documents_own_text_with_the_best_sentence_in_bold():
     assert said("When do machines go back?", TOOLS) == (
-        "Workshop › How long\nHand tools are lent for two weeks. **Machines go back after two days, and can be renewed "
-        "once.** Saws are sharp. [1]"
+        "Workshop › How long  \nHand tools are lent for two weeks. **Machines go back after two days, and can be "
+        "renewed once.** Saws are sharp. [1]"
     )
 
 
@@ -142,7 +142,9 @@ def test_a_second_quotation_comes_only_if_it_adds_to_the_first():
 
 def test_three_grades():
     assert said("When do machines go back?", TOOLS).startswith("Workshop")
-    assert said("When do machines go back?", TOOLS, decision="partial").startswith(f"{UNSURE}\n\nWorkshop › How long\n")
+    assert said("When do machines go back?", TOOLS, decision="partial").startswith(
+        f"{UNSURE}\n\nWorkshop › How long  \n"
+    )
     assert said("When do machines go back?", TOOLS, decision="unknown") == ""
 
 
@@ -183,7 +185,7 @@ def test_marks_and_controls_of_a_document_do_nothing():
         ("It floats.", "**It floats.**"),
         ("- It floats.", "- **It floats.**"),
         ("12. It floats.\n\n   More.", "12. **It floats.**\n\n   More."),
-        ("It **floats**.", "It **floats**."),
+        ("It **floats** in __it__.", "**It floats in it.**"),
         ("1. Run\n\n```\nls\n```", "1. **Run**\n\n```\nls\n```"),
         ("1. Run\n```\nls\n```", "1. Run\n```\nls\n```"),
     ],

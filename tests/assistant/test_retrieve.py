@@ -81,9 +81,20 @@ def test_a_hit_grows_to_its_section_and_no_further():
 
 def test_hits_of_one_section_are_one_where_the_best_of_them_was():
     boats = CUT[-1]
-    shown = sections(Notes(*CUT), hits(boats, OTTERS[2], OTTERS[0]), 3000)
+    shown = sections(Notes(*CUT), hits(boats, OTTERS[2], OTTERS[0]), 3000)[:2]
     assert [hit.passage.text.count("Rule 2 says") for hit in shown] == [0, 1]
     assert [hit.score for hit in shown] == [1.0, 0.5]
+
+
+def test_what_stands_next_to_several_hits_of_a_document_is_read_too_if_there_is_room():
+    documents = "".join(
+        f"# Part {n}\n\nThis is what part {n} says of the matter of number {n} at {n}.\n\n" for n in range(9)
+    )
+    found = Notes(*cut(documents))
+    shown = [hit.passage.text.split()[2] for hit in sections(found, hits(found.passages[2], found.passages[6]), 3000)]
+    assert shown == ["2", "6", "3", "1", "7", "5"]
+    assert len(sections(found, hits(found.passages[2]), 3000)) == 1
+    assert len(sections(found, hits(found.passages[2], found.passages[6]), 130)) == 2
 
 
 @pytest.mark.parametrize("room", [60, 150, 250, 400])
@@ -103,6 +114,12 @@ def test_a_near_copy_of_a_better_hit_is_left_out():
     one, copy, other = (cut(each, name)[0] for name, each in (
         ("a", text), ("b", text.replace("Mondays", "Tuesdays")), ("c", "Boats are painted in spring.")))  # fmt: skip
     assert [hit.passage.document for hit in sections(None, hits(one, copy, other), 3000)] == ["a", "c"]
+
+
+def test_a_short_section_whose_words_a_long_one_has_is_no_copy():
+    maker = "Ada Berg died in 1931 in Oslo. She made toasters, blue ones, all her life."
+    one, other = cut(maker, "a")[0], cut("The toaster is blue. It was made by Ada Berg.", "b")[0]
+    assert [hit.passage.document for hit in sections(None, hits(one, other), 3000)] == ["a", "b"]
 
 
 @given(st.lists(st.text(alphabet="ab \n.-", max_size=80), min_size=1, max_size=8), st.integers(16, 40))

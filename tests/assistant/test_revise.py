@@ -1,184 +1,222 @@
-"""Revisions do what was asked and nothing else, and say what they did."""
+"""Changing the last answer: what counts as a request, the changes by rules, and a model's complete new answer."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from turnmark.assistant.steps.operations import Operation, operations, pieces_of
-from turnmark.assistant.steps.revise_llm import revised as revise_answer
 
-from tests.assistant.notes import ANSWER, FIRST, FOURTH, SECOND, THIRD, hit
-from turnmark.assistant.steps.revise import taken_out
-from turnmark.assistant.types import RevisedAnswer
-from turnmark.corpora.types import Message
+from tests.assistant.notes import conversation, understanding, with_model
+from tests.conftest import DEMO
+from turnmark.assistant.open import open_assistant
+from turnmark.assistant.steps.marks import cited
+from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
+from turnmark.assistant.steps.revise import NOTHING_TO_CHANGE, TAKES_A_MODEL, UNCHANGED, changed, last_answer
+from turnmark.assistant.types import Event, Reply
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.text import strip_citations, words
 
-QUESTION = "How is the Marigold run?"
-HITS = [
-    hit("During her January refit the small launch Little Auk sails in her place. Terns nest on the sand."),
-    hit("A single ticket for an adult costs £7.20. The bakery opens at six.", 2),
-]
+LABELS = json.loads((Path(__file__).parent / "instruction_labels.json").read_text(encoding="utf-8"))
+BEFORE = conversation("How is the bread made?", "It is baked. [1]")
+TALK = conversation("Tell me of the kettle.", "The kettle is red. It boils water in four minutes. [1]")
 
 
-def revised(instruction, answer=ANSWER, hits=(), embed=None):
-    return revise_answer(None, QUESTION, answer, instruction, lambda _: hits, embed)
+# -- requests
+
+
+@pytest.mark.parametrize("kind", ["instructions", "others"])
+def test_the_labelled_messages(kind):
+    wrong = [text for text in LABELS[kind] if is_instruction(BEFORE, text) is not (kind == "instructions")]
+    assert wrong == []
+    assert not any(is_instruction(BEFORE[:1], text) for text in LABELS[kind]), "there is no answer yet"
 
 
 @pytest.mark.parametrize(
-    ("instruction", "text"),
+    ("message", "request_"),
     [
-        ("Remove the sentence about otters.", f"{FIRST} {SECOND}\n\n{THIRD}"),
-        ("Please take out the engines. Leave the rest exactly as it is.", f"{FIRST} {SECOND}\n\n{FOURTH}"),
-        ('Drop the sentence with "eleven knots".', f"{FIRST}\n\n{THIRD} {FOURTH}"),
-        ("Remove what is in brackets.", ANSWER.replace(" (with a ramp)", "")),
-        ('Replace "eleven knots" with "11 knots".', ANSWER.replace("eleven", "11")),
-        ("Change “Otters” to “Seals”, but leave the rest.", ANSWER.replace("Otters", "Seals")),
-        ('Add this at the very end: "She was built at Kelmouth."', f"{ANSWER} She was built at Kelmouth."),
-        ('Insert "It was new." after the first sentence.', f"{FIRST} It was new. {SECOND}\n\n{THIRD} {FOURTH}"),
-        ("Put the sentence about otters first.", f"{FOURTH} {FIRST} {SECOND}\n\n{THIRD}"),
-        ("Move the engines to the end.", f"{FIRST} {SECOND}\n\n{FOURTH} {THIRD}"),
-        ("Turn it into a bulleted list.", "\n".join(f"- {part}" for part in (FIRST, SECOND, THIRD, FOURTH))),
-        ("Merge it into one paragraph.", f"{FIRST} {SECOND} {THIRD} {FOURTH}"),
+        ("as a list please", EditRequest(kind="list")),
+        ("could you turn that into bullet points?", EditRequest(kind="list")),
+        ("I'd like that as a list", EditRequest(kind="list")),
+        ("too long, make it shorter", EditRequest(kind="shorter")),
+        ("tl;dr", EditRequest(kind="shorter")),
+        ("only the first two", EditRequest(kind="only", count=2)),
+        ("just the last 3 points", EditRequest(kind="only", count=3, last=True)),
+        ("without the last one", EditRequest(kind="without", count=1, last=True)),
+        ("just the steps", EditRequest(kind="steps")),
+        ("in simpler words", EditRequest(kind="other")),
+        ("swap the order", EditRequest(kind="other")),
+        ("only the first two?", None),
+        ("cut the cake in two", None),
+        ("How do I make it shorter?", None),
+        ("", None),
+        ("shorter " * 40, None),
     ],
 )
-def test_an_edit_does_what_was_asked_and_leaves_the_rest_verbatim(instruction, text):
-    revision = revised(instruction)
-    assert revision.text == text
-    assert revision.notes == ()
-    assert revision.operations == operations(ANSWER, text)
+def test_what_is_asked_for(message, request_):
+    assert edit_request(message) == request_
+
+
+@given(st.text(max_size=80))
+def test_no_message_is_too_strange(message):
+    is_instruction(BEFORE, message)
+    assert edit_request(message) is None or len(message) > 2
+
+
+def _strings(value):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
+
+
+def test_no_question_of_the_demo_conversations_is_taken_for_one():
+    conversations = json.loads((DEMO / "conversations.json").read_text(encoding="utf-8"))
+    texts = [text for text in _strings(conversations) if text.endswith("?")]
+    assert len(texts) > 60
+    assert [text for text in texts if is_instruction(BEFORE, text)] == []
+
+
+@pytest.mark.data
+def test_no_message_of_mtrags_conversations_is_taken_for_one(real_data):
+    messages: set[str] = set()
+    for file in sorted((real_data / "mt-rag-benchmark").rglob("*.jsonl")):
+        with file.open(encoding="utf-8") as lines:
+            for turns in (json.loads(line).get("input") for line in lines):
+                rows = turns if isinstance(turns, list) else []
+                messages |= {turn["text"] for turn in rows if turn["speaker"] == "user"}
+    assert len(messages) > 1500
+    assert sum(is_instruction(BEFORE, text) for text in messages) < 0.01 * len(messages)
+
+
+# -- by rules
+
+PROSE = "The boat is old. **She carries six cars.** Otters follow her."
+STEPS = "Reset\nHow to do it:\n\n1. Hold it.\n2. **Wait.**\n3. Go on."
+TWO_QUOTES = f"Boats › Size\n{PROSE}\n\nBoats › Fares\nA ticket costs £7."
 
 
 @pytest.mark.parametrize(
-    ("instruction", "count"), [("In two sentences, please: shorten it.", 2), ("Limit the number of sentences to 3.", 3)]
-)
-def test_condensing_to_a_number_of_sentences(instruction, count):
-    revision = revised(instruction)
-    assert [operation.kind for operation in revision.operations] == ["remove"] * (4 - count)
-    assert len(pieces_of(revision.text)) == count
-
-
-@pytest.mark.parametrize(
-    ("instruction", "most"),
-    [("Shorten it to under 20 words.", 20), ("Make it shorter by half.", 16), ("Condense.", 19)],
-)
-def test_condensing_to_a_length(instruction, most):
-    from turnmark.corpora.text import strip_citations, words
-
-    revision = revised(instruction)
-    assert 0 < len(words(strip_citations(revision.text))) <= most
-    assert all(piece.text in ANSWER for piece in pieces_of(revision.text))
-
-
-def test_new_sentences_come_from_the_passages_with_their_citation():
-    revision = revised("What does a ticket for an adult cost? Add one sentence.", hits=HITS)
-    assert revision.text == f"{ANSWER} A single ticket for an adult costs £7.20. [2]"
-    assert revision.operations == (
-        Operation(kind="insert", before="", after="A single ticket for an adult costs £7.20. [2]"),
-    )
-
-
-def test_what_was_taken_out_is_not_added_again():
-    instruction = "What does a ticket for an adult cost? Add one sentence."
-    cost, bakery = "A single ticket for an adult costs £7.20.", "The bakery opens at six."
-
-    def added(*gone):
-        return revise_answer(None, QUESTION, ANSWER, instruction, lambda _: HITS[1:], None, removed=gone)
-
-    assert added().text == f"{ANSWER} {cost} [1]"
-    assert added(cost).text == f"{ANSWER} {bakery} [1]"
-    revision = added(cost, bakery)
-    assert (revision.text, revision.operations) == (ANSWER, ())
-    assert "already, or did before it was revised" in revision.notes[0]
-
-
-def test_what_was_taken_out_is_told_by_the_messages():
-    def said(role, text, *before):
-        return RevisedAnswer(role=role, content=text, before=before) if before else Message(role=role, content=text)
-
-    question = said("user", "What is the Marigold?")
-    # As a session has them: one message, that knows what it said before.
-    session = [
-        said("user", "Hm?"),
-        said("assistant", "Old."),
-        question,
-        said("assistant", "It sails.", "It sails. It is new."),
-    ]
-    assert taken_out(session, 2, "It sails.") == ("It is new.",)
-    # As a client of the endpoint has them: every version is a message.
-    all_of_them = [*session[:3],
-                   said("assistant", "It sails. It is new. [1]"), said("user", "Remove the second sentence."),
-                   said("assistant", "It sails.")]  # fmt: skip
-    assert taken_out(all_of_them, 2, "It sails.") == ("It is new.",)
-    assert taken_out(all_of_them, None, "It sails.") == ("Old.", "It is new.")
-    assert taken_out(session[:2], 0, "Old.") == ()
-
-
-def test_a_clarification_stands_behind_what_it_clarifies():
-    passage = hit("The engines are driven by diesel since the refit of 2019.")
-    revision = revised("Explain the engines.", hits=[passage])
-    assert revision.text == ANSWER.replace(THIRD, f"{THIRD} {passage.passage.text} [1]")
-
-
-def test_what_the_answer_says_already_is_not_added():
-    revision = revised("Tell me more about the engines.", hits=[hit(THIRD)])
-    assert (revision.text, revision.operations) == (ANSWER, ())
-    assert "already" in revision.notes[0]
-
-
-@pytest.mark.parametrize(
-    "instruction",
+    ("answer", "message", "text"),
     [
-        "Copy the answer as it stands.",
-        "",
-        "缩短",
-        "Remove the paragraph on volcanoes.",
-        "Remove the Marigold, the crossing, the engines and the otters.",
-        "Shorten it to 2 words.",
-        "Reduce the discussion about otters and the engines to one sentence.",
+        (PROSE, "as a list", "- The boat is old.\n- She carries six cars.\n- Otters follow her."),
+        (STEPS, "as a list", "- Hold it.\n- **Wait.**\n- Go on."),
+        (PROSE, "shorter", "She carries six cars."),
+        (TWO_QUOTES, "shorter", f"Boats › Size\n{PROSE}"),
+        ("One. Two. Three. Four.", "shorter", "One. Two."),
+        (PROSE, "only the first two", "The boat is old. She carries six cars."),
+        (PROSE, "without the last sentence", "The boat is old. She carries six cars."),
+        (STEPS, "only the first two", "1. Hold it.\n2. **Wait.**"),
+        (STEPS, "without the first one", "2. **Wait.**\n3. Go on."),
+        (STEPS, "just the steps", "1. Hold it.\n2. **Wait.**\n3. Go on."),
+        (PROSE, "only the first nine", ""),
+        (PROSE, "just the steps", ""),
+        (PROSE, "in simpler words", ""),
     ],
 )
-def test_what_cannot_be_followed_changes_nothing_and_says_so(instruction):
-    revision = revised(instruction)
-    assert revision.text == ANSWER
-    assert revision.operations == ()
-    assert len(revision.notes) == 1
-    assert revision.notes[0].startswith("the answer was left as it is: ")
+def test_what_rules_can_change(answer, message, text):
+    assert changed(answer, edit_request(message)) == text
 
 
-def test_the_real_embedder_finds_what_is_meant_in_other_words():
-    from turnmark.retrieval.embed import open_embedder
+KINDS = st.sampled_from([edit_request(text) for text in LABELS["instructions"] if edit_request(text)])
+PIECES = st.lists(
+    st.sampled_from(["One is so.", "**Two.**", "\n\n", "\n1. Do it.", "\n- x", "Head\n", "红。"]), max_size=8
+)
 
-    encode = open_embedder("minilm").encode
-    revision = revise_answer(
-        None, QUESTION, ANSWER, "Remove the part on animals seen aboard.", lambda _: (), lambda t: encode(t, "passage")
+
+@given(KINDS, PIECES.map(" ".join) | st.text(max_size=60))
+@settings(max_examples=150)
+def test_no_answer_is_too_strange_and_nothing_new_is_said(request_, answer):
+    text = changed(answer, request_)
+    assert set(words(text)) <= set(words(answer))
+
+
+def revised(message: str, history=TALK) -> Reply:
+    return open_assistant("n").reply(history, message)
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_a_change_by_rules_is_cited_anew():
+    events: list[Event] = []
+    reply = open_assistant("n").reply(TALK, "as a list please", events.append)
+    assert reply.answer == "- The kettle is red. [1]\n- It boils water in four minutes. [1]"
+    assert "".join(event.delta for event in events) == reply.answer
+    assert reply.citations[0].document == "kettle.md"
+    assert (reply.trace.understanding.kind, reply.checks.grounded, reply.usage) == ("revision", 1.0, {})
+
+
+@pytest.mark.usefixtures("kitchen")
+@pytest.mark.parametrize(
+    ("history", "message", "said"),
+    [
+        (TALK, "in simpler words please", TAKES_A_MODEL),
+        (TALK, "only the first nine", NOTHING_TO_CHANGE),
+        (conversation("How?", "- One is so.\n- Two is so."), "as a list", "it is that already."),
+        (conversation("How?", "I don't know: I found nothing about that."), "shorter", NOTHING_TO_CHANGE),
+    ],
+)
+def test_what_rules_cannot_do_is_said_and_the_answer_stays(history, message, said):
+    reply = revised(message, history)
+    assert (reply.decision, reply.answer, reply.citations) == ("converse", f"{UNCHANGED}{said}", ())
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_the_next_instruction_is_about_the_answer_before():
+    talk = [*TALK, *conversation("in simpler words please", f"{UNCHANGED}x", "ok thanks", "You're welcome.")]
+    assert strip_citations(revised("only the first one", talk).answer) == "The kettle is red."
+    assert last_answer(talk) == (0, "The kettle is red. It boils water in four minutes.")
+    assert last_answer([]) == (None, "")
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_a_revision_by_name_needs_an_answer():
+    assistant = open_assistant("n")
+    assert strip_citations(assistant.revise(TALK, "shorter").answer) == "The kettle is red."
+    with pytest.raises(RequestError, match="no answer yet"):
+        assistant.revise([], "Make it shorter.")
+
+
+# -- by a model
+
+AS_TOLD = {"match": "The user wants your last answer changed", "text": "Red [1]; four minutes [1]."}
+
+
+def test_a_model_writes_the_complete_answer_anew_and_cites_it(kitchen):
+    assistant = with_model(
+        kitchen, {"match": "The user's new message:", "text": understanding(kind="revision")}, AS_TOLD
     )
-    assert revision.text == f"{FIRST} {SECOND}\n\n{THIRD}"
-    shorter = revise_answer(
-        None, QUESTION, ANSWER, "In three sentences, shorter.", lambda _: (), lambda t: encode(t, "passage")
+    events: list[Event] = []
+    reply = assistant.reply(TALK, "in simpler words", events.append)
+    assert reply.answer == "".join(event.delta for event in events) == "Red [1]; four minutes [1]."
+    assert reply.citations[0].document == "kettle.md"
+    assert {role: usage.calls for role, usage in reply.usage.items()} == {"understand": 1, "revise": 1}
+    assert (reply.trace.understanding.kind, reply.checks.citations_valid) == ("revision", True)
+
+
+def test_an_instruction_that_needs_more_is_searched_for(kitchen):
+    parts = [{"question": "Add who made the toaster.", "search": ["toaster made by"]}]
+    assistant = with_model(
+        kitchen,
+        {"match": "The user's new message:", "text": understanding(kind="revision", parts=parts)},
+        {"match": "Ada Berg", "text": "The kettle is red [1]. Ada Berg made the toaster [2]."},
     )
-    assert shorter.text == f"{FIRST} {SECOND}\n\n{THIRD}"  # otters say least of what the others say
+    reply = assistant.reply(TALK, "put in who made the toaster")
+    assert reply.trace.searches[-1].why == "the instruction asks for more"
+    assert {citation.document for citation in reply.citations} >= {"kettle.md", "toaster.md"}
+    assert cited(reply.answer) == [1, 2]
 
 
-TEXTS = st.lists(
-    st.sampled_from([FIRST, SECOND, THIRD, FOURTH, "It rained.", "It snowed. [2]", "- An item here", "Why? [3][4]"]),
-    max_size=7,
-).map(" ".join)
-
-WORDS = st.lists(
-    st.sampled_from(
-        "remove shorten replace with change to add put first last the otters engines sentence list two words in by "
-        'half "eleven knots" "She was new, they say." paragraph what about don\'t ( ) [1] . ?'.split(" ")
-    ),
-    max_size=12,
-).map(" ".join)
+def test_a_revision_by_name_is_one_call(kitchen):
+    reply = with_model(kitchen, AS_TOLD).revise(TALK, "say it in Latin")
+    assert {role: usage.calls for role, usage in reply.usage.items()} == {"revise": 1}
 
 
-@given(st.one_of(WORDS, st.text(max_size=60)), st.one_of(TEXTS, st.text(max_size=80)))
-@settings(max_examples=300, deadline=None)
-def test_no_instruction_is_too_strange(instruction, answer):
-    revision = revise_answer(None, QUESTION, answer, instruction, lambda _: HITS, None)
-    assert revision.operations == operations(answer, revision.text)
-    if answer.strip():
-        assert revision.text.strip()
-    if revision.text != answer and not revision.operations:
-        assert revision.text.split() == answer.split()
+def test_a_revision_without_an_answer_to_revise_is_a_question(kitchen):
+    understood = {"match": "The user's new message:", "text": understanding(kind="revision")}
+    reply = with_model(kitchen, understood, {"match": "The user's message:", "text": "Red [1]."}).reply(
+        [], "kettle colour, shorter"
+    )
+    assert (reply.trace.understanding.kind, reply.answer) == ("question", "Red [1].")

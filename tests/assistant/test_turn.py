@@ -1,213 +1,186 @@
-"""The steps of the turn in their forms: compound messages, thin evidence, several readings, looking ahead."""
+"""The turn as a whole over small real indexes: its steps, its calls, what it says and what stays as it was."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.assistant.notes import understanding, with_model
+from tests.assistant.notes import conversation, over, understanding, with_model
+from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.assistant import READ_PASSAGES
+from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.types import Reply
-from turnmark.corpora.types import Message
+from turnmark.assistant.steps.quote import UNSURE
+from turnmark.assistant.turn import UNKNOWN_TEXT, Step, Turn
+from turnmark.assistant.types import Event, Reply
 
-TWO_PARTS = understanding(
-    parts=[{"question": "What colour is the kettle?"}, {"question": "Who made the toaster?", "needs": [2]}]
-)
-CHAIN = understanding(
-    parts=[{"question": "Who made the toaster?"}, {"question": "When did that person die?", "needs": [1]}]
-)
 BOTH = "What colour is the kettle, and who made the toaster?"
-"""The message whose parts are `TWO_PARTS`; the need that points at no earlier part is dropped."""
-
-
-def decided(*parts: tuple[str, str, str], readings: tuple[str, ...] = ()) -> str:
-    rows = [
-        {"part": n, "covered": covered, "missing": missing, "query": query}
-        for n, (covered, missing, query) in enumerate(parts, 1)
-    ]
-    return json.dumps({"parts": rows, "readings": list(readings)})
+STEPS = ["understand", "retrieve", "decide", "answer", "verify"]
 
 
 def whys(reply: Reply) -> list[str]:
     return [search.why for search in reply.trace.searches]
 
 
-def test_each_part_is_answered_from_its_own_evidence_in_the_order_asked(kitchen):
+@pytest.mark.usefixtures("kitchen")
+def test_every_step_is_told_in_order():
+    events: list[Event] = []
+    reply = open_assistant("n").reply([], "What colour is the kettle?", events.append)
+    assert list(dict.fromkeys(event.step for event in events)) == STEPS
+    assert "".join(event.delta for event in events) == reply.answer
+    assert reply.answer == "Kettle  \n**The kettle is red.** It boils water in four minutes. [1]"
+    assert set(reply.timings) == set(STEPS)
+    assert (reply.checks.grounded, reply.checks.citations_valid, reply.usage) == (1.0, True, {})
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_each_part_is_quoted_in_the_order_asked():
     reply = open_assistant("n").reply([], BOTH)
     assert reply.answer.index("The kettle is red.") < reply.answer.index("The toaster was made by Ada Berg.")
     assert [part.text for part in reply.sub_questions] == ["What colour is the kettle?", "Who made the toaster?"]
-    assert "red" in reply.sub_questions[0].answer
-    assert "Ada Berg" in reply.sub_questions[1].answer
-    assert whys(reply)[:3] == ["a part of the message"] * 2 + ["the whole message"]
-    documents = {citation.n: citation.document for citation in reply.citations}
-    assert documents[int(reply.answer.split("The kettle is red. [")[1][0])] == "kettle.md"
-
-
-def test_parts_that_all_find_nothing_are_one_unknown(kitchen):
-    reply = open_assistant("n").reply([], "What is the capital of Peru, and who wrote Hamlet?")
-    assert reply.decision == "unknown"
-    assert reply.answer.startswith("I don't know")
-    assert reply.answer.count("I don't know") == 1
-
-
-def test_a_dependent_part_is_searched_for_when_what_it_builds_on_is_answered(kitchen):
-    assistant = with_model(
-        kitchen,
-        CHAIN,
-        {"match": "1. Who made the toaster?", "text": "Ada Berg made it [1]."},
-        {"match": "1. When did that person die?", "text": "She died in 1931 [2]."},
-    )
-    reply = assistant.reply([], "Who made the toaster, and when did that person die?")
-    assert reply.answer == "Ada Berg made it [1].\n\nShe died in 1931 [2]."
-    first, *_, last = reply.trace.searches
-    assert (first.why, first.query) == ("a part of the message", "Who made the toaster?")
-    assert last.query == "When did that person die?"
-    assert reply.usage["answer"].calls == 2
-
-
-def test_parts_that_build_on_nothing_are_written_in_one_call(kitchen):
-    written = "The kettle is red [1]. Aliens wove it from cheese [1].\n\nThe toaster was made by Ada Berg [2]."
-    reply = with_model(kitchen, TWO_PARTS, {"match": "2. Who made the toaster?", "text": written}).reply([], BOTH)
-    assert reply.usage["answer"].calls == 1
-    assert reply.trace.understanding.needs == ()
-    assert reply.answer == "The kettle is red [1].\n\nThe toaster was made by Ada Berg [2]."
-    assert [part.answer for part in reply.sub_questions] == ["The kettle is red.", "The toaster was made by Ada Berg."]
-
-
-def test_a_part_that_the_model_left_out_is_asked_for_once_more(kitchen):
-    assistant = with_model(
-        kitchen,
-        TWO_PARTS,
-        {"match": "2. Who made the toaster?", "text": "The kettle is red [1]."},
-        {"match": "1. Who made the toaster?", "text": "The toaster was made by Ada Berg [2]."},
-    )
-    reply = assistant.reply([], BOTH)
-    assert reply.answer == "The kettle is red [1].\n\nThe toaster was made by Ada Berg [2]."
-    assert reply.checks.repaired
     assert [part.answered for part in reply.sub_questions] == [True, True]
-    assert reply.usage["verify"].calls == 1
+    assert whys(reply) == ["a part of the message"] * 2 + ["the full message"]
 
 
+@pytest.mark.usefixtures("kitchen")
 @pytest.mark.parametrize(
-    "garbage",
+    ("message", "decision", "begins"),
     [
-        "no JSON at all",
-        understanding(parts=[{"question": ""}, {"question": "What colour is the kettle?"}]),
-        understanding(parts=[{"question": f"Part {n}?"} for n in range(20)]),
-        understanding(parts=[{"question": "Same?"}, {"question": "Same?"}]),
-        '{"class": "sideways"}',
+        ("What is the capital of Peru, and who wrote Hamlet?", "unknown", UNKNOWN_TEXT),
+        ("Who won the 1998 World Cup?", "unknown", UNKNOWN_TEXT),
+        ("What colour is the kettle, and who wrote Hamlet?", "partial", "Kettle  \n"),
+        ("Who mended the handle of the blue toaster yesterday evening?", "partial", UNSURE),
     ],
 )
-def test_a_decomposition_that_cannot_be_used_leaves_the_question_as_it_is(kitchen, garbage):
-    assistant = with_model(
-        kitchen, garbage, "The kettle is red [1].", "The kettle is red [1].", "The kettle is red [1]."
+def test_what_is_not_known_is_said_once(message, decision, begins):
+    reply = open_assistant("n").reply([], message)
+    assert (reply.decision, reply.answer.startswith(begins)) == (decision, True), reply.answer
+    assert reply.answer.count("I found nothing") == ("Hamlet" in message or decision == "unknown")
+    assert bool(reply.citations) is (decision != "unknown")
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_a_part_that_nothing_is_found_for_is_no_claim():
+    reply = open_assistant("n").reply([], f"What colour is the kettle? And who is {'very ' * 60}old in Brazil?")
+    assert "I found nothing about “" in reply.answer
+    assert (reply.checks.grounded, reply.checks.citations_valid) == (1.0, True)
+    assert [part.answered for part in reply.sub_questions] == [True, False]
+
+
+@pytest.mark.usefixtures("kitchen")
+def test_thin_evidence_is_searched_for_once_more():
+    active, once = (
+        open_assistant("n", steps=steps).reply([], "When did the maker of the blue toaster die in Oslo?")
+        for steps in ((), ("retrieve=once",))
     )
-    history = [Message(role="user", content="Hi there."), Message(role="assistant", content="Hello!")]
-    reply = assistant.reply(history, "What colour is the kettle?")
-    assert reply.answer == "The kettle is red [1]."
-    assert [part.text for part in reply.sub_questions] == ["What colour is the kettle?"]
+    assert whys(once) == ["the message"]
+    assert whys(active)[:1] == ["the message"]
+    assert len(whys(active)) <= 2
 
 
-def test_thin_evidence_is_searched_for_again_with_the_narrower_query(kitchen):
-    assistant = with_model(
-        kitchen,
-        decided(("no", "when its maker died", "Ada Berg died")),
-        decided(("yes", "", "")),
-        "She died in 1931 [1].",
-        steps=("decide=llm",),
+@pytest.mark.usefixtures("kitchen")
+def test_a_follow_up_is_searched_as_it_is_and_with_what_went_before():
+    reply = open_assistant("n").reply(conversation("Who made the toaster?", "Ada Berg. [1]"), "and when did she die?")
+    [search] = reply.trace.searches[:1]
+    assert search.query == "and when did she die?"
+    assert any("toaster" in variant for variant in search.variants)
+    assert "1931" in reply.answer
+    assert "(" not in reply.answer, "nothing carried over is shown"
+
+
+def test_sentences_without_spaces_are_answers_too(tmp_path):
+    assistant = over(
+        tmp_path, pork="# 红烧肉\n\n红烧肉需要五花肉、冰糖和酱油。先把肉切块焯水。\n", tea="# 茶\n\n泡茶用热水。\n"
     )
-    reply = assistant.reply([], "When did the maker of the toaster die?")
-    assert reply.decision == "answer"
-    again = reply.trace.searches[-1]
-    assert (again.variants, again.round) == (("Ada Berg died",), 2)
-    assert again.why == "thin evidence: the model: no, missing when its maker died"
-    assert reply.usage["decide"].calls == 2
-    assert "berg.md" in {citation.document for citation in reply.citations}
+    reply = assistant.reply([], "红烧肉需要什么？")
+    assert reply.decision in ("answer", "partial")
+    assert "五花肉" in reply.answer
+    assert reply.citations[0].document == "pork.md"
 
 
-def test_one_search_where_the_form_says_once(kitchen):
-    assistant = with_model(
-        kitchen, decided(("no", "all of it", "toaster maker")), steps=("decide=llm", "retrieve=once")
-    )
-    reply = assistant.reply([], "When did the maker of the toaster die?")
-    assert reply.decision == "unknown"
-    assert len(reply.trace.searches) == 1
+# -- with a model: two calls
 
-
-def test_partly_covered_is_partial_with_what_is_missing(kitchen):
-    assistant = with_model(
-        kitchen,
-        decided(("partly", "its price", "")),
-        "It is red [1]. The passages do not say what it costs.",
-        steps=("decide=llm",),
-    )
-    reply = assistant.reply([], "What colour is the kettle and its price?")
-    assert reply.decision == "partial"
-    assert reply.trace.judgement.missing == ("its price",)
+FOUND = {"match": "Sections of the documents:", "text": "Red [1]."}
+HISTORY = conversation("Who are you?", "A kettle.")
 
 
 @pytest.mark.parametrize(
-    "garbage",
-    ["nothing", decided(), decided(("yes", "", ""), ("yes", "", "")), '{"parts": [{"part": 1, "covered": "maybe"}]}'],
+    ("history", "message", "roles"),
+    [
+        ([], "What colour is the kettle?", ["understand", "answer"]),
+        (HISTORY, "and what colour is the kettle?", ["understand", "answer"]),
+        ([], BOTH, ["understand", "answer"]),
+        ([], "Thank you!", []),
+        (HISTORY, "put it as a list", ["understand", "revise"]),
+    ],
 )
-def test_a_judgement_that_cannot_be_used_is_made_without_the_model(kitchen, garbage):
-    assistant = with_model(kitchen, garbage, garbage, {"match": "Question:", "text": "Red [1]."}, steps=("decide=llm",))
-    reply = assistant.reply([], "What colour is the kettle?")
-    assert reply.answer == "Red [1]."
-    assert any("decided without the model" in note for note in reply.notes)
-    assert reply.trace.forms["decide"] == "extractive"
-
-
-def test_several_readings_are_asked_back_once(kitchen):
-    assistant = with_model(
-        kitchen,
-        decided(("yes", "", ""), readings=("What colour is the kettle?", "What colour is the toaster?")),
-        "It can mean the kettle, which is red [1], or the toaster. Which of them?",
-        steps=("decide=llm",),
+def test_a_turn_takes_two_calls_at_most(kitchen, history, message, roles):
+    understood = understanding(
+        *(["What colour is the kettle?", "Who made the toaster?"] if message == BOTH else []),
+        kind="revision" if "list" in message else "question",
     )
-    reply = assistant.reply([], "What colour is it in the kettle or toaster?")
-    assert reply.decision == "clarify"
-    assert reply.answer.endswith("Which of them?")
-    assert reply.citations
-    assert reply.usage["answer"].calls == 1
+    assistant = with_model(kitchen, {"match": "The user's new message:", "text": understood}, FOUND)
+    reply = assistant.reply(history, message)
+    assert list(reply.usage) == roles
+    assert sum(usage.calls for usage in reply.usage.values()) == len(roles)
 
 
-def test_a_reply_of_nothing_but_steps_is_an_answer(kitchen):
-    assistant = with_model(kitchen, "Steps:\n1. Fill it with water. [1]\n2. Boil it. [1]")
-    reply = assistant.reply([], "How do I use the kettle?")
-    assert reply.decision == "answer"
-    assert reply.answer.startswith("These are the steps.")
-    assert [step.step for step in reply.procedure] == ["Fill it with water.", "Boil it."]
-    assert reply.citations
+@pytest.mark.usefixtures("kitchen")
+def test_prompts_of_two_turns_share_what_stands_first():
+    with ScriptedServer(Say("{}"), Say("Red [1]."), Say("{}"), Say("Blue [1].")) as server:
+        assistant = open_assistant("n", f"openai:tiny@{server.url}")
+        first = assistant.reply([], "What colour is the kettle?")
+        talk = conversation("What colour is the kettle?", first.answer)
+        assistant.reply(talk, "What colour is the toaster?")
+        bodies = server.bodies
+    systems = [[m["content"] for m in body["messages"] if m["role"] == "system"] for body in bodies]
+    assert systems[:2] == systems[2:]
+    understood = [body["messages"][-1]["content"] for body in (bodies[0], bodies[2])]
+    assert all("Conversation so far:" in text for text in understood)
+    assert "The user's message:\nWhat colour is the toaster?" in bodies[3]["messages"][-1]["content"]
 
 
-def test_chained_parts_share_the_room_for_passages(kitchen):
+@pytest.mark.usefixtures("kitchen")
+@pytest.mark.parametrize("reply", [Status(401), Status(400, "no"), Say("")])
+def test_an_error_of_the_endpoint_is_raised_and_the_conversation_is_as_it_was(reply):
+    history = list(HISTORY)
+    with ScriptedServer(Say("{}"), reply) as server:
+        assistant = open_assistant("n", f"openai:tiny@{server.url}?retries=0")
+        with pytest.raises(GeneratorError):
+            assistant.reply(history, "What colour is the kettle?")
+        assert history == HISTORY
+        server.replies = [Say("{}"), Say("Red [1].")]
+        assert assistant.reply(history, "What colour is the kettle?").answer == "Red [1]."
+
+
+def test_a_large_reader_gets_more_passages(kitchen):
+    assert with_model(kitchen, FOUND).passages == READ_PASSAGES
+    assert with_model(kitchen, FOUND, options="?size=small").passages < READ_PASSAGES
+
+
+class Recorder:
+    """A step that keeps in what order it was called, before the one that it stands for."""
+
+    def __init__(self, step: Step, calls: list[str], key: str) -> None:
+        self.step, self.calls, self.key, self.name = step, calls, key, step.name
+
+    def __call__(self, turn: Turn) -> None:
+        self.calls.append(self.key)
+        self.step(turn)
+
+
+@pytest.mark.usefixtures("kitchen")
+@pytest.mark.parametrize(
+    ("talk", "message", "calls"),
+    [
+        ([], "What colour is the kettle?", STEPS),
+        ([], "Thank you!", ["understand"]),
+        (["What is it?", "The kettle is red. It boils."], "Make it shorter.", ["understand", "revise", "verify"]),
+        ([], BOTH, STEPS),
+    ],
+)
+def test_the_order_of_the_steps(talk, message, calls):
     assistant = open_assistant("n")
-    assistant.passages, assistant.most = 1, 2
-    reply = assistant.reply([], "Who made the toaster? When did she die? What colour is the kettle? What did she make?")
-    assert len(reply.citations) <= 2
-    parts = [search.part for search in reply.trace.searches if search.why == "a part of the message"]
-    assert parts == [0, 1, 2, 3]
-
-
-def test_a_refused_part_is_quoted_as_one_phrase_and_is_no_claim(kitchen):
-    message = "What colour is the kettle? The hill is high. It is green. Who is the president of Brazil?"
-    reply = open_assistant("n").reply([], message)
-    assert "“Who is the president of Brazil”" in reply.answer
-    assert reply.checks.citations_valid
-    assert reply.checks.grounded == 1.0
-
-
-def test_a_long_part_is_not_echoed_whole(kitchen):
-    reply = open_assistant("n").reply([], f"What colour is the kettle, and who is {'very ' * 400}old?")
-    assert len(reply.answer) < 600
-
-
-def test_a_step_that_fell_back_is_named_by_the_form_that_ran(kitchen):
-    assistant = with_model(kitchen, "garbage", "garbage", "It is red [1].", "garbage", "garbage", steps=("verify=llm",))
-    reply = assistant.reply([], "What colour is the kettle, and who made the toaster?")
-    assert any("understood by rules" in note for note in reply.notes)
-    assert any("verified by rules" in note for note in reply.notes)
-    assert (reply.trace.forms["understand"], reply.trace.forms["verify"]) == ("rules", "extractive")
-    assert reply.trace.forms["answer"] == "whole"
+    recorded: list[str] = []
+    assistant.steps = {key: Recorder(step, recorded, key) for key, step in assistant.steps.items()}
+    assistant.reply(conversation(*talk), message)
+    assert recorded == calls

@@ -1,0 +1,261 @@
+"""A model's answer: one call over full sections, its words as they stand; a small model's over two stretches."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.assistant.notes import conversation, hit, turn_of, with_model
+from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.open import open_assistant
+from turnmark.assistant.steps.marks import cited, unmarked
+from turnmark.assistant.steps.read import answer_prompt, decision_of, drafted, section
+from turnmark.assistant.turn import UNKNOWN_TEXT
+from turnmark.assistant.types import Event, Understanding
+from turnmark.corpora.types import CONTINUED, Passage
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.task_passages import hits_of
+
+KETTLE = "What colour is the kettle?"
+TALK = conversation(KETTLE, "The kettle is red. [1]")
+UNDERSTOOD = {"text": "{}", "match": "The user's new message:"}
+
+
+def answering(kitchen, text: str, **options: object) -> Assistant:
+    """An assistant whose model takes the message as it is, and writes this."""
+    return with_model(kitchen, UNDERSTOOD, {"text": text, "match": "Sections of the documents:"}, **options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Red [1].",
+        "No, it is **red** [1]; see `list[9]` and:\n\n```sh\nkettle[7] --on\n```\n\n- one [1]\n  - two [1]",
+        "1. Fill it [1].\n2. Boil it [1].\n\n\nAliens wove it from cheese [1]. The documents do not say why.",
+        "# Kettle\n\n| a | b |\n|---|---|\n| red | [1] |\n\nIs it? Yes. Grün — «rouge» 红 [1]",
+        "I invented all of this and cite nothing.",
+    ],
+)
+def test_what_the_model_writes_is_the_answer_byte_for_byte(kitchen, text):
+    events: list[Event] = []
+    reply = answering(kitchen, text).reply([], KETTLE, events.append)
+    assert reply.answer == text
+    assert "".join(event.delta for event in events) == text
+    assert {role: usage.calls for role, usage in reply.usage.items()} == {"understand": 1, "answer": 1}
+    assert not reply.checks.repaired
+
+
+def test_marks_that_point_at_nothing_go_but_not_inside_code(kitchen):
+    text = "Red [1][9], says `a[9]` [77] .\n\n```\nb[9]\n```\n\nBlue [1, 9]."
+    reply = answering(kitchen, text).reply([], KETTLE)
+    assert reply.answer == "Red [1], says `a[9]`.\n\n```\nb[9]\n```\n\nBlue [1]."
+    assert reply.checks.repaired
+
+
+def test_all_parts_are_one_call_and_each_is_numbered(kitchen):
+    parts = '{"parts": [{"question": "What colour is the kettle?"}, {"question": "Who made the toaster?"}]}'
+    text = "Red [1].\n\nAda Berg [2]."
+    assistant = with_model(kitchen, parts, {"text": text, "match": "1. What colour is the kettle?\n2. Who made the"})
+    reply = assistant.reply([], "kettle colour, and toaster maker?")
+    assert (reply.answer, reply.decision) == (text, "answer")
+    assert reply.usage["answer"].calls == 1
+    assert [part.answered for part in reply.sub_questions] == [True, True]
+    assert {citation.document for citation in reply.citations} == {"kettle.md", "toaster.md", "berg.md"}
+
+
+def test_steps_are_the_numbered_list_that_the_model_wrote(kitchen):
+    text = "Do this:\n\n1. Fill it with water [1].\n2. Boil it [1, 1].\n   Wait.\n\nIt is red [1]."
+    reply = answering(kitchen, text).reply([], "How do I use the kettle?")
+    assert [step.citations for step in reply.procedure] == [(1,), (1,)]
+    assert reply.procedure[0].step == "Fill it with water."
+    assert reply.answer == text
+    assert drafted("It takes 2. 5 litres are too many.").procedure == ()
+    assert drafted("1. Only one.").procedure == ()
+    assert drafted("- a [1]\n- b [1]").procedure == ()
+
+
+def test_nothing_found_is_said_without_a_call(kitchen):
+    reply = with_model(kitchen, UNDERSTOOD).reply([], "Zyzzyva quux?")
+    assert (reply.decision, reply.answer) == ("unknown", UNKNOWN_TEXT)
+    assert "answer" not in reply.usage
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "decision"),
+    [
+        ("Red [1].", 1, "answer"),
+        ("The documents do not say what it costs.", 1, "unknown"),
+        ("The documents do not say what it costs. The kettle is red [1].", 1, "unknown"),
+        ("The documents do not say what it costs. The kettle is red [1].", 2, "partial"),
+        ("It is red [1]. The documents do not say what it costs.", 1, "partial"),
+        ("Yes: you have to descale it [1].", 1, "answer"),
+        ("No.", 1, "answer"),
+        ("Do you mean the kettle or the toaster?", 1, "clarify"),
+        ("It is red [1]. Shall I go on?", 1, "answer"),
+        ("你是说水壶还是烤面包机？", 1, "clarify"),
+        ("The documents do not say who. The documents do not say when.", 2, "unknown"),
+    ],
+)
+def test_the_decision_is_what_the_words_come_to(text, parts, decision):
+    assert decision_of(text, parts) == decision
+
+
+@given(st.text(max_size=80), st.integers(1, 3))
+def test_any_reply_comes_to_a_decision(text, parts):
+    assert decision_of(text, parts) in ("answer", "partial", "unknown", "clarify")
+    assert drafted(text).text == text
+
+
+def test_a_model_that_says_it_is_not_known_is_believed(kitchen):
+    reply = answering(kitchen, "The documents do not say how heavy it is.").reply([], "How heavy is the red kettle?")
+    assert reply.decision == "unknown"
+    assert reply.trace.judgement.reason == "the model, after reading"
+    assert reply.citations == ()
+    assert [part.answered for part in reply.sub_questions] == [False]
+
+
+# -- the prompt
+
+
+class Roomy:
+    context_tokens, reply_tokens = 8192, 512
+
+
+def prompted(message: str, history=(), hits=(), generator=Roomy, **more) -> tuple[str, list[str]]:
+    understood = Understanding(rewrite=message, sub_questions=(message,))
+    (system, user), notes = answer_prompt(generator(), understood, message, history, hits, **more)
+    assert (system.role, user.role) == ("system", "user")
+    return user.content, notes
+
+
+def test_a_section_shows_where_it_is_from_and_its_text_quoted():
+    passage = Passage(id="d-0", document="d", title="Tools", section=f"Lent {CONTINUED}", path="a/tools.md",
+                      date="2024-05-01", text="Two days [2].\n\n\n\n[1] x", start=0, end=20)  # fmt: skip
+    assert section(3, passage) == (
+        "[3]\n> Tools › Lent (continued) (a/tools.md, 2024-05-01)\n> Two days (2).\n>\n> (1) x"
+    )
+
+
+@pytest.mark.parametrize("leans", [True, False])
+def test_history_is_shown_only_if_the_message_leans(kitchen, leans):
+    understood = f'{{"leans": {str(leans).lower()}, "rewrite": "What colour is the toaster?"}}'
+    wanted = "it is no source" if leans else "Sections of the documents:"
+    assistant = with_model(kitchen, understood, {"text": "Blue [1].", "match": wanted})
+    sent = []
+    complete = assistant.generator.complete
+    assistant.generator.complete = lambda prompt, **more: sent.append(prompt) or complete(prompt, **more)
+    assistant.reply(TALK, "and the toaster?")
+    prompt = sent[-1][-1].content
+    assert ("The kettle is red." in prompt.split("Sections of")[0]) is leans
+    assert ("It was understood as:\nWhat colour is the toaster?" in prompt) is leans
+    assert "Today is" in prompt
+
+
+class Tight(Roomy):
+    context_tokens = 2400
+
+
+def test_what_does_not_fit_is_left_out_and_said():
+    hits = [hit("Otters swim in the bay. " * 60, n) for n in range(1, 5)]
+    body, notes = prompted("Where?", conversation(*["word " * 200] * 6), hits, Tight)
+    assert re.fullmatch(r"\d of 4 sections were left out: the model's context is full", notes[0])
+    assert "earlier messages were left out" in notes[1]
+    assert "[1]\n> Title" in body
+    assert "[4]\n> Title" not in body
+    assert prompted("Where?", (), hits)[1] == []
+
+
+def test_prompts_of_two_turns_begin_alike():
+    first, second = (
+        answer_prompt(Roomy(), Understanding(rewrite=text, sub_questions=(text,)), text, history, [hit("Red.")])[0]
+        for text, history in (("Who?", ()), ("And when?", TALK))
+    )
+    assert first[0] == second[0]
+    same_sections = prompted("Who?", (), [hit("Red.")])[0], prompted("When?", (), [hit("Red.")])[0]
+    assert same_sections[0].removesuffix("Who?") == same_sections[1].removesuffix("When?")
+
+
+# -- a small model
+
+
+def briefly(kitchen, *texts: str, message: str = "How fast does the kettle boil water?", history=()):
+    build_index(kitchen_notes(kitchen), "small", retriever="bm25")
+    assistant = with_model(kitchen, *texts, index="small", options="?size=small")
+    return assistant.reply(history, message)
+
+
+def kitchen_notes(kitchen):
+    folder = kitchen / "small"
+    folder.mkdir()
+    (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is red. It boils water in four minutes [3].\n")
+    (folder / "reset.md").write_text("# Reset\n\nHow to reset the radio:\n\n1. Hold the button.\n2. Wait for it.\n")
+    return folder
+
+
+def test_a_small_models_words_stand_above_what_they_rest_on(kitchen):
+    reply = briefly(kitchen, "In four minutes.")
+    assert reply.answer == (
+        "In four minutes.\n\n> Kettle\n> The kettle is red. **It boils water in four minutes (3).** [1]"
+    )
+    assert {role: usage.calls for role, usage in reply.usage.items()} == {"answer": 1}
+    assert cited(reply.answer) == [1]
+
+
+def test_says_it_that_nothing_is_stated_the_quotation_alone_is_the_answer(kitchen):
+    reply = briefly(kitchen, "Not stated.")
+    assert reply.decision == "partial"
+    assert reply.answer.startswith("Kettle  \n")
+    assert "Not stated" not in reply.answer
+
+
+def test_weak_evidence_costs_a_small_model_no_call(kitchen):
+    reply = briefly(kitchen, "x", message="Who paints a submarine before the kettle sails to Norway?")
+    assert reply.decision in ("partial", "unknown")
+    assert reply.usage == {}
+
+
+@pytest.mark.reader
+def test_a_conversation_with_a_real_model(kitchen, reader_path):
+    build_index(kitchen_notes(kitchen), "embedded")
+    assistant = open_assistant("embedded", f"local:{reader_path}")
+    first = assistant.reply([], "How fast does the kettle boil water?")
+    assert "four minutes" in first.answer.split("\n\n>")[0]
+    second = assistant.reply(conversation("Tell me of the kettle.", first.answer), "and what colour is it?")
+    assert "red" in second.answer.split("\n\n>")[0].lower()
+
+
+# -- marks
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("a [1], b [1, 2] and c [2-4].", [1, 1, 2, 2, 3, 4]), ("[2–4, 7]", [2, 3, 4, 7]), ("[4-2]", [4, 2]),
+        ("[2-4-1]", []), ("[1,]", []), ("[1234]", []), ("[1-999]", [1, 999]),
+    ],
+)  # fmt: skip
+def test_marks_by_hand(text, numbers):
+    assert cited(text) == numbers
+
+
+@given(st.text(alphabet="[]123,-– ٣", max_size=30))
+def test_no_text_breaks_the_reading_of_marks(text):
+    assert all(isinstance(number, int) for number in cited(text))
+    assert cited(unmarked(text)) == []
+
+
+def test_code_of_a_document_stays_as_it_is_and_its_brackets_are_no_marks():
+    text = "See [2] and `argv[1]`:\n\n```py\nx = rows[3]\n```\n"
+    assert unmarked(text) == text.replace("[2]", "(2)")
+    assert cited(text) == [2]
+
+
+def test_evidence_that_was_handed_in_is_answered_from(kitchen):
+    passages = [Passage(id="x", document="x", title="Ferry", text="The ferry sails at nine.", start=0, end=24)]
+    assistant = with_model(kitchen, "At nine [1].")
+    reply = assistant.reply([], "When does the ferry sail?", evidence=hits_of(passages))
+    assert (reply.answer, reply.citations[0].id) == ("At nine [1].", "x")
+    assert turn_of("x").parts[0].text == "x"
