@@ -1,6 +1,6 @@
 """Hold the conversations and print what was right: `python -m tests.conversations` (`--help` lists the options).
 
-Documents: `tests/conversations/collections.py` says where they lie and how they are installed. A run that was stopped
+`tests/conversations/collections.py` says where the documents are and how they are installed. A run that was stopped
 continues with the same command.
 """
 
@@ -13,9 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.conversations.collections import COLLECTIONS
-from tests.conversations.labels import DATA, LabelledConversation, read_labels
-from tests.conversations.places import work_folder
+from tests.conversations.collections import COLLECTIONS, fetch_hatch, work_folder
+from tests.conversations.labels import LabelledConversation, read_labels
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 
 
@@ -23,15 +22,20 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.conversations", description=__doc__)
     parser.add_argument("--half", choices=("tuning", "test", "all"), default="tuning", help="default: tuning")
-    parser.add_argument("--collections", metavar="A,B", help=f"of {', '.join(COLLECTIONS)} (default: all with labels)")
+    parser.add_argument(
+        "--collections", metavar="A,B", help=f"of {', '.join(COLLECTIONS)} (default: all that are installed)"
+    )
     parser.add_argument(
         "--systems",
         metavar="A,B",
-        help="generator specs, simple:SPEC, llama-index:SPEC (default: extractive, and the others where there is a "
+        help="generator specs, simple:SPEC, llama-index:SPEC (default: extractive, and the others if there is a "
         "local model)",
     )
+    parser.add_argument("--step", metavar="STEP=FORM", action="append", default=[], help="of our turn; may be repeated")
     parser.add_argument("--third", action="store_true", help="every third conversation of a collection only")
     parser.add_argument("--show", choices=("wrong",), help="print each wrong turn too")
+    parser.add_argument("--sample", metavar="N", type=int, help="print N replies of each system as a reading sheet")
+    parser.add_argument("--count", metavar="FILE", type=Path, help="count the answers of a reading sheet; nothing else")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write figures and replies there")
     parser.add_argument("--fetch", action="store_true", help="download the collection that is no Debian package first")
     return parser.parse_args(words)
@@ -45,16 +49,15 @@ def chosen_labels(options: argparse.Namespace) -> tuple[dict[str, list[LabelledC
             once; or nothing is left.
     """
     errors, absent = ErrorCollector(), ErrorCollector()
-    with_labels = [name for name in COLLECTIONS if (DATA / f"{name}.toml").exists()]
     labels: dict[str, list[LabelledConversation]] = {}
-    for name in options.collections.split(",") if options.collections else with_labels:
+    for name in options.collections.split(",") if options.collections else COLLECTIONS:
         if name not in COLLECTIONS:
             errors.add(f"unknown collection {name!r}; there are: {', '.join(COLLECTIONS)}")
             continue
         installed = (errors if options.collections else absent).collect(COLLECTIONS[name].documents)
-        conversations = errors.collect(read_labels, DATA / f"{name}.toml") or ()
+        conversations = (errors.collect(read_labels, COLLECTIONS[name].labels) if installed else None) or ()
         half = [each for each in conversations if options.half in ("all", each.half)]
-        if installed and half:
+        if half:
             labels[name] = half[::3] if options.third else half
     errors.raise_all()
     if not labels:
@@ -66,14 +69,12 @@ def run(options: argparse.Namespace) -> None:
     """Hold, score, print."""
     from rich.console import Console
 
-    from tests.conversations import tables
+    from tests.conversations import reading, tables
     from tests.conversations.runner import Corpus, hold_all
     from tests.conversations.systems import default_systems
     from turnmark.corpora.console import shown_progress
 
     if options.fetch:
-        from tests.conversations.fetch import fetch_hatch
-
         fetch_hatch()
     labels, absent = chosen_labels(options)
     systems, note = (options.systems.split(","), "") if options.systems else default_systems()
@@ -83,13 +84,15 @@ def run(options: argparse.Namespace) -> None:
     with shown_progress() as progress:
         corpora = {name: Corpus(COLLECTIONS[name], progress) for name in labels}
         for spec in systems:
-            held = hold_all(spec, corpora, labels, progress)
+            held = hold_all(spec, corpora, labels, progress, options.step)
             turns = tables.scored(held)
             summaries[spec] = tables.summary(turns)
             replies[spec] = [each.model_dump(mode="json") for each in held]
             if options.show:
                 for paragraph in tables.wrong_turns(spec, turns):
                     print(paragraph)
+            if options.sample:
+                print(reading.sheet(spec, held, options.sample))
     Console(width=None if sys.stdout.isatty() else 60 + 40 * len(systems)).print(tables.table(summaries))
     for problem in absent:
         print(f"left out: {problem}")
@@ -104,6 +107,11 @@ def main() -> int:
     os.environ.setdefault("TURNMARK_HOME", str(work_folder() / "home"))
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
+        if options.count:
+            from tests.conversations.reading import counted
+
+            print(counted(options.count.read_text(encoding="utf-8")))
+            return 0
         run(options)
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped; the same command continues\n")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Record
-
-DATA = Path(__file__).parent / "data"
 
 Kind = Literal["answer", "compound", "steps", "unknown", "revise", "courtesy"]
 Half = Literal["tuning", "test"]
@@ -31,16 +30,17 @@ Pattern = Annotated[str, Field(min_length=1), AfterValidator(_compiles)]
 
 
 class LabelledTurn(Record):
-    """A message and what its reply is judged by. Patterns ignore case and see one line without citation marks."""
+    """A message and what its reply is judged by. Patterns ignore case and see no citation marks."""
 
     say: str = Field(min_length=1, description="what the user types")
     kind: Kind
-    facts: tuple[Pattern, ...] = Field(default=(), description="patterns that must all match somewhere in the reply")
+    facts: tuple[Pattern, ...] = Field(default=(), description="patterns that must all match in the reply")
     wrong: tuple[Pattern, ...] = Field(default=(), description="patterns that must not match")
-    list: bool = Field(default=False, description="the reply must be a list or hold steps")
+    lines: bool = Field(default=False, description="patterns see the lines of the reply; else all of it as one line")
+    list: bool = Field(default=False, description="the reply must be a list")
     max_words: int | None = Field(default=None, ge=1)
     shorter: bool = Field(default=False, description="fewer words than the reply before")
-    source: str = Field(default="", description="where in the documents the label rests")
+    source: str = Field(default="", description="the evidence in the documents")
 
     @model_validator(mode="after")
     def _says_what_is_right(self) -> LabelledTurn:
@@ -66,32 +66,45 @@ class _LabelFile(Record):
 
 
 def read_labels(path: Path) -> tuple[LabelledConversation, ...]:
-    """The conversations of a label file.
+    """The conversations of a label file: TOML of ours, or JSON of the project's data (its README gives the format).
 
     Raises:
-        RequestError: it cannot be read, or fields of it are wrong: all of them, each with its place.
+        RequestError: it cannot be read, or fields of it are wrong: all of them, each with its address.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise RequestError(f"label file {path}: {error}") from error
+        text = path.read_text(encoding="utf-8")
+        content = {"conversation": _suite(json.loads(text))} if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise RequestError(f"label file {path}: {error!r}") from error
     try:
         conversations = _LabelFile.model_validate(content).conversation
     except ValidationError as error:
-        problems = [f"{path.name}: {_place(one['loc'], content)}: {one['msg']}" for one in error.errors()]
+        problems = [f"{path.name}: {_address(one['loc'], content)}: {one['msg']}" for one in error.errors()]
         raise RequestError(problems) from error
     ids = [conversation.id for conversation in conversations]
     if repeated := sorted({name for name in ids if ids.count(name) > 1}):
         raise RequestError(f"{path.name}: conversation ids that occur twice: {', '.join(repeated)}")
-    if empty := [conversation.id for conversation in conversations if not conversation.turn]:
-        raise RequestError(f"{path.name}: conversations without a turn: {', '.join(empty)}")
     return conversations
 
 
-def _place(location: tuple[str | int, ...], content: object) -> str:
-    """`conversation.3.turn.0.kind` with the conversation's id beside its number, where it has one."""
-    place = ".".join(map(str, location))
+def _suite(conversations: Any) -> list[dict[str, Any]]:
+    """A JSON suite in our fields. Its 1st, 3rd, 5th … conversations are for tuning, the others for the test."""
+    return [
+        {"id": one["id"], "half": ("tuning", "test")[at % 2], "turn": [_suite_turn(turn) for turn in one["turns"]]}
+        for at, one in enumerate(conversations)
+    ]
+
+
+def _suite_turn(turn: Any) -> dict[str, Any]:
+    source = ": ".join(filter(None, (turn["page"], turn["note"])))
+    patterns = {"facts": turn["must"], "wrong": turn["must_not"], "lines": True}
+    return {"say": turn["q"], "kind": turn["kind"], "source": source, **patterns}
+
+
+def _address(location: tuple[str | int, ...], content: Any) -> str:
+    """`conversation.3.turn.0.kind`, with the id of the conversation if it has one."""
+    address = ".".join(map(str, location))
     try:
-        return f"{place} ({content['conversation'][location[1]]['id']})"  # type: ignore[index]
+        return f"{address} ({content['conversation'][location[1]]['id']})"
     except (KeyError, IndexError, TypeError):
-        return place
+        return address

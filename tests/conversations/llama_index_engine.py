@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.conversations.places import work_folder
+from tests.conversations.collections import work_folder
 from tests.conversations.scoring import Answer
 from tests.conversations.systems import Ask
 from turnmark.assistant.generators import Generator, PromptMessage
@@ -20,7 +20,7 @@ from turnmark.retrieval.index import Index
 
 
 class LlamaIndexEngine:
-    """See `tests.conversations.systems.System`. Its vectors are kept beside the suite's indexes.
+    """See `tests.conversations.systems.System`. Its vectors are kept with the suite's indexes.
 
     Raises:
         MissingExtra: llama-index-embeddings-huggingface is not installed.
@@ -56,7 +56,7 @@ def _vectors(index: Index, documents: Path) -> Any:
     embedding = HuggingFaceEmbedding(model_name=str(get_model_path()), device="cpu")
     digest = hashlib.sha256(index.fingerprint.encode()).hexdigest()[:16]
     folder = work_folder() / "llama-index" / f"{index.manifest.name}-{digest}"
-    if folder.exists():  # renamed to this when it was whole
+    if folder.exists():  # renamed to this when it was complete
         return load_index_from_storage(StorageContext.from_defaults(persist_dir=str(folder)), embed_model=embedding)
     source = read_source(documents, include=index.manifest.include, exclude=index.manifest.exclude)
     texts = [
@@ -87,7 +87,7 @@ def _llm(generator: Generator) -> Any:
             )
 
         def chat(self, messages: Sequence[ChatMessage], **_: Any) -> ChatResponse:
-            prompts = [PromptMessage(role=_role(one.role.value), content=one.content or "") for one in messages]
+            prompts = [PromptMessage(role=one.role.value, content=one.content or "") for one in messages]  # type: ignore[arg-type]
             text = generator.complete(prompts, deadline=600.0).text
             return ChatResponse(message=ChatMessage(role="assistant", content=text))
 
@@ -99,7 +99,3 @@ def _llm(generator: Generator) -> Any:
             yield self.complete(prompt, formatted)
 
     return GeneratorLLM()
-
-
-def _role(name: str) -> Any:
-    return name if name in ("system", "user", "assistant") else "user"

@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.conversations.collections import Collection
+from tests.conversations.collections import ROOT, Collection, work_folder
 from tests.conversations.labels import LabelledConversation
-from tests.conversations.places import ROOT, work_folder
 from tests.conversations.scoring import Answer
 from tests.conversations.systems import Ask, System, open_system
 from turnmark.corpora.console import Progress
@@ -49,11 +48,11 @@ class Journal:
     of either asks again. A change of the labels' patterns does not: replies are scored when they are read.
     """
 
-    def __init__(self, spec: str) -> None:
-        slug = re.sub(r"[^a-z0-9.]+", "-", spec.lower())[:60].strip("-")
-        digest = hashlib.sha256(f"{spec}|{code_digest()}".encode()).hexdigest()[:12]
+    def __init__(self, system: str) -> None:
+        slug = re.sub(r"[^a-z0-9.]+", "-", system.lower())[:60].strip("-")
+        digest = hashlib.sha256(f"{system}|{code_digest()}".encode()).hexdigest()[:12]
         self.path = work_folder() / "replies" / f"{slug}-{digest}.jsonl"
-        self._answers: dict[str, tuple[Answer, ...]] = {}
+        self.answers: dict[str, tuple[Answer, ...]] = {}
         if self.path.exists():
             self._read()
 
@@ -64,15 +63,11 @@ class Journal:
             self.path.write_bytes(whole)
         for line in whole.splitlines():
             row = json.loads(line)
-            self._answers[row["key"]] = tuple(Answer.model_validate(answer) for answer in row["answers"])
-
-    def get(self, key: str) -> tuple[Answer, ...] | None:
-        """The replies to a conversation that has ended."""
-        return self._answers.get(key)
+            self.answers[row["key"]] = tuple(Answer.model_validate(answer) for answer in row["answers"])
 
     def add(self, key: str, answers: tuple[Answer, ...]) -> None:
         """Keep the replies; those of a conversation in which a turn failed are asked for again by the next run."""
-        self._answers[key] = answers
+        self.answers[key] = answers
         if any(answer.error for answer in answers):
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,27 +92,29 @@ def hold_all(
     corpora: Mapping[str, Corpus],
     labels: Mapping[str, Sequence[LabelledConversation]],
     progress: Progress,
-    open_it: Callable[[str, Index, Path], System] = open_system,
+    steps: Sequence[str] = (),
+    open_it: Callable[[str, Index, Path, Sequence[str]], System] = open_system,
 ) -> list[HeldConversation]:
     """Every conversation with one system.
 
     Args:
         spec: as `systems.open_system` takes it.
         labels: collection name -> conversations.
+        steps: `STEP=FORM`, if a step of our turn takes another form than by default.
 
     Raises:
         RequestError: the spec is wrong.
     """
-    journal = Journal(spec)
+    journal = Journal(" ".join((spec, *steps)))
     progress.start(spec, sum(len(each.turn) for conversations in labels.values() for each in conversations))
     held = []
     for name, conversations in labels.items():
         corpus, system = corpora[name], None
         for conversation in conversations:
             key = _key(corpus, conversation)
-            answers = journal.get(key)
+            answers = journal.answers.get(key)
             if answers is None:
-                system = system or open_it(spec, corpus.index, corpus.documents)
+                system = system or open_it(spec, corpus.index, corpus.documents, steps)
                 answers = _hold(system.converse(), conversation, progress)
                 journal.add(key, answers)
             else:

@@ -6,23 +6,24 @@ import re
 from typing import Literal
 
 from tests.conversations.labels import LabelledTurn
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.types import Decision
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text import sentences, strip_citations
 from turnmark.corpora.types import Record
 
 COURTESY_WORDS = 30
 """A system that states no decision has answered a courtesy if it wrote no more words than this."""
 
-Flag = Literal["refused", "asked back", "unsure", "repeated", "failed"]
-FLAGS: tuple[Flag, ...] = ("refused", "asked back", "unsure", "repeated", "failed")
+Flag = Literal["refused", "hedged", "asked back", "repeated", "failed"]
+FLAGS: tuple[Flag, ...] = ("refused", "hedged", "asked back", "repeated", "failed")
 
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+\S", re.MULTILINE)
 _MARKUP = re.compile(r"\*+|`+")
-_UNSURE = re.compile(r"\s*(?:i am|i'm|i’m) not (?:quite |entirely )?(?:sure|certain)\b", re.IGNORECASE)
+_HEDGE = re.compile(r"^\W*(?:i am|i'm|i’m) not (?:quite |entirely )?(?:sure|certain)\b", re.IGNORECASE | re.MULTILINE)
 
 
 class Answer(Record):
-    """What a system replied to one message. `decision` is None where the system states none."""
+    """What a system replied to one message. `decision` is None if the system states none."""
 
     text: str
     decision: Decision | None
@@ -45,9 +46,8 @@ def score(turn: LabelledTurn, answer: Answer, before: Answer | None) -> Score:
     Args:
         before: the reply to the message before; None: this is the first.
     """
-    flags = _flags(turn, answer, before)
     why = _mistake(turn, answer, before)
-    return Score(right=not why, flags=flags, why=why)
+    return Score(right=not why, flags=_flags(turn, answer, before), why=why)
 
 
 def plain(text: str) -> str:
@@ -55,16 +55,22 @@ def plain(text: str) -> str:
     return " ".join(strip_citations(text).split())
 
 
+def refuses(answer: Answer) -> bool:
+    """Whether a reply says that it does not know, if only in one of its sentences."""
+    text = answer.text
+    return answer.decision == "unknown" or any(says_unknown(text[start:end]) for start, end in sentences(text))
+
+
 def _flags(turn: LabelledTurn, answer: Answer, before: Answer | None) -> tuple[Flag, ...]:
-    flags: list[Flag] = []
     if answer.error:
         return ("failed",)
-    if turn.kind != "unknown" and answer.decision == "unknown":
+    flags: list[Flag] = []
+    if answer.decision == "unknown" or (answer.decision is None and says_unknown(answer.text)):
         flags.append("refused")
+    if answer.decision == "partial" and _HEDGE.search(answer.text):
+        flags.append("hedged")
     if answer.decision == "clarify":
         flags.append("asked back")
-    if answer.decision == "partial" and _UNSURE.match(answer.text):
-        flags.append("unsure")
     answered_before = before is not None and before.decision != "unknown" and plain(before.text) == plain(answer.text)
     if answered_before and turn.kind not in ("revise", "courtesy"):
         flags.append("repeated")
@@ -75,25 +81,31 @@ def _mistake(turn: LabelledTurn, answer: Answer, before: Answer | None) -> str:
     """What is wrong; empty: nothing."""
     if answer.error:
         return f"failed: {answer.error}"
+    unmet = _unmet(turn, answer, before)
     if turn.kind == "unknown":
-        return "" if answer.decision == "unknown" else f"expected unknown, got {answer.decision or 'an answer'}"
-    if answer.decision in ("unknown", "clarify"):
+        if not refuses(answer):
+            unmet.insert(0, f"expected unknown, got {answer.decision or 'an answer'}")
+    elif answer.decision in ("unknown", "clarify"):
         return f"decision {answer.decision}"
-    if turn.kind == "courtesy":
-        brief = len(plain(answer.text).split()) <= COURTESY_WORDS
-        right = answer.decision == "converse" or (answer.decision is None and brief)
-        return "" if right else f"expected converse, got {answer.decision or 'a long reply'}"
-    return "; ".join(_unmet(turn, answer, before))
+    elif turn.kind == "courtesy":
+        brief = answer.decision is None and len(plain(answer.text).split()) <= COURTESY_WORDS
+        if answer.decision != "converse" and not brief:
+            unmet.insert(0, f"expected converse, got {answer.decision or 'a long reply'}")
+    return "; ".join(unmet)
 
 
 def _unmet(turn: LabelledTurn, answer: Answer, before: Answer | None) -> list[str]:
     """The conditions of a label that a reply does not meet."""
-    text = plain(answer.text)
-    # A model's emphasis stands between words of a pattern ("**30** days"), so either form may match.
-    forms = (text, _MARKUP.sub("", text))
-    size = len(text.split())
+    line = plain(answer.text)
+    # Emphasis may come between words of a pattern ("**30** days"): each form is tried with and without it.
+    if turn.lines:
+        lines = strip_citations(answer.text).strip()
+        forms, flags = (lines, lines.replace("**", "")), re.MULTILINE
+    else:
+        forms, flags = (line, _MARKUP.sub("", line)), 0
+    size = len(line.split())
     unmet = [f"missing {fact}" for fact in turn.facts if not _matches(fact, forms)]
-    unmet += [f"holds {pattern}" for pattern in turn.wrong if _matches(pattern, forms)]
+    unmet += [f"holds {pattern}" for pattern in turn.wrong if _matches(pattern, forms, flags)]
     if turn.list and len(_ITEM.findall(answer.text)) < 2:
         unmet.append("not a list")
     if turn.max_words is not None and size > turn.max_words:
@@ -103,5 +115,5 @@ def _unmet(turn: LabelledTurn, answer: Answer, before: Answer | None) -> list[st
     return unmet
 
 
-def _matches(pattern: str, forms: tuple[str, ...]) -> bool:
-    return any(re.search(pattern, form, re.IGNORECASE) for form in forms)
+def _matches(pattern: str, forms: tuple[str, ...], flags: int = 0) -> bool:
+    return any(re.search(pattern, form, re.IGNORECASE | flags) for form in forms)

@@ -63,9 +63,8 @@ class Simple:
         return ask
 
     def _condensed(self, history: Sequence[Message], message: str) -> str:
-        conversation = "\n".join(
-            f"{turn.role.title()}: {' '.join(turn.content.split())[:300]}" for turn in history[-4:]
-        )
+        shown = [f"{turn.role.title()}: {' '.join(turn.content.split())[:300]}" for turn in history[-4:]]
+        conversation = "\n".join(shown)
         return self._complete(CONDENSE.format(conversation=conversation, message=message), 60).split("\n")[0] or message
 
     def _answer(self, hits: Sequence[Hit], question: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from tests.conversations.scoring import Answer
 from turnmark.assistant.generators import Generator, open_generator
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.session import Exchange, messages
+from turnmark.assistant.session import Conversation, Turned
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import strip_citations
 from turnmark.retrieval.index import Index
@@ -33,48 +33,42 @@ class System(Protocol):
 class Product:
     """Our assistant, as the chat of the terminal holds a conversation with it."""
 
-    def __init__(self, index: Index, generator: str) -> None:
-        self.assistant = open_assistant(index, generator)
+    def __init__(self, index: Index, generator: str, steps: Sequence[str] = ()) -> None:
+        self.assistant = open_assistant(index, generator, steps=steps)
 
     def converse(self) -> Ask:
         """See `System.converse`."""
-        exchanges: list[Exchange] = []
+        conversation = Conversation()
 
         def ask(message: str) -> Answer:
             began = time.perf_counter()
-            reply = self.assistant.reply(messages(exchanges), message)
+            reply = self.assistant.reply(conversation.history(), message)
             seconds = time.perf_counter() - began
             understanding = reply.trace.understanding
             revised = understanding is not None and understanding.kind == "revision"
-            exchanges.append(
-                Exchange(
-                    turn=len(exchanges) + 1,
-                    at="",
-                    kind="revise" if revised else "ask",
-                    question=message,
-                    reply=reply,
-                    index="",
-                    generator="",
-                )
+            turned = Turned(
+                turn=conversation.turns + 1, kind="revise" if revised else "ask", question=message, reply=reply
             )
+            conversation.apply(turned)
             text = strip_citations(reply.answer)
             return Answer(text=text, decision=reply.decision, seconds=seconds, rewrite=reply.rewrite)
 
         return ask
 
 
-def open_system(spec: str, index: Index, documents: Path) -> System:
+def open_system(spec: str, index: Index, documents: Path, steps: Sequence[str] = ()) -> System:
     """The system that a spec names: `simple:GENERATOR`, `llama-index:GENERATOR`, or the generator of our assistant.
 
     Args:
         documents: the folder that the index was built from.
+        steps: `STEP=FORM` of our turn.
 
     Raises:
         RequestError: the spec or the generator in it is wrong.
     """
     name, _, inner = spec.partition(":")
     if name not in BASELINES:
-        return Product(index, spec)
+        return Product(index, spec, steps)
     generator = _generator(spec, inner)
     if name == "simple":
         from tests.conversations.simple import Simple

@@ -44,16 +44,19 @@ def summary(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
     collections: dict[str, list[ScoredTurn]] = {}
     for turn in groups[ALL]:
         collections.setdefault(turn.collection, []).append(turn)
-    answerable = [turn for turn in turns if turn.label.kind in ANSWERABLE]
     flags = Counter(flag for turn in turns for flag in turn.score.flags)
-    refused = sum("refused" in turn.score.flags for turn in answerable)
     return {
         "right": {name: _share(group) for name, group in groups.items() if group},
         "collections": {name: _share(group) for name, group in collections.items()},
+        "answerable": _not_answered([turn for turn in turns if turn.label.kind in ANSWERABLE]),
+        "unanswerable": _not_answered([turn for turn in turns if turn.label.kind == "unknown"]),
         "flags": {flag: flags[flag] for flag in FLAGS},
-        "refused_wrongly": refused / len(answerable) if answerable else None,
-        "median_seconds": median(turn.answer.seconds for turn in turns) if turns else None,
+        "median_seconds": median(turn.answer.seconds for turn in turns),
     }
+
+
+def _not_answered(turns: Sequence[ScoredTurn]) -> dict[str, int]:
+    return {"n": len(turns)} | {flag: sum(flag in turn.score.flags for turn in turns) for flag in ("refused", "hedged")}
 
 
 def _share(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
@@ -76,10 +79,12 @@ def table(summaries: Mapping[str, Mapping[str, Any]]) -> Table:
     for name in dict.fromkeys(name for each in every for name in each["collections"]):
         made.add_row(f"questions of {name}", *(_cell(each["collections"].get(name)) for each in every))
     made.add_section()
-    made.add_row("answerable, refused", *(_percent(each["refused_wrongly"]) for each in every))
-    for flag in FLAGS:
+    for group in ("answerable", "unanswerable"):
+        for flag in ("refused", "hedged"):
+            made.add_row(f"{group}, {flag}", *(f"{each[group][flag]}/{each[group]['n']}" for each in every))
+    for flag in FLAGS[2:]:
         made.add_row(f"turns {flag}", *(str(each["flags"][flag]) for each in every))
-    made.add_row("median seconds a turn", *(_seconds(each["median_seconds"]) for each in every))
+    made.add_row("median seconds a turn", *(f"{each['median_seconds']:.2f}" for each in every))
     return made
 
 
@@ -88,14 +93,6 @@ def _cell(share: Mapping[str, Any] | None) -> str:
         return "-"
     low, high = share["ci95"]
     return f"{share['right']}/{share['n']}  {share['mean']:.2f} ({low:.2f} to {high:.2f})"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f}%"
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
 
 
 def wrong_turns(system: str, turns: Sequence[ScoredTurn]) -> Iterator[str]:
@@ -112,7 +109,7 @@ def wrong_turns(system: str, turns: Sequence[ScoredTurn]) -> Iterator[str]:
                 f"  wrong     {inert(turn.score.why)}",
                 f"  facts     {inert('  '.join(turn.label.facts))}",
                 f"  source    {inert(turn.label.source)}",
-                f"  decision  {turn.answer.decision or 'none stated'}",
+                f"  decision  {turn.answer.decision or 'none given'}",
                 f"  reply     {inert(turn.answer.text)}",
                 "",
             )

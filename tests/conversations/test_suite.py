@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,21 +10,20 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
-from tests.conversations import systems, tables
+from tests.conversations import reading, tables
 from tests.conversations.__main__ import arguments, chosen_labels
-from tests.conversations.collections import COLLECTIONS, HATCH, Collection
-from tests.conversations.labels import DATA, LabelledConversation, LabelledTurn, read_labels
+from tests.conversations.collections import COLLECTIONS, HATCH, LABELS, Collection
+from tests.conversations.labels import LabelledConversation, LabelledTurn, read_labels
 from tests.conversations.llama_index_engine import LlamaIndexEngine
-from tests.conversations.runner import Corpus, Journal, hold_all
+from tests.conversations.runner import Corpus, HeldConversation, Journal, hold_all
 from tests.conversations.scoring import Answer, score
 from tests.conversations.simple import Simple
 from turnmark.assistant.generators import Completion, PromptMessage
 from turnmark.assistant.types import Decision, Usage
 from turnmark.corpora.console import NoProgress
 from turnmark.corpora.errors import RequestError
-from turnmark.retrieval.index import Index
 
-LABEL_FILES = sorted(DATA.glob("*.toml"))
+LABEL_FILES = sorted(LABELS.glob("*.toml"))
 LEAST_TURNS = 40
 DEMO_COLLECTION = Collection("demo", lambda: DEMO / "documents", ("almanac/*.md",), "the demo", "nothing")
 FERRY = LabelledConversation(
@@ -77,13 +77,17 @@ RULES = [
     (turn("answer", facts=("30",), wrong=("never",)), answer("30, or never."), None, False, ()),
     (turn("answer", facts=("30",)), answer("I don't know: 30", "unknown"), None, False, ("refused",)),
     (turn("answer", facts=("30",)), answer("Do you mean 30?", "clarify"), None, False, ("asked back",)),
-    (turn("answer", facts=("30",)), answer("I am not sure; nearest: 30", "partial"), None, True, ("unsure",)),
+    (turn("answer", facts=("30",)), answer("I am not sure; nearest: 30", "partial"), None, True, ("hedged",)),
     (turn("answer", facts=("30",)), answer("30 [2]."), answer("30 [1]."), True, ("repeated",)),
     (turn("answer", facts=("30",)), answer("", None, error="timeout"), None, False, ("failed",)),
     (turn("compound", facts=("red", "blue")), answer("Red."), None, False, ()),
     (turn("steps", facts=("boil", "drain")), answer("So:\n1. Boil it.\n2. Drain it."), None, True, ()),
-    (turn("unknown"), answer("I don't know.", "unknown"), None, True, ()),
-    (turn("unknown"), answer("I am not sure. It is 3.", "partial"), None, False, ("unsure",)),
+    (turn("unknown"), answer("I don't know.", "unknown"), None, True, ("refused",)),
+    (turn("unknown"), answer("Near [1]. The documents do not say more.", "partial"), None, True, ()),
+    (turn("unknown"), answer("I am not sure. It is 3.", "partial"), None, False, ("hedged",)),
+    (turn("unknown", wrong=("yes",)), answer("I don't know, yes.", "unknown"), None, False, ("refused",)),
+    (turn("answer", facts=("a\\n- b",), lines=True), answer("**a** [1]\n- b"), None, True, ()),
+    (turn("answer", facts=("a",), wrong=("^no",), lines=True), answer("a\n**No**"), None, False, ()),
     (turn("unknown"), answer("It is 3.", None), None, False, ()),
     (turn("revise", list=True), answer("- one\n- two"), LONG, True, ()),
     (turn("revise", shorter=True), answer("one two"), LONG, True, ()),
@@ -102,6 +106,33 @@ def test_scoring_rules(
     result = score(label, reply, before)
     assert (result.right, result.flags) == (right, flags)
     assert bool(result.why) != right
+
+
+def test_a_suite_of_the_data_is_read(tmp_path: Path) -> None:
+    asked = {"q": "how long?", "kind": "answer", "must": ["30"], "must_not": ["40"], "page": "a.md", "note": "first"}
+    path = tmp_path / "suite.json"
+    path.write_text(json.dumps([{"id": name, "turns": [asked]} for name in "abc"]))
+    conversations = read_labels(path)
+    assert [each.half for each in conversations] == ["tuning", "test", "tuning"]
+    label = turn("answer", say="how long?", facts=("30",), wrong=("40",), lines=True, source="a.md: first")
+    assert conversations[0].turn == (label,)
+    path.write_text('[{"id": "a"}]')
+    with pytest.raises(RequestError, match=r"suite\.json: KeyError"):
+        read_labels(path)
+
+
+def test_a_reading_sheet_is_filled_in_and_counted() -> None:
+    held = HeldConversation(collection="demo", conversation=FERRY, answers=(answer("It is 30 m."), answer("Gladly.")))
+    sheet = reading.sheet("extractive", [held], 5)
+    assert "    user: How tall is Stack Nell lighthouse?\n    | It is 30 m." in sheet
+    assert "Thank you" not in sheet
+    with pytest.raises(RequestError, match="does it break off"):
+        reading.counted(sheet)
+    filled = sheet.replace("? \n", "? no\n").replace("first? no", "first? yes")
+    assert reading.counted(filled).splitlines()[:2] == [
+        "does it answer first?              1 of 1",
+        "does it contradict itself?         0 of 1",
+    ]
 
 
 def test_a_collection_that_is_not_installed_says_how_to_get_it(tmp_path: Path) -> None:
@@ -137,12 +168,12 @@ def test_a_conversation_end_to_end_is_resumed_from_its_journal(demo: Corpus) -> 
     assert figures["right"]["courtesy"]["mean"] == 1.0
     assert figures["right"]["all questions"] == {"right": 1, "n": 1, "mean": 1.0, "ci95": [1.0, 1.0]}
 
-    def closed(spec: str, index: Index, documents: Path) -> systems.System:
+    def closed(*_: object) -> Any:
         raise AssertionError("a conversation that has ended is not held again")
 
     with Journal("extractive").path.open("a") as file:
         file.write('{"key": "torn')
-    assert hold_all("extractive", {"demo": demo}, {"demo": [FERRY]}, NoProgress(), closed) == held
+    assert hold_all("extractive", {"demo": demo}, {"demo": [FERRY]}, NoProgress(), (), closed) == held
     assert "torn" not in Journal("extractive").path.read_text()
 
 
