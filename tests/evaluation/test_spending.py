@@ -134,19 +134,6 @@ def test_an_estimate_lays_turns_out_as_the_generator_would():
     assert (traits_of(like).size, like.context_tokens) == ("small", 128_000)
 
 
-def test_an_estimate_lays_turns_out_as_the_generator_would():
-    seen = []
-
-    def seeing(item, generator):
-        seen.append((traits_of(generator).size, generator.context_tokens))
-        return answer(item, generator)
-
-    small = Counting("m")
-    small.size = "small"
-    estimate(ITEMS[:1], 1, seeing, small)
-    assert seen == [("small", 128_000)]
-
-
 def test_an_item_that_cannot_be_answered_costs_nothing():
     def failing(item):
         if item.task % 2:
