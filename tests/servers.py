@@ -94,6 +94,10 @@ class Seen:
     body: dict[str, Any]
 
 
+class _Listening(ThreadingHTTPServer):
+    request_queue_size = 128  # of five, as by default, some of many that connect at once are reset
+
+
 class ScriptedServer:
     """The server, in threads of this process; see the module.
 
@@ -115,7 +119,7 @@ class ScriptedServer:
         class Handler(_Handler):
             server_owner = owner
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._http = _Listening(("127.0.0.1", port), Handler)
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
