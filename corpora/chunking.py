@@ -1,9 +1,8 @@
 """Document -> Passages: a passage is a section, under the headings that hold for all of its text.
 
-A section with its subsections is one passage if it fits. Else its own text and each subsection are, small sisters
-joined under their parent; and a section that does not fit is cut between paragraphs, items or rows, its further
-passages marked "(continued)". Nothing is in two passages, and all text is in one. Positions are characters of the
-document throughout, and tokens only count, so what a tokenizer drops is never lost.
+Small sisters are joined under their parent. A section that does not fit is cut between paragraphs, items or rows, its
+further passages marked "(continued)". Positions are characters of the document throughout, and tokens only count, so
+what a tokenizer drops is never lost.
 """
 
 from __future__ import annotations
@@ -239,14 +238,10 @@ class _Cutter:
 
     def finer(self, begin: int, end: int, kind: str, room: int) -> Iterator[int]:
         """Where a piece begins; of one longer than a passage also its rows or sentences, and words if they are long."""
-        yield begin
-        if self.count(begin, end) <= room:
-            return
         rows = lines if kind in ("table", "code") else sentences
-        starts = [begin + start for start, _ in rows(self.text[begin:end]) if start]
-        for start, stop in pairwise([begin, *starts, end]):
-            if start > begin:
-                yield start
+        inside = rows(self.text[begin:end]) if self.count(begin, end) > room else ()
+        for start, stop in pairwise([begin, *(begin + start for start, _ in inside if start), end]):
+            yield start
             index, last = bisect_left(self.tokens, start) + room, bisect_left(self.tokens, stop)
             while index < last:
                 spaces = (at for at in range(index, index - room // 4, -1) if self.text[self.tokens[at] - 1].isspace())

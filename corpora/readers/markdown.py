@@ -183,16 +183,7 @@ def _without_double_blanks(lines: Sequence[str]) -> Iterator[str]:
         elif mark := re.match(r"`{3,}(?=[^`]*$)|~{3,}", stripped):
             fence = mark.group()
         blank = not stripped
-        yield _squeezed(line) if not fence and stripped.startswith("|") else line
-
-
-_RULE_ROW = re.compile(r"[\s|:-]*")
-
-
-def _squeezed(row: str) -> str:
-    """A row of a table without the blanks and dashes that only align its source."""
-    short = re.sub(r"(?<=\S)[ \t]{2,}", " ", row)
-    return re.sub(r"-{4,}", "---", short) if _RULE_ROW.fullmatch(short) else short
+        yield line
 
 
 def _edits(
