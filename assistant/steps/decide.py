@@ -8,7 +8,6 @@ anything was found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 
 from turnmark.assistant.steps.lines import lines_of
 from turnmark.assistant.steps.support import coverage, stems
@@ -19,7 +18,7 @@ from turnmark.corpora.text import content_words
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
-LOOKED_AT, BEST_LINES = 3, 3
+LOOKED_AT = 3
 UNKNOWN, UNSURE = 0.28, 0.40
 """Confidence below which nothing about the question was found, and below which it is not sure that it is the answer.
 Chosen on the tuning halves of the conversation suites: `python -m tests.benchmarks.decide`."""
@@ -82,7 +81,7 @@ def grade(
 def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> float:
     """How near the evidence is to the question, 0..1; comparable for one embedder only.
 
-    For the nearest of the questions the mean of two cosines: of the nearest passage, and of the three nearest lines.
+    For the nearest of the questions the mean of two cosines: of the nearest passage, and of the nearest line.
     Without cosines the best share of the question's words in a passage.
     """
     if embed is None or all(hit.similarity is None for hit in hits):
@@ -93,8 +92,7 @@ def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | 
     vectors = embed([*questions, *passages, *dict.fromkeys(line.text for line in lines)])
     cosines = vectors[len(questions) :] @ vectors[: len(questions)].T
     near = [
-        (max(column[: len(passages)]) + fmean(sorted(column[len(passages) :])[-BEST_LINES:] or [0.0])) / 2
-        for column in cosines.T.tolist()
+        (max(column[: len(passages)]) + max(column[len(passages) :], default=0.0)) / 2 for column in cosines.T.tolist()
     ]
     return float(min(1.0, max(0.0, *near)))
 
