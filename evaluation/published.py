@@ -281,7 +281,7 @@ def _judges(ran: Ran, metric: str) -> tuple[str, ...]:
 def short_name(judge: str) -> str:
     """A model's own name, whatever serves it."""
     try:
-        name = parse_spec(judge).argument or judge
+        name = parse_spec(judge.removeprefix("ragas:")).argument or judge
     except RequestError:
         name = judge
     return name.rpartition("/")[2]

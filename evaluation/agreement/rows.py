@@ -19,6 +19,7 @@ from turnmark.corpora.rows import Row, json_lines, non_blank, objects, string
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation import facts
+from turnmark.evaluation.agreement.rating_pages import is_key, is_ratings, rated_answers
 from turnmark.evaluation.records import Panel, Sample, Summary
 from turnmark.evaluation.report.stored import StoredRun, read_one, samples, scores
 from turnmark.evaluation.summary import Facts
@@ -95,8 +96,10 @@ def gather(paths: Sequence[Path]) -> Rows:
     errors, rows = ErrorCollector(), Rows()
     paths = list(dict.fromkeys(paths))
     files = [path for path in paths if path.is_file()]
+    errors.collect(_add_pages, files, rows)
     for path in files:
-        errors.collect(_add_file, path, rows)
+        if not (is_key(path) or is_ratings(path)):
+            errors.collect(_add_file, path, rows)
     runs = [run for path in paths if path not in files and (run := errors.collect(read_one, path)) is not None]
     errors.raise_all()
     for run in runs:
@@ -109,6 +112,26 @@ def gather(paths: Sequence[Path]) -> Rows:
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _add_pages(files: Sequence[Path], rows: Rows) -> None:
+    """Take in what people said on pages of `report --rate`."""
+    ratings = [path for path in files if is_ratings(path)]
+    for key in filter(is_key, files):
+        rated, problems = rated_answers(key, ratings)
+        rows.people = True
+        rows.problems += problems
+        answers = [Answer(one.task, one.system, one.text, ratings=dict(one.ratings)) for one in rated]
+        for answer in answers:
+            answer.reference = {name: float(statistics.median(values)) for name, values in answer.ratings.items()}
+            if all(name in answer.reference for name in FANC):
+                answer.reference[FANC_MEAN] = statistics.harmonic_mean([answer.reference[name] for name in FANC])
+        names = dict.fromkeys(name for answer in answers for name in answer.reference)
+        rows.properties += [name for name in names if name not in rows.properties]
+        rows.points |= dict.fromkeys((*FANC, "rating"), 1.0) | {"win-rate": 50.0}
+        rows.systems |= {answer.system: answer.system for answer in answers}
+        rows.answers += answers
+        rows.sources += [key.name, *(path.name for path in ratings)]
 
 
 def _add_file(path: Path, rows: Rows) -> None:

@@ -100,8 +100,9 @@ class JudgeCalls:
         return {name: value for hashes in self.hashes.values() for name, value in hashes.items()}
 
     def of(self, rubric: Rubric) -> list[Judge]:
-        """Who is asked for a rubric."""
-        return [judge for judge in self.judges if judge.grades(rubric.name)]
+        """Who is asked for a rubric: of one that judges bring with them, these alone."""
+        owners = [judge for judge in self.judges if any(rubric is own for own in judge.rubrics)]
+        return owners or [judge for judge in self.judges if judge.grades(rubric.name)]
 
     def key(self, case: Case, rubric: Rubric, judge: Judge) -> str:
         """What a judgement is kept under."""

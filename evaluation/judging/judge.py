@@ -12,6 +12,7 @@ from turnmark.corpora.specs import Spec, parse_spec
 from turnmark.evaluation.judging.rubrics import BERT, EMBEDDED, Rubric
 
 PANEL = "panel"
+RAGAS = "ragas"
 BERTSCORE = "bertscore"
 CHAIRS: Mapping[str, str] = {"mtrag": "gpt-4o-mini-2024-07-18", "mtrag-un": "openai/gpt-oss-120b"}
 """Presets of four judges. MTRAG appendix F.1 names four models for rb_llm, whose median counts, and F.3 the first of
@@ -224,6 +225,8 @@ def _open(text: str, metrics: frozenset[str] | None) -> Judge:
         raise RequestError(f"--judge {text}: write {EMBEDDED}, or {EMBEDDED}?{METRICS}=NAME,…; it takes nothing else")
     if spec.name == BERTSCORE:
         return _bertscore(spec, metrics)
+    if spec.name == RAGAS:
+        return _ragas(spec, metrics)
     if spec.name == "reference":
         raise RequestError(f"--judge {text}: it stands for the targets of the data and judges nothing")
     try:
@@ -254,8 +257,22 @@ def _bertscore(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     return Judge(str(spec), NoModel(str(spec)), metrics, selected)
 
 
+def _ragas(spec: Spec, metrics: frozenset[str] | None) -> Judge:
+    """A judge of ours behind the package ragas."""
+    from turnmark.evaluation.judging.ragas import ragas_rubrics
+
+    if not spec.argument:
+        raise RequestError(f"--judge {spec}: write ragas:JUDGE, such as ragas:openai:gpt-4o-mini@URL")
+    inner = parse_spec(spec.argument)
+    judge = _open(str(Spec(inner.name, inner.argument, spec.url, dict(spec.options))), None)
+    if not judge.has_model:
+        raise RequestError(f"--judge {spec}: ragas asks a language model, and {inner} is none")
+    return Judge(f"{RAGAS}:{judge.name}", judge.generator, metrics, ragas_rubrics())
+
+
 def same_model(judge: str, other_spec: str) -> bool:
     """Whether two specs name one model, whatever serves it."""
+    judge = judge.removeprefix(f"{RAGAS}:")
     if judge == other_spec:
         return True
     try:

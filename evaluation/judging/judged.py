@@ -149,7 +149,7 @@ class Judging(JudgeCalls):
         return outcomes
 
     def _by(self, rubric: Rubric) -> str:
-        names = [judge.name for judge in self.judges if judge.grades(rubric.name)]
+        names = [judge.name for judge in self.of(rubric)]
         rule = "majority" if rubric.values is not None else "median"
         judges = names[0] if len(names) == 1 else f"{rule} of {', '.join(names)}"
         own_prompts = own_names(rubric.prompts, self.prompts)

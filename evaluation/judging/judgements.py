@@ -244,6 +244,15 @@ def shown_turns(prompt: Prompt, messages: Sequence[Message], tag: str) -> str:
     """Earlier turns for a prompt: between marks where the prompt names their tag, else a line each."""
     if TAG in prompt.placeholders:
         return turns(messages, tag)
+    return _lines(messages)
+
+
+def as_lines(case: Case) -> str:
+    """The conversation up to the question, a line a turn, as MTRAG's official scripts write it."""
+    return _lines((*case.history, Message(role="user", content=case.question)))
+
+
+def _lines(messages: Sequence[Message]) -> str:
     return "\n".join(f"{_SPEAKERS.get(message.role, message.role)}: {message.content}" for message in messages)
 
 

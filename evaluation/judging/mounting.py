@@ -76,9 +76,11 @@ def open_judging(plan: Plan) -> tuple[Judging | None, tuple[str, ...]]:
         note = f"--judge: {manifest.benchmark} has no judged metrics in {manifest.task}, and is scored without a judge"
         return None, (note,)
     judges = open_judges(request.judge)
+    brought = own_rubrics(judges, metrics)
+    taken = {rubric.name for rubric in brought}  # RAGAS's faithfulness is asked for in place of ours
     judging = Judging(
         judges,
-        [*_rubrics(plan), *own_rubrics(judges, metrics)],
+        [*(rubric for rubric in _rubrics(plan) if rubric.name not in taken), *brought],
         tested=_tested(request, manifest),
         at_once=AT_ONCE if request.scoring else request.concurrency,
         prices=load_prices(),

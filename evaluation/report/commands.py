@@ -26,6 +26,18 @@ def report(
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write Markdown, a section a run.", show_default=False)
     ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write every table as a CSV file.", show_default=False)
+    ] = None,
+    latex: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write every table as LaTeX.", show_default=False)
+    ] = None,
+    rate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write a page on which people rate the runs' answers, unnamed.", show_default=False
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show finished runs again: means, breakdowns, published figures; as tables, Markdown, a page or JSON."""
@@ -34,9 +46,16 @@ def report(
     errors = ErrorCollector()
     folders = [errors.collect(read_run, run) for run in dict.fromkeys(runs)]
     _check_targets(html, markdown, errors)
+    for flag, folder in (("--csv", csv), ("--latex", latex)):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            errors.add(f"{flag} {str(folder)!r} is a file; name a folder")
     errors.raise_all()
     stored = [folder for folder in folders if folder is not None]
-    written = _write(stored, html, markdown)
+    written = [*_write(stored, html, markdown), *_write_tables(stored, csv, latex)]
+    if rate is not None:
+        from turnmark.evaluation.report.rating import write_rating
+
+        written.append(write_rating([run for folder in stored for run in folder.runs], rate))
     if as_json:
         print_json(_described(stored))
         return
@@ -68,6 +87,16 @@ def _write(stored: Sequence[Stored], html: Path | None, markdown: Path | None) -
 
         write_html(stored, html)
     return [path for path in (markdown, html) if path is not None]
+
+
+def _write_tables(stored: Sequence[Stored], csv: Path | None, latex: Path | None) -> list[Path]:
+    from turnmark.evaluation.report import files, rendering
+
+    if csv is None and latex is None:
+        return []
+    documents = _documents(stored, rendering.BREAKDOWN_METRICS)
+    written = files.write(documents, csv, "csv", files.as_csv) if csv is not None else []
+    return [*written, *(files.write(documents, latex, "tex", files.as_latex) if latex is not None else [])]
 
 
 def _documents(stored: Sequence[Stored], breakdown_metrics: int) -> list[Document]:
