@@ -344,18 +344,14 @@ _CITATION = re.compile(
 )
 _ONE_MARK = re.compile(r"[ \t]*\[(\d{1,3})\]")
 _INDEX = re.compile(r"\.\w|\w|[ \t]*[-+*/=]")
-"""What goes on behind an index of code, and not behind a mark."""
 _LINK_TARGET = re.compile(r":[ \t]*<?(?:https?:|/|www\.)")
 
 
 def strip_citations(text: str, most: int | None = None) -> str:
     """`text` without its citation marks ([1], [2, 3], [1][4]) and the space before each.
 
-    Markdown links and their targets, code, and words in brackets stay as they are.
-
-    Args:
-        most: the highest number that a mark can have; then only marks of one number from 1 up to it go: `arr[0]`,
-            `[1, 2, 3]` and `arr[1].x` stay. None: all that look like marks.
+    Markdown links and their targets, code, and words in brackets stay. With `most`, the highest number that a mark can
+    have, only single numbers from 1 up to it go: `arr[0]`, `[1, 2, 3]` and `arr[1].x` stay.
     """
 
     def keep(match: re.Match[str]) -> str:
@@ -366,8 +362,7 @@ def strip_citations(text: str, most: int | None = None) -> str:
         run = match.group()
         if run[0] == "[" and match.start() and text[match.start() - 1].isalnum() and _INDEX.match(text, match.end()):
             return run
-        left = _ONE_MARK.sub(lambda mark: "" if 1 <= int(mark[1]) <= most else mark.group(), run)
-        return left if left.strip() else ""
+        return _ONE_MARK.sub(lambda mark: "" if 1 <= int(mark[1]) <= most else mark.group(), run).rstrip()
 
     return _CITATION.sub(keep, text)
 
