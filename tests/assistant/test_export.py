@@ -75,7 +75,8 @@ def test_targets_are_what_the_person_approved_and_names_cannot_break_a_table(tmp
     tasks = [json.loads(line) for line in lines]
     assert [task["task_id"] for task in tasks] == ["s<::>1", "s<::>2", "s<::>3"]
     assert [[target["text"] for target in task["targets"]] for task in tasks] == [["Ada Lovelace."], [], ["In London."]]
-    assert [turn["text"] for turn in tasks[2]["input"]] == ["Who?\nReally?", "Ada Lovelace.", "When?", "May.", "Where?"]
+    texts = ["Who?\nReally?", "Ada.", "longer", "Ada Lovelace.", "When?", "May.", "Where?"]
+    assert [turn["text"] for turn in tasks[2]["input"]] == texts
     retrieval = tmp_path / "mtrag-human/retrieval_tasks"
     assert files[retrieval / "mynotes/qrels/dev.tsv"].splitlines()[1:] == ["s<::>1\ta_b_/../x_y\t1"]
     assert files[retrieval / "mynotesx/qrels/dev.tsv"].splitlines()[1:] == ["s<::>3\td\t1"]

@@ -36,15 +36,15 @@ def test_a_conversation_is_what_was_said_without_marks():
 
 
 @pytest.mark.parametrize(
-    ("rating", "edit", "answer"), [("bad", None, "Long."), ("good", None, "Short."), ("bad", "Mine.", "Mine.")]
+    ("rating", "edit", "said"),
+    [("bad", None, []), ("good", None, ["shorter", "Short."]), ("bad", "Mine.", ["shorter", "Mine."])],
 )
-def test_a_revision_replaces_the_answer_and_a_bad_one_that_nobody_edited_is_dropped(rating, edit, answer):
+def test_a_revision_is_a_turn_and_a_bad_one_that_nobody_edited_is_dropped(rating, edit, said):
     events = [BEGAN, turned(1, "Who?", "Long."), turned(2, "shorter", "Short.", kind="revise")]
     talk = folded(*events, Rated(turn=2, rating=rating), *([Edited(turn=2, text=edit)] if edit else []))
-    assert [message.content for message in talk.history()] == ["Who?", answer]
-    talk.apply(turned(3, "longer", "Longest.", kind="revise"))
-    talk.apply(turned(4, "And Ben?", "He too."))
-    assert [message.content for message in talk.history()] == ["Who?", "Longest.", "And Ben?", "He too."]
+    assert [message.content for message in talk.history()] == ["Who?", "Long.", *said]
+    talk.apply(turned(3, "And Ben?", "He too."))
+    assert [message.content for message in talk.history()] == ["Who?", "Long.", *said, "And Ben?", "He too."]
 
 
 def test_a_source_takes_one_line_whatever_its_name():

@@ -47,7 +47,7 @@ def _written_by_others(folder: Path) -> dict[str, Target]:
 
     revisions = b'{"id": "1-2", "prediction": "x", "rating": "good"}\n'
     script = b'{"text": "a", "match": "b"}\n{"text": "c"}\n'
-    prompts = [(HERE / f"{name}.txt").read_bytes() for name in ("answer", "clarify")]
+    prompts = [(HERE / f"{name}.txt").read_bytes() for name in ("answer", "understand")]
     return {
         "InspectorRAGet": ([_EVALUATION], _file(folder / "e.json", read_evaluation)),
         "official answers": (
@@ -97,21 +97,28 @@ def _kept(folder: Path) -> dict[str, Target]:
 
 def _sent() -> dict[str, Target]:
     """What a client sends to the server, and a model to us."""
-    from turnmark.assistant.serving.request import Refusal, parse_body, parse_request
-    from turnmark.assistant.steps.llm import Written, read_answer
-    from turnmark.assistant.types import Usage
+    from turnmark.assistant.serving.request import Refusal, parse_request
+    from turnmark.assistant.steps.quote import quoted, rated, stretches
+    from turnmark.assistant.steps.read import decision_of, drafted
+    from turnmark.assistant.steps.verify import checked, pointing
+    from turnmark.corpora.types import Passage
     from turnmark.evaluation.judging.kiwi import read_revision
+    from turnmark.retrieval.task_passages import hits_of
 
     def request(content: bytes) -> None:
         try:
-            parse_request(parse_body(content), "k", 20)
+            parse_request(content, "k")
         except Refusal:  # the client's own mistake, in words
             return
 
     def answer(content: bytes) -> None:
         text = content.decode("utf-8", "replace")
-        for steps in (True, False):
-            read_answer(Written(text=text, usage=Usage(), note=None, finish_reason="stop"), steps)
+        decision_of(text, 2)
+        draft, _ = pointing(drafted(text), 2)
+        hits = hits_of([Passage(id="d", document="d", title="T", text=text, start=0, end=len(text))])
+        checked(draft, hits, "How?", None)
+        for stretch in stretches(rated(["How?"], hits, None), hits, 2):
+            assert quoted(stretch, hits[0], 1)
 
     def revision(content: bytes) -> None:
         text = content.decode("utf-8", "replace")

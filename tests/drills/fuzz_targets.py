@@ -138,16 +138,18 @@ def _pdf() -> bytes:
 
 def _texts() -> dict[str, Target]:
     """What models and people type."""
-    from turnmark.assistant.steps.operations import operations, pieces_of
-
     from turnmark.assistant.settings import parse_budget
-    from turnmark.assistant.steps.llm import parse_steps
     from turnmark.assistant.steps.marks import cited, unmarked
+    from turnmark.assistant.steps.pieces import pieces_of
+    from turnmark.assistant.steps.requests import edit_request
+    from turnmark.assistant.steps.understand import understand
+    from turnmark.assistant.steps.understand_llm import UnderstandReply, understanding_of
     from turnmark.assistant.structured import parse_object
     from turnmark.corpora.specs import parse_spec
     from turnmark.corpora.text import list_items, plain, sentences
     from turnmark.evaluation.judging.compound_qa import FIVE
     from turnmark.evaluation.judging.kiwi import RATINGS
+    from turnmark.evaluation.judging.kiwi_operations import operations
     from turnmark.evaluation.judging.mtrag import IDK, RATING
     from turnmark.evaluation.judging.verdicts import Labels, Scale, read_verdict
 
@@ -162,9 +164,13 @@ def _texts() -> dict[str, Target]:
             read_verdict(text, offer)
 
     def structured(text: str) -> None:
-        from turnmark.assistant.steps.operations import EditsReply
+        reply = parse_object(text, UnderstandReply)
+        if isinstance(reply, UnderstandReply):
+            understanding_of(reply, "How?", True)
 
-        parse_object(text, EditsReply)
+    def messages(text: str) -> None:
+        understand((), text)
+        edit_request(text)
 
     def citations(text: str) -> None:
         cited(text)
@@ -176,7 +182,6 @@ def _texts() -> dict[str, Target]:
         sentences(text)
         list_items(text)
         plain(text)
-        parse_steps(text)
 
     def budget(text: str) -> None:
         parse_budget(text)
@@ -184,7 +189,11 @@ def _texts() -> dict[str, Target]:
     seeds: dict[str, tuple[list[bytes], Callable[[str], None]]] = {
         "specs": ([b"openai:gpt-4o@http://localhost:8000/v1?temperature=0&seed=1", b"chroma+https://h:1/x?a=b"], spec),
         "verdicts": ([b"Because it is.\nVerdict: [[yes]]", b"Rating: 7.5\n", b"**no**", b"[[3]] or [[4]]"], verdicts),
-        "replies in JSON": ([b'```json\n{"operations": [{"op": "insert", "after": 1, "text": "a"}]}\n```'], structured),
+        "replies in JSON": (
+            [b'```json\n{"rewrite": "a", "parts": [{"question": "a"}]}\n```'],
+            structured,
+        ),
+        "messages": ([b"And how is it made, and when? Only the first two, please."], messages),
         "citations": ([b"A [1], b [1, 2] and c [2-4]. [9999999999-99999999999]"], citations),
         "procedures": ([b"1. Fill it.\n2. Boil it [1].\n   - then wait\n\nDone. So."], procedure),
         "budgets": ([b"200k", b"$5", b"2.50 EUR"], budget),
