@@ -1,10 +1,9 @@
 """InsCoQA's task (section 5): answer the last question of a conversation from several instructional documents.
 
-A system writes a plain-text response and, beside it, the procedure as a flat list of steps (appendix D); section 5.2
-compares the response alone with the reference. The sample holds the two in the same way, whoever wrote it: `prediction`
-is the whole plain text, `procedure` the steps; in the setting `prompt` `prediction` is the reply as the model wrote it,
-which is taken apart when it is scored. Where the assistant gives a procedure, its text says only what leads to
-the steps, so `prediction` is that text followed by the steps as sentences, each with its citation marks.
+A system writes a plain-text response and the procedure as a flat list of steps (appendix D); section 5.2 compares the
+response alone with the reference. The sample holds the two in the same way, whoever wrote it: `prediction` is the full
+text, `procedure` the steps; in the setting `prompt` `prediction` is the reply as the model wrote it, which is taken
+apart when it is scored. The assistant's text holds its steps.
 
 Section 5.3 puts the documents into the prompt. In the setting `documents` the assistant's turn answers from them; in
 `prompt` a model is asked as the paper asks (`turnmark.evaluation.benchmarks.inscoqa_prompt`). In `rag` the documents of
@@ -238,10 +237,9 @@ class InsCoQA(Benchmark[InstructionalCase]):
                 passage for document in task.documents for passage in cut(document.id, document.title, document.text)
             ]
             evidence = ranked_by(passages, (query.text, *query.variants), self._embed)
-        sample = turn_sample(
+        return turn_sample(
             item, task.history, task.question, generator, self.parts, evidence, trusted=evidence is not None
         )
-        return sample.model_copy(update={"prediction": _plain_text(sample)})
 
     def context(self, item: Item, sample: Sample) -> InstructionalCase:
         """See `Benchmark.context`. The passages are the sample's documents, or in `rag` what was found in the pool.
@@ -312,14 +310,3 @@ def part_of(count: int, ends: Sequence[int]) -> str:
             return str(end) if end == below + 1 else f"{below + 1}-{end}"
         below = end
     return f"over {below}"
-
-
-def _plain_text(sample: Sample) -> str:
-    """The reply as running text: what it says, then its steps as sentences with their citation marks."""
-    parts = [sample.prediction or ""]
-    for step in sample.procedure:
-        text = str(step["step"]).strip()
-        marks = "".join(f"[{number}]" for number in step["citations"])
-        ended = text if text[-1:] in ".!?…。！？" else f"{text.rstrip(' ,;:')}."
-        parts.append(f"{ended} {marks}".strip())
-    return " ".join(filter(None, parts))

@@ -240,8 +240,7 @@ class Kiwi(Benchmark[Case]):
 
         Raises:
             EarlierTurn: in a chain, what it goes on from has failed.
-            GeneratorError: the model gave no reply, or one that no revision could be made of; the assistant would then
-                revise by rules, and a mean over a model's revisions holds none of these.
+            GeneratorError: the model gave no reply.
         """
         began = time.perf_counter()
         task: Instruction = item.task

@@ -3,8 +3,7 @@
 In that (section 2.2, appendix A.1) the whole answer is written anew, by plain prompts.
 
 An instruction that seeks information takes two calls: what the passages say to it, then the answer with that put in.
-Any other takes one, with question, answer and instruction. The assistant's turn asks for edits of numbered sentences
-and mends them by code; this asks for what the paper's models were asked for, and takes the reply as it stands.
+Any other takes one, with question, answer and instruction. The reply is taken as it is.
 """
 
 from __future__ import annotations

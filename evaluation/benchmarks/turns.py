@@ -121,8 +121,8 @@ def _used(reply: Reply) -> dict[str, Usage]:
 
 def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
     """An answer as people read it: the text, then a numbered line a step unless the text has them."""
-    bare = " ".join(strip_citations(text).split())
-    if all(" ".join(str(step["step"]).split()) in bare for step in procedure):
+    bare = _bare(text)
+    if all(_bare(str(step["step"])) in bare for step in procedure):
         return text
     lines = [f"{number}. {step['step']}" for number, step in enumerate(procedure, 1)]
     return "\n".join([text, *lines] if text else lines)
@@ -131,6 +131,11 @@ def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
 def unmarked(text: str, sample: Sample) -> str:
     """A text of a sample without the citation marks that the system was told to write, and no others."""
     return text if sample.marks is None else strip_citations(text, sample.marks)
+
+
+def _bare(text: str) -> str:
+    """One line, without marks and emphasis."""
+    return " ".join(strip_citations(text).replace("**", "").split())
 
 
 def headed(passage: Passage) -> str:

@@ -2,7 +2,7 @@
 
     TURNMARK_DATA=… python -m tests.benchmarks.sections [--half tuning|test|all]
 
-The conversations of `tests/conversations` whose documents are installed, and the two suites in TURNMARK_DATA. Each turn
+The conversations of `tests/conversations` whose documents are installed. Each turn
 is searched for as the assistant does without a model, after the earlier questions (their answers are left empty). In a
 row: turns; facts in the first 1, 3, 6, 8 passages / their words (median); facts in as many passages as fit into 500 and
 1,200 words; passages, and their words (median).
@@ -11,17 +11,14 @@ row: turns; facts in the first 1, 3, 6, 8 passages / their words (median); facts
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import cycle
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
 from tests.conversations.collections import COLLECTIONS
-from tests.conversations.labels import DATA, read_labels
-from tests.conversations.places import data_folder
+from tests.conversations.labels import read_labels
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
@@ -34,7 +31,6 @@ FIRST = (1, 3, 6, 8)
 BUDGETS = (500, 1200)
 DEPTH = 20
 ANSWERABLE = ("answer", "compound", "steps")
-SUITES = {"clef": "clef-handbook", "uptime": "uptime-kuma-wiki"}
 
 Turn = tuple[str, str, Sequence[str]]
 """What is said, its kind, the facts of a right reply."""
@@ -58,18 +54,9 @@ def sources() -> Iterator[tuple[str, Source]]:
             continue
         turns: list[tuple[str, list[Turn]]] = [
             (each.half, [(turn.say, turn.kind, turn.facts) for turn in each.turn])
-            for each in read_labels(DATA / f"{name}.toml")
+            for each in read_labels(collection.labels)
         ]
         yield name, Source(folder, collection.include, collection.exclude, turns)
-    for name, documents in SUITES.items():
-        path = data_folder() / "conversations" / f"{name}_suite.json"
-        if path.is_file() and name not in COLLECTIONS:
-            suite = [
-                [(turn["q"], turn["kind"], turn["must"]) for turn in each["turns"]]
-                for each in json.loads(path.read_text(encoding="utf-8"))
-            ]
-            halves = list(zip(cycle(("tuning", "test")), suite, strict=False))
-            yield name, Source(data_folder() / "docs" / documents, (), (), halves)
 
 
 def answerable(source: Source, half: str) -> Iterator[tuple[Query, Sequence[str]]]:

@@ -199,7 +199,7 @@ def test_a_dry_run_of_answers_writes_nothing_and_asks_nobody(turnmark, benchmark
     # Neither the courtesy nor the question that has no passages goes to a model.
     assert {role: used["calls"] for role, used in described["estimated"].items()} == {"answer": 14}
     searched = turnmark.json(*words, "--setting", "rag")
-    assert {role: used["calls"] for role, used in searched["estimated"].items()} == {"answer": 8, "rewrite": 4}
+    assert {role: used["calls"] for role, used in searched["estimated"].items()} == {"understand": 8, "answer": 8}
     screen = turnmark(*words).out
     assert "would answer 9 samples of mtrag reference (clapnq, fiqa)" in screen
     assert re.search(r"answer: 7 calls, about [\d,]+ tokens in, 1,400 out", screen)

@@ -16,6 +16,7 @@ from turnmark.corpora import inscoqa
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import read_rows
 from turnmark.corpora.rows import Source
+from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Document, Problem
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, open_inscoqa, pool, split_of, write_pool
@@ -59,13 +60,12 @@ def test_with_the_bundled_embedder_the_best_document_gives_the_procedure():
     assert sample.rewrite != sample.query
     steps = [step["step"] for step in sample.procedure]
     assert steps[2] == "Take the 08:30, which arrives at 09:20."
-    # The plain-text response holds what leads to the steps, then each step with its citation, in order.
-    text = sample.prediction or ""
-    places = [text.index(f"{step} [1]") for step in steps]
-    assert places == sorted(places)
-    assert places[0] > 0
+    text = (sample.prediction or "").replace("**", "")
+    positions = [text.index(f"{number}. {step}") for number, step in enumerate(steps, 1)]
+    assert positions == sorted(positions)
+    assert text.count(steps[0]) == 1
     scores = values(bench, item, sample)
-    assert scores["k_precision"] == 1.0
+    assert (scores["k_precision"] or 0) > 0.9
     assert scores["idk_rate"] == 0.0
     assert (scores["rouge_l.word"] or 0) > (scores["rouge_l.word[lead]"] or 0)
 
@@ -77,10 +77,10 @@ def test_a_model_gets_the_documents_and_the_conversation_and_gives_steps(tmp_pat
     reply = "Bake it in the yard's oven [1].\n\nSteps:\n1. Light the oven [1]\n2. Bake the bread. [1]"
     sample, [body] = asked(bench, item, Say(reply))
     prompt = body["messages"][-1]["content"]
-    assert prompt.index("1. Light the oven.") < prompt.index("Yes, in the yard.") < prompt.index("How do I bake bread?")
+    assert prompt.index("Yes, in the yard.") < prompt.index("1. Light the oven.") < prompt.index("How do I bake bread?")
     assert [step["step"] for step in sample.procedure] == ["Light the oven", "Bake the bread."]
-    assert sample.prediction == "Bake it in the yard's oven [1]. Light the oven. [1] Bake the bread. [1]"
-    assert bench.context(item, sample).answer == "Bake it in the yard's oven. Light the oven. Bake the bread."
+    assert sample.prediction == reply
+    assert bench.context(item, sample).answer == strip_citations(reply)
     assert sample.usage["answer"].calls == 1
     values(bench, item, sample)
 

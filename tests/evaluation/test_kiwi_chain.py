@@ -34,11 +34,12 @@ def reviser(fail="never"):
         system, prompt = body["messages"][0]["content"], body["messages"][-1]["content"]
         if "You answer a research question" in system:
             return Say(f"First answer to {(re.search('Q[0-9][?]', prompt) or ['it'])[0]}")
-        instruction = prompt.rpartition("instruction:")[2].strip()
-        if fail in instruction:
+        _, _, asked = prompt.rpartition("The user wants your last answer changed.")
+        if fail in asked:
             return Status(400)
-        edit = {"op": "insert", "sentence": 0, "after": prompt.count("| "), "text": instruction.split('"')[1]}
-        return Say(json.dumps({"operations": [edit], "whole": ""}))
+        previous = " ".join(re.findall("^> (?!Question: )(.+)", asked, re.MULTILINE))
+        addition = asked.split('"')[1]
+        return Say(f"{previous} {addition}")
 
     return reply
 
@@ -118,11 +119,11 @@ def test_what_a_chain_cannot_go_on_from(tmp_path):
     assert bench.answer(first, None).previous == ANSWER
     good = Sample(id="0/0", status="done", prediction="It was lit [1].")
     sample = bench.answer(Item(second.id, second.task, after="0/0", earlier=good), None)
-    assert (sample.previous, sample.prediction) == ("It was lit.", "It was lit. Two was said here.")
-    assert values(bench, second, sample)["edit_distance"] == 4
+    assert (sample.previous, sample.prediction) == ("It was lit.", "It was lit.")
+    assert values(bench, second, sample)["edit_distance"] == 0
 
 
-def test_the_users_tick_saves_a_call_and_a_spec_may_name_its_own_temperature(tmp_path):
+def test_a_revision_is_one_call_and_a_spec_may_name_its_own_temperature(tmp_path):
     bench = Kiwi(written(tmp_path, session(say("One"))), Parts())
     with ScriptedServer(reviser()) as server:
         url = f"openai:tiny@{server.url}?retries=0"
@@ -135,8 +136,9 @@ def test_the_users_tick_saves_a_call_and_a_spec_may_name_its_own_temperature(tmp
 
 
 def test_a_judge_rates_revisions_as_users_do(turnmark, tmp_path, check_run):
-    rows = [session(turn(fine_type="Remove"), turn(instruction="Dance.", fine_type="Others")),
-            session(turn(), original_question="Q?")]  # fmt: skip
+    short = "Shorten it."
+    rows = [session(turn(instruction=short, fine_type="Remove"), turn(instruction="Dance.", fine_type="Others")),
+            session(turn(instruction=short), original_question="Q?")]  # fmt: skip
     source = written(tmp_path / "data", *rows)
 
     def reply(body):

@@ -110,11 +110,5 @@ def test_a_few_other_words_are_no_shorter_version():
 
 def test_thousands_of_blanks_are_read_at_once():
     """Rules tried each of them as a beginning, which took minutes; found by fuzzing."""
-    import re
-
-    from turnmark.assistant.steps.instructions import evened, wanted
-
     order = f"Add a sentence{' ' * 100_000}at the end,\n\n but leave the rest."
-    assert re.search(r"\s{9}", evened(order)) is None
-    assert wanted(order) == wanted(order.replace(" " * 100_000, " " * 8))
     assert read_revision(order, f"One.{' ' * 20_000}Two.", "One. Two. Three.").unmet == ()

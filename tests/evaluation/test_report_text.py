@@ -312,7 +312,7 @@ def test_targets_that_cannot_be_written_are_refused(turnmark, stored_run, tmp_pa
     note = tmp_path / "note.md"
     note.write_text("my own notes")
     message = turnmark.refused("report", stored_run, "--markdown", note / "x.md", "--html", "/dev/null")
-    assert "is a file; name another place" in message
+    assert "is a file; name another folder" in message
     assert "'/dev/null' is no regular file" in message
     message = turnmark.refused("report", stored_run, "--markdown", tmp_path / "x", "--html", tmp_path / "." / "x")
     assert "both name" in message

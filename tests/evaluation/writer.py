@@ -15,25 +15,17 @@ ANSWERS = {
     "who owns it now": "The town owns it [1].", "what is a bond": "A bond is a loan to a company [1].",
     "is it safe": "It is [1].", "and a dividend": "A dividend is paid [1].\nSteps:\n1. Wait [1].\n2. Cash it [1].",
 }  # fmt: skip
-# A message that is repeated and still refers to earlier turns is asked as rules put it.
-ANSWERS |= {
-    "when was bell cast": ANSWERS["when was it cast"],
-    "is bond safe": ANSWERS["is it safe"],
-    "and a dividend (share)": ANSWERS["and a dividend"],
-}
-
-
-REWRITE = "Last message: "
-"""What the last line of `condense`'s few-shot prompt (`rewrite.txt`) begins with."""
+MESSAGE = "The user's message:\n"
 
 
 def asked_in(prompt: str) -> str:
-    """What a prompt ends with: a question on its own line (`answer.txt`) or after its name (`answer-brief.txt`)."""
-    return prompt.rstrip().splitlines()[-1].removeprefix("Question: ")
+    """The message that a prompt puts to the model, else its last line."""
+    _, found, rest = prompt.rpartition(MESSAGE)
+    return rest.splitlines()[0] if found else prompt.rstrip().splitlines()[-1]
 
 
 class Writer:
-    """Answers by the question; one that is not in `ANSWERS` fails. A message to be rewritten is repeated."""
+    """Answers by the question; one that is not in `ANSWERS` fails. Every message is understood as it is."""
 
     name, context_tokens, reply_tokens = SPEC, 8192, 1024
 
@@ -45,9 +37,8 @@ class Writer:
         usage = Usage(calls=1, prompt_tokens=100, completion_tokens=10)
         question = asked_in(prompt)
         if schema is not None:
-            text = json.dumps({"class": "standalone", "reworded_version": ""})
-        elif question.startswith(REWRITE):
-            text = question.removeprefix(REWRITE)
+            understood = {"kind": "question", "leans": False, "rewrite": "", "parts": [], "procedure": False}
+            text = json.dumps(understood if "procedure" in str(schema) else {"class": "standalone"})
         else:
             self.prompts.append(prompt)
             if question not in ANSWERS:
