@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
-from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, count_tokens, fit
+from turnmark.assistant.budget import INSTRUCTIONS, count_tokens, fit
 from turnmark.assistant.generators.base import (
     Completion,
     EmptyReply,
@@ -21,12 +21,10 @@ from turnmark.assistant.generators.base import (
     without_thinking,
 )
 from turnmark.assistant.prompts import fence, fence_tag, load_prompt
-from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.text import sentences, words
 from turnmark.corpora.types import Message, Record
-from turnmark.retrieval.types import Hit
 
 # A rewrite puts in what is missing. One that is so much longer than the message has drifted from it.
 LONGEST_GROWTH = 3
@@ -81,7 +79,7 @@ def rewrite(
     Args:
         prompts: folder with a prompt of one's own.
     """
-    request = rewrite_prompt("rewrite", generator, history, message, prompts)
+    request = rewrite_prompt(generator, history, message, prompts)
     if request is None:
         note = "searched as typed: too long to be reworded"
         return RewriteResult(standalone=False, rewrite=message, note=note, failure="too_long")
@@ -107,42 +105,21 @@ def drifted(reworded: str, message: str) -> bool:
 
 
 def rewrite_prompt(
-    name: str,
-    generator: Generator,
-    history: Sequence[Message],
-    message: str,
-    prompts: Path | None = None,
-    passages: Sequence[str] | None = None,
+    generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
 ) -> tuple[tuple[PromptMessage, ...], str | None] | None:
-    """The messages that ask for another wording of a message; None where the message leaves no room for the reply.
-
-    Args:
-        name: of the prompt.
-        passages: what it shows of the documents, fenced; None: its prompt has no place for that.
+    """The messages that ask for another wording of a message; None if the message leaves no room for the reply.
 
     Returns:
         The messages, and in words which earlier turns were left out.
     """
-    passage_texts = passages or ()
     # Room for a reply that is cut once and asked for again, and for one repair.
-    room = (
-        generator.context_tokens
-        - 3 * STRUCTURED_TOKENS
-        - sum(PASSAGE_MARKS + count_tokens(text) for text in passage_texts)
-    )
+    room = generator.context_tokens - 3 * STRUCTURED_TOKENS
     if INSTRUCTIONS + count_tokens(message) > room:
         return None
     fitted = fit(history, (), message, room)
-    tag = fence_tag(message, *(turn.content for turn in fitted.history), *passage_texts)
-    values = {"tag": tag, "history": turns(fitted.history, tag), "message": message}
-    if passages is not None:
-        values["passages"] = "\n".join(fence(text, "passage", tag) for text in passage_texts) or "(none were found)"
-    return load_prompt(name, prompts).render(**values), "; ".join(fitted.notes) or None
-
-
-def passage_texts(hits: Sequence[Hit]) -> list[str]:
-    """What of the passages a prompt shows: their indexed text, without marks that would pass for citations of ours."""
-    return [unmarked(hit.passage.indexed_text) for hit in hits]
+    tag = fence_tag(message, *(turn.content for turn in fitted.history))
+    prompt = load_prompt("rewrite", prompts).render(tag=tag, history=turns(fitted.history, tag), message=message)
+    return prompt, "; ".join(fitted.notes) or None
 
 
 def numbered(texts: Sequence[str], tag: str) -> str:

@@ -23,7 +23,7 @@ WORDS = 120
 LONGEST_BLOCK = 160
 """Words of a list or table that is quoted complete; of a longer one, the rows around the best one."""
 UNSURE = "I am not sure this answers it. The nearest I found:"
-SECOND = 0.7
+SECOND = 0.8
 """Share of the best score from which a second stretch is quoted."""
 WORDS_WEIGHT, HEADING_WEIGHT, PASSAGE_WEIGHT = 1.0, 0.3, 0.5
 """Of the shared words, the headings above and the passage around, beside 1 for the cosine of the line. Chosen on the

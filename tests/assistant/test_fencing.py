@@ -67,7 +67,7 @@ class Room:
 
 def by_rewrite(hostile):
     history = conversation(hostile, hostile)
-    prompt = rewrite_prompt("rewrite", Room(), history, "And how often?")
+    prompt = rewrite_prompt(Room(), history, "And how often?")
     assert prompt[1] is None
     return prompt[0]
 

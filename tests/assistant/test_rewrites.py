@@ -70,5 +70,5 @@ class Roomy:
 
 
 def test_the_instructions_are_within_what_the_budget_sets_aside_for_them():
-    messages, _ = rewrite_prompt("rewrite", Roomy(), [], "x")
+    messages, _ = rewrite_prompt(Roomy(), [], "x")
     assert sum(count_tokens(message.content) for message in messages) < INSTRUCTIONS
