@@ -94,12 +94,12 @@ def test_a_conversation(assistant: tm.Assistant) -> None:
     assert [message.role for message in chat.history] == ["user", "assistant"] * 2
 
 
-def test_a_revised_answer_stands_in_the_place_of_the_one_before(assistant: tm.Assistant) -> None:
+def test_a_revision_is_a_turn_like_others(assistant: tm.Assistant) -> None:
     chat = assistant.chat()
     chat.ask("And how often is the sourdough of the Anvick Bakehouse folded?")
     revised = chat.ask("Make it shorter.")
     assert len(chat.replies) == 2
-    assert [message.role for message in chat.history] == ["user", "assistant"]
+    assert [message.role for message in chat.history] == ["user", "assistant"] * 2
     assert revised.trace.understanding.kind == "revision"
 
 

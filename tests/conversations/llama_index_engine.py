@@ -87,7 +87,7 @@ def _llm(generator: Generator) -> Any:
             )
 
         def chat(self, messages: Sequence[ChatMessage], **_: Any) -> ChatResponse:
-            prompts = [PromptMessage(role=one.role.value, content=one.content or "") for one in messages]  # type: ignore[arg-type]
+            prompts = [PromptMessage(role=one.role.value, content=one.content or "") for one in messages]
             text = generator.complete(prompts, deadline=600.0).text
             return ChatResponse(message=ChatMessage(role="assistant", content=text))
 

@@ -102,7 +102,7 @@ def _unmet(turn: LabelledTurn, answer: Answer, before: Answer | None) -> list[st
         lines = strip_citations(answer.text).strip()
         forms, flags = (lines, lines.replace("**", "")), re.MULTILINE
     else:
-        forms, flags = (line, _MARKUP.sub("", line)), 0
+        forms, flags = (line, _MARKUP.sub("", line)), re.NOFLAG
     size = len(line.split())
     unmet = [f"missing {fact}" for fact in turn.facts if not _matches(fact, forms)]
     unmet += [f"holds {pattern}" for pattern in turn.wrong if _matches(pattern, forms, flags)]
@@ -115,5 +115,5 @@ def _unmet(turn: LabelledTurn, answer: Answer, before: Answer | None) -> list[st
     return unmet
 
 
-def _matches(pattern: str, forms: tuple[str, ...], flags: int = 0) -> bool:
+def _matches(pattern: str, forms: tuple[str, ...], flags: re.RegexFlag = re.NOFLAG) -> bool:
     return any(re.search(pattern, form, re.IGNORECASE | flags) for form in forms)

@@ -94,7 +94,8 @@ def test_a_generator_by_its_module(scene: Scene) -> None:
     assert ran.code == 0, ran.err
     reply = json.loads(ran.out)
     assert reply["usage"]["answer"]["calls"] == 1, "it was asked"
-    assert not reply["answer"].startswith("Polly."), "the documents do not say that"
+    assert reply["answer"].startswith("Polly."), "what a model says stays"
+    assert reply["checks"]["unsupported"] == ["Polly."], "and what no passage supports is marked"
 
 
 @pytest.mark.parametrize(("step", "form"), [(step, form) for step, named in STEPS.items() for form in named])
