@@ -86,7 +86,7 @@ def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | 
     """
     if embed is None or all(hit.similarity is None for hit in hits):
         similarities = [hit.similarity for hit in hits if hit.similarity is not None]
-        return max(similarities or (coverage(questions[0], [hit.passage.indexed_text]) for hit in hits[:LOOKED_AT]))
+        return max(0.0, *similarities, *(() if similarities else _shares(questions[0], hits)))
     lines = [line for hit in hits[:LOOKED_AT] for line in lines_of(hit.passage) if line.kind != "heading" and line.text]
     passages = [hit.passage.indexed_text for hit in hits]
     vectors = embed([*questions, *passages, *dict.fromkeys(line.text for line in lines)])
@@ -95,6 +95,10 @@ def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | 
         (max(column[: len(passages)]) + max(column[len(passages) :], default=0.0)) / 2 for column in cosines.T.tolist()
     ]
     return float(min(1.0, max(0.0, *near)))
+
+
+def _shares(question: str, hits: Sequence[Hit]) -> list[float]:
+    return [coverage(question, [hit.passage.indexed_text]) for hit in hits[:LOOKED_AT]]
 
 
 def asked_of(part: Part) -> list[str]:

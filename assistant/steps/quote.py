@@ -87,38 +87,55 @@ def _shares(questions: Sequence[str], texts: Sequence[str], above: Sequence[str]
     return [sum(weights[word] for word in asked & bag) / total for bag in bags]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Stretch:
-    """Neighbouring lines of one section of a hit, the best of them."""
+    """Neighbouring lines of one section of a hit, and the best of them: one for each part that they answer."""
 
-    hit: int
+    hit: Hit
     lines: tuple[Line, ...]
-    best: Line
+    bests: list[Line]
 
     @property
     def span(self) -> tuple[int, int]:
         """Characters of the passage."""
         return self.lines[0].start, self.lines[-1].end
 
+    def holds(self, hit: Hit, line: Line) -> bool:
+        """Whether a line of a hit is in it."""
+        return self.hit.passage.id == hit.passage.id and self.span[0] <= line.start < self.span[1]
 
-def stretches(ranked: Sequence[Rated], hits: Sequence[Hit], count: int) -> list[Stretch]:
-    """Up to `count` stretches around the best lines, of different sections or far apart in one."""
+
+def stretches(
+    ranked: Sequence[Rated], hits: Sequence[Hit], count: int, earlier: Sequence[Stretch] = ()
+) -> list[Stretch]:
+    """Up to `count` stretches around the best lines, of different sections or far apart in one.
+
+    Args:
+        earlier: what is quoted for other parts; such a stretch is not quoted again, but this part's best line in it
+            becomes one of its best.
+    """
     chosen: list[Stretch] = []
     for row in ranked:
         if len(chosen) == count or (chosen and row.score < SECOND * ranked[0].score):
             break
-        if any(other.hit == row.hit and other.span[0] <= row.line.start < other.span[1] for other in chosen):
+        hit = hits[row.hit]
+        if any(other.holds(hit, row.line) for other in chosen):
             continue
-        taken = [other.span for other in chosen if other.hit == row.hit]
-        stretch = _around(row, lines_of(hits[row.hit].passage), WORDS, taken)
-        said = {stem for other in chosen for line in other.lines for stem in stems(line.text)}
+        if same := next((other for other in earlier if other.holds(hit, row.line)), None):
+            same.bests.append(row.line)
+            chosen.append(same)
+            continue
+        known = [*earlier, *chosen]
+        taken = [other.span for other in known if other.hit.passage.id == hit.passage.id]
+        stretch = Stretch(hit, _around(row, lines_of(hit.passage), WORDS, taken), [row.line])
+        said = {stem for other in known for line in other.lines for stem in stems(line.text)}
         new = {stem for line in stretch.lines for stem in stems(line.text)}
         if not chosen or len(new - said) > len(new) / 3:
             chosen.append(stretch)
     return chosen
 
 
-def _around(row: Rated, lines: Sequence[Line], words: int, taken: Sequence[tuple[int, int]]) -> Stretch:
+def _around(row: Rated, lines: Sequence[Line], words: int, taken: Sequence[tuple[int, int]]) -> tuple[Line, ...]:
     """The stretch around a line: its list or table, then what follows and what precedes, within its section."""
     at = next(at for at, line in enumerate(lines) if line.start == row.line.start)
 
@@ -145,19 +162,20 @@ def _around(row: Rated, lines: Sequence[Line], words: int, taken: Sequence[tuple
                 low, high = min(first, place), max(last, place)
                 if size(low, high) <= words:
                     first, last, growing = low, high, True
-    return Stretch(row.hit, tuple(lines[first : last + 1]), row.line)
+    return tuple(lines[first : last + 1])
 
 
-def quoted(stretch: Stretch, hit: Hit, number: int) -> str:
-    """A stretch as the reply shows it: the heading path, and the document's text, its best sentence in bold."""
-    passage, best = hit.passage, stretch.best
+def quoted(stretch: Stretch, number: int) -> str:
+    """A stretch as the reply shows it: the heading path, and the document's text, its best sentences in bold."""
+    passage = stretch.hit.passage
     start, end = stretch.span
     text = passage.text[start:end]
-    if best.kind in ("sentence", "item"):
-        begin, stop = best.start - start, best.end - start
-        text = text[:begin] + bold(text[begin:stop]) + text[stop:]
+    for best in sorted(dict.fromkeys(stretch.bests), key=lambda line: -line.start):
+        if best.kind in ("sentence", "item"):
+            begin, stop = best.start - start, best.end - start
+            text = text[:begin] + bold(text[begin:stop]) + text[stop:]
     mark = f"\n[{number}]" if stretch.lines[-1].kind in ("code", "row") else f" [{number}]"
-    heading = " › ".join(dict.fromkeys(filter(None, (passage.title, best.section))))
+    heading = " › ".join(dict.fromkeys(filter(None, (passage.title, stretch.lines[0].section))))
     body = unmarked(printable(text)).rstrip() + mark
     return f"{unmarked(heading)}  \n{body}" if heading else body  # two blanks: a line of its own in Markdown
 
@@ -189,33 +207,40 @@ class Quote:
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        drafts = [quotation(part, turn, count=2 if len(turn.parts) == 1 else 1) for part in turn.parts]
-        answers = tuple(draft.text if draft else "" for draft in drafts)
-        if not any(answers):
-            turn.draft = nothing(turn.parts)
-        else:
-            texts = [
-                draft.text if draft else not_found(part.text) for draft, part in zip(drafts, turn.parts, strict=True)
-            ]
-            steps = tuple(step for draft in drafts if draft for step in draft.procedure)
-            said = "\n\n".join(dict.fromkeys(texts))
-            turn.draft = Draft(text=said, procedure=steps, answers=answers, claims="")
+        turn.draft = quotations(turn) or nothing(turn.parts)
         turn.stream(turn.draft.text)
 
 
-def quotation(part: Part, turn: Turn, count: int = 2) -> Draft | None:
-    """The quotation for a part; None if nothing was found for it."""
+def quotations(turn: Turn) -> Draft | None:
+    """What is quoted for the parts of a message, each stretch once; None if nothing was found for any."""
+    shown: list[Stretch] = []
+    texts: list[str] = []
+    answers: list[str] = []
+    own_by_part = []
+    for part in turn.parts:
+        own = _for_part(part, turn.embed, 2 if len(turn.parts) == 1 else 1, shown)
+        own_by_part.append([stretch for stretch in own if stretch not in shown])
+        shown += own_by_part[-1]
+        answers.append(" ".join(line.text for stretch in own for line in stretch.lines))
+    if not shown:
+        return None
+    numbers = dict(zip(map(id, shown), turn.number(stretch.hit for stretch in shown), strict=True))
+    for part, own, answer in zip(turn.parts, own_by_part, answers, strict=True):
+        if own and part.judgement.decision == "partial":
+            texts.append(UNSURE)
+        texts += [quoted(stretch, numbers[id(stretch)]) for stretch in own]
+        if not answer:
+            texts.append(not_found(part.text))
+    steps = [steps_of(stretch, numbers[id(stretch)]) for stretch in shown]
+    procedure = next(filter(None, steps), ())
+    return Draft(text="\n\n".join(texts), procedure=procedure, answers=tuple(answers), claims="")
+
+
+def _for_part(part: Part, embed: Embed | None, count: int, earlier: Sequence[Stretch]) -> list[Stretch]:
     if part.judgement.decision not in GROUNDED or not part.hits:
-        return None
+        return []
     questions = tuple(dict.fromkeys((part.text, part.question)))
-    chosen = stretches(rated(questions, part.hits, turn.embed), part.hits, count)
-    if not chosen:
-        return None
-    numbers = turn.number(part.hits[stretch.hit] for stretch in chosen)
-    pieces = [quoted(stretch, part.hits[stretch.hit], n) for stretch, n in zip(chosen, numbers, strict=True)]
-    steps = [steps_of(stretch, n) for stretch, n in zip(chosen, numbers, strict=True)]
-    lead = [UNSURE] if part.judgement.decision == "partial" else []
-    return Draft(text="\n\n".join([*lead, *pieces]), procedure=next(filter(None, steps), ()))
+    return stretches(rated(questions, part.hits, embed), part.hits, count, earlier)
 
 
 def nothing(parts: Sequence[Part]) -> Draft:

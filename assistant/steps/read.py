@@ -16,10 +16,10 @@ from turnmark.assistant.prompts import load_prompt, quoted
 from turnmark.assistant.steps.llm import Written, one_a_line, written
 from turnmark.assistant.steps.marks import cited, says_unknown, unmarked
 from turnmark.assistant.steps.pieces import pieces_of
-from turnmark.assistant.steps.quote import nothing, quotation
+from turnmark.assistant.steps.quote import nothing, quotations
 from turnmark.assistant.steps.understand_llm import conversation
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import GROUNDED, Decision, Draft, Step, Understanding, Usage
+from turnmark.assistant.types import Decision, Draft, Step, Understanding, Usage
 from turnmark.corpora.text import list_items, strip_citations
 from turnmark.corpora.types import CONTINUED, Message, Passage
 from turnmark.retrieval.types import Hit
@@ -86,7 +86,8 @@ def answer_prompt(
         del earlier[0]
     if len(earlier) < len(history):
         notes.append(f"{len(history) - len(earlier)} earlier messages were left out: the model's context is full")
-    parts = understood.sub_questions
+    # What rules carry over is for the search alone.
+    parts = understood.asked or () if understood.topic else understood.sub_questions
     return load_prompt("answer", prompts).render(
         history="" if previous else conversation(earlier),
         sections="\n\n".join(shown) or "(none were found)",
@@ -94,7 +95,7 @@ def answer_prompt(
         revises=bool(previous),
         previous=quoted(strip_citations(previous)),
         message=message,
-        understood=one_a_line(parts) if len(parts) > 1 else parts[0] if parts[0] != message else "",
+        understood=one_a_line(parts) if len(parts) > 1 else "".join(part for part in parts if part != message),
     ), notes
 
 
@@ -141,24 +142,26 @@ class ReadBriefly:
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        quotes = [quotation(part, turn, count=2 if len(turn.parts) == 1 else 1) for part in turn.parts]
-        if turn.judgement.decision not in GROUNDED or not any(quotes):
-            turn.draft = nothing(turn.parts)
-            turn.stream(turn.draft.text)
-            return
-        sources = "\n\n".join(dict.fromkeys(draft.text for draft in quotes if draft))
-        steps = tuple(step for draft in quotes if draft for step in draft.procedure)
-        if turn.judgement.decision == "answer":
-            shown = quoted(strip_citations(sources).replace("**", ""))
-            question = turn.understanding.rewrite
-            prompt = load_prompt("answer-small", turn.prompts).render(sections=shown, question=question)
+        quotation = quotations(turn)
+        if quotation is not None and turn.judgement.decision == "answer":
+            understood = turn.understanding
+            prompt = load_prompt("answer-small", turn.prompts).render(
+                sections=quoted(strip_citations(quotation.text).replace("**", "")),
+                question=turn.message if understood.topic else understood.rewrite,
+            )
             reply = written(turn.model, prompt, turn.stream)
             turn.use("answer", reply.usage, reply.note)
             if not (NOT_STATED.match(reply.text) or says_unknown(reply.text)):
-                said = f"{reply.text}\n\n{quoted(sources)}"
-                turn.draft = Draft(text=said, procedure=drafted(reply.text).procedure, claims=reply.text)
-                turn.stream(f"\n\n{quoted(sources)}")
+                below = f"\n\n{quoted(quotation.text)}"
+                steps = drafted(reply.text).procedure
+                turn.draft = Draft(text=reply.text + below, procedure=steps, claims=reply.text)
+                turn.stream(below)
                 return
-            turn.decide(turn.judgement.model_copy(update={"decision": "partial", "reason": "the model is not sure"}))
-        turn.draft = Draft(text=sources, procedure=steps, claims="")
-        turn.stream(sources)
+            for part in turn.parts:
+                part.judgement = part.judgement.model_copy(
+                    update={"decision": "partial", "reason": "the model is not sure"}
+                )
+            turn.decide()
+            quotation = quotations(turn)
+        turn.draft = quotation or nothing(turn.parts)
+        turn.stream(turn.draft.text)

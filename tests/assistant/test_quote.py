@@ -18,12 +18,12 @@ from turnmark.assistant.steps.quote import (
     WORDS,
     Quote,
     bold,
-    quotation,
+    quotations,
     rated,
     stretches,
 )
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part
-from turnmark.assistant.types import Judgement
+from turnmark.assistant.types import Draft, Judgement
 from turnmark.corpora.types import CONTINUED, Passage
 from turnmark.retrieval.types import Hit
 
@@ -39,8 +39,14 @@ def part(question: str, *hits: Hit, decision: str = "answer") -> Part:
 
 
 def said(question: str, *hits: Hit, decision: str = "answer") -> str:
-    draft = quotation(part(question, *hits, decision=decision), turn_of(question))
+    draft = quoted_for(part(question, *hits, decision=decision))
     return draft.text if draft else ""
+
+
+def quoted_for(*parts: Part) -> Draft | None:
+    turn = turn_of(" ".join(part.text for part in parts))
+    turn.parts = list(parts)
+    return quotations(turn)
 
 
 # -- lines
@@ -109,7 +115,7 @@ def test_a_stretch_is_contiguous_and_of_one_section():
 
 def test_a_list_is_quoted_complete_with_what_leads_up_to_it_and_its_items_are_the_steps():
     text = "The tank leaks at times. To mend the tank:\n\n1. Empty it.\n2. Dry the tank.\n3. Glue it.\n\nWait a day."
-    draft = quotation(part("How do I dry the tank?", hit(text)), turn_of("?"))
+    draft = quoted_for(part("How do I dry the tank?", hit(text)))
     assert "To mend the tank:\n\n1. Empty it.\n2. **Dry the tank.**\n3. Glue it." in draft.text
     assert [step.step for step in draft.procedure] == ["Empty it.", "Dry the tank.", "Glue it."]
     assert {step.citations for step in draft.procedure} == {(1,)}
@@ -129,7 +135,7 @@ def test_of_a_list_that_is_too_long_the_items_around_the_best_are_quoted():
     items[20] = "- A lantern is lent to whoever asks for it."
     text = "\n".join(items)
     (stretch,) = stretches(rated(["Who is lent a lantern?"], [hit(text)], None), [hit(text)], 1)
-    assert stretch.best.text.endswith("A lantern is lent to whoever asks for it.")
+    assert stretch.bests[0].text.endswith("A lantern is lent to whoever asks for it.")
     assert sum(line.size for line in stretch.lines) <= WORDS < LONGEST_BLOCK
 
 
@@ -196,7 +202,7 @@ def test_bold(text, shown):
 
 @given(st.text(alphabet="abc de.\n|`1)*[2]", max_size=200), st.text(alphabet="abc de", max_size=20))
 def test_a_quotation_is_a_stretch_of_the_document_as_it_stands(text, question):
-    draft = quotation(part(question, hit(text, title="")), turn_of(question), count=1)
+    draft = quoted_for(part(question, hit(text, title="")))
     if draft:
         body = draft.text.removesuffix("[1]").rstrip()
         said_, there = ("".join(each.replace("*", "").split()) for each in (body, unmarked(text)))
@@ -211,3 +217,13 @@ def test_other_languages_are_quoted():
     Grade()(turn)
     Quote()(turn)
     assert "**Der Hafen wurde 1868 gebaut.**" in turn.draft.text
+
+
+def test_what_answers_two_parts_is_quoted_once_with_both_sentences_in_bold():
+    text = "The gate opens at nine. It closes at six. The keeper lives next door."
+    draft = quoted_for(part("When does the gate open?", hit(text)), part("When does it close?", hit(text)))
+    assert draft
+    assert draft.text == (
+        "Workshop  \n**The gate opens at nine.** **It closes at six.** The keeper lives next door. [1]"
+    )
+    assert all(draft.answers)

@@ -12,6 +12,7 @@ from tests.assistant.notes import conversation, hit, turn_of, with_model
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.marks import cited, unmarked
+from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.steps.read import answer_prompt, decision_of, drafted, section
 from turnmark.assistant.turn import UNKNOWN_TEXT
 from turnmark.assistant.types import Event, Understanding
@@ -207,7 +208,7 @@ def test_a_small_models_words_stand_above_what_they_rest_on(kitchen):
 def test_says_it_that_nothing_is_stated_the_quotation_alone_is_the_answer(kitchen):
     reply = briefly(kitchen, "Not stated.")
     assert reply.decision == "partial"
-    assert reply.answer.startswith("Kettle  \n")
+    assert reply.answer.startswith(f"{UNSURE}\n\nKettle  \n")
     assert "Not stated" not in reply.answer
 
 

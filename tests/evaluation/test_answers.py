@@ -56,9 +56,10 @@ def test_an_official_file_by_hand(benchmark_root, tmp_path, check_run):
     )  # fmt: skip
     assert {sample.domain for sample in rows.values()} == {"clapnq"}
     assert "1 ids of the predictions are none of mtrag reference (clapnq), and are left out" in summary.notes
-    # "the bell was made in london" against "a founder in london made the bell"; the passages are the references.
-    assert values(tmp_path / "r", "rouge_l.word")["c1<::>1"] == pytest.approx(2 * 2 / (6 + 7))
-    assert values(tmp_path / "r", "k_precision")["c1<::>1"] == 1.0
+    # "the bell was made in london 1" against "a founder in london made the bell": nobody told that system to write
+    # marks, so its "[1]" is a word. The passages are the references.
+    assert values(tmp_path / "r", "rouge_l.word")["c1<::>1"] == pytest.approx(2 * 2 / (7 + 7))
+    assert values(tmp_path / "r", "k_precision")["c1<::>1"] == pytest.approx(5 / 6)
     assert values(tmp_path / "r", "k_precision")["c2<::>2"] is None
     assert summary.metrics["idk_rate"].mean == pytest.approx(1 / 3), "by the detector, as no decision is recorded"
     everywhere = scored(benchmark_root, tmp_path / "all", file, domains=("fiqa", "clapnq"))

@@ -57,14 +57,14 @@ def test_bm25s_options_and_a_chroma_server_are_kept():
     spec = "chroma+https://h:1?collection=mine&k1=2.0&language=german"
     assert words(build_command(served, "hybrid")) == [spec]
     assert words(build_command(served, "conversational")) == [f"{spec}&rerank=late"]
-    theirs = manifest(server=Served(kind="chroma", url="https://h:1", tenant="team", database="notes"))
-    assert words(build_command(theirs, "hybrid")) == ["chroma+https://h:1?database=notes&tenant=team"]
+    theirs = manifest(server=Served(kind="chroma", url="https://h:1", name="mine"))
+    assert words(build_command(theirs, "hybrid")) == ["chroma+https://h:1?collection=mine"]
 
 
 @pytest.mark.parametrize(
     "retriever",
     ["bm25?k1=2", "hybrid?b=0", "conversational?language=german", "splade:m?precision=bf16", "dense",
-     "chroma+http://h:1?collection=mine&rerank=late", "chroma+http://h:1?tenant=team&database=notes",
+     "chroma+http://h:1?collection=mine&rerank=late",
      "elasticsearch+http://h:9200?k1=2",
      "elasticsearch+https://h:9200?query=hybrid&b=0.0"],
 )  # fmt: skip
