@@ -25,7 +25,7 @@ STEPS: Mapping[str, Mapping[str, Entry]] = {
         "rules": Entry(f"{_STEPS}.understand:Rules", "by rules, in English"),
         "condense": Entry(
             f"{_STEPS}.understand_llm:Condense",
-            "rules; a message that leans on its conversation is put as a question of its own, in one call",
+            "rules; and in one call of a small model search phrases, and a question of its own for what leans",
         ),
         "llm": Entry(
             f"{_STEPS}.understand_llm:Understand", "kind, rewrite, parts and search phrases, in one structured call"

@@ -16,6 +16,7 @@ from turnmark.assistant.steps.understand_llm import (
     Understand,
     UnderstandReply,
     last_turns,
+    read_condensed,
     understand_prompt,
     understanding_of,
 )
@@ -171,19 +172,34 @@ def condensed(*replies, message="and how fast does it boil?"):
     return taken(*replies, message=message, history=history, step=Condense())
 
 
-def test_a_small_model_puts_a_follow_up_as_a_question_in_one_short_line():
-    turn, bodies, _ = condensed(Say('Question: "How fast does the kettle boil?"\nIt boils in four minutes.'))
+def test_a_small_model_puts_a_follow_up_as_a_question_and_names_phrases():
+    search = "Search: boiling time; kettle speed, time to boil water; x; y"
+    reply = f'Question: "How fast does the kettle boil?"\n{search}\nIt boils.'
+    turn, bodies, _ = condensed(Say(reply))
     assert turn.understanding.rewrite == "How fast does the kettle boil?"
     assert not turn.understanding.standalone
-    assert (turn.parts[0].text, turn.forms["understand"]) == ("and how fast does it boil?", "llm")
-    assert bodies[0]["max_tokens"] <= 64
+    assert turn.parts[0].text == "and how fast does it boil?"
+    assert turn.parts[0].phrases == ("boiling time", "kettle speed", "time to boil water", "x")
+    assert turn.forms["understand"] == "condense"
+    assert len(bodies) == 1
+    assert bodies[0]["max_tokens"] <= 96
 
 
 def test_compound_follow_ups_stay_compound():
     message = "and how fast does it boil, and who made it?"
-    turn, _, _ = condensed(Say("How fast does the kettle boil, and who made the kettle?"), message=message)
-    assert turn.understanding.sub_questions == ("How fast does the kettle boil?", "Who made the kettle?")
+    turn, _, _ = condensed(
+        Say("How fast does the kettle boil, and who made the kettle?\nSearch: maker"), message=message
+    )
     assert [part.text for part in turn.parts] == ["How fast does it boil?", "Who made it?"]
+    assert [part.phrases for part in turn.parts] == [("maker",), ("maker",)]
+
+
+@given(st.text(alphabet='Search: ;,ab\n"<think>', max_size=80))
+def test_any_reply_of_a_small_model_is_a_question_and_phrases(text):
+    question, phrases = read_condensed(text)
+    assert "\n" not in question
+    assert len(phrases) <= MOST_PHRASES
+    assert all(phrase.strip() and "\n" not in phrase for phrase in phrases)
 
 
 @pytest.mark.parametrize(
@@ -196,10 +212,12 @@ def test_a_question_that_went_wrong_leaves_the_rules(reply):
     assert turn.understanding.rewrite == "and how fast does it boil (colour kettle)?"
 
 
-def test_a_message_that_stands_alone_costs_no_call():
-    turn, bodies, _ = condensed(Say("x"), message="How do I descale a toaster with vinegar?")
-    assert bodies == []
+def test_a_message_that_stands_alone_gets_phrases_and_no_rewrite():
+    reply = "How do I clean a kettle?\nSearch: remove limescale"
+    turn, _, _ = condensed(Say(reply), message="How do I descale a toaster with vinegar?")
     assert turn.understanding.standalone
+    assert turn.understanding.rewrite == "How do I descale a toaster with vinegar?"
+    assert turn.parts[0].phrases == ("remove limescale",)
 
 
 def test_of_a_conversation_a_small_model_sees_four_short_lines():
