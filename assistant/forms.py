@@ -50,6 +50,7 @@ STEPS: Mapping[str, Mapping[str, Entry]] = {
     },
     "revise": {
         "rules": Entry(f"{_STEPS}.revise:Revise", "as a list, shorter, only or without the first n, only the steps"),
+        "brief": Entry(f"{_STEPS}.revise:ReviseBriefly", "rules if they can; else the answer anew by a small model"),
         "llm": Entry(f"{_STEPS}.revise:ReviseByModel", "the complete answer anew, in one call"),
     },
     "verify": {
@@ -65,7 +66,7 @@ DEFAULTS: Mapping[Reader, Mapping[str, str]] = {
         "verify": "extractive",
     },
     "small": {
-        "understand": "condense", "retrieve": "once", "decide": "extractive", "answer": "brief", "revise": "llm",
+        "understand": "condense", "retrieve": "once", "decide": "extractive", "answer": "brief", "revise": "brief",
         "verify": "extractive",
     },
     "large": {

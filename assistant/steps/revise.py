@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.prompts import load_prompt, quoted
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.llm import Written, written
 from turnmark.assistant.steps.marks import says_unknown
@@ -86,6 +87,29 @@ class ReviseByModel:
         turn.draft = drafted(reply.text)
         if (decision := decision_of(reply.text, 1)) != "answer":
             turn.decide(turn.judgement.model_copy(update={"decision": decision}))
+
+
+class ReviseBriefly(Revise):
+    """Rules if they can; else a small model writes the answer anew from itself alone."""
+
+    def __call__(self, turn: Turn) -> None:
+        at, previous = _last(turn)
+        request = edit_request(turn.message)
+        if (request and changed(previous, request)) or says_unknown(previous):
+            super().__call__(turn)
+            return
+        own = "\n".join(line for line in previous.splitlines() if not line.startswith(">")).strip()
+        prompt = load_prompt("revise-small", turn.prompts).render(
+            question=turn.history[at].content if at is not None else "(not known)",
+            previous=quoted((own or previous).replace("**", "")),
+            instruction=turn.message,
+        )
+        reply = written(turn.model, prompt, turn.stream)
+        turn.use("revise", reply.usage, reply.note)
+        turn.number(_rests_on(turn, at, previous))
+        turn.tell_hits()
+        turn.decide(Judgement(decision="answer", confidence=1.0, reason="a revision"))
+        turn.draft = drafted(_cited(reply.text, turn.hits))
 
 
 def rewritten(

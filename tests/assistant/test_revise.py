@@ -220,3 +220,14 @@ def test_a_revision_without_an_answer_to_revise_is_a_question(kitchen):
         [], "kettle colour, shorter"
     )
     assert (reply.trace.understanding.kind, reply.answer) == ("question", "Red [1].")
+
+
+def test_a_small_model_changes_the_answer_from_itself_alone_and_rules_come_first(kitchen):
+    quoted = conversation("What colour is the kettle?", "It is red.\n\n> Kettle\n> **The kettle is red.** It boils.")
+    assistant = with_model(kitchen, "The kettle is red.", options="?size=small")
+    reply = assistant.reply(quoted, "in simpler words")
+    assert reply.answer == "The kettle is red. [1]"
+    assert {role: usage.calls for role, usage in reply.usage.items()} == {"revise": 1}
+    listed = with_model(kitchen, "x", options="?size=small").reply(TALK, "as a list please")
+    assert listed.usage == {}
+    assert listed.answer.startswith("- ")
