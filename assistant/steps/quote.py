@@ -239,7 +239,9 @@ def quotations(turn: Turn) -> Draft | None:
 def _for_part(part: Part, embed: Embed | None, count: int, earlier: Sequence[Stretch]) -> list[Stretch]:
     if part.judgement.decision not in GROUNDED or not part.hits:
         return []
-    questions = tuple(dict.fromkeys((part.text, part.question)))
+    asked = tuple(dict.fromkeys((part.text, part.question)))
+    # A model's phrases name what the documents call it; what was asked counts twice.
+    questions = (*asked, *asked, *part.phrases) if part.phrases else asked
     return stretches(rated(questions, part.hits, embed), part.hits, count, earlier)
 
 
