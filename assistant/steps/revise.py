@@ -14,7 +14,7 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import load_prompt, quoted
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.llm import Written, written
-from turnmark.assistant.steps.marks import says_unknown
+from turnmark.assistant.steps.marks import says_unknown, unmarked
 from turnmark.assistant.steps.pieces import ITEM, pieces_of
 from turnmark.assistant.steps.read import answer_prompt, decision_of, drafted
 from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
@@ -101,8 +101,8 @@ class ReviseBriefly(Revise):
         own = "\n".join(line for line in previous.splitlines() if not line.startswith(">")).strip()
         prompt = load_prompt("revise-small", turn.prompts).render(
             question=turn.history[at].content if at is not None else "(not known)",
-            previous=quoted((own or previous).replace("**", "")),
-            instruction=turn.message,
+            previous=quoted(unmarked((own or previous).replace("**", ""))),
+            message=turn.message,
         )
         reply = written(turn.model, prompt, turn.stream)
         turn.use("revise", reply.usage, reply.note)

@@ -92,12 +92,19 @@ def by_revision(hostile):
     return answer_prompt(Room(), asked, "shorter", (), [hit(hostile)], None, hostile)[0]
 
 
+def by_small_revision(hostile):
+    return load_prompt("revise-small").render(question="How?", previous=quoted(unmarked(hostile)), message="shorter")
+
+
 def by_small(hostile):
     return load_prompt("answer-small").render(sections=quoted(unmarked(hostile)), question="How?")
 
 
 MATERIAL = frozenset(("history", "sections", "previous", "titles"))
-QUOTING = {"understand": by_understand, "condense": by_condense, "answer": by_answer, "answer-small": by_small}
+QUOTING = {
+    "understand": by_understand, "condense": by_condense, "answer": by_answer, "answer-small": by_small,
+    "revise-small": by_small_revision,
+}  # fmt: skip
 """Prompts that show their material in quoted lines, which need no tag."""
 
 

@@ -106,7 +106,9 @@ def test_every_step_of_an_extractive_turn(home, traces):
 
 def model_turn(tmp_path: Path, traces: Traces, content: bool) -> Any:
     spec = script(tmp_path, "Sharpen it on a wet stone, SECRETLY. [1]") + "?size=small"
-    return traced(open_assistant("demo", spec), traces.provider, content).reply([], "How is a knife sharpened?")
+    return traced(open_assistant("demo", spec, steps=["understand=rules"]), traces.provider, content).reply(
+        [], "How is a knife sharpened?"
+    )
 
 
 def test_calls_of_a_model(home, tmp_path, traces):
@@ -158,7 +160,8 @@ def test_a_conversation_with_tools_is_a_call_too(traces):
 
 
 def test_what_fails_is_marked_without_what_was_said(home, tmp_path, traces):
-    assistant = traced(open_assistant("demo", script(tmp_path, "x") + "?size=small"), traces.provider)
+    spec = script(tmp_path, "x") + "?size=small"
+    assistant = traced(open_assistant("demo", spec, steps=["understand=rules"]), traces.provider)
     assistant.reply([], "How is a knife sharpened?")
     with pytest.raises(GeneratorError):
         assistant.reply([], "Is a SECRET knife sharp?")

@@ -50,8 +50,8 @@ def test_each_part_is_answered_from_the_context_in_the_order_asked(tmp_path):
     assert sample.decision == "answer"
     first, second = sample.sub_answers
     assert (first.question, second.question) == ("When was the lamp lit?", "What did the lamp burn?")
-    assert "**The lamp was lit in 1868.**" in first.answer
-    assert "**At first the lamp burned rape oil.**" in second.answer
+    assert "The lamp was lit in 1868." in first.answer
+    assert "At first the lamp burned rape oil." in second.answer
     assert sample.prediction.index("**The lamp was lit") < sample.prediction.index("**At first the lamp")
     assert [context.document_id for context in sample.contexts] == [f"{item.id}-0-{len(CONTEXT)}"]
     assert (sample.query, sample.usage) == (QUESTION, {})
@@ -63,9 +63,8 @@ def test_a_sentence_that_answers_two_parts_is_said_once(tmp_path):
     question = "When was the lamp of the tower lit? By whom was the lamp of the tower lit?"
     bench, [item] = bench_of(tmp_path, row(context=f"{LIT_BY} Goats graze on the hill.", com_question=question))
     sample = bench.answer(item, None)
-    said = f"**{LIT_BY}** Goats graze on the hill."
-    assert [part.answer for part in sample.sub_answers] == [said] * 2
-    assert sample.prediction == f"{said} [1]"
+    assert [part.answer for part in sample.sub_answers] == [f"{LIT_BY} Goats graze on the hill."] * 2
+    assert sample.prediction == f"**{LIT_BY}** Goats graze on the hill. [1]"
 
 
 @pytest.mark.parametrize("context", ["Quarterly dividends are taxed at the rate of the fiscal year.", None])

@@ -47,6 +47,7 @@ def reply(supported):
     return answer
 
 
+@pytest.mark.slow
 def test_faithfulness_is_the_packages_own_three_times(package, benchmark_root, turnmark, tmp_path, check_run):
     words = score_words(benchmark_root, tmp_path)
     with ScriptedServer(reply(1)) as server:
@@ -65,6 +66,7 @@ def test_faithfulness_is_the_packages_own_three_times(package, benchmark_root, t
     assert summary.metrics["rb_llm"].n > 0
 
 
+@pytest.mark.slow
 def test_published_faithfulness_is_the_same_metric(package):
     judges = open_judges(["ragas:openai:openai/gpt-oss-120b@http://localhost:1"])
     judging = Judging(judges, [IDK_JUDGE, *judges[0].rubrics])
