@@ -176,13 +176,13 @@ def quoted(stretch: Stretch, number: int) -> str:
             text = text[:begin] + bold(text[begin:stop]) + text[stop:]
     mark = f"\n[{number}]" if stretch.lines[-1].kind in ("code", "row") else f" [{number}]"
     heading = " › ".join(dict.fromkeys(filter(None, (passage.title, stretch.lines[0].section))))
-    body = unmarked(printable(text)).rstrip() + mark
+    body = _EMPTY_QUOTES.sub("", unmarked(printable(text))).strip("\n").rstrip() + mark
     return f"{unmarked(heading)}  \n{body}" if heading else body  # two blanks: a line of its own in Markdown
 
 
 def bold(text: str) -> str:
     """A sentence or list item in bold: its first paragraph, without the item's mark and emphasis of its own."""
-    mark = ITEM.match(text)
+    mark = _LEAD.match(text)
     lead = mark.group() if mark else ""
     body, gap, rest = text[len(lead) :].rstrip().partition("\n\n")
     if "```" in body:
@@ -191,6 +191,9 @@ def bold(text: str) -> str:
     return f"{lead}**{plain}**{gap}{rest}"
 
 
+_LEAD = re.compile(rf"(?:>[ \t]*)*(?:{ITEM.pattern})?")
+_EMPTY_QUOTES = re.compile(r"\A(?:[> \t]*\n)+|(?:\n[> \t]*)+\Z")
+"""Lines of block quotations with nothing on them, before and behind a stretch."""
 _EMPHASIS = re.compile(r"\*+|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)")
 
 

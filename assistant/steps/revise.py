@@ -213,15 +213,23 @@ def _body(block: str) -> str:
     return block.strip().partition("\n")[2] if _titled(block) else block.strip()
 
 
+_FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def _lines_of_code(match: re.Match[str]) -> str:
+    """A block of code as lines that can be items."""
+    return "\n\n".join(f"`{line.strip()}`" for line in match[1].splitlines() if line.strip()) + "\n\n"
+
+
 def changed(previous: str, request: EditRequest) -> str:
     """An answer without marks, with a change made; "" if rules cannot make it."""
     blocks = [block for block in re.split(r"\n\s*\n", previous) if block.strip()]
-    bodies = [_body(block) for block in blocks]
+    bodies = [_FENCED.sub(_lines_of_code, _body(block)) for block in blocks]
     items = [line.strip() for body in bodies for line in body.splitlines() if ITEM.match(line.strip())]
     if request.kind == "steps":
         return "\n".join(items)
     if request.kind == "list":
-        return "\n".join(f"- {ITEM.sub('', unit, count=1)}" for unit in items or _sentences(bodies))
+        return "\n".join(f"- {ITEM.sub('', unit, count=1)}" for unit in _sentences(bodies))
     if request.kind in ("only", "without"):
         units = items or _sentences(bodies)
         cut = units[-request.count :] if request.last else units[: request.count]
@@ -238,10 +246,12 @@ def _shorter(blocks: Sequence[str]) -> str:
     starts = [at for at, block in enumerate(blocks) if _titled(block)]
     if len(starts) > 1:
         return "\n\n".join(blocks[: starts[1]])
-    if best := re.search(r"\*\*(?P<best>[^*\n]{10,})\*\*", "\n\n".join(blocks)):
+    items = [line.strip() for block in blocks for line in _body(block).splitlines() if ITEM.match(line.strip())]
+    quotation = next((block for block in blocks if _titled(block)), "" if items else "\n\n".join(blocks))
+    if best := re.search(r"\*\*(?P<best>[^*\n]{10,})\*\*", quotation):
         return best["best"]
-    units = _sentences([_body(block) for block in blocks])
-    return " ".join(units[: max(1, len(units) // 2)])
+    units = items or _sentences([_body(block) for block in blocks])
+    return ("\n" if items else " ").join(units[: max(1, len(units) // 2)])
 
 
 def _sentences(bodies: Sequence[str]) -> list[str]:

@@ -124,13 +124,19 @@ def _complete(parts: Sequence[str], history: Sequence[Message]) -> tuple[str, ..
     context = list(history)
     for part in parts:
         # A short part after another is a question of its own, unless it refers back ("any other").
-        lean = refers_back(part) or (says_little(part) and bool(_OF_OTHERS.search(part))) if complete else leans(part)
+        empty = len(_terms(part)) < 2 and bool(_THEN.search(part))
+        lean = (
+            refers_back(part) or empty or bool(says_little(part) and _OF_OTHERS.search(part))
+            if complete
+            else leans(part)
+        )
         carried = carried_terms(context, part) if context and lean else ()
         complete.append(carry_over(part, carried, one_name(context, carried)) if carried else part)
         context.append(Message(role="user", content=part))
     return tuple(complete)
 
 
+_THEN = re.compile(r"\b(?:then|after that|afterwards|first|before)\b", re.IGNORECASE)
 _OF_OTHERS = re.compile(r"\b(?:any other|others?|another)\b", re.IGNORECASE)
 
 

@@ -103,7 +103,7 @@ TWO_QUOTES = f"Boats › Size\n{PROSE}\n\nBoats › Fares\nA ticket costs £7."
     ("answer", "message", "text"),
     [
         (PROSE, "as a list", "- The boat is old.\n- She carries six cars.\n- Otters follow her."),
-        (STEPS, "as a list", "- Hold it.\n- **Wait.**\n- Go on."),
+        (STEPS, "as a list", "- Hold it.\n- Wait.\n- Go on."),
         (PROSE, "shorter", "She carries six cars."),
         (TWO_QUOTES, "shorter", f"Boats › Size\n{PROSE}"),
         ("One. Two. Three. Four.", "shorter", "One. Two."),
