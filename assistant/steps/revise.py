@@ -229,7 +229,7 @@ def changed(previous: str, request: EditRequest) -> str:
     if request.kind == "steps":
         return "\n".join(items)
     if request.kind == "list":
-        return "\n".join(f"- {ITEM.sub('', unit, count=1)}" for unit in _sentences(bodies))
+        return "\n".join(f"- {ITEM.sub('', unit, count=1)}" for unit in _sentences(bodies) if unit[-1] not in ":：")
     if request.kind in ("only", "without"):
         units = items or _sentences(bodies)
         cut = units[-request.count :] if request.last else units[: request.count]
