@@ -191,7 +191,7 @@ def bold(text: str) -> str:
     return f"{lead}**{plain}**{gap}{rest}"
 
 
-_LEAD = re.compile(rf"(?:>[ \t]*)*(?:{ITEM.pattern})?")
+_LEAD = re.compile(rf"(?:>\s*)*(?:{ITEM.pattern})?")
 _EMPTY_QUOTES = re.compile(r"\A(?:[> \t]*\n)+|(?:\n[> \t]*)+\Z")
 """Lines of block quotations with nothing on them, before and behind a stretch."""
 _EMPHASIS = re.compile(r"\*+|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)")
