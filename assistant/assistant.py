@@ -48,6 +48,7 @@ class Assistant:
     ) -> None:
         self.retriever, self.generator, self.embed = retriever, generator, embed
         self.prompts, self.tokens = prompts, tokens
+        self.requested = passages  # another reader, swapped in, has a default of its own
         reader = reader_of(generator)
         self.passages = passages or (READ_PASSAGES if reader == "large" else PASSAGES)
         self.forms = forms_for(reader) if forms is None else forms
@@ -96,7 +97,7 @@ class Assistant:
             RequestError: there is no answer yet.
             GeneratorError: as `reply`.
         """
-        turn = self._begin(history, instruction, on_event, by_name=True)
+        turn = self._begin(history, instruction, on_event)
         turn.understood(Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,)), "by name")
         turn.run(self.steps["revise"])
         turn.run(self.steps["verify"])
@@ -116,14 +117,12 @@ class Assistant:
         *,
         evidence: Sequence[Hit] | None = None,
         trusted: bool = False,
-        by_name: bool = False,
     ) -> Turn:
         return Turn(
             message,
             tuple(history),
             evidence,
             trusted,
-            by_name,
             self.retriever,
             self.generator,
             by_text(self.embed) if self.embed else None,

@@ -77,7 +77,7 @@ def open_parts(
     else:
         finder, spec = retriever, retriever.name
     embed = None if not opened.manifest.embedder else lambda texts: opened.embedder.encode(texts, "passage")
-    assistant = _traced(Assistant(finder, model, embed, passages, forms=forms), opened)
+    assistant = _traced(Assistant(finder, model, embed, passages, forms=forms))
     return Opened(assistant, opened, generator if isinstance(generator, str) else generator.name, spec, tuple(steps))
 
 
@@ -133,15 +133,15 @@ def swapped(
     embed = assistant.embed
     if index is not None:
         embed = None if not place.manifest.embedder else lambda texts: place.embedder.encode(texts, "passage")
-    replacement = Assistant(finder, model, embed, None, assistant.prompts, forms, assistant.tokens)
-    return Opened(_traced(replacement, place), place, generator or current.generator, spec, current.steps)
+    replacement = Assistant(finder, model, embed, assistant.requested, assistant.prompts, forms, assistant.tokens)
+    return Opened(_traced(replacement), place, generator or current.generator, spec, current.steps)
 
 
-def _traced(assistant: Assistant, index: Index) -> Assistant:
+def _traced(assistant: Assistant) -> Assistant:
     """The assistant, with spans of its turns where the environment or the configuration asks for them."""
     from turnmark.assistant.tracing import traced_where_asked
 
-    return traced_where_asked(assistant, index.manifest.embedder.spec if index.manifest.embedder else "")
+    return traced_where_asked(assistant)
 
 
 def _tried(retriever: Retriever) -> Retriever:

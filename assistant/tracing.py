@@ -56,7 +56,7 @@ def settings() -> Settings:
     return configured.model_copy(update={"on": switch != "0", "content": switch == "content" or configured.content})
 
 
-def traced_where_asked(assistant: Assistant, _embedder: str = "") -> Assistant:
+def traced_where_asked(assistant: Assistant) -> Assistant:
     """The assistant, traced if the environment or the configuration says so.
 
     Raises:

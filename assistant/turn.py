@@ -81,7 +81,6 @@ class Turn:
     Attributes:
         evidence: passages to answer from, best first; None: they are searched for.
         trusted: the evidence is known to be about the question.
-        by_name: the message is an instruction to revise, whatever it looks like.
         retriever: None: nothing can be searched for.
         embed: unit vectors of texts; None: shared words decide.
         passages: hits of a part, at most.
@@ -104,7 +103,6 @@ class Turn:
     history: tuple[Message, ...] = ()
     evidence: Sequence[Hit] | None = None
     trusted: bool = False
-    by_name: bool = False
     retriever: Retriever | None = None
     generator: Generator | None = None
     embed: Embed | None = None
@@ -129,7 +127,6 @@ class Turn:
     usage: dict[str, Usage] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    streamed: bool = False
 
     @property
     def model(self) -> Generator:
@@ -235,7 +232,6 @@ class Turn:
 
     def stream(self, delta: str) -> None:
         """Report a piece of the answer."""
-        self.streamed = True
         self.notify(Event(step="answer", delta=delta))
 
     def settle(self, draft: Draft, checks: Checks, parts: Sequence[SubQuestion]) -> None:

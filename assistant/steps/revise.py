@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.base import Generator, OnText
 from turnmark.assistant.prompts import load_prompt, quoted
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.llm import Written, written
@@ -34,6 +34,7 @@ TAKES_A_MODEL = (
     "its steps; anything else takes a model (--generator)."
 )
 NOTHING_TO_CHANGE = "there is nothing of the kind in it."
+_REVISED = Judgement(decision="answer", confidence=1.0, reason="a revision")
 MOST_SENTENCES = 8
 """Sentences of the last answer whose passages are searched for."""
 
@@ -61,7 +62,7 @@ class Revise:
         turn.number(hits)
         turn.tell_hits()
         turn.understanding = _as_revision(turn)
-        _settle(turn, _cited(text, turn.hits), Judgement(decision="answer", confidence=1.0, reason="a revision"))
+        _settle(turn, _cited(text, turn.hits), _REVISED)
 
 
 class ReviseByModel:
@@ -79,7 +80,7 @@ class ReviseByModel:
         hits = _rests_on(turn, at, previous)
         turn.hits.extend(sections(turn.retriever, hits, turn.tokens))
         turn.tell_hits()
-        turn.decide(Judgement(decision="answer", confidence=1.0, reason="a revision"))
+        turn.decide(_REVISED)
         question = turn.history[at].content if at is not None else ""
         reply, notes = rewritten(turn.model, question, previous, turn.message, turn.hits, turn.prompts, turn.stream)
         turn.use("revise", reply.usage, *notes, reply.note)
@@ -108,7 +109,7 @@ class ReviseBriefly(Revise):
         turn.use("revise", reply.usage, reply.note)
         turn.number(_rests_on(turn, at, previous))
         turn.tell_hits()
-        turn.decide(Judgement(decision="answer", confidence=1.0, reason="a revision"))
+        turn.decide(_REVISED)
         turn.draft = drafted(_cited(reply.text, turn.hits))
 
 
@@ -119,7 +120,7 @@ def rewritten(
     instruction: str,
     hits: Sequence[Hit],
     prompts: Path | None = None,
-    on_text: object = None,
+    on_text: OnText | None = None,
 ) -> tuple[Written, list[str]]:
     """An answer as a model changes it, and notes on what had to be left out.
 
@@ -129,7 +130,7 @@ def rewritten(
     about = Understanding(kind="revision", rewrite=question, sub_questions=(instruction,))
     asked = f"Question: {question}\n\n{previous}" if question else previous
     prompt, notes = answer_prompt(generator, about, instruction, (), hits, prompts, asked)
-    return written(generator, prompt, on_text), notes  # type: ignore[arg-type]
+    return written(generator, prompt, on_text), notes
 
 
 def _as_revision(turn: Turn) -> Understanding:

@@ -61,7 +61,7 @@ class Understand:
 
     def __call__(self, turn: Turn) -> None:
         rules = understand(turn.history, turn.message)
-        if turn.evidence is not None or turn.by_name or rules.kind == "conversational":
+        if turn.evidence is not None or rules.kind == "conversational":
             turn.understood(rules, "rules")
             return
         titles = titles_of(turn.retriever)

@@ -91,9 +91,8 @@ def test_a_plain_courtesy_costs_no_call(message):
     assert (bodies, turn.understanding.kind) == ([], "conversational")
 
 
-@pytest.mark.parametrize("more", [{"evidence": hits_of([])}, {"by_name": True}])
-def test_nor_do_evidence_that_was_handed_in_and_a_revision_by_name(more):
-    turn, bodies, _ = taken(Say(LAPTOP), **more)
+def test_nor_does_evidence_that_was_handed_in():
+    turn, bodies, _ = taken(Say(LAPTOP), evidence=hits_of([]))
     assert (bodies, turn.forms["understand"]) == ([], "rules")
 
 
