@@ -1,33 +1,37 @@
-"""What of a long conversation and of the passages fits into the model's context, and in words what was left out."""
+"""What of a prompt's material fits into a model's context, and in words what was left out.
+
+A prompt that is too long is cut first at the ends of the passages, the longest ones most; then the oldest turns go;
+then full passages, the last ones first. All other texts of it are never cut.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 
-from turnmark.corpora.text import CJK, sentences
-from turnmark.corpora.types import Message, Record
-from turnmark.retrieval.types import Hit
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.prompts import Messages, Prompt
+from turnmark.corpora.text import CJK
+from turnmark.corpora.types import Message
 
-Count = Callable[[str], int]
-
-# Tokens that the prompts need in addition to what is put in: the instructions, and the marks around a turn or a
-# passage. A test compares the real prompts with these.
+# Tokens that the prompts need in addition to what is put in: the instructions, and the marks around a passage. A test
+# compares the real prompts with these.
 INSTRUCTIONS = 530
-TURN_MARKS = 24
 PASSAGE_MARKS = 32
 
 _CHARS_PER_TOKEN = 3.6
 _WIDE = re.compile(f"[{CJK}]")
 
+LEAST = 60
+"""Tokens that are left of each passage before turns are left out."""
+REPAIR = 200
+"""Tokens of the request to reply once more."""
+CUT = " […]"
 
-class Fitted(Record):
-    """What is left, in its old order, and notes for the person on what is not."""
-
-    history: tuple[Message, ...]
-    hits: tuple[Hit, ...]
-    notes: tuple[str, ...] = ()
+Render = Callable[[Sequence[str], Sequence[Message]], Messages]
+"""The prompt with these passages and these turns."""
 
 
 def count_tokens(text: str) -> int:
@@ -36,79 +40,102 @@ def count_tokens(text: str) -> int:
     return ceil((len(text) - wide) / _CHARS_PER_TOKEN) + wide
 
 
-def fit(
-    history: Sequence[Message], hits: Sequence[Hit], question: str, tokens: int, count: Count = count_tokens
-) -> Fitted:
-    """Leave out what does not fit: the oldest turns first, then the lowest passages, then the end of the last one left.
+@dataclass(frozen=True)
+class Fitted:
+    """A prompt that fits, and in words what it does not show."""
+
+    messages: Messages
+    notes: tuple[str, ...] = ()
+
+
+def room_for(generator: Generator, reply: int | None = None) -> int:
+    """Tokens that a prompt may have: there is room for a reply, for another, and for what is said between them.
 
     Args:
-        hits: best first.
-        question: always stays, uncut.
-        tokens: room for the prompt: the model's context less the room for its reply.
-        count: how many tokens a text has.
+        reply: tokens of a reply; None: the generator's own.
     """
-    room = tokens - INSTRUCTIONS - count(question)
-    turns = [count(message.content) + TURN_MARKS for message in history]
-    sizes = [count(hit.passage.indexed_text) + PASSAGE_MARKS for hit in hits]
-    notes: list[str] = []
-    if room <= 0 and (history or hits):
-        return Fitted(
-            history=(), hits=(), notes=("the question alone fills the model's context: nothing else was sent",)
-        )
-
-    first, needed = 0, sum(turns) + sum(sizes)
-    while first < len(history) and needed > room:
-        needed -= turns[first]
-        first += 1
-    # A conversation that begins with an answer would leave its question out.
-    while 0 < first < len(history) and history[first].role == "assistant":
-        first += 1
-    if first:
-        notes.append(
-            f"{_many(first, len(history), 'earlier message')} left out, the oldest: the model's context is full"
-        )
-
-    fit_count = len(hits)
-    while fit_count > 1 and sum(sizes[:fit_count]) > room:
-        fit_count -= 1
-    fitting = list(hits[:fit_count])
-    if fit_count < len(hits):
-        notes.append(
-            f"{_many(len(hits) - fit_count, len(hits), 'passage')} left out, the lowest: the model's context is full"
-        )
-    if fitting and sizes[0] > room:
-        cut = _cut(fitting[0], room - PASSAGE_MARKS, count)
-        share = len(cut.passage.text) / max(1, len(fitting[0].passage.text)) if cut else 0
-        notes.append(f"only the first {share:.0%} of passage [1] was sent: the model's context is full")
-        fitting = [cut] if cut else []
-    return Fitted(history=tuple(history[first:]), hits=tuple(fitting), notes=tuple(notes))
+    window = generator.context_tokens
+    return window - min(2 * (reply or generator.reply_tokens) + REPAIR, window // 2)
 
 
-def _many(number: int, total: int, noun: str) -> str:
-    return f"{number} of {total} {noun}{'s were' if total > 1 else ' was'}"
+def fit_prompt(
+    prompt: Prompt,
+    room: int,
+    texts: Mapping[str, str | None],
+    passages: Sequence[str] = (),
+    history: Sequence[Message] = (),
+    plain: Mapping[str, str] | None = None,
+    question: str | None = None,
+) -> Fitted | None:
+    """A prompt filled in within `room` tokens; None if it does not fit even without passages and earlier turns.
 
-
-def _cut(hit: Hit, room: int, count: Count) -> Hit | None:
-    """The hit with as much of the beginning of its passage as fits, to the end of a sentence; None: not a word fits.
-
-    Where not even one sentence fits it is cut at the end of a word. The passage keeps its id, by which it is cited; its
-    `end` and `text` are those of what is left.
+    Args:
+        texts, passages, history, plain, question: see `Prompt.fill`.
     """
-    passage = hit.passage
-    for ends in (
-        [end for _, end in sentences(passage.text)],
-        [word.end() for word in re.finditer(r"\S+", passage.text)],
-    ):
-        low, high = 0, len(ends)  # how many of the ends fit
-        while low < high:
-            middle = (low + high + 1) // 2
-            shorter = passage.model_copy(update={"text": passage.text[: ends[middle - 1]]})
-            if count(shorter.indexed_text) <= room:
-                low = middle
-            else:
-                high = middle - 1
-        if low:
-            end = ends[low - 1]
-            shortened = passage.model_copy(update={"text": passage.text[:end], "end": passage.start + end})
-            return hit.model_copy(update={"passage": shortened})
+
+    def render(passages_shown: Sequence[str], turns_shown: Sequence[Message]) -> Messages:
+        return prompt.fill(texts, passages_shown, turns_shown, plain, question)
+
+    shows_turns = not {"history", "conversation"}.isdisjoint(prompt.placeholders)
+    return fit(render, passages if "passages" in prompt.placeholders else (), history if shows_turns else (), room)
+
+
+def fit(render: Render, passages: Sequence[str], history: Sequence[Message], room: int) -> Fitted | None:
+    """What `render` makes within `room` tokens; None if it does not fit even without passages and earlier turns."""
+
+    def attempt(passages_shown: Sequence[str], turns: Sequence[Message]) -> Messages | None:
+        messages = render(passages_shown, turns)
+        return messages if sum(count_tokens(message.content) for message in messages) <= room else None
+
+    prompt = attempt(passages, history)
+    if prompt is not None:
+        return Fitted(prompt)
+    if passages and attempt(_cut(passages, LEAST), history) is not None:
+        low, high = LEAST, max(map(count_tokens, passages))  # low fits, high does not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if attempt(_cut(passages, middle), history) is not None else (low, middle)
+        return Fitted(render(_cut(passages, low), history), (_ends_cut(passages, low),))
+    shortest = _cut(passages, LEAST)
+    for first in range(1, len(history) + 1):
+        if first < len(history) and history[first].role == "assistant":
+            continue  # an answer without its question
+        messages = attempt(shortest, history[first:])
+        if messages is not None:
+            return Fitted(messages, (*_cut_notes(passages), _turns_out(first, len(history))))
+    for count in range(len(passages) - 1, -1, -1):
+        messages = attempt(shortest[:count], ())
+        if messages is not None:
+            turns = [_turns_out(len(history), len(history))] if history else []
+            left_out = f"{len(passages) - count} of {len(passages)} passages left out, the last ones"
+            return Fitted(messages, (*_cut_notes(passages[:count]), *turns, left_out))
     return None
+
+
+def _cut_notes(passages: Sequence[str]) -> list[str]:
+    return [_ends_cut(passages, LEAST)] if _cut(passages, LEAST) != list(passages) else []
+
+
+def _ends_cut(passages: Sequence[str], limit: int) -> str:
+    cut = sum(text != shortened for text, shortened in zip(passages, _cut(passages, limit), strict=True))
+    return f"the ends of {cut} of {len(passages)} passages cut, at about {limit} tokens"
+
+
+def _turns_out(dropped: int, total: int) -> str:
+    return f"{dropped} of {total} earlier messages left out, the oldest"
+
+
+def _cut(passages: Sequence[str], limit: int) -> list[str]:
+    return [shorten(text, limit) for text in passages]
+
+
+def shorten(text: str, limit: int) -> str:
+    """The longest beginning of `text` that has at most so many tokens and ends with a word; marked if it was cut."""
+    if count_tokens(text) <= limit:
+        return text
+    ends = [word.end() for word in re.finditer(r"\S+", text)]
+    low, high = 0, len(ends)  # how many words fit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count_tokens(text[: ends[middle - 1]]) <= limit else (low, middle - 1)
+    return (text[: ends[low - 1]] if low else text[: limit * 3]) + CUT

@@ -1,7 +1,10 @@
-"""The prompts, as text files beside this one, and the fences that keep material apart from instructions.
+"""Prompts as text files: found, checked and filled in, with fences that keep material apart from instructions.
 
-A file is a Jinja template. Lines such as `=== system ===` and `=== user ===` begin a message; a file without such a
-line is one user message. Its placeholders are strict: a value that is not used, and one that is missing, is an error.
+A package keeps its prompts in a folder (`PromptFolder`); a file of the user's own folder (`--prompts`) replaces one of
+them. A file is a Jinja template. Lines such as `=== system ===` and `=== user ===` begin a message; a file without such
+a line is one user message. A file of the user's own uses as many of the available placeholders as it needs, and is bare
+unless it names the marks: material is fenced if it has the placeholder `tag`, and quoted if it says what lines that
+begin with "> " are.
 """
 
 from __future__ import annotations
@@ -9,91 +12,228 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from turnmark.assistant.generators.base import PromptMessage
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
 HERE = Path(__file__).parent
+TAG = "tag"
 
 _SECTION = re.compile(r"^=== (system|user|assistant) ===[ \t]*\n", re.MULTILINE)
 _COMMENT = re.compile(r"\{#.*?#\}\s*", re.DOTALL)
+_QUOTING = '"> "'
+_SPEAKERS = {"assistant": "agent"}
 
 Role = Literal["system", "user", "assistant"]
 Section = tuple[Role, str]
+Messages = tuple[PromptMessage, ...]
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt as it stands in its file."""
+    """A prompt as its file has it.
+
+    Attributes:
+        sha256: of the file's text, comments included; manifests hold it.
+        own: it is a file of the user's.
+    """
 
     name: str
     sections: tuple[Section, ...]
     placeholders: frozenset[str]
     sha256: str
-    """Of the file's text, comments included: what manifests hold."""
+    own: bool = False
 
-    def render(self, **values: str | bool) -> tuple[PromptMessage, ...]:
-        """The messages, with the values put in. What a value says is never read as a template, ours or a model's.
+    @property
+    def bare(self) -> bool:
+        """Whether it shows material without fences."""
+        return self.own and TAG not in self.placeholders
+
+    def render(self, **values: str | bool) -> Messages:
+        """The messages, with the values put in. A value is never read as a template, ours or a model's.
+
+        A prompt of the user's own need not use all values.
 
         Raises:
-            TurnmarkError: a value is missing, or one is given that the prompt does not use, or filling in fails.
+            TurnmarkError: a value is missing, or the built-in prompt does not use one, or filling in fails.
         """
+        if self.own:
+            values = {name: value for name, value in values.items() if name in self.placeholders}
         if self.placeholders != values.keys():
             raise TurnmarkError(f"prompt {self.name!r}: {_difference(self.placeholders, values.keys())}")
-        safe = {name: inert(value) if isinstance(value, str) else value for name, value in values.items()}
+        safe = {name: break_control_marks(value) if isinstance(value, str) else value for name, value in values.items()}
         try:
             rendered = [(role, _template(text).render(**safe).strip()) for role, text in self.sections]
-        except Exception as error:  # a template of somebody's own may do anything that raises
+        except Exception as error:  # a user's template may do anything that raises
             raise TurnmarkError(f"prompt {self.name!r}: {error}") from error
         return tuple(PromptMessage(role=role, content=text) for role, text in rendered if text)
 
+    def fill(
+        self,
+        texts: Mapping[str, str | None],
+        passages: Sequence[str] = (),
+        history: Sequence[Message] = (),
+        plain: Mapping[str, str] | None = None,
+        question: str | None = None,
+    ) -> Messages:
+        """The messages, with all material fenced, or bare if the prompt is.
 
-def load_prompt(name: str, directory: Path | None = None) -> Prompt:
-    """The prompt `name`, from `directory` where that has a file `NAME.txt`, else the built-in one.
+        Bare material has the form of MTRAG's official scripts (judge_utils.py): passages one after the other, turns as
+        lines that begin with `user: ` and `agent: `.
+
+        Args:
+            texts: placeholder -> text from outside or from a model; None: there is none.
+            passages, history: shown if the prompt has these placeholders.
+            plain: placeholder -> words of ours.
+            question: ends the placeholder `conversation`, which begins with the history.
+        """
+        asked = () if question is None else (question,)
+        contents = [text for text in texts.values() if text is not None]
+        tag = fence_tag(*contents, *passages, *(turn.content for turn in history), *asked)
+        values = {name: "" if text is None else self.frame(text, name, tag) for name, text in texts.items()}
+        conversation = (*history, *(Message(role="user", content=text) for text in asked))
+        shown: dict[str, Callable[[], str]] = {
+            TAG: lambda: tag,
+            "passages": lambda: self._passages(passages, tag),
+            "history": lambda: self._turns(history, tag),
+            "conversation": lambda: self._turns(conversation, tag),
+        }
+        values |= {name: show() for name, show in shown.items() if name in self.placeholders}
+        return self.render(**values, **(plain or {}))
+
+    def frame(self, text: str, kind: str, tag: str) -> str:
+        """Material for this prompt: fenced, or bare if the prompt is."""
+        return text if self.bare else fence(text, _KINDS.get(kind, kind), tag)
+
+    def quote(self, text: str) -> str:
+        """Material for this prompt on quoted lines, or as it is if the user's own prompt says nothing of such lines."""
+        quotes = not self.own or any(_QUOTING in section for _, section in self.sections)
+        return quote_lines(text) if quotes else text
+
+    def _passages(self, texts: Sequence[str], tag: str) -> str:
+        if self.bare:
+            return "\n\n".join(texts)
+        lines = (f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in enumerate(texts, 1))
+        return "\n\n".join(lines) or "(none were found)"
+
+    def _turns(self, messages: Sequence[Message], tag: str) -> str:
+        if self.bare:
+            return turn_lines(messages)
+        return "\n".join(fence(message.content, message.role, tag) for message in messages)
+
+
+_KINDS = {"answer": "reply"}
+"""Placeholder -> the word in its marks, if that is another."""
+
+
+def turn_lines(messages: Sequence[Message]) -> str:
+    """Turns as MTRAG's official scripts write them, each after its speaker."""
+    return "\n".join(f"{_SPEAKERS.get(message.role, message.role)}: {message.content}" for message in messages)
+
+
+@dataclass(frozen=True)
+class PromptFolder:
+    """The prompts of a package, each a file `NAME.txt`, which a file of the user's may replace.
+
+    Attributes:
+        users: whose they are, in messages.
+        further: name -> placeholders that a user's file may use beyond those of the built-in one.
+        fixed: names that no file replaces.
+    """
+
+    path: Path
+    users: str
+    further: Callable[[str], frozenset[str]] = lambda _: frozenset()
+    fixed: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the built-in prompts."""
+        return _names(self.path)
+
+    @property
+    def replaceable(self) -> tuple[str, ...]:
+        """The names of the prompts that a user's file replaces."""
+        return tuple(name for name in self.names if name not in self.fixed)
+
+    def replaced(self, names: Iterable[str], directory: Path | None) -> tuple[str, ...]:
+        """Those of the prompts that `directory` has a file for."""
+        if directory is None:
+            return ()
+        return tuple(name for name in names if name in self.replaceable and (directory / f"{name}.txt").is_file())
+
+    def load(self, name: str, directory: Path | None = None) -> Prompt:
+        """The prompt `name`, from `directory` if that has a file `NAME.txt`, else the built-in one.
+
+        Raises:
+            RequestError: no such prompt, a broken file, one without placeholders, or with some that are not available.
+        """
+        if name not in self.names:
+            raise RequestError(f"no prompt of {self.users} is called {name!r}; there are: {', '.join(self.names)}")
+        built_in = read_prompt(name, self.path / f"{name}.txt")
+        if directory is None or not self.replaced([name], directory):
+            return built_in
+        file = directory / f"{name}.txt"
+        prompt = read_prompt(name, file, own=True)
+        available = built_in.placeholders | self.further(name)
+        problems = []
+        if unknown := sorted(prompt.placeholders - available):
+            problems.append(f"unknown placeholders: {', '.join(unknown)}")
+        if available - {TAG} and not prompt.placeholders - {TAG}:
+            problems.append("it uses no placeholder, so it would show nothing of what it is about")
+        if problems:
+            raise RequestError(f"prompt {file}: {'; '.join(problems)}; available: {', '.join(sorted(available))}")
+        return prompt
+
+    def hashes(self, names: Iterable[str], directory: Path | None = None) -> dict[str, str]:
+        """Name -> SHA-256 of the prompts, those of `directory` in place of the built-in ones."""
+        return {name: self.load(name, directory).sha256 for name in names}
+
+
+def check_prompts(directory: Path | None, *folders: PromptFolder) -> None:
+    """Look at every file of a user's folder.
 
     Raises:
-        RequestError: no such prompt, a broken file, or placeholders that are not those of the built-in one.
+        RequestError: every mistake in it: it is no folder, or a `.txt` file replaces no prompt, cannot be read, is no
+            template, or has placeholders that are not available.
     """
-    built_in = HERE / f"{name}.txt"
-    if name not in prompt_names():
-        raise RequestError(f"no prompt is called {name!r}; there are: {', '.join(prompt_names())}")
-    own = directory / f"{name}.txt" if directory else None
-    if own is None or not own.is_file():
-        return read_prompt(name, built_in)
-    prompt, expected = read_prompt(name, own), read_prompt(name, built_in).placeholders
-    if prompt.placeholders != expected:
-        raise RequestError(f"prompt {own}: {_difference(expected, prompt.placeholders)}")
-    return prompt
+    if directory is None:
+        return
+    errors = ErrorCollector()
+    if not directory.is_dir():
+        errors.add(f"prompts {directory}: no such folder")
+    files = sorted(directory.glob("*.txt"))
+    unused = [path.name for path in files if not any(path.stem in folder.replaceable for folder in folders)]
+    if unused:
+        names = "; ".join(f"the prompts of {folder.users} are {', '.join(folder.replaceable)}" for folder in folders)
+        errors.add(f"prompts {directory}: {', '.join(unused)} is not used; {names}")
+    for path in files:
+        for folder in folders:
+            if path.stem in folder.replaceable:
+                errors.collect(folder.load, path.stem, directory)
+    errors.raise_all()
+
+
+ASSISTANT = PromptFolder(HERE, "the assistant", fixed=frozenset(("json", "repair")))
+
+
+def load_prompt(name: str, directory: Path | None = None) -> Prompt:
+    """A prompt of the assistant; see `PromptFolder.load`."""
+    return ASSISTANT.load(name, directory)
 
 
 @cache
-def prompt_names() -> tuple[str, ...]:
-    """The names of the built-in prompts."""
-    return tuple(sorted(path.stem for path in HERE.glob("*.txt")))
-
-
-def prompt_hashes(directory: Path | None = None) -> dict[str, str]:
-    """Name -> SHA-256 of every prompt, those of `directory` in place of the built-in ones.
-
-    Raises:
-        RequestError: `directory` is none, or holds a `.txt` file that is no prompt of ours.
-    """
-    if directory is not None:
-        if not directory.is_dir():
-            raise RequestError(f"prompts {directory}: no such folder")
-        strange = sorted(path.name for path in directory.glob("*.txt") if path.stem not in prompt_names())
-        if strange:
-            names = ", ".join(prompt_names())
-            raise RequestError(f"prompts {directory}: {', '.join(strange)} is not used; prompts are called: {names}")
-    return {name: load_prompt(name, directory).sha256 for name in prompt_names()}
+def _names(folder: Path) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in folder.glob("*.txt")))
 
 
 @cache
@@ -124,7 +264,7 @@ def _template(text: str) -> Template:
     return _engine().from_string(text)
 
 
-def read_prompt(name: str, path: Path) -> Prompt:
+def read_prompt(name: str, path: Path, own: bool = False) -> Prompt:
     """The prompt in a file.
 
     Raises:
@@ -134,11 +274,11 @@ def read_prompt(name: str, path: Path) -> Prompt:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"prompt {path}: cannot be read ({error})") from error
-    return _parsed(name, path, text)
+    return _parsed(name, path, text, own)
 
 
-@lru_cache(maxsize=64)
-def _parsed(name: str, path: Path, text: str) -> Prompt:
+@lru_cache(maxsize=128)
+def _parsed(name: str, path: Path, text: str, own: bool) -> Prompt:
     from jinja2 import TemplateSyntaxError, meta
 
     body = _COMMENT.sub("", text)
@@ -157,13 +297,13 @@ def _parsed(name: str, path: Path, text: str) -> Prompt:
             raise RequestError(f"prompt {path}: it is nested too deeply") from None
         except (ValueError, SyntaxError, ArithmeticError) as error:
             raise RequestError(f"prompt {path}: it cannot be compiled ({error})") from error
-    return Prompt(name, sections, frozenset(used), hashlib.sha256(text.encode("utf-8")).hexdigest())
+    return Prompt(name, sections, frozenset(used), hashlib.sha256(text.encode("utf-8")).hexdigest(), own)
 
 
 def _difference(expected: Iterable[str], placeholders: Iterable[str]) -> str:
-    missing, strange = sorted(set(expected) - set(placeholders)), sorted(set(placeholders) - set(expected))
+    missing, unknown = sorted(set(expected) - set(placeholders)), sorted(set(placeholders) - set(expected))
     parts = [f"missing: {', '.join(missing)}"] if missing else []
-    return "; ".join(parts + ([f"unknown: {', '.join(strange)}"] if strange else []))
+    return "; ".join(parts + ([f"unknown: {', '.join(unknown)}"] if unknown else []))
 
 
 # --- fences ----------------------------------------------------------------------------------------------------------
@@ -204,7 +344,7 @@ def fence(text: str, kind: str = "text", tag: str | None = None) -> str:
     return f"<{kind}-{tag}>\n{text}\n</{kind}-{tag}>"
 
 
-def quoted(text: str) -> str:
+def quote_lines(text: str) -> str:
     """`text` with `> ` before every line of it: no line of it can pass for one of ours, whatever it holds.
 
     Unlike `fence` it needs no tag, so that prompts that begin alike stay alike: what stands first is read once by
@@ -232,7 +372,7 @@ _CONTROL = re.compile(
 )
 
 
-def inert(text: str) -> str:
+def break_control_marks(text: str) -> str:
     """`text` with no control mark of a chat template in it: each gets a space behind its first character.
 
     The words stay readable, also to a model that is asked about them. NUL becomes U+FFFD, since some servers read a

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
-from turnmark.assistant.budget import INSTRUCTIONS, count_tokens, fit
+from turnmark.assistant.budget import count_tokens, fit_prompt
 from turnmark.assistant.generators.base import (
     Completion,
     EmptyReply,
@@ -20,7 +20,7 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
     without_thinking,
 )
-from turnmark.assistant.prompts import fence, fence_tag, load_prompt
+from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.text import sentences, words
@@ -114,28 +114,15 @@ def rewrite_prompt(
     """
     # Room for a reply that is cut once and asked for again, and for one repair.
     room = generator.context_tokens - 3 * STRUCTURED_TOKENS
-    if INSTRUCTIONS + count_tokens(message) > room:
+    fitted = fit_prompt(load_prompt("rewrite", prompts), room, {}, (), history, {"message": message}, message)
+    if fitted is None:
         return None
-    fitted = fit(history, (), message, room)
-    tag = fence_tag(message, *(turn.content for turn in fitted.history))
-    prompt = load_prompt("rewrite", prompts).render(tag=tag, history=turns(fitted.history, tag), message=message)
-    return prompt, "; ".join(fitted.notes) or None
-
-
-def numbered(texts: Sequence[str], tag: str) -> str:
-    """Passages as a prompt shows them: each fenced, its number before it."""
-    lines = (f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in enumerate(texts, 1))
-    return "\n\n".join(lines) or "(none were found)"
+    return fitted.messages, "; ".join(f"{note}: the model's context is full" for note in fitted.notes) or None
 
 
 def one_a_line(texts: Sequence[str]) -> str:
     """Texts with their numbers, a line each whatever they hold: a line of their own would pass for one of ours."""
     return "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(texts, 1))
-
-
-def turns(history: Sequence[Message], tag: str) -> str:
-    """Earlier turns as a prompt shows them: each fenced."""
-    return "\n".join(fence(turn.content, turn.role, tag) for turn in history)
 
 
 def written(

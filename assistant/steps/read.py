@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, count_tokens
 from turnmark.assistant.generators.base import Generator, PromptMessage
-from turnmark.assistant.prompts import load_prompt, quoted
+from turnmark.assistant.prompts import load_prompt, quote_lines
 from turnmark.assistant.steps.llm import Written, one_a_line, written
 from turnmark.assistant.steps.marks import cited, says_unknown, unmarked
 from turnmark.assistant.steps.pieces import pieces_of
@@ -70,42 +70,43 @@ def answer_prompt(
     Args:
         previous: the last answer, which the message wants changed; "": it is a question.
     """
+    template = load_prompt("answer", prompts)
     room = generator.context_tokens - generator.reply_tokens - 2 * INSTRUCTIONS - count_tokens(message + previous)
     notes: list[str] = []
     shown: list[str] = []
     used = 0
     for number, hit in enumerate(hits, 1):
-        text = section(number, hit.passage)
+        text = section(number, hit.passage, template.quote)
         used += count_tokens(text) + PASSAGE_MARKS
         if used > room and shown:
             notes.append(f"{len(hits) - len(shown)} of {len(hits)} sections were left out: the model's context is full")
             break
         shown.append(text)
     earlier = list(history)
-    while earlier and used + count_tokens(conversation(earlier)) > room:
+    while earlier and used + count_tokens(conversation(earlier, template.quote)) > room:
         del earlier[0]
     if len(earlier) < len(history):
         notes.append(f"{len(history) - len(earlier)} earlier messages were left out: the model's context is full")
     # What rules carry over is for the search alone.
     parts = understood.asked or () if understood.topic else understood.sub_questions
-    return load_prompt("answer", prompts).render(
-        history="" if previous else conversation(earlier),
+    return template.render(
+        history="" if previous else conversation(earlier, template.quote),
         sections="\n\n".join(shown) or "(none were found)",
         today=datetime.date.today().strftime("%A, %-d %B %Y"),
         revises=bool(previous),
-        previous=quoted(strip_citations(previous)),
+        previous=template.quote(strip_citations(previous)),
         message=message,
         understood=one_a_line(parts) if len(parts) > 1 else "".join(part for part in parts if part != message),
     ), notes
 
 
-def section(number: int, passage: Passage) -> str:
-    """A section as a prompt shows it: its number, where it is from, and its text, quoted."""
+def section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines) -> str:
+    """A section as a prompt shows it: its number, where it is from, and its text."""
     head = f"{passage.heading} {CONTINUED}" if passage.section.endswith(CONTINUED) else passage.heading
     source = ", ".join(filter(None, (passage.path, passage.date)))
-    title = quoted(unmarked(f"{head} ({source})" if source else head))
+    title = quote(unmarked(f"{head} ({source})" if source else head))
     text = _BLANKS.sub("\n\n", unmarked(passage.text))
-    return f"[{number}]\n{title}\n{quoted(text)}"
+    return f"[{number}]\n{title}\n{quote(text)}"
 
 
 def drafted(text: str) -> Draft:
@@ -145,14 +146,15 @@ class ReadBriefly:
         quotation = quotations(turn)
         if quotation is not None and turn.judgement.decision == "answer":
             understood = turn.understanding
-            prompt = load_prompt("answer-small", turn.prompts).render(
-                sections=quoted(strip_citations(quotation.text).replace("**", "")),
+            template = load_prompt("answer-small", turn.prompts)
+            prompt = template.render(
+                sections=template.quote(strip_citations(quotation.text).replace("**", "")),
                 question=turn.message if understood.topic else understood.rewrite,
             )
             reply = written(turn.model, prompt, turn.stream)
             turn.use("answer", reply.usage, reply.note)
             if not (NOT_STATED.match(reply.text) or says_unknown(reply.text)):
-                below = f"\n\n{quoted(quotation.text)}"
+                below = f"\n\n{quote_lines(quotation.text)}"
                 steps = drafted(reply.text).procedure
                 turn.draft = Draft(text=reply.text + below, procedure=steps, claims=reply.text)
                 turn.stream(below)

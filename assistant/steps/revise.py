@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator, OnText
-from turnmark.assistant.prompts import load_prompt, quoted
+from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.llm import Written, written
 from turnmark.assistant.steps.marks import says_unknown, unmarked
@@ -100,9 +100,10 @@ class ReviseBriefly(Revise):
             super().__call__(turn)
             return
         own = "\n".join(line for line in previous.splitlines() if not line.startswith(">")).strip()
-        prompt = load_prompt("revise-small", turn.prompts).render(
+        template = load_prompt("revise-small", turn.prompts)
+        prompt = template.render(
             question=turn.history[at].content if at is not None else "(not known)",
-            previous=quoted(unmarked((own or previous).replace("**", ""))),
+            previous=template.quote(unmarked((own or previous).replace("**", ""))),
             message=turn.message,
         )
         reply = written(turn.model, prompt, turn.stream)

@@ -6,7 +6,7 @@ message; if nothing usable comes, rules understand.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.generators.schema import at_most, short_text
-from turnmark.assistant.prompts import load_prompt, quoted
+from turnmark.assistant.prompts import load_prompt, quote_lines
 from turnmark.assistant.steps.llm import drifted
 from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand, wants_procedure
@@ -89,19 +89,20 @@ def understand_prompt(
         titles: of documents, so that its phrases are in their words.
     """
     room = generator.context_tokens - 4 * STRUCTURED_TOKENS - INSTRUCTIONS - count_tokens(message)
+    template = load_prompt("understand", prompts)
     shown = list(history)
-    while shown and count_tokens(conversation(shown)) > room:
+    while shown and count_tokens(conversation(shown, template.quote)) > room:
         del shown[0]
-    return load_prompt("understand", prompts).render(
-        titles=quoted(" · ".join(" ".join(title.split()) for title in titles)) if titles else "",
-        history=conversation(shown) or "(none: this is the first message)",
+    return template.render(
+        titles=template.quote(" · ".join(" ".join(title.split()) for title in titles)) if titles else "",
+        history=conversation(shown, template.quote) or "(none: this is the first message)",
         message=message,
     )
 
 
-def conversation(history: Sequence[Message]) -> str:
-    """Earlier turns as prompts show them: quoted, each with its speaker, without citation marks."""
-    return "\n".join(quoted(f"{_SPEAKER[turn.role]}: {unmarked(strip_citations(turn.content))}") for turn in history)
+def conversation(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:
+    """Earlier turns as prompts show them: each with its speaker, without citation marks."""
+    return "\n".join(quote(f"{_SPEAKER[turn.role]}: {unmarked(strip_citations(turn.content))}") for turn in history)
 
 
 def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Understanding:
@@ -154,8 +155,10 @@ class Condense:
         if rules.kind != "question" or turn.evidence is not None:
             turn.understood(rules, "rules")
             return
-        prompt = load_prompt("condense", turn.prompts).render(
-            history=last_turns(turn.history) or "> (none)", message=" ".join(turn.message.split())
+        template = load_prompt("condense", turn.prompts)
+        prompt = template.render(
+            history=last_turns(turn.history, template.quote) or template.quote("(none)"),
+            message=" ".join(turn.message.split()),
         )
         try:
             reply = turn.model.complete(prompt, max_tokens=REPLY_TOKENS)
@@ -199,11 +202,11 @@ def _usable(question: str, turn: Turn) -> bool:
     return all(words(question) != words(strip_citations(past.content)) for past in turn.history)
 
 
-def last_turns(history: Sequence[Message]) -> str:
-    """The last turns, a quoted line each, long ones cut."""
+def last_turns(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:
+    """The last turns, a line each, long ones cut."""
     lines = []
     for turn in history[-TURNS:]:
         shown = strip_citations(turn.content).split()
         text = " ".join(shown[:LONGEST_TURN]) + (" …" if len(shown) > LONGEST_TURN else "")
-        lines.append(quoted(unmarked(f"{_SPEAKER[turn.role]}: {text}")))
+        lines.append(quote(unmarked(f"{_SPEAKER[turn.role]}: {text}")))
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
-from turnmark.assistant.prompts import fence, fence_tag, inert
+from turnmark.assistant.prompts import break_control_marks, fence, fence_tag
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
@@ -27,7 +27,7 @@ from turnmark.evaluation.benchmarks.measures import WORDS, unknown
 from turnmark.evaluation.metrics.language import another_language
 from turnmark.evaluation.metrics.language import by as told_by
 from turnmark.evaluation.metrics.matching import assign
-from turnmark.evaluation.prompts import OwnPrompt, framed, load_prompt
+from turnmark.evaluation.prompts import JUDGES
 from turnmark.retrieval.task_passages import Embed
 
 DECOMPOSE, DIALOGUE, POSITIONS = "decompose", "dialogue", "positions"
@@ -96,9 +96,8 @@ def prompts_of(setting: str | None) -> tuple[str, ...]:
 
 def prompt_of(mode: str, question: str, context: str | None, prompts: Path | None = None) -> tuple[PromptMessage, ...]:
     """The messages of one of the paper's modes; the context between marks, and bare in a prompt of one's own."""
-    prompt = load_prompt(PROMPTS[mode], prompts)
-    bare = isinstance(prompt, OwnPrompt)
-    shown = context if bare or not context else fence(context, "text", fence_tag(question, context))
+    prompt = JUDGES.load(PROMPTS[mode], prompts)
+    shown = context if prompt.bare or not context else fence(context, "text", fence_tag(question, context))
     return prompt.render(context=shown or "", question=question)
 
 
@@ -106,8 +105,8 @@ def next_turn(messages: Sequence[PromptMessage], reply: str, question: str) -> t
     """A dialogue gone on with: what was answered, and the next question as it stands."""
     return (
         *messages,
-        PromptMessage(role="assistant", content=inert(reply)),
-        PromptMessage(role="user", content=inert(question)),
+        PromptMessage(role="assistant", content=break_control_marks(reply)),
+        PromptMessage(role="user", content=break_control_marks(question)),
     )
 
 
@@ -126,9 +125,7 @@ def parts_by_model(generator: Generator, text: str, prompts: Path | None = None)
     Raises:
         GeneratorError: no list was to be had.
     """
-    tag = fence_tag(text)
-    prompt = load_prompt(SPLIT, prompts)
-    messages = prompt.render(tag=tag, text=framed(prompt, text, "text", tag))
+    messages = JUDGES.load(SPLIT, prompts).fill({"text": text})
     result, usage = ask(generator, messages, QuestionsReply, max_tokens=LIST_TOKENS)
     if isinstance(result, Failure):
         reason = f"the question was not taken apart: {result.reason or result.kind}"

@@ -18,7 +18,7 @@ from turnmark.assistant.steps.llm import written
 from turnmark.assistant.structured import joined
 from turnmark.corpora.inscoqa import Task
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.turns import fitted, titled
+from turnmark.evaluation.benchmarks.turns import fit_question
 from turnmark.evaluation.records import Sample
 
 PROMPT = "inscoqa-answer"
@@ -220,8 +220,8 @@ def prompted_sample(item: Item, generator: Generator, prompts: Path | None = Non
     """
     task: Task = item.task
     began = time.perf_counter()
-    texts = [titled(document.title, document.text) for document in task.documents]
-    prompt = fitted(PROMPT, texts, task.history, task.question, generator, prompts)
+    texts = [(document.title, document.text) for document in task.documents]
+    prompt = fit_question(PROMPT, texts, task.history, task.question, generator, prompts)
     if prompt is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
     reply = written(generator, joined(prompt.messages))

@@ -40,11 +40,10 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     material_of,
 )
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.judging.judgements import OFFICIAL, asks_for_json, whose
 from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.metrics.decisions import sample_values
-from turnmark.evaluation.prompts import TAG, framed, load_prompt, own_names
+from turnmark.evaluation.prompts import JUDGES, OFFICIAL, asks_for_text, whose
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.summary import Facts
 
@@ -300,9 +299,7 @@ class KiwiJudge(Benchmark[Verdict]):
     @property
     def _plain(self) -> bool:
         """Whether the prompt is one of one's own that asks for no object, as the paper's does ("ONLY the ratings")."""
-        return bool(own_names((PROMPT,), self.parts.prompts)) and not asks_for_json(
-            load_prompt(PROMPT, self.parts.prompts)
-        )
+        return asks_for_text(JUDGES.load(PROMPT, self.parts.prompts))
 
 
 def _prompt(
@@ -311,12 +308,11 @@ def _prompt(
     """The request; the nearest example stands last, next to what is asked for."""
     texts_of_turns = [_texts(session, turn) for session, turn in (*reversed(examples), (task.session, task.turn))]
     tag = fence_tag(*(text for texts in texts_of_turns for text in texts.values()))
-    own = load_prompt(PROMPT, prompts)
-    bare = TAG not in own.placeholders
+    own = JUDGES.load(PROMPT, prompts)
     *rated, own_texts = (
-        {name: framed(own, text, name, tag) for name, text in texts.items()} for texts in texts_of_turns
+        {name: own.frame(text, name, tag) for name, text in texts.items()} for texts in texts_of_turns
     )  # fmt: skip
-    heads, rating_head, line = (_PRINTED, "# Rating of the Updated answer:\n", "\n") if bare else (
+    heads, rating_head, line = (_PRINTED, "# Rating of the Updated answer:\n", "\n") if own.bare else (
         _HEADS, "Rating: ", "\n\n"
     )  # fmt: skip
     rated_texts = (

@@ -8,25 +8,23 @@ hold the sentences that a user put in by hand against the passages, which says n
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, cast
 
 from pydantic import BaseModel, Field
 
-from turnmark.assistant.generators.base import Generator, PromptMessage
-from turnmark.assistant.prompts import fence_tag
+from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.support import supported
 from turnmark.assistant.types import Usage
 from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.kiwi_turns import asked, is_good
-from turnmark.evaluation.judging.judgements import shown_passages
 from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.judging.kiwi_instructions import INFORMATION, typed
 from turnmark.evaluation.judging.kiwi_operations import operations
-from turnmark.evaluation.prompts import framed, load_prompt
+from turnmark.evaluation.prompts import JUDGES
 
 Instruction = Literal[
     "More information",
@@ -81,13 +79,15 @@ def labels_asked(
     """
     used: dict[str, Usage] = {}
     texts = {"question": session.question, "instruction": turn.instruction}
-    reply, used["instruction"] = asked(generator, _prompt("kiwi-instruction", texts, prompts), InstructionReply)
+    reply, used["instruction"] = asked(
+        generator, JUDGES.load("kiwi-instruction", prompts).fill(texts), InstructionReply
+    )
     labels = Labels(instruction=reply.category)
     if is_good(turn.rating):
         return labels, used
     if turn.comment and turn.comment.strip():
         texts = {"instruction": turn.instruction, "comment": turn.comment}
-        error_reply, used["error"] = asked(generator, _prompt("kiwi-error", texts, prompts), ErrorReply)
+        error_reply, used["error"] = asked(generator, JUDGES.load("kiwi-error", prompts).fill(texts), ErrorReply)
         labels = labels.model_copy(update={"error": error_reply.category})
     if turn.passages and seeks(turn, labels):
         texts = {
@@ -97,7 +97,7 @@ def labels_asked(
         }
         passages = [passage.text for passage in turn.passages]
         retrieved_reply, used["retrieved"] = asked(
-            generator, _prompt("kiwi-retrieved", texts, prompts, passages), RetrievedReply
+            generator, JUDGES.load("kiwi-retrieved", prompts).fill(texts, passages), RetrievedReply
         )
         labels = labels.model_copy(update={"retrieved": retrieved_reply.retrieved})
     return labels, used
@@ -172,14 +172,3 @@ def retrieved_by_rules(turn: Turn) -> Retrieved | None:
     texts = [operation.text for operation in turn.passages]
     supported_count = sum(supported(sentence, texts, SAID) for sentence in needed)
     return "all" if supported_count == len(needed) else "some" if supported_count else "none"
-
-
-def _prompt(
-    name: str, texts: dict[str, str], prompts: Path | None, passages: Sequence[str] | None = None
-) -> tuple[PromptMessage, ...]:
-    tag = fence_tag(*texts.values(), *(passages or ()))
-    prompt = load_prompt(name, prompts)
-    values = {key: framed(prompt, text, key, tag) for key, text in texts.items()}
-    if passages is not None:
-        values["passages"] = shown_passages(prompt, passages, tag)
-    return prompt.render(tag=tag, **values)

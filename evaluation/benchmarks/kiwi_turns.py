@@ -15,9 +15,8 @@ from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
-from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.budget import count_tokens, fit_prompt, room_for
 from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
-from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.steps.llm import Written, written
 from turnmark.assistant.structured import Failure, ask, joined
 from turnmark.assistant.types import Usage
@@ -26,11 +25,10 @@ from turnmark.corpora.kiwi import Rating, Session, Turn
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Material
 from turnmark.evaluation.benchmarks.turns import titled
-from turnmark.evaluation.judging.judgements import Messages, fit, room_for, shown_passages
 from turnmark.evaluation.judging.kiwi_instructions import typed
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.limits import with_temperature
-from turnmark.evaluation.prompts import TAG, framed, load_prompt
+from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.types import Hit
 
@@ -194,17 +192,11 @@ def _as_printed(title: str, text: str) -> str:
 def _reply(
     generator: Generator, name: str, texts: Mapping[str, str], hits: Sequence[Hit], prompts: Path | None
 ) -> Rewritten:
-    prompt = load_prompt(name, prompts)
-
-    def render(passages: Sequence[str], _: Sequence[Message]) -> Messages:
-        tag = fence_tag(*texts.values(), *passages)
-        values = {key: framed(prompt, text, key, tag) if text else "" for key, text in texts.items()}
-        if "passages" in prompt.placeholders:
-            values["passages"] = shown_passages(prompt, passages, tag)
-        return prompt.render(tag=tag, **values)
-
-    shown = titled if TAG in prompt.placeholders else _as_printed
-    fitted_prompt = fit(render, [shown(hit.passage.title, hit.passage.text) for hit in hits], (), room_for(generator))
+    prompt = JUDGES.load(name, prompts)
+    shown = _as_printed if prompt.bare else titled
+    passages = [shown(hit.passage.title, hit.passage.text) for hit in hits]
+    filled = {key: text or None for key, text in texts.items()}
+    fitted_prompt = fit_prompt(prompt, room_for(generator), filled, passages)
     if fitted_prompt is None:
         reason = f"question, answer and instruction do not fit into the context of {generator.name}"
         raise GeneratorError("bad_request", reason)

@@ -26,7 +26,7 @@ from turnmark.evaluation.benchmarks import mtrag_data as bench
 from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric
 from turnmark.evaluation.benchmarks.mtrag_evidence import MOST_REFERENCES, Evidence, Shown, Turn
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery
-from turnmark.evaluation.benchmarks.turns import Parts, fitted, titled, turn_sample, unmarked, with_steps
+from turnmark.evaluation.benchmarks.turns import Parts, fit_question, turn_sample, unmarked, with_steps
 from turnmark.evaluation.metrics.decisions import unknown_label
 from turnmark.evaluation.passages import HIDDEN
 from turnmark.evaluation.records import ContextRef, Sample
@@ -250,8 +250,8 @@ def prompted_sample(
         GeneratorError: no reply was to be had, or an empty one; or the question does not fit into the model's context.
     """
     began = time.perf_counter()
-    texts = [titled(hit.passage.title, hit.passage.text) for hit in hits]
-    prompt = fitted(PROMPTS[benchmark], texts, task.history, task.question, generator, prompts)
+    texts = [(hit.passage.title, hit.passage.text) for hit in hits]
+    prompt = fit_question(PROMPTS[benchmark], texts, task.history, task.question, generator, prompts)
     if prompt is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
     reply = written(generator, joined(prompt.messages))

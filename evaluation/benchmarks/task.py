@@ -267,6 +267,6 @@ def prompt_inputs(names: Sequence[str], prompts: Path | None) -> dict[str, str]:
     Raises:
         RequestError: one of one's own is wrong.
     """
-    from turnmark.evaluation.prompts import prompt_hashes
+    from turnmark.evaluation.prompts import JUDGES
 
-    return {f"prompt {name}": content for name, content in prompt_hashes(tuple(names), prompts).items()}
+    return {f"prompt {name}": content for name, content in JUDGES.hashes(names, prompts).items()}

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.budget import Fitted, fit_prompt, room_for
 from turnmark.assistant.forms import forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.tracing import traced_where_asked
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.judging.judgements import Fitted, Messages, fit, room_for, shown_passages, shown_turns
-from turnmark.evaluation.prompts import framed, load_prompt
+from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Retriever
@@ -154,28 +153,20 @@ def titled(title: str, text: str) -> str:
     return text if begins else "\n\n".join(filter(None, (title, text)))
 
 
-def fitted(
+def fit_question(
     name: str,
-    texts: Sequence[str],
+    documents: Sequence[tuple[str, str]],
     history: Sequence[Message],
     question: str,
     generator: Generator,
     prompts: Path | None = None,
 ) -> Fitted | None:
-    """The prompt `name`; None where the question does not fit into the model's context.
+    """The prompt `name`; None if the question does not fit into the model's context.
 
     Args:
-        prompts: folder with prompts of one's own; material is fenced in those that name a tag, and bare in the others.
+        documents: title and text each; a bare prompt shows the texts alone.
+        prompts: folder with prompts of one's own.
     """
-    prompt = load_prompt(name, prompts)
-
-    def render(passages: Sequence[str], earlier: Sequence[Message]) -> Messages:
-        tag = fence_tag(question, *passages, *(turn.content for turn in earlier))
-        return prompt.render(
-            tag=tag,
-            history=shown_turns(prompt, earlier, tag),
-            passages=shown_passages(prompt, passages, tag),
-            question=framed(prompt, question, "question", tag),
-        )
-
-    return fit(render, texts, history, room_for(generator))
+    prompt = JUDGES.load(name, prompts)
+    texts = [text if prompt.bare else titled(title, text) for title, text in documents]
+    return fit_prompt(prompt, room_for(generator), {"question": question}, texts, history)

@@ -28,7 +28,7 @@ from turnmark.evaluation.judging.judgements import FILE, Judgement, JudgementJou
 from turnmark.evaluation.judging.rubrics import Rubric, judgement_key, prompts_digest
 from turnmark.evaluation.judging.verdicts import Offer, Scale
 from turnmark.evaluation.limits import AdaptiveConcurrency
-from turnmark.evaluation.prompts import prompt_hashes
+from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import RunFolder
 
@@ -80,7 +80,7 @@ class JudgeCalls:
         self.rubrics = tuple(rubric for rubric in rubrics if any(judge.grades(rubric.name) for judge in judges))
         self.seconds = 0.0
         self.hashes = {
-            rubric.name: prompt_hashes((*rubric.prompts, *([REPAIR_PROMPT] * (rubric.offers is not None))), prompts)
+            rubric.name: JUDGES.hashes((*rubric.prompts, *([REPAIR_PROMPT] * (rubric.offers is not None))), prompts)
             for rubric in self.rubrics
         }
         self.tested = tuple(tested)

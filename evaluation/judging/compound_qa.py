@@ -16,9 +16,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, model_validator
 
+from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.generators.schema import short_text
-from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.steps.llm import one_a_line, written
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
@@ -32,10 +32,10 @@ from turnmark.evaluation.benchmarks.compound_modes import (
     by_place,
     places,
 )
-from turnmark.evaluation.judging.judgements import RAW, Outcome, fit, room_for
+from turnmark.evaluation.judging.judgements import RAW, Outcome
 from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Rubric, failed, judge_prompt, needs
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
-from turnmark.evaluation.prompts import framed, load_prompt
+from turnmark.evaluation.prompts import JUDGES
 
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
 FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"
@@ -159,14 +159,11 @@ def compare(generator: Generator, question: str, ours: str, theirs: str, prompts
 def _in_order(
     generator: Generator, question: str, replies: tuple[str, str], prompts: Path | None, sign: int
 ) -> Outcome:
-    tag = fence_tag(question, *replies)
-    prompt = load_prompt("pairwise", prompts)
-    first, second = (framed(prompt, reply, "reply", tag) for reply in replies)
-    framed_question = framed(prompt, question, "question", tag)
-    messages = prompt.render(tag=tag, criteria=CRITERIA, question=framed_question, first=first, second=second)
-    if fit(lambda *_: messages, (), (), room_for(generator)) is None:
+    texts = {"question": question, "first": replies[0], "second": replies[1]}
+    prompt = fit_prompt(JUDGES.load("pairwise", prompts), room_for(generator), texts, plain={"criteria": CRITERIA})
+    if prompt is None:
         return TOO_LONG
-    verdict, usage = ask_verdict(generator, messages, FIVE, prompts)
+    verdict, usage = ask_verdict(generator, prompt.messages, FIVE, prompts)
     if isinstance(verdict, Failure):
         return failed(verdict, usage)
     value = float(sign * MARGINS[verdict.label])

@@ -31,7 +31,7 @@ from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import VARIANT, Embed, SentenceVectors, parts_of
-from turnmark.evaluation.judging.judgements import RAW, Outcome, asks_for_json
+from turnmark.evaluation.judging.judgements import RAW, Outcome
 from turnmark.evaluation.judging.rubrics import (
     EMBEDDED,
     OWN_WORDS,
@@ -44,7 +44,7 @@ from turnmark.evaluation.judging.rubrics import (
 )
 from turnmark.evaluation.judging.verdicts import ask_ratings
 from turnmark.evaluation.metrics.matching import LEAST, likeness, matched
-from turnmark.evaluation.prompts import load_prompt, own_names
+from turnmark.evaluation.prompts import JUDGES, asks_for_text
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
 BY_STEPS = f"{COMPLETION}[steps]"
@@ -140,7 +140,7 @@ def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     prompt = judge_prompt("inseval", case, generator, prompts, ("question", "answer", "reference"), texts)
     if prompt is None:
         return TOO_LONG
-    if own_names(("inseval",), prompts) and not asks_for_json(load_prompt("inseval", prompts)):
+    if asks_for_text(JUDGES.load("inseval", prompts)):
         reply, usage = ask_ratings(generator, prompt.messages, PLAIN, InsevalReply)
     else:
         reply, usage = ask(generator, prompt.messages, InsevalReply, max_tokens=generator.reply_tokens)

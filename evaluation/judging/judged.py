@@ -28,7 +28,7 @@ from turnmark.evaluation.judging.idk import (
     with_underspecified,
 )
 from turnmark.evaluation.judging.judge import Judge, same_model
-from turnmark.evaluation.judging.judgements import FILE, OFFICIAL, Outcome, whose
+from turnmark.evaluation.judging.judgements import FILE, Outcome
 from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
     Rubric,
@@ -39,7 +39,7 @@ from turnmark.evaluation.judging.rubrics import (
     slim,
     too_few,
 )
-from turnmark.evaluation.prompts import own_names
+from turnmark.evaluation.prompts import JUDGES, OFFICIAL, whose
 from turnmark.evaluation.records import Panel, Sample, Score
 
 ROLE = "judge"
@@ -152,7 +152,7 @@ class Judging(JudgeCalls):
         names = [judge.name for judge in self.of(rubric)]
         rule = "majority" if rubric.values is not None else "median"
         judges = names[0] if len(names) == 1 else f"{rule} of {', '.join(names)}"
-        own_prompts = own_names(rubric.prompts, self.prompts)
+        own_prompts = JUDGES.replaced(rubric.prompts, self.prompts)
         hashes = {name: self.hashes[rubric.name][name] for name in own_prompts}
         return f"{judges}, prompts {prompts_digest(hashes)}" if own_prompts else judges
 

@@ -22,11 +22,13 @@ from typing import Any
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
 from turnmark.assistant.generators.cache import Cached, with_cache
+from turnmark.assistant.prompts import turn_lines
 from turnmark.assistant.structured import Failure
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.judgements import Outcome, as_lines
+from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import Rubric, failed, needs
 
 RAGAS = "ragas"
@@ -132,8 +134,9 @@ def _scorer(ask: Callable[[str, float], str]) -> Callable[[Case], Any]:
     metric = Faithfulness(llm=Ours(run_config=RunConfig(max_retries=1, max_workers=1)))
 
     async def score(case: Case) -> float:
+        conversation = turn_lines((*case.history, Message(role="user", content=case.question)))
         sample = SingleTurnSample(
-            user_input=as_lines(case), response=case.answer, retrieved_contexts=list(case.passages or ())
+            user_input=conversation, response=case.answer, retrieved_contexts=list(case.passages or ())
         )
         return float(await metric.single_turn_ascore(sample))
 

@@ -14,25 +14,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from turnmark.assistant.budget import Fitted, fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.structured import Failure
 from turnmark.assistant.types import Usage
-from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.judgements import (
-    RAW,
-    REASON,
-    Fitted,
-    Messages,
-    Outcome,
-    fit,
-    placeholder_values,
-    room_for,
-)
+from turnmark.evaluation.judging.judgements import RAW, REASON, Outcome
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.metrics.agreement import Level, krippendorff_alpha
 from turnmark.evaluation.metrics.counted import alpha_figure
-from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Panel, Score
 
 BERT = ("bert_recall", "bert_k_precision", "rb_alg")
@@ -138,15 +129,11 @@ def judge_prompt(
         plain: values of ours that stand there without marks.
         reply: tokens of the reply; None: the generator's own.
     """
-    prompt = load_prompt(name, prompts)
-    texts = {part: str(getattr(case, part)) for part in parts} | dict(extra_texts or {})
-
-    def render(passages: Sequence[str], history: Sequence[Message]) -> Messages:
-        return prompt.render(**placeholder_values(prompt, case, texts, passages, history), **(plain or {}))
-
-    passages = (case.passages or ()) if "passages" in prompt.placeholders and case.passages_judged else ()
-    earlier = case.history if {"history", "conversation"} & prompt.placeholders else ()
-    return fit(render, passages, earlier, room_for(generator, reply))
+    prompt = JUDGES.load(name, prompts)
+    shown = [part for part in ("question", "answer", "reference") if part in (*parts, *prompt.placeholders)]
+    texts = {part: str(getattr(case, part)) for part in shown} | dict(extra_texts or {})
+    passages = (case.passages or ()) if case.passages_judged else ()
+    return fit_prompt(prompt, room_for(generator, reply), texts, passages, case.history, plain, case.question)
 
 
 def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], float], *parts: str) -> Ask:

@@ -25,7 +25,7 @@ from turnmark.assistant.steps.llm import written
 from turnmark.assistant.structured import Failure, joined
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Record
-from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.prompts import JUDGES
 
 
 class Labels(Record):
@@ -194,7 +194,7 @@ def ask_verdict(
         return verdict if isinstance(verdict, str) else verdict.model_copy(update={"text": spoken(text).strip()})
 
     def repair(problem: str) -> Sequence[PromptMessage]:
-        return load_prompt("verdict-repair", prompts).render(
+        return JUDGES.load("verdict-repair", prompts).render(
             problem=problem, offered=offer.in_words(), blank=offer.blank, name=offer.name
         )
 

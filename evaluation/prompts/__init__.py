@@ -1,114 +1,89 @@
-"""The prompts of the judges, as text files beside this one: read, checked and filled in as the assistant's own are.
+"""The prompts of the judges and of the papers' protocols, and how a user's prompt is known to be a paper's own.
 
-A file of one's own (`--prompts`) uses as many of the available placeholders as it needs. Where `{{ tag }}` is one of
-them, all material stands between marks with that tag, as in the built-in prompts; without it the material stands bare,
-as in the prompts that papers print.
+The texts of the papers' prompts are not in this project; a digest tells them. It is over the text without white space,
+in lower case, typographic quotation marks made plain, each placeholder by our name for it. Sources: `rb-llm` MTRAG
+Figure 6 (judge_utils.py of the repository prints the same); `idk` MTRAG Figure 8 with the examples of judge_utils.py;
+`clarification` underspecified_eval.py, for MTRAG-UN Figure 6. Of the others there is only the print, whose punctuation
+depends on who copied it, so their digests are over letters and digits alone: `inseval` InsCoQA appendix E, `pairwise`
+and `compound-extract` Compound-QA Tables 17 and 19 (without the lines between /* and */), `kiwi-verdict` KIWI appendix
+A.5.1, zero-shot and few-shot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from turnmark.assistant import prompts as assistants
-from turnmark.assistant.generators.base import PromptMessage
-from turnmark.assistant.prompts import Prompt, fence, read_prompt
-from turnmark.corpora.errors import ErrorCollector, RequestError
+from turnmark.assistant.prompts import ASSISTANT, Prompt, PromptFolder, check_prompts
 
 HERE = Path(__file__).parent
 CASE = frozenset(("question", "history", "conversation", "answer", "reference", "passages"))
 """What every prompt over one reply can show; `conversation` is the earlier turns and the question."""
 OVER_CASES = ("rb-llm", "rl-mtb", "idk", "claims", "claim-verdicts", "clarification", "implied-questions", "inseval")
 """The prompts over one reply."""
-TAG = "tag"
+JUDGES = PromptFolder(HERE, "the judges", lambda name: CASE if name in OVER_CASES else frozenset())
 
-
-@dataclass(frozen=True)
-class OwnPrompt(Prompt):
-    """A prompt of the user's own, which need not use all values."""
-
-    def render(self, **values: str | bool) -> tuple[PromptMessage, ...]:
-        """See `Prompt.render`; values that it does not use are left out."""
-        return super().render(**{name: value for name, value in values.items() if name in self.placeholders})
-
-
-def framed(prompt: Prompt, text: str, kind: str, tag: str) -> str:
-    """Material for a prompt: between marks where the prompt names their tag, else bare."""
-    return fence(text, kind, tag) if TAG in prompt.placeholders else text
-
-
-def load_prompt(name: str, directory: Path | None = None) -> Prompt:
-    """The prompt `name`, from `directory` where that has a file `NAME.txt`, else the built-in one.
-
-    Raises:
-        RequestError: no such prompt, a broken file, or placeholders that are not available.
-    """
-    if name not in prompt_names():
-        raise RequestError(f"no prompt of the judges is called {name!r}; there are: {', '.join(prompt_names())}")
-    return own_or_built_in(HERE, name, directory)
-
-
-def own_or_built_in(built_ins: Path, name: str, directory: Path | None) -> Prompt:
-    """The prompt `name` of a folder with built-in ones, or the one of `directory` in its place.
-
-    Raises:
-        RequestError: a broken file, one without placeholders, or with others than those that are available.
-    """
-    built_in = read_prompt(name, built_ins / f"{name}.txt")
-    own_file = directory / f"{name}.txt" if directory else None
-    if own_file is None or not own_file.is_file():
-        return built_in
-    prompt = read_prompt(name, own_file)
-    available = built_in.placeholders | (CASE if built_ins == HERE and name in OVER_CASES else frozenset())
-    problems = []
-    if unknown := sorted(prompt.placeholders - available):
-        problems.append(f"unknown placeholders: {', '.join(unknown)}")
-    if available - {TAG} and not prompt.placeholders - {TAG}:
-        problems.append("it uses no placeholder, so it would show nothing of what it is about")
-    if problems:
-        raise RequestError(f"prompt {own_file}: {'; '.join(problems)}; available: {', '.join(sorted(available))}")
-    return OwnPrompt(prompt.name, prompt.sections, prompt.placeholders, prompt.sha256)
-
-
-def own_names(names: Iterable[str], directory: Path | None) -> tuple[str, ...]:
-    """Those of the prompts that `directory` has a file for."""
-    return tuple(name for name in names if directory is not None and (directory / f"{name}.txt").is_file())
-
-
-@cache
-def prompt_names() -> tuple[str, ...]:
-    """The names of the built-in prompts."""
-    return tuple(sorted(path.stem for path in HERE.glob("*.txt")))
-
-
-def prompt_hashes(names: Iterable[str], directory: Path | None = None) -> dict[str, str]:
-    """Name -> SHA-256 of the prompts, those of `directory` in place of the built-in ones."""
-    return {name: load_prompt(name, directory).sha256 for name in names}
+PAPERS: Mapping[str, tuple[str, ...]] = {
+    "rb-llm": ("1996041c5ba951a8",),
+    "idk": ("8e9f35533a79d111",),
+    "clarification": ("191d880a78861855",),
+    "inseval": ("92a80560f414ab6e",),
+    "pairwise": ("3f5f7b897c6277af",),
+    "compound-extract": ("59154a2bb09f4a6b",),
+    "kiwi-verdict": ("635a76e743d4e45e", "250e2ce38075eaf2"),
+}
+"""Prompt -> digests of those that its paper used."""
+OFFICIAL, OWN = "the paper's prompt", "a prompt of one's own"
+"""What a published figure's instrument is held against, in place of `rubrics.OWN_WORDS`."""
+_PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_QUOTES = {ord("‘"): "'", ord("’"): "'", ord("“"): '"', ord("”"): '"', ord("–"): "-", ord("—"): "-"}
 
 
 def own_prompts(directory: Path | None) -> dict[str, str]:
     """Name -> SHA-256 of the assistant's prompts, after a look at every file of a folder with prompts of one's own.
 
     Raises:
-        RequestError: every mistake in the folder: it is none, a `.txt` file is neither a prompt of the assistant nor of
-            the judges, cannot be read, is no template, or has placeholders that are not available.
+        RequestError: every mistake in the folder.
     """
-    errors = ErrorCollector()
-    files = [] if directory is None else sorted(path for path in directory.glob("*.txt"))
-    if directory is not None and not directory.is_dir():
-        errors.add(f"prompts {directory}: no such folder")
-    strange = [path.name for path in files if path.stem not in (*assistants.prompt_names(), *prompt_names())]
-    if strange:
-        errors.add(
-            f"prompts {directory}: {', '.join(strange)} is not used; the assistant's prompts are called "
-            f"{', '.join(assistants.prompt_names())}; the judges' {', '.join(prompt_names())}"
-        )
-    for path in files:
-        if path.stem in assistants.prompt_names():
-            errors.collect(assistants.load_prompt, path.stem, directory)
-        elif path.stem in prompt_names():
-            errors.collect(load_prompt, path.stem, directory)
-    errors.raise_all()
-    return {name: assistants.load_prompt(name, directory).sha256 for name in assistants.prompt_names()}
+    check_prompts(directory, ASSISTANT, JUDGES)
+    return ASSISTANT.hashes(ASSISTANT.names, directory)
+
+
+def digest(prompt: Prompt) -> str:
+    """16 digits of a SHA-256 over what a prompt says, however it is laid out."""
+    return _hashed("".join(_plain(prompt).split()))
+
+
+def letters_digest(prompt: Prompt) -> str:
+    """The same over letters and digits alone, for prompts of which there is only a print."""
+    return _hashed("".join(filter(str.isalnum, _plain(prompt))))
+
+
+def _plain(prompt: Prompt) -> str:
+    text = "".join(_PLACEHOLDER.sub(r"{\1}", section) for _, section in prompt.sections)
+    return unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+
+
+def asks_for_text(prompt: Prompt) -> bool:
+    """Whether a prompt of the user's own wants its reply as text, as the papers' do, and not as an object."""
+    return prompt.own and not any("JSON" in text for _, text in prompt.sections)
+
+
+def whose(names: Iterable[str], directory: Path | None) -> str:
+    """Whose prompts a measure asks with: `OFFICIAL`, `OWN`, or empty for the built-in ones."""
+    names = tuple(names)
+    if not JUDGES.replaced(names, directory):
+        return ""
+    prompts = {name: JUDGES.load(name, directory) for name in names}
+    papers = (
+        prompt.own and not {digest(prompt), letters_digest(prompt)}.isdisjoint(PAPERS.get(name, ()))
+        for name, prompt in prompts.items()
+    )
+    return OFFICIAL if all(papers) else OWN

@@ -11,28 +11,26 @@ import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
-from turnmark.assistant.prompts import Prompt, fence, fence_tag
+from turnmark.assistant.prompts import PromptFolder
 from turnmark.assistant.settings import Price
-from turnmark.assistant.steps.llm import numbered, turns
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, estimate, with_cost
-from turnmark.evaluation.judging.judgements import Messages, Outcome, fit, room_for
+from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import ClaimsReply, VerdictsReply
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.limits import Bounded
-from turnmark.evaluation.prompts import own_or_built_in
 from turnmark.evaluation.synth.folder import RAW, Reject, SynthItem
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=BaseModel)
 
-PROMPTS = Path(__file__).with_name("prompts")
+PROMPTS = PromptFolder(Path(__file__).with_name("prompts"), "a synthesis")
 ABOUT_THE_REPLY = frozenset(("length", "invalid", "content_filter", "refused", "bad_reply", "too_long"))
 """Kinds of failure that are about what was asked, so that asking again would not mend them."""
 WRITER, JUDGE = "generator", "judge"
@@ -183,20 +181,16 @@ class Attempt:
             Rejected: no usable reply came.
             GeneratorError: the call failed for other reasons than what was asked.
         """
-        prompt = load_prompt(name, self.tools.prompts)
         generator = self._judge if judge else self._writer
         limit = generator.reply_tokens
-
-        def render(passages_shown: Sequence[str], turns_shown: Sequence[Message]) -> Messages:
-            tag = fence_tag(*texts.values(), *passages_shown, *(turn.content for turn in turns_shown))
-            values = {key: fence(text, key, tag) if text else "" for key, text in texts.items()}
-            if "passages" in prompt.placeholders:
-                values["passages"] = numbered(passages_shown, tag)
-            if "history" in prompt.placeholders:
-                values["history"] = turns(turns_shown, tag)
-            return prompt.render(tag=tag, **values, **(plain or {}))
-
-        fitted = fit(render, passages, history, room_for(generator, limit))
+        fitted = fit_prompt(
+            PROMPTS.load(name, self.tools.prompts),
+            room_for(generator, limit),
+            {key: text or None for key, text in texts.items()},
+            passages,
+            history,
+            plain,
+        )
         if fitted is None:
             raise Rejected(stage, "too long for the model's context")
         self._notes |= dict.fromkeys(f"{name}: {note}" for note in fitted.notes)
@@ -335,37 +329,3 @@ def estimated(
         return attempt.usage
 
     return estimate(seeds[:attempts], attempts, usage, SAMPLED)
-
-
-# --- prompts ---------------------------------------------------------------------------------------------------------
-
-
-@cache
-def prompt_names() -> tuple[str, ...]:
-    """The names of the built-in prompts."""
-    return tuple(sorted(path.stem for path in PROMPTS.glob("*.txt")))
-
-
-def load_prompt(name: str, directory: Path | None = None) -> Prompt:
-    """The prompt `name`, from `directory` where that has a file `NAME.txt`, else the built-in one.
-
-    Raises:
-        RequestError: a broken file, or placeholders that are not those of the built-in one.
-    """
-    return own_or_built_in(PROMPTS, name, directory)
-
-
-def prompt_hashes(names: Sequence[str], directory: Path | None = None) -> dict[str, str]:
-    """Name -> SHA-256 of the prompts, those of `directory` in place of the built-in ones.
-
-    Raises:
-        RequestError: there is no such folder, or it holds a `.txt` file that is no prompt of a synthesis.
-    """
-    if directory is not None:
-        if not directory.is_dir():
-            raise RequestError(f"--prompts {directory}: no such folder")
-        strange = sorted(path.name for path in directory.glob("*.txt") if path.stem not in prompt_names())
-        if strange:
-            names_there = ", ".join(prompt_names())
-            raise RequestError(f"--prompts {directory}: {', '.join(strange)} is not used; prompts are: {names_there}")
-    return {name: load_prompt(name, directory).sha256 for name in names}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from turnmark.assistant.prompts import check_prompts
 from turnmark.assistant.settings import load_prices, price_of
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, shown_progress
@@ -21,13 +22,13 @@ from turnmark.evaluation.request import EvalRequest, check_calls, failures
 from turnmark.evaluation.rundir import RunFolder, version_of, versions
 from turnmark.evaluation.scoring import now
 from turnmark.evaluation.synth.attempt import (
+    PROMPTS,
     Attempt,
     Rejected,
     Seed,
     Synthesis,
     Tools,
     estimated,
-    prompt_hashes,
 )
 from turnmark.evaluation.synth.folder import Duplicates, Manifest, SynthFolder, check_folder, open_folder
 from turnmark.evaluation.synth.outputs import Report, own_judge, usage_of, write_outputs
@@ -95,7 +96,8 @@ def plan(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) ->
     began, name = time.perf_counter(), synthesis.name
     generator = _writer(request, errors)
     judge_name, judge = _judge(request, synthesis, errors)
-    hashes = errors.collect(prompt_hashes, synthesis.prompts, request.prompts) or {}
+    errors.collect(check_prompts, request.prompts, PROMPTS)
+    hashes = {} if errors.problems else PROMPTS.hashes(synthesis.prompts, request.prompts)
     opened = errors.collect(_source, request, name)
     flags = _check_flags(request, name, errors)
     errors.raise_all()
@@ -209,9 +211,9 @@ def _measures(synthesis: Synthesis, tools: Tools) -> dict[str, Rubric]:
 
 
 def _judge_prompts(measures: Mapping[str, Rubric]) -> dict[str, str]:
-    from turnmark.evaluation.prompts import prompt_hashes as judge_hashes
+    from turnmark.evaluation.prompts import JUDGES
 
-    return judge_hashes([name for measure in measures.values() for name in measure.prompts])
+    return JUDGES.hashes([name for measure in measures.values() for name in measure.prompts])
 
 
 # --- the work --------------------------------------------------------------------------------------------------------

@@ -1,76 +1,56 @@
-"""What fits into the context, in what order things are left out, and that the rest really fits."""
+"""What fits into the context, in what order material is left out, and that the rest really fits."""
 
 from __future__ import annotations
-
-from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.notes import conversation
-from tests.assistant.notes import hit as hit_of
-from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, TURN_MARKS, count_tokens, fit
+from tests.assistant.notes import conversation, hit
+from turnmark.assistant.budget import LEAST, count_tokens, fit
+from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.steps.read import answer_prompt
 from turnmark.assistant.types import Understanding
+from turnmark.corpora.types import Message
 
-hit = partial(hit_of, title="", start=100)
-SENTENCE = "The kettle is filled with vinegar and water. "
-
-
-def words(text):
-    """A count that is easy to follow: a token a word."""
-    return len(text.split())
+WORDS = "a word and another "
 
 
 def test_the_estimate_counts_characters_and_each_han_or_kana():
-    assert count_tokens("") == 0
-    assert count_tokens("a" * 36) == 10
-    assert count_tokens("a" * 37) == 11
-    assert count_tokens("如何做饭") == 4
-    assert count_tokens("abc 如何") == 4
+    texts = ["", "a" * 36, "a" * 37, "如何做饭", "abc 如何"]
+    assert list(map(count_tokens, texts)) == [0, 10, 11, 4, 4]
 
 
-def test_the_oldest_turns_go_first_and_no_answer_is_left_without_its_question():
-    history = conversation(*["word " * 100] * 6)
-    passages = [hit("word " * 50)]
-    room = INSTRUCTIONS + 1 + (50 + PASSAGE_MARKS) + 3 * (100 + TURN_MARKS)  # three turns would fit
-    fitted = fit(history, passages, "why?", room, words)
-    assert list(fitted.history) == history[4:]
-    assert list(fitted.hits) == passages
-    assert fitted.notes == ("4 of 6 earlier messages were left out, the oldest: the model's context is full",)
+def render(passages, history):
+    return (PromptMessage(role="user", content="\n".join([*passages, *(turn.content for turn in history)])),)
 
 
-def test_then_the_lowest_passages_go():
-    history, hits = conversation("word " * 100), [hit("word " * 50, n) for n in (1, 2, 3)]
-    fitted = fit(history, hits, "why?", INSTRUCTIONS + 1 + 2 * (50 + PASSAGE_MARKS), words)
-    assert fitted.history == ()
-    assert list(fitted.hits) == hits[:2]
-    assert [note.split(" were ")[0].split(" was ")[0] for note in fitted.notes] == [
-        "1 of 1 earlier message",
-        "1 of 3 passages",
-    ]
+@given(st.lists(st.integers(0, 60), max_size=4), st.lists(st.integers(0, 30), max_size=4), st.integers(1, 500))
+def test_what_is_cut_fits_and_is_noted(sizes, turns, room):
+    passages = [f"p{n} " + WORDS * size for n, size in enumerate(sizes)]
+    history = [Message(role="user", content=f"t{n} " + WORDS * size) for n, size in enumerate(turns)]
+    fitted = fit(render, passages, history, room)
+    assert fitted is not None, "nothing but passages and turns is in it"
+    text = fitted.messages[0].content
+    assert count_tokens(text) <= room
+    assert (text == render(passages, history)[0].content) == (not fitted.notes)
+    shown_turns = [turn for turn in history if turn.content in text]
+    assert shown_turns == history[len(history) - len(shown_turns) :], "the oldest turns go first"
+    if len(shown_turns) < len(history):
+        assert all(count_tokens(line) <= LEAST + 3 for line in text.splitlines() if line.startswith("p"))
 
 
-def test_then_the_last_passage_is_cut_at_the_end_of_a_sentence():
-    hits = [hit(SENTENCE * 20), hit(SENTENCE, 2)]  # 8 words a sentence
-    fitted = fit((), hits, "why?", INSTRUCTIONS + 1 + PASSAGE_MARKS + 43, words)
-    passage = fitted.hits[0].passage
-    assert passage.text == (SENTENCE * 5).rstrip()
-    assert passage.id == hits[0].passage.id
-    assert (passage.start, passage.end) == (100, 100 + len(passage.text))
-    assert fitted.notes[-1] == "only the first 25% of passage [1] was sent: the model's context is full"
-
-
-def test_a_question_that_fills_the_context_goes_alone():
-    fitted = fit(conversation("one"), [hit(SENTENCE)], "word " * 5000, 2000, words)
-    assert (fitted.history, fitted.hits) == ((), ())
-    assert "question alone" in fitted.notes[0]
+def test_no_answer_is_left_without_its_question():
+    history = conversation(*[f"{n} {WORDS * 20}" for n in range(6)])
+    room = count_tokens(render((), history[3:])[0].content)  # three turns would fit
+    fitted = fit(render, (), history, room)
+    assert fitted.messages == render((), history[4:])
+    assert fitted.notes == ("4 of 6 earlier messages left out, the oldest",)
 
 
 class Room:
     """All that building a prompt asks of a generator."""
 
-    context_tokens, reply_tokens = 0, 400
+    reply_tokens = 400
 
     def __init__(self, context: int) -> None:
         self.context_tokens = context
@@ -84,8 +64,8 @@ class Room:
 )
 def test_the_full_prompt_of_an_answer_fits_into_the_room(turns, passages, question, context):
     """Held against the prompt as it is sent: instructions, marks, numbers and all."""
-    hits = [hit(text, n) for n, text in enumerate(passages, 1)]
-    asked = Understanding(rewrite=question, sub_questions=(question,))
-    prompt, notes = answer_prompt(Room(context), asked, question, conversation(*turns), hits)
+    hits = [hit(text, n, title="") for n, text in enumerate(passages, 1)]
+    understood = Understanding(rewrite=question, sub_questions=(question,))
+    prompt, notes = answer_prompt(Room(context), understood, question, conversation(*turns), hits)
     assert sum(count_tokens(message.content) for message in prompt) <= context - 400
     assert ("left out" in " ".join(notes)) is (f"[{len(hits)}]\n" not in prompt[-1].content) or len(turns) > 1

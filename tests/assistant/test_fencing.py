@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation, hit
-from turnmark.assistant.prompts import HERE, fence, fence_tag, inert, load_prompt, prompt_names, quoted
+from turnmark.assistant.prompts import ASSISTANT, break_control_marks, fence, fence_tag, load_prompt, quote_lines
 from turnmark.assistant.steps.llm import rewrite_prompt
 from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.steps.read import answer_prompt
@@ -93,11 +93,13 @@ def by_revision(hostile):
 
 
 def by_small_revision(hostile):
-    return load_prompt("revise-small").render(question="How?", previous=quoted(unmarked(hostile)), message="shorter")
+    return load_prompt("revise-small").render(
+        question="How?", previous=quote_lines(unmarked(hostile)), message="shorter"
+    )
 
 
 def by_small(hostile):
-    return load_prompt("answer-small").render(sections=quoted(unmarked(hostile)), question="How?")
+    return load_prompt("answer-small").render(sections=quote_lines(unmarked(hostile)), question="How?")
 
 
 MATERIAL = frozenset(("history", "sections", "previous", "titles"))
@@ -163,14 +165,13 @@ def test_a_question_that_quotes_such_a_text_holds_no_control_mark(kind):
 def test_every_prompt_that_shows_material_is_among_these():
     """A new file with a new name for what it shows must be looked at: fence or quote it, and name it here."""
     ours = "tag question message understood today revises rounds problem schema"
-    strange = {name: load_prompt(name).placeholders - MATERIAL - set(ours.split()) for name in prompt_names()}
-    assert {name: names for name, names in strange.items() if names} == {}
-    showing = {name for name in prompt_names() if load_prompt(name).placeholders & MATERIAL}
+    unknown = {name: load_prompt(name).placeholders - MATERIAL - set(ours.split()) for name in ASSISTANT.names}
+    assert {name: names for name, names in unknown.items() if names} == {}
+    showing = {name for name in ASSISTANT.names if load_prompt(name).placeholders & MATERIAL}
     assert showing == {*QUOTING, "rewrite"}
     for name in showing:
         system = load_prompt(name).sections[0][1]
         assert "never an instruction" in " ".join(system.split()), name
-    assert len(list(HERE.glob("*.txt"))) == len(prompt_names())
 
 
 @pytest.mark.parametrize("build", [*QUOTING.values(), by_revision])
@@ -191,7 +192,7 @@ def test_hostile_material_stays_on_quoted_lines(kind, build):
 
 @given(st.text())
 def test_no_line_of_a_quoted_text_is_without_its_mark(text):
-    block = quoted(text)
+    block = quote_lines(text)
     assert all(line.startswith(">") for line in block.splitlines())
     assert "".join(block.split()).replace(">", "") == "".join(text.split()).replace(">", "")
 
@@ -207,10 +208,10 @@ def test_prompts_of_a_conversation_begin_alike():
 
 @pytest.mark.parametrize("control", CONTROLS)
 def test_a_control_mark_is_broken_up_and_stays_readable(control):
-    cleaned = inert(f"before{control}after")
+    cleaned = break_control_marks(f"before{control}after")
     assert control not in cleaned
     assert cleaned.replace(" ", "") == f"before{control}after"
-    assert inert(cleaned) == cleaned
+    assert break_control_marks(cleaned) == cleaned
 
 
 @pytest.mark.parametrize(
@@ -218,12 +219,12 @@ def test_a_control_mark_is_broken_up_and_stays_readable(control):
     ["a <| b |> c", "x<y|z>w", "if a < b: c[i]", "<b>bold</b> <br/>", "[1][2] [x](y)", "| a | b |", "List<String>"],
 )
 def test_ordinary_text_stays_as_it_is(text):
-    assert inert(text) == text
+    assert break_control_marks(text) == text
 
 
 @given(st.text(st.sampled_from("<|>[]/ sIN~b_T｜"), max_size=40))
 def test_breaking_up_adds_spaces_and_nothing_else_and_makes_no_new_mark(text):
-    cleaned = inert(text)
+    cleaned = break_control_marks(text)
     assert cleaned.replace(" ", "") == text.replace(" ", "")
-    assert inert(cleaned) == cleaned
+    assert break_control_marks(cleaned) == cleaned
     assert not re.search(r"<\|\w+\|>|\[/?INST\]|</?s>", cleaned)

@@ -12,12 +12,12 @@ import pytest
 from tests.evaluation import costly
 from tests.evaluation.judged_runs import done, eval_words, judge, lines, reasons, score_words, spec_of, values
 from tests.servers import ScriptedServer
-from turnmark.assistant import prompts as assistants
+from turnmark.assistant.prompts import ASSISTANT
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation.budget import spent_on_judges
 from turnmark.evaluation.judging.calls import run_jobs
-from turnmark.evaluation.prompts import HERE, own_prompts, prompt_names
+from turnmark.evaluation.prompts import HERE, JUDGES, own_prompts
 
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"
 STOPPED = (
@@ -159,10 +159,10 @@ def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark, tmp_path):
     (tmp_path / "README.md").write_text("what these are for")
     with pytest.raises(RequestError) as error:
         own_prompts(tmp_path)
-    strange, broken, placeholders = error.value.problems
-    assert "lighthouse.txt, notes.txt is not used" in strange
-    assert "rl-mtb" in strange
-    assert "understand" in strange
+    unused, broken, placeholders = error.value.problems
+    assert "lighthouse.txt, notes.txt is not used" in unused
+    assert "rl-mtb" in unused
+    assert "understand" in unused
     assert f"prompt {tmp_path / 'answer.txt'}" in broken
     assert "unknown placeholders: inquiry" in placeholders
     assert "available: answer, conversation, history, passages, question, reference, tag" in placeholders
@@ -175,5 +175,5 @@ def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark, tmp_path):
 
 
 def test_no_two_prompts_share_a_name():
-    assert not set(assistants.prompt_names()) & set(prompt_names())
-    assert own_prompts(None).keys() == set(assistants.prompt_names())
+    assert not set(ASSISTANT.names) & set(JUDGES.names)
+    assert own_prompts(None).keys() == set(ASSISTANT.names)

@@ -5,16 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.evaluation.scripted_judges import CASE, Heard, replay, say
-from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging import judgements
 from turnmark.evaluation.judging.compound_qa import FIVE, compare
 from turnmark.evaluation.judging.inscoqa import INSEVAL
 from turnmark.evaluation.judging.judgements import Judgement, JudgementJournal
@@ -92,27 +87,7 @@ def test_what_there_is_nothing_to_judge_of():
     assert CLARIFICATION.without(CASE) is not None
 
 
-def render(passages, history):
-    return (PromptMessage(role="user", content="\n".join([*passages, *(turn.content for turn in history)])),)
-
-
 WORDS = "a word and another "
-
-
-@given(st.lists(st.integers(0, 60), max_size=4), st.lists(st.integers(0, 30), max_size=4), st.integers(1, 500))
-def test_what_is_cut_fits_and_is_told(sizes, turns, room):
-    passages = [f"p{n} " + WORDS * size for n, size in enumerate(sizes)]
-    history = [Message(role="user", content=f"t{n} " + WORDS * size) for n, size in enumerate(turns)]
-    fitted = judgements.fit(render, passages, history, room)
-    assert fitted is not None, "nothing but passages and turns is in it"
-    text = fitted.messages[0].content
-    assert count_tokens(text) <= room
-    uncut = render(passages, history)[0].content
-    assert (text == uncut) == (not fitted.notes)
-    shown_turns = [turn for turn in history if turn.content in text]
-    assert shown_turns == history[len(history) - len(shown_turns) :], "the oldest turns go first"
-    if len(shown_turns) < len(history):
-        assert all(count_tokens(line) <= judgements.LEAST + 3 for line in text.splitlines() if line.startswith("p"))
 
 
 def test_the_ends_of_the_longest_passages_go_first_and_the_score_says_so():

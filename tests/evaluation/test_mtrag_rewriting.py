@@ -11,7 +11,7 @@ import pytest
 from tests.evaluation.conftest import Opener, searched
 from tests.evaluation.mtrag_runs import samples_of
 from tests.servers import Hang, Say, ScriptedServer, Status
-from turnmark.assistant.prompts import prompt_hashes
+from turnmark.assistant.prompts import ASSISTANT
 from turnmark.corpora import mtrag
 from turnmark.evaluation.benchmarks.mtrag_data import load_data
 from turnmark.evaluation.benchmarks.mtrag_queries import MADE, RECORDED, check_mode, open_queries, read_query_file
@@ -52,7 +52,7 @@ def test_a_run_and_what_it_says_of_itself(benchmark_root, opener, check_run):
             "retriever": "bm25", "embedder": "", "query": "minimal", "generator": f"openai:tiny@{server.url}?retries=0",
             "rewrite": "within 20 s",
         }  # fmt: skip
-    assert manifest["prompts"] == {name: prompt_hashes()[name] for name in ("rewrite", "json", "repair")}
+    assert manifest["prompts"] == ASSISTANT.hashes(("rewrite", "json", "repair"))
     rows = samples_of(run)
     later, first = rows["c1<::>2"], rows["c1<::>1"]
     assert (first.status, first.rewrite, first.variants, first.usage) == ("done", None, {}, {})

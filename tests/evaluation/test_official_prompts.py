@@ -10,14 +10,13 @@ from tests.evaluation import printed_prompts
 from tests.evaluation.judged_runs import ANSWERS, done, lines, official, spec_of
 from tests.evaluation.published_rows import figures, ran
 from tests.servers import Say, ScriptedServer
+from turnmark.evaluation import prompts as judges_prompts
 from turnmark.evaluation.benchmarks.registry import load_tasks
-from turnmark.evaluation.judging import judgements
 from turnmark.evaluation.judging.bertscore import PUBLISHED, Bert, bert_rubrics
 from turnmark.evaluation.judging.judge import Judge, open_judges
 from turnmark.evaluation.judging.judged import Judging
-from turnmark.evaluation.judging.judgements import OFFICIAL, OWN, digest, whose
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM
-from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.prompts import JUDGES, OFFICIAL, OWN, digest, whose
 from turnmark.evaluation.published import beside, facts
 
 TEXTS = {
@@ -38,19 +37,19 @@ def own(tmp_path):
 @pytest.fixture
 def as_papers(own, monkeypatch):
     """The papers' texts are not in this project, so these stand for them."""
-    known_values = {name: digest(load_prompt(name, own)) for name in TEXTS}
-    monkeypatch.setattr(judgements, "PAPERS", {name: (value,) for name, value in known_values.items()})
+    known_values = {name: digest(JUDGES.load(name, own)) for name in TEXTS}
+    monkeypatch.setattr(judges_prompts, "PAPERS", {name: (value,) for name, value in known_values.items()})
     return own
 
 
 def test_a_digest_is_of_the_words_and_not_of_the_layout(own):
-    before = digest(load_prompt("rb-llm", own))
+    before = digest(JUDGES.load("rb-llm", own))
     (own / "rb-llm.txt").write_text(TEXTS["rb-llm"].replace(" ", "\n  ").replace("“", '"').replace("”", '"'))
-    assert digest(load_prompt("rb-llm", own)) == before
+    assert digest(JUDGES.load("rb-llm", own)) == before
     (own / "rb-llm.txt").write_text(TEXTS["rb-llm"].replace("given", "without"))
-    assert digest(load_prompt("rb-llm", own)) != before
+    assert digest(JUDGES.load("rb-llm", own)) != before
     (own / "rb-llm.txt").write_text(TEXTS["rb-llm"].replace("{{ history }}", "{{ conversation }}"))
-    assert digest(load_prompt("rb-llm", own)) != before
+    assert digest(JUDGES.load("rb-llm", own)) != before
 
 
 def test_whose_a_prompt_is(own, as_papers):
@@ -111,7 +110,7 @@ def printed(request, tmp_path):
 
 def test_the_prompts_that_the_papers_print_are_known(printed):
     names = [path.stem for path in printed.glob("*.txt")]
-    assert set(names) == set(judgements.PAPERS) - {"rb-llm", "idk", "clarification"}
+    assert set(names) == set(judges_prompts.PAPERS) - {"rb-llm", "idk", "clarification"}
     assert {name: whose([name], printed) for name in names} == dict.fromkeys(names, OFFICIAL)
     (printed / "inseval.txt").write_text((printed / "inseval.txt").read_text().replace("terrible", "bad"))
     assert whose(["inseval"], printed) == OWN

@@ -10,8 +10,8 @@ import pytest
 from tests.evaluation.published_rows import CHARACTERS, FOUR, of_mtrag, printed, well_formed
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.evaluation.judging.inscoqa import INSEVAL
-from turnmark.evaluation.judging.judgements import OFFICIAL
 from turnmark.evaluation.judging.rubrics import OWN_WORDS
+from turnmark.evaluation.prompts import OFFICIAL
 from turnmark.evaluation.published import facts
 
 

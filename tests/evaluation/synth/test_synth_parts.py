@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from turnmark.corpora.types import Passage
 from turnmark.evaluation import prompts as judges
-from turnmark.evaluation.synth.attempt import PROMPTS, Attempt, DryModel, Seed, Tools, load_prompt, prompt_names
+from turnmark.evaluation.synth.attempt import PROMPTS, Attempt, DryModel, Seed, Tools
 from turnmark.evaluation.synth.folder import SynthItem
 from turnmark.evaluation.synth.inscoqa import SHARES, AnswerReply, divided, groups
 from turnmark.evaluation.synth.question_types import (
@@ -130,16 +130,16 @@ def test_what_a_prompt_does_not_show_is_said():
 
 
 def test_prompts_fence_what_comes_from_outside():
-    assert len(prompt_names()) == 10
-    for name in prompt_names():
-        prompt = load_prompt(name)
+    assert len(PROMPTS.names) == 10
+    for name in PROMPTS.names:
+        prompt = PROMPTS.load(name)
         text_of_prompt = "\n".join(text for _, text in prompt.sections)
         assert "tag" in prompt.placeholders, name
         assert "never an" in text_of_prompt.replace("\n", " "), name
         assert "JSON object" in text_of_prompt, name
 
 
-@pytest.mark.parametrize("folder", [PROMPTS, judges.HERE], ids=["synth", "judges"])
+@pytest.mark.parametrize("folder", [PROMPTS.path, judges.HERE], ids=["synth", "judges"])
 def test_forms_in_prompts_hold_real_examples(folder):
     """A small model copies the dots of `{"question": "..."}`."""
     for path in folder.glob("*.txt"):
