@@ -31,9 +31,6 @@ class Assistant:
         prompts: folder with prompts of one's own.
         forms: step -> form (`turnmark.assistant.forms`); None: those of the reader.
         tokens: how much of the sections that were found a model reads, about; a message of many parts more.
-
-    Raises:
-        RequestError: a form is no step.
     """
 
     def __init__(
@@ -70,9 +67,6 @@ class Assistant:
             on_event: called with what each step comes to, as it happens; the answer arrives in pieces (`delta`).
             evidence: passages to answer from, best first; nothing is searched then, and no model asked for a rewrite.
             trusted: the evidence is known to be about the question, however little it looks like it.
-
-        Raises:
-            GeneratorError: the language model could not be reached or gave nothing usable.
         """
         turn = self._begin(history, message, on_event, evidence=evidence, trusted=trusted)
         turn.run(self.steps["understand"])
@@ -81,7 +75,7 @@ class Assistant:
         elif turn.understanding.kind == "revision" and evidence is None:
             turn.run(self.steps["revise"])
         else:
-            for _ in turn.rounds():
+            for _ in turn.rounds(self.steps["retrieve"]):
                 turn.run(self.steps["retrieve"])
                 turn.run(self.steps["decide"])
             turn.run(self.steps["answer"])
@@ -91,12 +85,7 @@ class Assistant:
     def revise(
         self, history: Sequence[Message], instruction: str, on_event: Callable[[Event], None] = lambda _: None
     ) -> Reply:
-        """Revise the last answer as the user instructs; see `turnmark.assistant.steps.revise`.
-
-        Raises:
-            RequestError: there is no answer yet.
-            GeneratorError: as `reply`.
-        """
+        """Revise the last answer as the user instructs; see `turnmark.assistant.steps.revise`."""
         turn = self._begin(history, instruction, on_event)
         turn.understood(Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,)), "by name")
         turn.run(self.steps["revise"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from turnmark.assistant.generators.base import Generator, traits_of
@@ -20,62 +21,112 @@ GROUP = "turnmark.steps"
 PYTHON = "python:"
 _STEPS = "turnmark.assistant.steps"
 
-STEPS: Mapping[str, Mapping[str, Entry]] = {
+Reader = Literal["none", "small", "large"]
+"""Who reads: no model, a small one (`?size=small`; `local:`), a large one (every endpoint)."""
+
+
+@dataclass(frozen=True)
+class Form(Entry):
+    """One form of a step: where its class is and what it does.
+
+    Attributes:
+        default: the readers for whom it runs unless another form is chosen.
+        model: it needs a language model.
+    """
+
+    default: tuple[Reader, ...] = ()
+    model: bool = False
+
+
+STEPS: Mapping[str, Mapping[str, Form]] = {
     "understand": {
-        "rules": Entry(f"{_STEPS}.understand:Rules", "by rules, in English"),
-        "condense": Entry(
+        "rules": Form(f"{_STEPS}.understand:Rules", "by rules, in English", default=("none",)),
+        "condense": Form(
             f"{_STEPS}.understand_llm:Condense",
             "rules; and in one call of a small model search phrases, and a question of its own for what leans",
+            default=("small",),
+            model=True,
         ),
-        "llm": Entry(
-            f"{_STEPS}.understand_llm:Understand", "kind, rewrite, parts and search phrases, in one structured call"
+        "llm": Form(
+            f"{_STEPS}.understand_llm:Understand",
+            "kind, rewrite, parts and search phrases, in one structured call",
+            default=("large",),
+            model=True,
         ),
     },
     "retrieve": {
-        "once": Entry(f"{_STEPS}.retrieve:Search", "one search for the message, and one for each part of it"),
-        "active": Entry(f"{_STEPS}.retrieve:Search", "and once more, narrower, for a part with thin evidence"),
-        "read": Entry(f"{_STEPS}.retrieve:SearchAndRead", "one search, and what it finds grown to full sections"),
-        "agent": Entry(
-            f"{_STEPS}.agent:Agent", "as read; then the model that answers may search and read on by itself, with tools"
+        "once": Form(
+            f"{_STEPS}.retrieve:SearchOnce",
+            "one search for the message, and one for each part of it",
+            default=("small",),
+        ),
+        "active": Form(
+            f"{_STEPS}.retrieve:SearchTwice",
+            "and once more, narrower, for a part with thin evidence",
+            default=("none",),
+        ),
+        "read": Form(
+            f"{_STEPS}.retrieve:SearchAndRead",
+            "one search, and what it finds grown to full sections",
+            default=("large",),
+        ),
+        "agent": Form(
+            f"{_STEPS}.agent:SearchWithTools",
+            "as read; then the model that answers may search and read on by itself, with tools",
+            model=True,
         ),
     },
     "decide": {
-        "extractive": Entry(f"{_STEPS}.decide:Grade", "said, not sure or not found, by cosines"),
-        "llm": Entry(f"{_STEPS}.decide:Reader", "the model that answers decides, after it has read"),
+        "extractive": Form(
+            f"{_STEPS}.decide:GradeEvidence", "said, not sure or not found, by cosines", default=("none", "small")
+        ),
+        "llm": Form(
+            f"{_STEPS}.decide:LeaveToReader",
+            "the model that answers decides, after it has read",
+            default=("large",),
+            model=True,
+        ),
     },
     "answer": {
-        "extractive": Entry(f"{_STEPS}.quote:Quote", "quotations: stretches of sections"),
-        "brief": Entry(f"{_STEPS}.read:ReadBriefly", "a small model's answer from two stretches, and these below it"),
-        "llm": Entry(f"{_STEPS}.read:Read", "a model's answer to all parts in one call, from full sections"),
+        "extractive": Form(f"{_STEPS}.quote:Quote", "quotations: stretches of sections", default=("none",)),
+        "brief": Form(
+            f"{_STEPS}.read:ReadBriefly",
+            "a small model's answer from two stretches, and these below it",
+            default=("small",),
+            model=True,
+        ),
+        "llm": Form(
+            f"{_STEPS}.read:Read",
+            "a model's answer to all parts in one call, from full sections",
+            default=("large",),
+            model=True,
+        ),
     },
     "revise": {
-        "rules": Entry(f"{_STEPS}.revise:Revise", "as a list, shorter, only or without the first n, only the steps"),
-        "brief": Entry(f"{_STEPS}.revise:ReviseBriefly", "rules if they can; else the answer anew by a small model"),
-        "llm": Entry(f"{_STEPS}.revise:ReviseByModel", "the complete answer anew, in one call"),
+        "rules": Form(
+            f"{_STEPS}.revise:Revise",
+            "as a list, shorter, only or without the first n, only the steps",
+            default=("none",),
+        ),
+        "brief": Form(
+            f"{_STEPS}.revise:ReviseBriefly",
+            "rules if they can; else the answer anew by a small model",
+            default=("small",),
+            model=True,
+        ),
+        "llm": Form(
+            f"{_STEPS}.revise:ReviseByModel", "the complete answer anew, in one call", default=("large",), model=True
+        ),
     },
     "verify": {
-        "extractive": Entry(f"{_STEPS}.verify:Verify", "marks, and support by words, numbers, names and embeddings"),
+        "extractive": Form(
+            f"{_STEPS}.verify:Verify",
+            "marks, and support by words, numbers, names and embeddings",
+            default=("none", "small", "large"),
+        ),
     },
 }
-"""Step -> form -> where it is and what it is."""
-
-Reader = Literal["none", "small", "large"]
-DEFAULTS: Mapping[Reader, Mapping[str, str]] = {
-    "none": {
-        "understand": "rules", "retrieve": "active", "decide": "extractive", "answer": "extractive", "revise": "rules",
-        "verify": "extractive",
-    },
-    "small": {
-        "understand": "condense", "retrieve": "once", "decide": "extractive", "answer": "brief", "revise": "brief",
-        "verify": "extractive",
-    },
-    "large": {
-        "understand": "llm", "retrieve": "read", "decide": "llm", "answer": "llm", "revise": "llm",
-        "verify": "extractive",
-    },
-}  # fmt: skip
-"""Reader -> step -> form. Who reads: no model, a small one (`?size=small`; `local:`), a large one (every endpoint)."""
-NEEDS_MODEL = frozenset(("llm", "condense", "brief", "agent"))
+"""Step -> form, in the order of a turn."""
 
 
 def reader_of(generator: Generator | None) -> Reader:
@@ -83,14 +134,14 @@ def reader_of(generator: Generator | None) -> Reader:
     return "none" if generator is None else traits_of(generator).size
 
 
-def all_forms() -> dict[str, dict[str, Entry]]:
+def all_forms() -> dict[str, dict[str, Form]]:
     """Step -> form, with those of third parties; these cannot replace one of ours."""
     forms = {step: dict(entries) for step, entries in STEPS.items()}
     for point in importlib.metadata.entry_points(group=GROUP):
         step, _, form = point.name.partition(".")
         if step in forms and form:
             package = point.dist.name if point.dist else "an entry point"
-            forms[step].setdefault(form, Entry(point.value, f"from {package}"))
+            forms[step].setdefault(form, Form(point.value, f"from {package}"))
     return forms
 
 
@@ -100,11 +151,8 @@ def forms_for(reader: Reader, choices: Sequence[str] = ()) -> dict[str, str]:
     Args:
         reader: who reads.
         choices: `STEP=FORM` each, instead of the reader's own.
-
-    Raises:
-        RequestError: every one that names no step or no form of it, or needs a model where there is none.
     """
-    forms = dict(DEFAULTS[reader])
+    forms = {step: next(name for name, form in STEPS[step].items() if reader in form.default) for step in STEPS}
     available = all_forms()
     errors = ErrorCollector()
     for choice in choices:
@@ -116,7 +164,7 @@ def forms_for(reader: Reader, choices: Sequence[str] = ()) -> dict[str, str]:
             forms[step] = form
         elif form not in available[step]:
             errors.add(f"--step {choice!r}: {step} has no form {form!r}; there are: {', '.join(available[step])}")
-        elif form in NEEDS_MODEL and form in STEPS[step] and reader == "none":
+        elif reader == "none" and available[step][form].model:
             errors.add(f"--step {choice!r}: {form} needs a language model: add --generator")
         else:
             forms[step] = form
@@ -125,11 +173,7 @@ def forms_for(reader: Reader, choices: Sequence[str] = ()) -> dict[str, str]:
 
 
 def open_steps(forms: Mapping[str, str]) -> dict[str, Step]:
-    """The steps of a turn.
-
-    Raises:
-        RequestError: a form of a third party cannot be imported, or is no step.
-    """
+    """The steps of a turn."""
     available = all_forms() if any(form not in STEPS[step] for step, form in forms.items()) else STEPS
     steps: dict[str, Step] = {}
     for step, form in forms.items():

@@ -45,9 +45,6 @@ def open_assistant(
         generator: a generator spec; `extractive`: without a language model.
         retriever: a retriever spec; None: the default for the index.
         steps: `STEP=FORM`, where a step takes another form than by default; see `turnmark.assistant.forms`.
-
-    Raises:
-        RequestError: a spec or the index is wrong.
     """
     return open_parts(index, generator, retriever, passages, steps).assistant
 
@@ -63,9 +60,6 @@ def open_parts(
 
     Args:
         generator, retriever: a spec, or one that is open already.
-
-    Raises:
-        RequestError: a spec or the index is wrong.
     """
     from turnmark.assistant.generators import open_generator
 
@@ -113,11 +107,7 @@ def _model(errors: ErrorCollector, spec: str) -> tuple[Generator | None, Reader]
 def swapped(
     current: Opened, *, index: str | None = None, generator: str | None = None, retriever: str | None = None
 ) -> Opened:
-    """The same with other parts; what stays is not opened again. Settings of the assistant are taken along.
-
-    Raises:
-        RequestError: every part that cannot be had; what was opened before goes on as it is.
-    """
+    """The same with other parts; what stays is not opened again. Settings of the assistant are taken along."""
     errors = ErrorCollector()
     assistant = current.assistant
     place = current.index if index is None else errors.collect(open_index, index)

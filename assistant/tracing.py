@@ -40,11 +40,7 @@ class Settings(Record):
 
 
 def settings() -> Settings:
-    """What the environment says, else the configuration file.
-
-    Raises:
-        RequestError: either is wrong.
-    """
+    """What the environment says, else the configuration file."""
     errors = ErrorCollector()
     switch = os.environ.get(ENV, "").strip().lower()
     if switch not in ("", "0", "1", "content"):
@@ -57,11 +53,7 @@ def settings() -> Settings:
 
 
 def traced_where_asked(assistant: Assistant) -> Assistant:
-    """The assistant, traced if the environment or the configuration says so.
-
-    Raises:
-        RequestError: tracing is on and its packages are not installed, or its settings are wrong.
-    """
+    """The assistant, traced if the environment or the configuration says so."""
     asked = settings()
     return traced(assistant, _own_provider(asked.endpoint), asked.content) if asked.on else assistant
 
@@ -214,11 +206,7 @@ class TracedRetriever:
 
 @lru_cache(maxsize=4)
 def _own_provider(endpoint: str) -> Any:
-    """The provider that the process has, else one that sends to an OTLP endpoint.
-
-    Raises:
-        MissingExtra: the packages are not there.
-    """
+    """The provider that the process has, else one that sends to an OTLP endpoint."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
         raise MissingExtra(f"tracing ({ENV})", "otel")
     from opentelemetry import trace

@@ -31,8 +31,6 @@ from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
-ROUNDS = 2
-"""Searches for a part at most: a second one if the first finds little."""
 
 NOT_JUDGED = Judgement(decision="unknown", confidence=0.0, reason="nothing was asked")
 _NOT_UNDERSTOOD = Understanding(rewrite="", sub_questions=())
@@ -44,6 +42,7 @@ class Step(Protocol):
 
     Attributes:
         name: as what it is timed and traced: understand, retrieve, decide, answer or verify.
+        rounds: of a retrieve step, if it has one: how often a part may be searched for; 1 without.
     """
 
     name: str
@@ -117,6 +116,7 @@ class Turn:
     understanding: Understanding = _NOT_UNDERSTOOD
     parts: list[Part] = field(default_factory=list)
     round: int = 1
+    rounds_left: int = 0
     hits: list[Hit] = field(default_factory=list)
     searches: list[Search] = field(default_factory=list)
     judgement: Judgement = NOT_JUDGED
@@ -169,9 +169,11 @@ class Turn:
             phrases=[phrase for part in self.parts for phrase in part.phrases],
         )
 
-    def rounds(self) -> Iterator[None]:
-        """The rounds of searching and judging: a part with thin evidence is searched for once more."""
-        for self.round in range(1, ROUNDS + 1):
+    def rounds(self, retrieve: Step) -> Iterator[None]:
+        """The rounds of searching and judging: a part with thin evidence is searched for again, if the step may."""
+        rounds = getattr(retrieve, "rounds", 1)
+        for self.round in range(1, rounds + 1):
+            self.rounds_left = rounds - self.round
             yield
             if not any(part.narrower for part in self.parts):
                 break
@@ -239,7 +241,7 @@ class Turn:
         self.draft, self.checks, self.sub_questions = draft, checks, tuple(parts)
         self.tell("verify", "", **checks.model_dump())
 
-    def tell(self, step: Any, text: str, **detail: Any) -> None:
+    def tell(self, step: str, text: str, **detail: Any) -> None:
         """Report what a step came to."""
         self.notify(Event(step=step, text=text, detail=detail))
 

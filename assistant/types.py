@@ -185,7 +185,7 @@ class Reply(Record):
 class Event(Record):
     """What a step reports while it works; the terminal draws these, tracing exports them."""
 
-    step: Literal["understand", "retrieve", "decide", "answer", "verify", "note"]
+    step: str = Field(description="understand, retrieve, decide, answer or verify, or another that ran; or note")
     text: str = ""
     delta: str = Field(default="", description="answer step only: the next piece of a streamed draft")
     detail: Mapping[str, Any] = Field(default_factory=dict)

@@ -26,7 +26,9 @@ def names() -> dict[str, dict[str, Entry]]:
     tables = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "embedders": EMBEDDERS, "generators": GENERATORS}
     # A query mode has no factory and takes no options: --query looks it up by itself.
     modes = {name: Entry("", summary) for name, summary in MODES.items()}
-    forms = {f"{step}={form}": entry for step, entries in all_forms().items() for form, entry in entries.items()}
+    forms: dict[str, Entry] = {
+        f"{step}={form}": entry for step, entries in all_forms().items() for form, entry in entries.items()
+    }
     return {**{role: table.entries() for role, table in tables.items()}, "queries": modes, "steps": forms}
 
 

@@ -68,10 +68,6 @@ def open_generator(spec: str) -> Generator | None:
 
     Nothing is sent, started or loaded that is heavy before the first call. The option `cache=1` puts the response cache
     in front of it (`turnmark.assistant.generators.cache`).
-
-    Raises:
-        RequestError: unknown name or options, a key or file that is missing, or an object that is no generator.
-        MissingExtra: its packages are not installed.
     """
     parsed = GENERATORS.check(spec)
     # Not of a script, each of whose lines is said once. A wrong value stays, and is reported with all other mistakes.

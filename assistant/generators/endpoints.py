@@ -43,9 +43,6 @@ def read_endpoint(
         url_env: name of the environment variable with the URL, if there is one.
         context: tokens of the context, unless the spec says; None: asked of the endpoint.
         extra_options: options in addition to those of every endpoint.
-
-    Raises:
-        RequestError: every mistake in it.
     """
     label, errors = f"generator {spec.name!r}", ErrorCollector()
     if not spec.argument:

@@ -63,11 +63,7 @@ class LocalGenerator(ConfiguredGenerator):
         return {"local": path.name, "size": state.st_size, "changed": state.st_mtime_ns, "seed": self._settings.seed}
 
     def make_ready(self) -> None:
-        """Load the model now.
-
-        Raises:
-            GeneratorError: it cannot be loaded.
-        """
+        """Load the model now."""
         with self._turn(current()):
             pass
 
@@ -174,12 +170,7 @@ def _chat(messages: Sequence[PromptMessage]) -> list[dict[str, str]]:
 
 
 def open_local(spec: Spec) -> LocalGenerator:
-    """`local:NAME`, `local:FILE.gguf`, `local:FOLDER`; nothing is loaded yet, and nothing is ever fetched.
-
-    Raises:
-        RequestError: the spec is wrong, or the model is not there; the message says how to get it.
-        MissingExtra: OpenVINO GenAI is not installed.
-    """
+    """`local:NAME`, `local:FILE.gguf`, `local:FOLDER`; nothing is loaded yet, and nothing is ever fetched."""
     if find_spec("openvino_genai") is None:
         raise MissingExtra(f"generator {spec.name!r}", "local")
     errors = ErrorCollector()
@@ -199,11 +190,7 @@ def open_local(spec: Spec) -> LocalGenerator:
 
 
 def _path(argument: str) -> Path:
-    """The file or folder that the argument names.
-
-    Raises:
-        RequestError: there is none.
-    """
+    """The file or folder that the argument names."""
     path = Path(named_or_other(argument)).expanduser()
     names = ", ".join(MODELS)
     if not argument or not path.exists():
@@ -217,11 +204,7 @@ def _path(argument: str) -> Path:
 
 
 def _own_context(path: Path) -> int | None:
-    """Tokens of the context as the model's own files say; None where they do not.
-
-    Raises:
-        RequestError: the file is not GGUF, or the folder's config.json is damaged.
-    """
+    """Tokens of the context as the model's own files say; None where they do not."""
     try:
         if path.is_dir():
             config = path / "config.json"

@@ -84,11 +84,7 @@ class LocalModel:
         self._number = 0
 
     def load(self) -> None:
-        """Load the model, if it is not loaded; a GGUF file is converted first, once. The caller holds `lock`.
-
-        Raises:
-            GeneratorError: `unavailable`: the library cannot read it.
-        """
+        """Load the model, if it is not loaded; a GGUF file is converted first, once. The caller holds `lock`."""
         if self._pipeline is not None:
             return
         try:
@@ -99,11 +95,7 @@ class LocalModel:
             raise GeneratorError("unavailable", f"{self.path} cannot be loaded: {_first_line(error)}") from None
 
     def prompt(self, messages: Sequence[dict[str, str]]) -> list[int]:
-        """The tokens of a conversation in the model's own form, up to where its reply begins.
-
-        Raises:
-            GeneratorError: `bad_request`: the model has no chat template, or it does not take these messages.
-        """
+        """The tokens of a conversation in the model's own form, up to where its reply begins."""
         try:
             text = self._tokenizer.apply_chat_template(list(messages), add_generation_prompt=True)
         except RuntimeError as error:

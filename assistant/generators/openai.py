@@ -188,11 +188,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         return {name: value for name, value in body.items() if name not in self._refused}
 
     def _ask(self, call: Call, body: Callable[[], dict[str, Any]]) -> tuple[Received, int]:
-        """A reply, and the requests sent for it.
-
-        Raises:
-            GeneratorError: there is none.
-        """
+        """A reply, and the requests sent for it."""
         self.make_ready()
         tally = Tally()
         try:

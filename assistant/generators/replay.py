@@ -77,11 +77,7 @@ class ReplayGenerator(GeneratorBase):
         self._lock = threading.Lock()
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """The next line that fits. The script decides: limits, temperature and schema change nothing.
-
-        Raises:
-            GeneratorError: `bad_reply`: no line is left for the message; `timeout`: `delay` outlasts the deadline.
-        """
+        """The next line that fits. The script decides: limits, temperature and schema change nothing."""
         line = self._take(messages[-1].content if messages else "")
         deadline, on_text = options.get("deadline"), options.get("on_text")
         if on_text is not None:
@@ -110,11 +106,7 @@ class ReplayGenerator(GeneratorBase):
 
 
 def read_script(path: Path) -> list[ScriptLine]:
-    """The lines of a script.
-
-    Raises:
-        RequestError: the file cannot be read or is empty, or lines of it are wrong: each with its number, all at once.
-    """
+    """The lines of a script."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

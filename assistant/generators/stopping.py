@@ -108,9 +108,6 @@ def streamed(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) -> It
 
     Args:
         turn: runs the turn, and reports each event to what it is given.
-
-    Raises:
-        TurnmarkError: there is no reply.
     """
     events: queue.SimpleQueue[Event | Reply | BaseException] = queue.SimpleQueue()
 

@@ -74,11 +74,7 @@ def _value(text: str) -> str:
 
 
 def open_vllm(spec: Spec) -> Generator:
-    """`vllm:MODEL[@URL]`; `VLLM_API_KEY` is sent, if it is set, and a server that is started asks for it.
-
-    Raises:
-        RequestError: the spec, `TURNMARK_VLLM_COMMAND` or `[vllm]` of the configuration is wrong.
-    """
+    """`vllm:MODEL[@URL]`; `VLLM_API_KEY` is sent, if it is set, and a server that is started asks for it."""
     if spec.url:
         return OpenAIGenerator(read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY"))
     errors, extra = ErrorCollector(), {**dict.fromkeys(ENGINE, _value), "start": seconds}
@@ -132,12 +128,7 @@ _failures: dict[tuple[str, ...], str] = {}
 
 
 def _url_of(command: tuple[str, ...], key: str, start: float) -> str:
-    """The URL of the server that a command starts: one for all generators.
-
-    Raises:
-        GeneratorError: `unavailable`: it did not start; the message ends with the end of its log. It is not tried
-            again, as every sample of a run would.
-    """
+    """The URL of the server that a command starts: one for all generators."""
     with _lock:
         if command in _servers and _servers[command][0].poll() is None:
             return _servers[command][1]
@@ -183,11 +174,7 @@ def _started(command: tuple[str, ...], key: str, start: float) -> str:
 
 
 def _wait(server: subprocess.Popen[bytes], url: str, key: str, start: float) -> None:
-    """Until the server answers.
-
-    Raises:
-        GeneratorError: it ended, or did not answer in time.
-    """
+    """Until the server answers."""
     ends = time.monotonic() + start
     while time.monotonic() < ends:
         if (code := server.poll()) is not None:

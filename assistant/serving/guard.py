@@ -45,11 +45,7 @@ def names_of(host: str, allowed: tuple[str, ...]) -> frozenset[str] | None:
 
 
 def read_token(path: Path | None) -> str | None:
-    """The token that every request must bring: from a file, else from `TURNMARK_TOKEN`; None where neither is there.
-
-    Raises:
-        RequestError: the file cannot be read or others can read it, or what is there is no token.
-    """
+    """The token that every request must bring: from a file, else from `TURNMARK_TOKEN`; None where neither is there."""
     if path is None:
         text, source = os.environ.get(TOKEN_ENV, "").strip(), TOKEN_ENV
         return _token(text, source) if text else None

@@ -21,11 +21,7 @@ GRACE = 10
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens there.
-
-    Raises:
-        TurnmarkError: it cannot; the message says what to do.
-    """
+    """A socket that listens there."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM)

@@ -49,7 +49,7 @@ TOOLS = (
 )
 
 
-class Agent(SearchAndRead):
+class SearchWithTools(SearchAndRead):
     """The first search, then up to four rounds of tools; the answer comes of it.
 
     A model or endpoint without tools answers from the first search, as by default.

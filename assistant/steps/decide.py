@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from turnmark.assistant.steps.lines import lines_of
 from turnmark.assistant.steps.support import coverage, stems
 from turnmark.assistant.steps.understand import may_stand
-from turnmark.assistant.turn import ROUNDS, Part, Turn
+from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Judgement
 from turnmark.corpora.text import content_words
 from turnmark.retrieval.task_passages import Embed
@@ -26,7 +26,7 @@ UNKNOWN_WORDS, UNSURE_WORDS = 0.2, 0.45
 """The same if there are no cosines: shares of the question's words in a passage."""
 
 
-class Grade:
+class GradeEvidence:
     """Grades the evidence of each part."""
 
     name = "decide"
@@ -34,12 +34,12 @@ class Grade:
     def __call__(self, turn: Turn) -> None:
         for part in turn.parts:
             part.judgement = grade(asked_of(part), part.hits, turn.embed, turn.trusted)
-            last = turn.round == ROUNDS or turn.evidence is not None or turn.forms.get("retrieve") == "once"
-            part.narrower = "" if last or part.judgement.decision == "answer" else narrower(part)
+            settled = turn.rounds_left == 0 or turn.evidence is not None or part.judgement.decision == "answer"
+            part.narrower = "" if settled else narrower(part)
         turn.decide()
 
 
-class Reader:
+class LeaveToReader:
     """The model that answers decides; nothing is refused before it has read, unless nothing was found."""
 
     name = "decide"

@@ -1,15 +1,12 @@
-"""What the steps with a language model share: how material is shown, a reply in prose, a message reworded."""
+"""What steps with a language model share: how prompts show material, and a reply in prose."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
+from pydantic import Field
 
-from turnmark.assistant.budget import count_tokens, fit_prompt
+from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import (
     Completion,
     EmptyReply,
@@ -20,44 +17,13 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
     without_thinking,
 )
-from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.text import sentences, words
-from turnmark.corpora.types import Message, Record
+from turnmark.corpora.types import Record
 
 # A rewrite puts in what is missing. One that is so much longer than the message has drifted from it.
 LONGEST_GROWTH = 3
 GROWTH_ALLOWED = 25  # words beyond that
-
-
-def class_of(value: object) -> object:
-    """`standalone` or `non-standalone`, however a model spells it; what is neither is left to be refused."""
-    if isinstance(value, str):
-        letters = re.sub(r"[^a-z]", "", value.lower())
-        return {"standalone": "standalone", "nonstandalone": "non-standalone"}.get(letters, value)
-    return value
-
-
-class RewriteReply(BaseModel):
-    """The object of MTRAG's protocol (appendix C.1): the class of a message, and the message reworded."""
-
-    kind: Annotated[Literal["standalone", "non-standalone"], BeforeValidator(class_of)] = Field(
-        validation_alias="class"
-    )
-    reworded: str = Field(validation_alias=AliasChoices("reworded_version", "reworded version"))
-
-
-class RewriteResult(Record):
-    """A message as it would be asked without its conversation; itself when it stands alone or nothing usable came."""
-
-    standalone: bool
-    rewrite: str
-    usage: Usage = Usage()
-    note: str | None = Field(default=None, description="for the person: what went wrong, or was left out")
-    failure: str | None = Field(
-        default=None, description="why nothing usable came: a `FailureKind`, `too_long`, `drifted`, `empty`"
-    )
 
 
 class Written(Record):
@@ -69,55 +35,9 @@ class Written(Record):
     finish_reason: FinishReason
 
 
-def rewrite(
-    generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
-) -> RewriteResult:
-    """Reword a message so that it needs no conversation; unchanged when it needs none.
-
-    Never raises a `GeneratorError`: a turn goes on with the message as it was typed, and a note.
-
-    Args:
-        prompts: folder with a prompt of one's own.
-    """
-    request = rewrite_prompt(generator, history, message, prompts)
-    if request is None:
-        note = "searched as typed: too long to be reworded"
-        return RewriteResult(standalone=False, rewrite=message, note=note, failure="too_long")
-    prompt, left_out = request
-    reply, usage = ask(generator, prompt, RewriteReply)
-    if isinstance(reply, Failure):
-        note = f"searched as typed: no rewrite came ({reply.kind.replace('_', ' ')}: {reply.reason})"
-        return RewriteResult(standalone=False, rewrite=message, usage=usage, note=note, failure=reply.kind)
-    reworded = " ".join(reply.reworded.split())
-    if reply.kind == "standalone" or not reworded:
-        alone = reply.kind == "standalone"
-        failure = None if alone else "empty"
-        return RewriteResult(standalone=alone, rewrite=message, usage=usage, note=left_out, failure=failure)
-    if drifted(reworded, message):
-        note = "searched as typed: the model's rewrite was far longer than the question"
-        return RewriteResult(standalone=False, rewrite=message, usage=usage, note=note, failure="drifted")
-    return RewriteResult(standalone=False, rewrite=reworded, usage=usage, note=left_out)
-
-
-def drifted(reworded: str, message: str) -> bool:
+def has_drifted(reworded: str, message: str) -> bool:
     """Whether another wording of a message is so much longer that it is no longer the message."""
     return len(words(reworded)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED
-
-
-def rewrite_prompt(
-    generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
-) -> tuple[tuple[PromptMessage, ...], str | None] | None:
-    """The messages that ask for another wording of a message; None if the message leaves no room for the reply.
-
-    Returns:
-        The messages, and in words which earlier turns were left out.
-    """
-    # Room for a reply that is cut once and asked for again, and for one repair.
-    room = generator.context_tokens - 3 * STRUCTURED_TOKENS
-    fitted = fit_prompt(load_prompt("rewrite", prompts), room, {}, (), history, {"message": message}, message)
-    if fitted is None:
-        return None
-    return fitted.messages, "; ".join(f"{note}: the model's context is full" for note in fitted.notes) or None
 
 
 def one_a_line(texts: Sequence[str]) -> str:
@@ -130,11 +50,7 @@ def written(
     messages: Sequence[PromptMessage],
     on_text: OnText | None = None,
 ) -> Written:
-    """A reply in prose; one that is cut by its limit is asked for once more with twice the room, not streamed.
-
-    Raises:
-        GeneratorError: no reply was to be had, or an empty one.
-    """
+    """A reply in prose; one that is cut by its limit is asked for once more with twice the room, not streamed."""
     reply = generator.complete(messages, on_text=on_text)
     usage = reply.usage
     text = without_thinking(reply.text).strip()

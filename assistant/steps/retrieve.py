@@ -48,10 +48,11 @@ def conversation_query(history: Sequence[Message], message: str) -> Query:
     return query_of(understand(history, message), history, message)
 
 
-class Search:
+class SearchOnce:
     """One search for each part, and for the message if it has several. Evidence that was handed in replaces it."""
 
     name = "retrieve"
+    rounds = 1
 
     def __call__(self, turn: Turn) -> None:
         if turn.evidence is not None:
@@ -67,7 +68,13 @@ class Search:
         turn.number(_in_turns(part.hits for part in turn.parts))
 
 
-class SearchAndRead(Search):
+class SearchTwice(SearchOnce):
+    """The same, and once more for a part whose evidence is thin."""
+
+    rounds = 2
+
+
+class SearchAndRead(SearchOnce):
     """The search, and its hits grown to the sections that a model reads."""
 
     def show(self, turn: Turn) -> None:

@@ -40,11 +40,7 @@ MOST_SENTENCES = 8
 
 
 class Revise:
-    """Changes of layout and length by rules.
-
-    Raises:
-        RequestError: there is no answer yet.
-    """
+    """Changes of layout and length by rules."""
 
     name = "answer"
 
@@ -66,12 +62,7 @@ class Revise:
 
 
 class ReviseByModel:
-    """The complete answer anew, in one call.
-
-    Raises:
-        RequestError: there is no answer yet.
-        GeneratorError: no reply was to be had.
-    """
+    """The complete answer anew, in one call."""
 
     name = "answer"
 
@@ -123,11 +114,7 @@ def rewritten(
     prompts: Path | None = None,
     on_text: OnText | None = None,
 ) -> tuple[Written, list[str]]:
-    """An answer as a model changes it, and notes on what had to be left out.
-
-    Raises:
-        GeneratorError: no reply was to be had.
-    """
+    """An answer as a model changes it, and notes on what had to be left out."""
     about = Understanding(kind="revision", rewrite=question, sub_questions=(instruction,))
     asked = f"Question: {question}\n\n{previous}" if question else previous
     prompt, notes = answer_prompt(generator, about, instruction, (), hits, prompts, asked)

@@ -16,7 +16,7 @@ from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.generators.schema import at_most, short_text
 from turnmark.assistant.prompts import load_prompt, quote_lines
-from turnmark.assistant.steps.llm import drifted
+from turnmark.assistant.steps.llm import has_drifted
 from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand, wants_procedure
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
@@ -112,9 +112,11 @@ def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Un
         answered: there is an answer that could be revised.
     """
     rewrite = " ".join(reply.rewrite.split())
-    if not reply.leans or not rewrite or drifted(rewrite, message):
+    if not reply.leans or not rewrite or has_drifted(rewrite, message):
         rewrite = message
-    parts = [part for part in reply.parts[:MOST_PARTS] if part.question.strip() and not drifted(part.question, message)]
+    parts = [
+        part for part in reply.parts[:MOST_PARTS] if part.question.strip() and not has_drifted(part.question, message)
+    ]
     phrases = {_line(part.question): tuple(filter(None, map(_line, part.search[:MOST_PHRASES]))) for part in parts}
     texts = list(phrases)
     all_phrases = tuple(dict.fromkeys(phrase for own in phrases.values() for phrase in own))
@@ -197,7 +199,7 @@ def read_condensed(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _usable(question: str, turn: Turn) -> bool:
     """Whether a rewrite is one: not empty, not drifted from the message, complete in itself, no earlier message."""
-    if not words(question) or drifted(question, turn.message) or refers_back(question):
+    if not words(question) or has_drifted(question, turn.message) or refers_back(question):
         return False
     return all(words(question) != words(strip_citations(past.content)) for past in turn.history)
 

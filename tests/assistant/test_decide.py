@@ -19,14 +19,14 @@ from turnmark.assistant.steps.decide import (
     UNKNOWN_WORDS,
     UNSURE,
     UNSURE_WORDS,
-    Grade,
-    Reader,
+    GradeEvidence,
+    LeaveToReader,
     confidence_of,
     grade,
     narrower,
 )
-from turnmark.assistant.steps.retrieve import conversation_query
-from turnmark.assistant.turn import ROUNDS, Part
+from turnmark.assistant.steps.retrieve import SearchOnce, SearchTwice, conversation_query
+from turnmark.assistant.turn import Part
 from turnmark.assistant.types import Judgement
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import open_retriever
@@ -143,21 +143,21 @@ def test_a_narrower_query_begins_with_what_the_evidence_lacks(text, query):
     assert narrower(part("When did the maker of the toaster die?", hit(1, text))) == query
 
 
-@pytest.mark.parametrize(("form", "rounds"), [("active", True), ("once", False)])
-def test_a_part_that_is_not_sure_is_searched_for_once_more(form, rounds):
-    turn = turn_of("When did the maker of the toaster die?", forms={"retrieve": form})
+@pytest.mark.parametrize(("step", "rounds"), [(SearchTwice(), [True, False]), (SearchOnce(), [False])])
+def test_a_part_that_is_not_sure_is_searched_for_once_more_if_the_step_may(step, rounds):
+    turn = turn_of("When did the maker of the toaster die?")
     turn.parts[0].hits = [hit(1, "The toaster was made by Ada Berg.", UNSURE - 0.05)]
-    Grade()(turn)
-    assert bool(turn.parts[0].narrower) is rounds
-    turn.round = ROUNDS
-    Grade()(turn)
-    assert turn.parts[0].narrower == ""
+    narrower_queries = []
+    for _ in turn.rounds(step):
+        GradeEvidence()(turn)
+        narrower_queries.append(bool(turn.parts[0].narrower))
+    assert narrower_queries == rounds
 
 
 def test_of_several_parts_one_that_is_missing_makes_it_partial():
     turn = turn_of("x")
     turn.parts = [part("a", hit(1, "a", 0.9)), part("b", hit(1, "b", -0.5))]
-    Grade()(turn)
+    GradeEvidence()(turn)
     assert turn.judgement.decision == "partial"
     assert turn.judgement.reason == "1 of 2 parts are covered"
 
@@ -167,5 +167,5 @@ def test_a_model_reads_whatever_was_found_and_nothing_is_refused_before(cosine, 
     turn = turn_of("How high is it?")
     turn.parts[0].hits = [] if cosine is None else [hit(1, "Otters.", cosine)]
     turn.hits = list(turn.parts[0].hits)
-    Reader()(turn)
+    LeaveToReader()(turn)
     assert (turn.judgement.decision, turn.judgement.confidence) == (decision, cosine or 0.0)

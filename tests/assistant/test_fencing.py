@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation, hit
 from turnmark.assistant.prompts import ASSISTANT, break_control_marks, fence, fence_tag, load_prompt, quote_lines
-from turnmark.assistant.steps.llm import rewrite_prompt
 from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.steps.read import answer_prompt
+from turnmark.assistant.steps.rewrites import rewrite_prompt
 from turnmark.assistant.steps.understand_llm import last_turns, understand_prompt
 from turnmark.assistant.types import Understanding
 
@@ -68,7 +68,7 @@ class Room:
 def by_rewrite(hostile):
     history = conversation(hostile, hostile)
     prompt = rewrite_prompt(Room(), history, "And how often?")
-    assert prompt[1] is None
+    assert prompt[1] == ()
     return prompt[0]
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.assistant.notes import script
-from turnmark.assistant.forms import DEFAULTS, NEEDS_MODEL, STEPS, forms_for, open_steps, reader_of
+from turnmark.assistant.forms import STEPS, forms_for, open_steps, reader_of
 from turnmark.assistant.generators import open_generator
 from turnmark.corpora.errors import RequestError
 
 
 def test_who_reads_decides_the_forms():
     assert reader_of(None) == "none"
-    assert {reader: forms_for(reader) for reader in DEFAULTS} == DEFAULTS
-    for reader, forms in DEFAULTS.items():
-        assert list(forms) == list(STEPS)
-        assert reader != "none" or not NEEDS_MODEL & set(forms.values())
+    for reader in ("none", "small", "large"):
+        defaults = forms_for(reader)
+        assert list(defaults) == list(STEPS)
+        assert reader != "none" or not any(STEPS[step][form].model for step, form in defaults.items())
+        assert all(sum(reader in form.default for form in forms.values()) == 1 for forms in STEPS.values())
 
 
 @pytest.mark.parametrize(("options", "reader"), [("", "large"), ("?size=small", "small")])

@@ -1,65 +1,14 @@
-"""A message reworded and a reply in prose, by a model behind a scripted server; what counts as "I don't know"."""
+"""A reply in prose by a model behind a scripted server; what counts as "I don't know"."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 
 from tests.assistant.endpoint import ASK, opened
-from tests.assistant.notes import conversation
-from tests.servers import Reset, Say, ScriptedServer, Status
+from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError
-from turnmark.assistant.steps.llm import before_repeats, rewrite, written
+from turnmark.assistant.steps.llm import before_repeats, written
 from turnmark.assistant.steps.marks import says_unknown
-
-HISTORY = conversation("How do I make Älplermagronen?", "Boil pasta and potatoes, add cheese. [1]")
-
-
-def classed(kind, reworded):
-    return Say(json.dumps({"class": kind, "reworded_version": reworded}))
-
-
-def rewritten(*replies, message="And how much cheese does it take?", history=HISTORY):
-    with ScriptedServer(*replies) as server:
-        return rewrite(opened(server, "?retries=0"), history, message), server.bodies
-
-
-def test_a_message_is_rewritten_from_the_fenced_conversation():
-    rewrite, bodies = rewritten(classed("non-standalone", "And how much cheese do\nÄlplermagronen take?"))
-    assert rewrite.rewrite == "And how much cheese do Älplermagronen take?"
-    assert (rewrite.standalone, rewrite.note, rewrite.usage.calls) == (False, None, 1)
-    prompt = bodies[0]["messages"][-1]["content"]
-    assert prompt.index("How do I make Älplermagronen?") < prompt.index("And how much cheese does it take?")
-    assert "</user-" in prompt
-    assert "</assistant-" in prompt
-
-
-@pytest.mark.parametrize("kind", ["standalone", "Standalone", "stand-alone"])
-def test_a_standalone_message_stays_as_it_is_whatever_the_model_made_of_it(kind):
-    rewrite, _ = rewritten(classed(kind, "Something else entirely?"), message="What is fondue?")
-    assert (rewrite.standalone, rewrite.rewrite, rewrite.note) == (True, "What is fondue?", None)
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        Status(500),
-        Reset(),
-        Status(401),
-        Say("Hmm."),
-        Say('{"class": "maybe", "reworded_version": "x"}'),
-        Say('{"class": "non-standalone", "reworded_', finish_reason="length"),
-        Say(None, refusal="No."),
-        classed("non-standalone", "word " * 100),
-    ],
-)
-def test_a_rewrite_that_fails_leaves_the_message_with_a_note(reply):
-    rewrite, bodies = rewritten(reply)
-    assert rewrite.rewrite == "And how much cheese does it take?"
-    assert not rewrite.standalone
-    assert rewrite.note.startswith("searched as typed")
-    assert rewrite.usage.calls == len(bodies)
 
 
 def answered(*replies):

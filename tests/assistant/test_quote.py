@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import turn_of
-from turnmark.assistant.steps.decide import Grade
+from turnmark.assistant.steps.decide import GradeEvidence
 from turnmark.assistant.steps.lines import lines_of
 from turnmark.assistant.steps.marks import cited, unmarked
 from turnmark.assistant.steps.quote import (
@@ -214,7 +214,7 @@ def test_other_languages_are_quoted():
     assert "五花肉" in said("红烧肉需要什么？", pork)
     turn = turn_of("Wann wurde der Hafen gebaut?", evidence=())
     turn.parts[0].hits = [hit("Der Hafen wurde 1868 gebaut. Die Schafe weiden im Norden.", "Hafen")]
-    Grade()(turn)
+    GradeEvidence()(turn)
     Quote()(turn)
     assert "**Der Hafen wurde 1868 gebaut.**" in turn.draft.text
 

@@ -12,8 +12,8 @@ from tests.assistant.notes import conversation
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
 from turnmark.assistant.steps.retrieve import (
     MORE_PER_PART,
-    Search,
     SearchAndRead,
+    SearchTwice,
     conversation_query,
     joined,
     sections,
@@ -150,7 +150,7 @@ def test_each_part_is_searched_with_its_own_phrases_and_the_message_too():
     found = Notes(*CUT)
     understood = compound("Who feeds otters?", "When are boats lent?", phrases=(("pond rules",), ("Mondays", "hire")))
     made = turn("who feeds otters and boats?", found, understood)
-    Search()(made)
+    SearchTwice()(made)
     assert [(query.text, query.variants) for query in found.asked] == [
         ("Who feeds otters?", ("pond rules",)),
         ("When are boats lent?", ("Mondays", "hire")),
@@ -166,10 +166,10 @@ def test_each_part_is_searched_with_its_own_phrases_and_the_message_too():
 def test_a_second_round_searches_for_what_is_missing_only_and_adds_to_what_was_found():
     found = Notes(*CUT)
     made = turn("When are boats fed?", found, compound("Who feeds otters?", "When are boats lent?"), passages=2)
-    Search()(made)
+    SearchTwice()(made)
     first, before = len(found.asked), list(made.parts[1].hits)
     made.round, made.parts[1].narrower = 2, "mondays boats"
-    Search()(made)
+    SearchTwice()(made)
     assert [query.variants for query in found.asked[first:]] == [("mondays boats",)]
     assert made.searches[-1].round == 2
     assert made.searches[-1].why == "thin evidence"

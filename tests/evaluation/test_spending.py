@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import PromptMessage, traits_of
 from turnmark.assistant.settings import Budget, Price
-from turnmark.assistant.steps.llm import RewriteReply
+from turnmark.assistant.steps.rewrites import RewriteReply
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.evaluation import limits
