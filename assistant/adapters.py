@@ -16,7 +16,7 @@ from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import ToolOutput
 
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.generators.stopping import Stop, streamed
+from turnmark.assistant.generators.stopping import Stop, stream_turn
 from turnmark.assistant.serving.reply import ReplyText, content
 from turnmark.assistant.types import Citation, Event, Reply
 from turnmark.corpora.text import strip_citations
@@ -93,7 +93,7 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
 
     def _pieces(self, response: StreamingAgentChatResponse, message: str, stop: Stop) -> Iterator[ChatResponse]:
         history, reply_text, text = _messages(self._history), ReplyText(False, self._drafts), ""
-        for event in streamed(lambda report: self.assistant.reply(history, message, report), stop):
+        for event in stream_turn(lambda report: self.assistant.reply(history, message, report), stop):
             if isinstance(event, Event):
                 pieces = [reply_text.draft(event.delta)] if event.delta else []
             else:

@@ -13,7 +13,7 @@ from turnmark.corpora.console import inert, print_json, stdin_is_terminal
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 
 if TYPE_CHECKING:
-    from turnmark.assistant.session_files import Session
+    from turnmark.assistant.session_files import ChatSession
 
 Generator = Annotated[
     str,
@@ -75,21 +75,21 @@ def chat(
 
     from turnmark.assistant.open import open_checked
     from turnmark.assistant.repl.chat import Chat, Scores
-    from turnmark.assistant.repl.loop import choose_index, confirmed, run_chat
+    from turnmark.assistant.repl.loop import choose_index, make_confirm, run_chat
     from turnmark.assistant.repl.parts import show_resumed, swap_of
     from turnmark.assistant.session import Began
-    from turnmark.assistant.session_files import new_session, resumed
+    from turnmark.assistant.session_files import new_session, resume_session
     from turnmark.retrieval.index import list_indexes
 
     console = Console(highlight=False)
     errors = ErrorCollector()
-    session: Session | None = None
+    session: ChatSession | None = None
     notes: list[str] = []
     steps = tuple(step or ())
     if folder is not None and resume is not None:
         errors.add("FOLDER and --resume: a session has an index already; name one of the two")
     elif resume is not None:
-        session, notes = errors.collect(resumed, resume or None, not no_save) or (None, [])
+        session, notes = errors.collect(resume_session, resume or None, not no_save) or (None, [])
     elif folder is not None:
         index = _indexed(folder, index, retriever)
     try:
@@ -111,7 +111,7 @@ def chat(
         used, goes_on = swap_of(opened), session is not None
         session = session or new_session(Began(**used.model_dump(exclude={"event"})), not no_save)
         interactive, scores = stdin_is_terminal(), ctx.obj if isinstance(ctx.obj, Scores) else None
-        ask_person = confirmed(console) if interactive else None
+        ask_person = make_confirm(console) if interactive else None
         talk = Chat(opened.assistant, console, session, opened, scores, ask_person, interactive)
         if goes_on:
             if session.conversation.parts.model_dump() != used.model_dump(exclude={"event"}):
@@ -158,7 +158,7 @@ def list_(as_json: AsJson = False) -> None:
 @sessions_app.command("show", epilog="Example: turnmark sessions show kettles")
 def show(name: Name, as_json: AsJson = False) -> None:
     """Show a session as Markdown, or all that is kept of it as JSON."""
-    from turnmark.assistant.export import markdown
+    from turnmark.assistant.export import transcript
     from turnmark.assistant.session_files import read_session
 
     conversation, notes = read_session(name)
@@ -168,7 +168,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
         exchanges = [exchange.model_dump(mode="json") for exchange in conversation.exchanges]
         print_json({"session": name, "index": conversation.parts.index, "exchanges": exchanges})
     else:
-        typer.echo(markdown(conversation.exchanges, name), nl=False)
+        typer.echo(transcript(conversation.exchanges, name), nl=False)
 
 
 @sessions_app.command("delete", epilog="Example: turnmark sessions delete kettles")

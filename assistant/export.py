@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.assistant.session import Exchange, messages, sources_used, where
+from turnmark.assistant.session import Exchange, cite, messages, sources_used
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import printable
 
@@ -34,7 +34,9 @@ _UNDERLINE = re.compile(r"^[ \t]*[-=](?=[-= \t]*$)", re.MULTILINE)
 Row = dict[str, Any]
 
 
-def mtrag(exchanges: Sequence[Exchange], name: str, folder: Path, index: Index | None) -> tuple[dict[Path, str], str]:
+def mtrag_files(
+    exchanges: Sequence[Exchange], name: str, folder: Path, index: Index | None
+) -> tuple[dict[Path, str], str]:
     """A folder in the layout of IBM/mt-rag-benchmark: tasks, queries, relevance labels, passages; and a note.
 
     Every turn that was rated or edited becomes a task. Its target is the last version of its answer that the person
@@ -109,24 +111,26 @@ def _safe(identity: str) -> str:
     return _SPACES.sub("_", identity)
 
 
-def markdown(exchanges: Sequence[Exchange], name: str) -> str:
+def transcript(exchanges: Sequence[Exchange], name: str) -> str:
     """A transcript to read: questions, answers, sources as footnotes, what the person said of them.
 
     Answers keep their paragraphs and lists. Whatever else Markdown or HTML would act on is escaped: what documents and
     models say is shown, never run or loaded.
     """
-    parts = [f"# Conversation {escaped(name)}\n"]
+    parts = [f"# Conversation {escape_markdown(name)}\n"]
     for number, exchange in enumerate(exchanges, 1):
         reply = exchange.reply
-        parts.append(f"## {number}. {escaped(exchange.question)}\n")
+        parts.append(f"## {number}. {escape_markdown(exchange.question)}\n")
         if reply.rewrite not in ("", exchange.question):
-            parts.append(f"*Understood as: {escaped(reply.rewrite)}*\n")
+            parts.append(f"*Understood as: {escape_markdown(reply.rewrite)}*\n")
         body = exchange.edit if exchange.edit is not None else reply.answer
         parts.append(_footnoted(body, number, len(reply.citations)) + "\n")
-        remarks = [f"rated {exchange.rating}" if exchange.rating else "", escaped(exchange.comment)]
+        remarks = [f"rated {exchange.rating}" if exchange.rating else "", escape_markdown(exchange.comment)]
         remarks += ["edited by hand"] if exchange.edit is not None else []
-        parts.append(f"<sub>{' · '.join(filter(None, [reply.decision, escaped(reply.generator), *remarks]))}</sub>\n")
-        parts += [f"[^{number}-{source.n}]: {escaped(where(source))}" for source in sources_used(reply)]
+        parts.append(
+            f"<sub>{' · '.join(filter(None, [reply.decision, escape_markdown(reply.generator), *remarks]))}</sub>\n"
+        )
+        parts += [f"[^{number}-{source.n}]: {escape_markdown(cite(source))}" for source in sources_used(reply)]
         parts.append("")
     return "\n".join(parts)
 
@@ -139,7 +143,7 @@ def _footnoted(text: str, turn: int, sources: int) -> str:
     return marks.sub(lambda match: f"[^{turn}-{match[1]}]" if 1 <= int(match[1]) <= sources else match.group(), safe)
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """A text of unknown origin as one line of Markdown that shows it as it is."""
     return _inactive(" ".join(printable(text).split()))
 

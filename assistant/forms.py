@@ -40,7 +40,7 @@ class Form(Entry):
 
 STEPS: Mapping[str, Mapping[str, Form]] = {
     "understand": {
-        "rules": Form(f"{_STEPS}.understand:Rules", "by rules, in English", default=("none",)),
+        "rules": Form(f"{_STEPS}.understand:UnderstandByRules", "by rules, in English", default=("none",)),
         "condense": Form(
             f"{_STEPS}.understand_llm:Condense",
             "rules; and in one call of a small model search phrases, and a question of its own for what leans",

@@ -104,7 +104,7 @@ def _model(errors: ErrorCollector, spec: str) -> tuple[Generator | None, Reader]
     return (opened[0], reader_of(opened[0])) if opened else (None, "large")
 
 
-def swapped(
+def swap_parts(
     current: Opened, *, index: str | None = None, generator: str | None = None, retriever: str | None = None
 ) -> Opened:
     """The same with other parts; what stays is not opened again. Settings of the assistant are taken along."""
@@ -129,9 +129,9 @@ def swapped(
 
 def _traced(assistant: Assistant) -> Assistant:
     """The assistant, with spans of its turns where the environment or the configuration asks for them."""
-    from turnmark.assistant.tracing import traced_where_asked
+    from turnmark.assistant.tracing import trace_if_on
 
-    return traced_where_asked(assistant)
+    return trace_if_on(assistant)
 
 
 def _tried(retriever: Retriever) -> Retriever:

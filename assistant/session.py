@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from turnmark.assistant.steps.marks import cited
+from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.types import Citation, Event, Reply
 from turnmark.corpora.console import inert
 from turnmark.corpora.text import strip_citations, words
@@ -23,12 +23,12 @@ FORMAT = 1
 Rating = Literal["good", "neutral", "bad"]
 
 
-def now() -> str:
+def utc_time() -> str:
     """The time in UTC, to the second (ISO 8601)."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class Parts(Record):
+class PartSpecs(Record):
     """What answers."""
 
     index: str
@@ -37,15 +37,15 @@ class Parts(Record):
     steps: tuple[str, ...] = Field(default=(), description="`STEP=FORM`, if a step has another form than by default")
 
 
-class Began(Parts):
+class Began(PartSpecs):
     """The conversation begins, over these parts."""
 
     event: Literal["began"] = "began"
     format: int = FORMAT
-    at: str = Field(default_factory=now)
+    at: str = Field(default_factory=utc_time)
 
 
-class Swapped(Parts):
+class Swapped(PartSpecs):
     """Other parts from here on."""
 
     event: Literal["swapped"] = "swapped"
@@ -56,7 +56,7 @@ class Turned(Record):
 
     event: Literal["turn"] = "turn"
     turn: int = Field(description="counts the turns of the session, from 1")
-    at: str = Field(default_factory=now)
+    at: str = Field(default_factory=utc_time)
     kind: Literal["ask", "revise"] = "ask"
     question: str
     reply: Reply
@@ -68,12 +68,12 @@ class Again(Record):
 
     event: Literal["again"] = "again"
     turn: int
-    at: str = Field(default_factory=now)
+    at: str = Field(default_factory=utc_time)
     reply: Reply
     events: tuple[Event, ...] = ()
 
 
-class Rated(Record):
+class TurnRated(Record):
     """The person's verdict on a reply."""
 
     event: Literal["rate"] = "rate"
@@ -90,7 +90,7 @@ class Edited(Record):
     text: str
 
 
-SessionEvent = Annotated[Began | Swapped | Turned | Again | Rated | Edited, Field(discriminator="event")]
+SessionEvent = Annotated[Began | Swapped | Turned | Again | TurnRated | Edited, Field(discriminator="event")]
 EVENT: TypeAdapter[SessionEvent] = TypeAdapter(SessionEvent)
 
 
@@ -140,7 +140,7 @@ class Conversation:
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
-        self.parts = Parts(index="", generator="extractive")
+        self.parts = PartSpecs(index="", generator="extractive")
         """What answers now."""
 
     @property
@@ -163,12 +163,12 @@ class Conversation:
             case Began() | Swapped():
                 if isinstance(event, Began) and event.format > FORMAT:
                     raise ValueError(f"format {event.format}; this version reads up to {FORMAT}")
-                self.parts = Parts(**event.model_dump(include=set(Parts.model_fields)))
+                self.parts = PartSpecs(**event.model_dump(include=set(PartSpecs.model_fields)))
             case Turned():
                 self.exchanges.append(Exchange(**self._answered(event), kind=event.kind, question=event.question))
             case Again():  # the person's verdict was on the old answer
                 self._update(event.turn, {**self._answered(event), "rating": None, "comment": "", "edit": None})
-            case Rated():
+            case TurnRated():
                 self._update(event.turn, {"rating": event.rating, "comment": event.comment})
             case Edited():
                 self._update(event.turn, {"edit": event.text})
@@ -196,11 +196,11 @@ def says_same(streamed: str, reply: Reply) -> bool:
 
 def sources_used(reply: Reply) -> list[Citation]:
     """The citations that the answer or a step of it refers to, by number."""
-    used = set(cited(reply.answer)) | {n for step in reply.procedure for n in step.citations}
+    used = set(cited_numbers(reply.answer)) | {n for step in reply.procedure for n in step.citations}
     return [citation for citation in reply.citations if citation.n in used]
 
 
-def where(citation: Citation, section: bool = True) -> str:
+def cite(citation: Citation, section: bool = True) -> str:
     """A source in one line: title, headings, path and page.
 
     Args:

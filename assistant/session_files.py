@@ -148,8 +148,8 @@ def _lock(file: int, name: str) -> None:
         raise RequestError(f"session {name!r} is open in another chat; leave that one first") from error
 
 
-class Session:
-    """A conversation with the file that keeps it; made by `new_session` and `resumed`.
+class ChatSession:
+    """A conversation with the file that keeps it; made by `new_session` and `resume_session`.
 
     The file begins with the first turn, so a chat in which nothing was asked leaves none.
     """
@@ -234,14 +234,14 @@ def _new_name() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
-def new_session(began: Began, keep: bool = True) -> Session:
+def new_session(began: Began, keep: bool = True) -> ChatSession:
     """A session that begins now; its name is the time until it gets another."""
-    session = Session(Conversation(), _new_name(), keep)
+    session = ChatSession(Conversation(), _new_name(), keep)
     session.record(began)
     return session
 
 
-def resumed(name: str | None, keep: bool = True) -> tuple[Session, list[str]]:
+def resume_session(name: str | None, keep: bool = True) -> tuple[ChatSession, list[str]]:
     """A kept session to go on with, and notes on what could not be read of it.
 
     Args:
@@ -253,8 +253,8 @@ def resumed(name: str | None, keep: bool = True) -> tuple[Session, list[str]]:
         raise RequestError("there is no session to resume yet; a chat keeps one from its first question on")
     if not keep:
         events, notes = _events(names[0])
-        return Session(_folded(events, names[0]), _new_name(), False, events), notes
-    session = Session(Conversation(), names[0], True)
+        return ChatSession(_folded(events, names[0]), _new_name(), False, events), notes
+    session = ChatSession(Conversation(), names[0], True)
     session.reopen()
     try:
         session.conversation, notes = read_session(names[0])

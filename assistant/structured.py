@@ -136,7 +136,7 @@ class _Asking(Generic[T]):
 
     def _counted(self, messages: list[PromptMessage], limit: int, schema: type[T] | None) -> Completion:
         reply = self.generator.complete(
-            joined(messages), max_tokens=limit, temperature=self.temperature, schema=schema, deadline=self.deadline
+            merge_roles(messages), max_tokens=limit, temperature=self.temperature, schema=schema, deadline=self.deadline
         )
         self.usage += reply.usage
         self.raw = reply.text
@@ -159,7 +159,7 @@ def _trails_off(text: str) -> bool:
     return len(text) - len(text.rstrip()) >= TRAILING
 
 
-def joined(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
+def merge_roles(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
     """The messages with neighbours of one role made one: many chat templates insist on turns that alternate."""
     merged: list[PromptMessage] = []
     for message in messages:

@@ -31,7 +31,7 @@ EXPORT_SECONDS = 5
 Add = Callable[..., None]
 
 
-class Settings(Record):
+class TracingSettings(Record):
     """Whether turns are traced, and how."""
 
     on: bool = False
@@ -39,22 +39,22 @@ class Settings(Record):
     endpoint: str = ""
 
 
-def settings() -> Settings:
+def read_settings() -> TracingSettings:
     """What the environment says, else the configuration file."""
     errors = ErrorCollector()
     switch = os.environ.get(ENV, "").strip().lower()
     if switch not in ("", "0", "1", "content"):
         errors.add(f"{ENV}: 1, content (what was said and found, too) or 0 was expected")
-    configured = errors.collect(section, "tracing", Settings) or Settings()
+    configured = errors.collect(section, "tracing", TracingSettings) or TracingSettings()
     errors.raise_all()
     if not switch:
         return configured
     return configured.model_copy(update={"on": switch != "0", "content": switch == "content" or configured.content})
 
 
-def traced_where_asked(assistant: Assistant) -> Assistant:
+def trace_if_on(assistant: Assistant) -> Assistant:
     """The assistant, traced if the environment or the configuration says so."""
-    asked = settings()
+    asked = read_settings()
     return traced(assistant, _own_provider(asked.endpoint), asked.content) if asked.on else assistant
 
 

@@ -44,7 +44,7 @@ class Judgement(Record):
     reason: str = Field(description="one clause for the trace")
 
 
-class Step(Record):
+class ProcedureStep(Record):
     """One step of a procedure, with the citations it rests on."""
 
     step: str
@@ -58,7 +58,7 @@ class Draft(Record):
     """
 
     text: str
-    procedure: tuple[Step, ...] = Field(default=(), description="the items of its list if that is a procedure")
+    procedure: tuple[ProcedureStep, ...] = Field(default=(), description="the items of its list if that is a procedure")
     answers: tuple[str, ...] = Field(
         default=(), description='what it says to each part; "": that it does not know; empty: not known part by part'
     )
@@ -159,7 +159,7 @@ class Reply(Record):
 
     question: str
     answer: str
-    procedure: tuple[Step, ...] = ()
+    procedure: tuple[ProcedureStep, ...] = ()
     citations: tuple[Citation, ...] = ()
     decision: Decision
     rewrite: str
@@ -177,7 +177,7 @@ class Reply(Record):
         return self.answer
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[ProcedureStep, ...]:
         """The procedure, if the answer has one; its text is part of the answer."""
         return self.procedure
 

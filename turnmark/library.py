@@ -7,7 +7,7 @@ from pathlib import Path
 
 from turnmark.assistant.assistant import PASSAGES
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.generators.stopping import Stop, streamed
+from turnmark.assistant.generators.stopping import Stop, stream_turn
 from turnmark.assistant.open import open_parts
 from turnmark.assistant.session import Began, Conversation, Turned
 from turnmark.assistant.types import Event, Reply
@@ -190,7 +190,7 @@ class Chat:
             TurnmarkError: there is no reply.
         """
         history = self.history
-        for event in streamed(lambda report: self.assistant.reply(history, message, report), Stop()):
+        for event in stream_turn(lambda report: self.assistant.reply(history, message, report), Stop()):
             if isinstance(event, Event):
                 yield event
             else:

@@ -49,7 +49,8 @@ GENERATORS = Registry(
             "turnmark.assistant.generators.vllm:open_vllm", "vllm:MODEL[@URL]: a vLLM that runs, or is started here"
         ),
         "llama-index": Entry(
-            "turnmark.assistant.generators.llama_index:open_llama_index", "llama-index:pkg.mod:factory: an LLM of it"
+            "turnmark.assistant.generators.llama_index:open_llama_index_llm",
+            "llama-index:pkg.mod:factory: an LLM of it",
         ),
         "reference": Entry(
             "turnmark.assistant.generators.replay:open_reference", "eval only: answers with the targets of the data"
@@ -57,7 +58,9 @@ GENERATORS = Registry(
         "replay": Entry(
             "turnmark.assistant.generators.replay:open_replay", "replay:FILE: a script of replies in JSON lines"
         ),
-        "python": Entry("turnmark.assistant.generators.replay:open_python", "python:pkg.mod:factory: your own"),
+        "python": Entry(
+            "turnmark.assistant.generators.replay:open_python_generator", "python:pkg.mod:factory: your own"
+        ),
     },
     group="turnmark.generators",
 )

@@ -130,7 +130,7 @@ class Generator(Protocol):
         ...
 
 
-class Settings(Record):
+class CallSettings(Record):
     """What the options of a spec settle, the same for every generator that calls a model."""
 
     max_tokens: int = MAX_TOKENS
@@ -259,7 +259,7 @@ class ConfiguredGenerator(GeneratorBase):
 
     temperature: float
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(self, name: str, settings: CallSettings) -> None:
         self.name, self._settings = name, settings
         self.reply_tokens, self.temperature = settings.max_tokens, settings.temperature
         self.deadline, self.size = settings.deadline, settings.size
@@ -284,7 +284,7 @@ class _HasContent(Protocol):
     def content(self) -> str: ...
 
 
-def estimate(messages: Sequence[_HasContent], text: str, calls: int) -> Usage:
+def estimate_usage(messages: Sequence[_HasContent], text: str, calls: int) -> Usage:
     """Usage of a call whose endpoint reported none: characters / 4, rounded up."""
     prompt = sum(len(message.content) for message in messages)
     return Usage(calls=calls, prompt_tokens=ceil(prompt / 4), completion_tokens=ceil(len(text) / 4))

@@ -36,14 +36,14 @@ _NO_KEY = "no-key"  # the client does not start without one, and a server withou
 
 
 @dataclass
-class Tally:
+class RequestTally:
     """Requests of a call so far, retries included, and the status of the last answer."""
 
     sent: int = 0
     status: int = 0
 
 
-TALLY: ContextVar[Tally | None] = ContextVar("TALLY", default=None)
+TALLY: ContextVar[RequestTally | None] = ContextVar("TALLY", default=None)
 
 
 async def _on_request(_request: Any) -> None:
@@ -105,7 +105,7 @@ def _running_loop() -> asyncio.AbstractEventLoop:
         return _loop[1]
 
 
-def followed(news: News, deadline: float, on_text: OnPiece | None = None) -> Any:
+def follow(news: News, deadline: float, on_text: OnPiece | None = None) -> Any:
     """Wait for a call that reports to `news`, and pass its text on in this thread.
 
     Raises:
@@ -138,7 +138,7 @@ def drive(work: Callable[[OnPiece], Coroutine[Any, Any, T]], deadline: float, on
         deadline: seconds without a piece.
 
     Raises:
-        TimeoutError, Stopped, Exception: see `followed`.
+        TimeoutError, Stopped, Exception: see `follow`.
     """
     news: News = queue.SimpleQueue()
     ended = threading.Event()
@@ -154,7 +154,7 @@ def drive(work: Callable[[OnPiece], Coroutine[Any, Any, T]], deadline: float, on
     current().check()
     future = asyncio.run_coroutine_threadsafe(run(), _running_loop())
     try:
-        result: T = followed(news, deadline, on_text)
+        result: T = follow(news, deadline, on_text)
         return result
     finally:
         if not ended.is_set():  # the caller must not go on while the endpoint still writes for it

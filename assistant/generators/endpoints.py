@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from turnmark.assistant.generators.base import CACHE, DEADLINE, OWN_DEADLINE, SETTINGS, Settings
+from turnmark.assistant.generators.base import CACHE, DEADLINE, OWN_DEADLINE, SETTINGS, CallSettings
 from turnmark.assistant.generators.client import is_here
 from turnmark.assistant.generators.openai import OFFICIAL_URL, Endpoint, OpenAIGenerator, shown_url
 from turnmark.corpora.errors import ErrorCollector
@@ -63,7 +63,7 @@ def read_endpoint(
     errors.raise_all()
     more = {name: options.pop(name) for name in list(options) if name not in SETTINGS}
     unset = {"context": context, "deadline": OWN_DEADLINE if is_here(url) else DEADLINE}
-    settings = Settings(**{**unset, **options})
+    settings = CallSettings(**{**unset, **options})
     name = str(Spec(spec.name, spec.argument, shown_url(spec.url or from_env), spec.options))
     return Endpoint(name, spec.argument, url, key_env, key, settings, more)
 

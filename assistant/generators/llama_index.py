@@ -23,10 +23,10 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
     SchemaRefused,
     Size,
-    estimate,
+    estimate_usage,
 )
-from turnmark.assistant.generators.client import News, followed, is_here
-from turnmark.assistant.generators.replies import field_of, finish_reason, first_choice, shortened
+from turnmark.assistant.generators.client import News, follow, is_here
+from turnmark.assistant.generators.replies import clip, field_of, finish_reason, first_choice
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import Spec, check_options, load_python
@@ -97,7 +97,7 @@ class LlamaIndexGenerator(GeneratorBase):
         return Completion(
             text=text,
             finish_reason=finish_reason(finish or "stop"),
-            usage=usage or estimate(messages, text, 1),
+            usage=usage or estimate_usage(messages, text, 1),
             model=str(self._llm.metadata.model_name),
             max_tokens=limit or self.reply_tokens,
             estimated=usage is None,
@@ -132,7 +132,7 @@ class LlamaIndexGenerator(GeneratorBase):
 
         threading.Thread(target=work, name="turnmark-llama-index", daemon=True).start()
         try:
-            response, reason = followed(news, deadline, on_text)
+            response, reason = follow(news, deadline, on_text)
         except TimeoutError:
             message = f"{self.name} sent nothing for {deadline:g} s"
             raise GeneratorError("timeout", message, Usage(calls=1)) from None
@@ -145,7 +145,7 @@ class LlamaIndexGenerator(GeneratorBase):
     def _failure(self, error: Exception) -> GeneratorError:
         kind = _kind(error)
         # An authentication error may quote the key.
-        detail = "" if kind == "auth" else f": {shortened(str(error))}"
+        detail = "" if kind == "auth" else f": {clip(str(error))}"
         return GeneratorError(kind, f"{self.name} failed: {type(error).__name__}{detail}", Usage(calls=1))
 
 
@@ -174,7 +174,7 @@ def _usage(response: Any) -> Usage | None:
     return None
 
 
-def open_llama_index(spec: Spec) -> LlamaIndexGenerator:
+def open_llama_index_llm(spec: Spec) -> LlamaIndexGenerator:
     """`llama-index:pkg.mod:factory[?context=…&deadline=…&size=…]`."""
     options = check_options(spec, _OPTIONS, "generator")
     llm = load_python(spec.argument, "generator")()

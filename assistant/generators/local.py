@@ -17,13 +17,13 @@ from turnmark.assistant.generators.base import (
     OWN_DEADLINE,
     SETTINGS,
     CallOptions,
+    CallSettings,
     Completion,
     ConfiguredGenerator,
     GeneratorError,
     OnText,
     PromptMessage,
     SchemaRefused,
-    Settings,
 )
 from turnmark.assistant.generators.gguf import context_length, read_header
 from turnmark.assistant.generators.local_model import LocalModel, UnsupportedGrammar, model_at
@@ -51,7 +51,7 @@ class LocalGenerator(ConfiguredGenerator):
 
     at_once = 1
 
-    def __init__(self, name: str, model: LocalModel, context: int, settings: Settings) -> None:
+    def __init__(self, name: str, model: LocalModel, context: int, settings: CallSettings) -> None:
         super().__init__(name, settings)
         self._model, self.context_tokens = model, context
         self._refused: set[str] = set()
@@ -182,7 +182,7 @@ def open_local(spec: Spec) -> LocalGenerator:
     errors.raise_all()
     if path is None or options is None:
         raise AssertionError("what is None was a mistake")
-    settings = Settings(**{"deadline": OWN_DEADLINE, "size": "small", **options})
+    settings = CallSettings(**{"deadline": OWN_DEADLINE, "size": "small", **options})
     context = min(
         settings.context or model_context or CONTEXT_TOKENS, model_context or settings.context or CONTEXT_TOKENS
     )

@@ -88,7 +88,7 @@ class LocalModel:
         if self._pipeline is not None:
             return
         try:
-            folder = self.path if self.path.is_dir() else converted(self.path)
+            folder = self.path if self.path.is_dir() else convert(self.path)
             self._pipeline = _pipeline(folder)
             self._tokenizer = self._pipeline.get_tokenizer()
         except (RuntimeError, OSError) as error:
@@ -212,7 +212,7 @@ def _pipeline(path: Path, **properties: object) -> Any:
 # --- GGUF ------------------------------------------------------------------------------------------------------------
 
 
-def converted(path: Path) -> Path:
+def convert(path: Path) -> Path:
     """The folder with a GGUF file in OpenVINO's form, made now if there is none for this file as it is.
 
     It is next to the file, or in `$TURNMARK_HOME/cache/local` if that folder cannot be written.

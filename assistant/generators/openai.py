@@ -16,17 +16,17 @@ from urllib.parse import urlsplit, urlunsplit
 from turnmark.assistant.generators.base import (
     Call,
     CallOptions,
+    CallSettings,
     Completion,
     ConfiguredGenerator,
     GeneratorError,
     OnText,
     PromptMessage,
     SchemaRefused,
-    Settings,
-    estimate,
+    estimate_usage,
 )
-from turnmark.assistant.generators.client import TALLY, OnPiece, Tally, client_of, drive, is_here
-from turnmark.assistant.generators.replies import Fault, Received, faults, field_of, finish_reason, shortened
+from turnmark.assistant.generators.client import TALLY, OnPiece, RequestTally, client_of, drive, is_here
+from turnmark.assistant.generators.replies import EndpointFault, Received, clip, faults, field_of, finish_reason
 from turnmark.assistant.generators.schema import strict_schema
 from turnmark.assistant.generators.stopping import current
 from turnmark.assistant.generators.tools import Tool, ToolMessage, ToolReply
@@ -84,7 +84,7 @@ class Endpoint:
     url: str
     key_env: str
     key: str
-    settings: Settings
+    settings: CallSettings
     more: Mapping[str, Any]
 
 
@@ -120,7 +120,9 @@ class OpenAIGenerator(ConfiguredGenerator):
             self.make_ready()
             self._context = drive(lambda _: self._ask_context(), MODELS_SECONDS) or default
         except GeneratorError as error:
-            if not isinstance(error, Fault) or error.status is None:  # nobody there: ask again when there may be
+            if (
+                not isinstance(error, EndpointFault) or error.status is None
+            ):  # nobody there: ask again when there may be
                 return default
             self._context = default
         except TimeoutError:
@@ -142,7 +144,9 @@ class OpenAIGenerator(ConfiguredGenerator):
         return Completion(
             text=valid_text(received.text),
             finish_reason=finish_reason(received.finish),
-            usage=Usage(calls=sent, **received.usage) if received.usage else estimate(messages, received.text, sent),
+            usage=Usage(calls=sent, **received.usage)
+            if received.usage
+            else estimate_usage(messages, received.text, sent),
             model=received.model or self._model,
             max_tokens=call.limit,
             estimated=not received.usage,
@@ -170,7 +174,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         return ToolReply(
             text=valid_text(received.text),
             calls=received.calls,
-            usage=Usage(calls=sent, **used) if used else estimate(messages, received.text, sent),
+            usage=Usage(calls=sent, **used) if used else estimate_usage(messages, received.text, sent),
             finish_reason="stop" if received.calls else finish_reason(received.finish),
         )
 
@@ -190,18 +194,18 @@ class OpenAIGenerator(ConfiguredGenerator):
     def _ask(self, call: Call, body: Callable[[], dict[str, Any]]) -> tuple[Received, int]:
         """A reply, and the requests sent for it."""
         self.make_ready()
-        tally = Tally()
+        tally = RequestTally()
         try:
             while True:
                 request = body()
                 try:
                     return self._retrying(call, request, tally), tally.sent
-                except Fault as fault:
+                except EndpointFault as fault:
                     if fault.status not in _OBJECTIONS or not self._leave_out(request, fault.said):
                         raise
                     if call.schema is not None and "response_format" in self._refused:
                         raise
-        except Fault as fault:
+        except EndpointFault as fault:
             kind, problem = fault.kind, f"{fault}"
             schema_refused = call.schema is not None and kind == "bad_request" and fault.status in (400, 422)
         except TimeoutError:
@@ -215,13 +219,13 @@ class OpenAIGenerator(ConfiguredGenerator):
         problem += f" ({tally.sent} requests)" if tally.sent > 1 else ""
         raise (SchemaRefused(problem, usage) if schema_refused else GeneratorError(kind, problem, usage)) from None
 
-    def _retrying(self, call: Call, body: dict[str, Any], tally: Tally) -> Received:
+    def _retrying(self, call: Call, body: dict[str, Any], tally: RequestTally) -> Received:
         """The client tries again what fails before a reply begins; a reply that breaks off is asked for again here,
         unless some of it was shown."""
         from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
         def may_retry(error: BaseException) -> bool:
-            return isinstance(error, Fault) and error.broken and not call.began
+            return isinstance(error, EndpointFault) and error.broken and not call.began
 
         retrying = Retrying(
             retry=retry_if_exception(may_retry),
@@ -246,7 +250,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             return True
         return False
 
-    async def _streamed(self, body: dict[str, Any], tally: Tally, report: OnPiece) -> Received:
+    async def _streamed(self, body: dict[str, Any], tally: RequestTally, report: OnPiece) -> Received:
         import openai
 
         TALLY.set(tally)
@@ -266,13 +270,13 @@ class OpenAIGenerator(ConfiguredGenerator):
                     # A connection that is closed in the middle looks like an end; only the finish reason differs.
                     if received.finish is None:
                         message = f"{self._where} broke off in the middle of its reply"
-                        raise Fault("unavailable", message, broken=True)
+                        raise EndpointFault("unavailable", message, broken=True)
                 else:
                     report(received.add(json.loads(await stream.response.aread())))
             if not received.events:
                 raise ValueError("no choice in it")
             if received.refusal and not received.text:
-                raise Fault("refused", f"{self._where} declined: {shortened(received.refusal)}")
+                raise EndpointFault("refused", f"{self._where} declined: {clip(received.refusal)}")
         return received
 
     async def _ask_context(self) -> int | None:

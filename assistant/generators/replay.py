@@ -30,7 +30,7 @@ from turnmark.assistant.generators.base import (
     GeneratorError,
     PromptMessage,
     Size,
-    estimate,
+    estimate_usage,
     seconds,
 )
 from turnmark.assistant.types import Usage
@@ -89,7 +89,7 @@ class ReplayGenerator(GeneratorBase):
         return Completion(
             text=line.text,
             finish_reason=line.finish_reason,
-            usage=estimate(messages, line.text, 1),
+            usage=estimate_usage(messages, line.text, 1),
             model="replay",
             max_tokens=options.get("max_tokens") or self.reply_tokens,
             estimated=True,
@@ -169,7 +169,7 @@ def no_model(spec: Spec) -> None:
     errors.raise_all()
 
 
-def open_python(spec: Spec) -> Any:
+def open_python_generator(spec: Spec) -> Any:
     """`python:pkg.mod:factory`: whatever the factory returns; it must be a `Generator`."""
     check_options(spec, CACHE, "generator")
     return load_python(spec.argument, "generator")()

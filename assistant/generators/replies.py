@@ -34,7 +34,7 @@ def first_choice(reply: Any) -> Any:
     return choices[0] if isinstance(choices, list) and choices else None
 
 
-def usage_of(reply: Any) -> dict[str, int] | None:
+def reported_usage(reply: Any) -> dict[str, int] | None:
     """Tokens as reported; None if either number is missing."""
     usage = field_of(reply, "usage")
     reported = {key: field_of(usage, key) for key in ("prompt_tokens", "completion_tokens")}
@@ -71,7 +71,7 @@ class Received:
         """
         choice = first_choice(event)
         self.events += choice is not None
-        self.usage = usage_of(event) or self.usage
+        self.usage = reported_usage(event) or self.usage
         model = field_of(event, "model")
         self.model = model if isinstance(model, str) and model else self.model
         delta = field_of(choice, "delta") or field_of(choice, "message")
@@ -110,7 +110,7 @@ class Received:
         )
 
 
-class Fault(GeneratorError):
+class EndpointFault(GeneratorError):
     """A call that failed for good.
 
     Attributes:
@@ -126,7 +126,7 @@ class Fault(GeneratorError):
         self.status, self.said, self.broken = status, said, broken
 
 
-def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> Fault:
+def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> EndpointFault:
     """The fault behind an HTTP status that is no success.
 
     Args:
@@ -135,21 +135,23 @@ def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) 
         key_env: name of the environment variable that holds the key.
         secret: its value, which endpoints echo; it is blotted out.
     """
-    said = blotted(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
-    words = shortened(blotted(_words(body), secret))
+    said = blot_out(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
+    words = clip(blot_out(_words(body), secret))
     detail = f": {words}" if words else ""
     if status in (401, 403):
         # Not the endpoint's words: they quote the key, masked in ways that we cannot check.
-        return Fault("auth", f"{label} does not accept the key ({status}); it is read from {key_env}", status=status)
+        return EndpointFault(
+            "auth", f"{label} does not accept the key ({status}); it is read from {key_env}", status=status
+        )
     if status == 429:
-        return Fault("rate_limited", f"{label} is rate limited (429){detail}", status=status)
+        return EndpointFault("rate_limited", f"{label} is rate limited (429){detail}", status=status)
     if status in (408, 409) or status >= 500:
-        return Fault("unavailable", f"{label} failed ({status}){detail}", status=status, said=said)
+        return EndpointFault("unavailable", f"{label} failed ({status}){detail}", status=status, said=said)
     if "content_filter" in said:
-        return Fault("refused", f"{label} refused the prompt by its content filter{detail}", status=status)
+        return EndpointFault("refused", f"{label} refused the prompt by its content filter{detail}", status=status)
     hint = "; is the model's name right, and does the URL end in /v1?" if status == 404 else ""
     message = f"{label} did not accept the request ({status}){detail}{hint}"
-    return Fault("bad_request", message, status=status, said=said)
+    return EndpointFault("bad_request", message, status=status, said=said)
 
 
 @contextmanager
@@ -168,27 +170,29 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
 
     try:
         yield
-    except Fault:
+    except EndpointFault:
         raise
     except openai.APIStatusError as error:
         raise status_fault(error.status_code, error.body, label, key_env, key) from None
     except (openai.APIConnectionError, httpx.TransportError) as error:
         # A lost connection was tried again by the client; one that breaks in the middle of a reply was not.
         broken = isinstance(error, httpx.TransportError)
-        raise Fault("unavailable", f"{label} cannot be reached, or broke off", broken=broken) from None
+        raise EndpointFault("unavailable", f"{label} cannot be reached, or broke off", broken=broken) from None
     except openai.APIError as error:  # an error event inside a stream
-        detail = shortened(blotted(str(error.message), key))
-        raise Fault("unavailable", f"{label} failed in the middle of its reply: {detail}", broken=True) from None
+        detail = clip(blot_out(str(error.message), key))
+        raise EndpointFault(
+            "unavailable", f"{label} failed in the middle of its reply: {detail}", broken=True
+        ) from None
     except (openai.OpenAIError, httpx.HTTPError, ValueError, RecursionError):
-        raise Fault("bad_reply", f"{label} answered with something that is no chat completion") from None
+        raise EndpointFault("bad_reply", f"{label} answered with something that is no chat completion") from None
 
 
-def blotted(text: str, secret: str) -> str:
+def blot_out(text: str, secret: str) -> str:
     """The text with the secret made unreadable."""
     return text.replace(secret, "***") if secret else text
 
 
-def shortened(text: str) -> str:
+def clip(text: str) -> str:
     """An endpoint's words, safe to print: one line, of limited length."""
     text = " ".join(printable(text).split())
     return text if len(text) <= QUOTED else text[:QUOTED] + "…"

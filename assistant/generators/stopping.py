@@ -101,7 +101,7 @@ def stoppable(stop: Stop) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def streamed(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) -> Iterator[Event | Reply]:
+def stream_turn(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) -> Iterator[Event | Reply]:
     """A turn in another thread: its events as they come, then its reply.
 
     Leaving the loop early ends the turn; so does `stop`, and then there is no reply.

@@ -12,7 +12,7 @@ from typing import get_args
 
 from turnmark.assistant.repl.chat import NO_SCORES, Chat
 from turnmark.assistant.repl.screen import uninterrupted
-from turnmark.assistant.session import Edited, Rated, Rating
+from turnmark.assistant.session import Edited, Rating, TurnRated
 from turnmark.corpora.console import inert, stdin_is_terminal, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import strip_citations
@@ -21,7 +21,7 @@ EDITORS = ("editor", "nano", "vi")
 """Tried in this order if the environment names none and a person sits there."""
 
 
-def grade(chat: Chat, _: str) -> None:
+def grade_answer(chat: Chat, _: str) -> None:
     """What the metrics say of the last answer."""
     last = chat.need_last()
     if chat.scores is None:
@@ -53,7 +53,7 @@ def rate(chat: Chat, argument: str) -> None:
     if rating is None:
         line = f"/rate {inert(word)}".rstrip()
         raise RequestError(f"{line}: good, neutral or bad was expected, then a comment if you like")
-    chat.record(Rated(turn=last.turn, rating=rating, comment=comment.strip()))
+    chat.record(TurnRated(turn=last.turn, rating=rating, comment=comment.strip()))
     dropped = last.kind == "revise" and rating == "bad" and last.edit is None
     chat.say(f"rated {rating}{'; the answer before it counts again' if dropped else ''}", style="dim")
 
@@ -62,7 +62,7 @@ def edit(chat: Chat, argument: str) -> None:
     """The person's version of the last answer: from the editor, or given with the command."""
     last = chat.need_last("there is no answer to edit yet")
     previous = last.edit if last.edit is not None else last.reply.answer
-    text = valid_text(argument or edited(previous)).strip()
+    text = valid_text(argument or open_editor(previous)).strip()
     if not text:
         raise RequestError("the edited answer is empty; nothing was changed")
     if text == previous.strip():
@@ -93,7 +93,7 @@ def editor_command() -> list[str]:
     return [editor]
 
 
-def edited(text: str) -> str:
+def open_editor(text: str) -> str:
     """The text after the person has edited it, meanwhile in a file of mode 0600 in a new folder."""
     command = editor_command()
     with tempfile.TemporaryDirectory(prefix="turnmark-") as folder:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from turnmark.assistant.repl.screen import TurnView, quiet_keyboard, say, uninterrupted
 from turnmark.assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Turned
-from turnmark.assistant.session_files import Session, new_session
+from turnmark.assistant.session_files import ChatSession, new_session
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import printable
@@ -59,7 +59,7 @@ class Chat:
         self,
         assistant: Assistant,
         console: Console,
-        session: Session | None = None,
+        session: ChatSession | None = None,
         opened: Opened | None = None,
         scores: Scores | None = None,
         confirm: Callable[[str], bool] | None = None,

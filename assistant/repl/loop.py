@@ -48,7 +48,7 @@ class Command:
 
 COMMANDS: dict[str, Command] = {
     "/why": Command("[N]", "how the last answer came about; with a number, the text of that source", why.why),
-    "/grade": Command("", "what the metrics say of the last answer", answers.grade),
+    "/grade": Command("", "what the metrics say of the last answer", answers.grade_answer),
     "/revise": Command("TEXT", "have the last answer revised as you say", answers.revise),
     "/edit": Command("[TEXT]", "replace it with your version, from your editor", answers.edit),
     "/rate": Command("good|neutral|bad [COMMENT]", "say what you think of it", answers.rate),
@@ -57,7 +57,7 @@ COMMANDS: dict[str, Command] = {
     "/retriever": Command("[SPEC]", "go on with another retriever", parts.retriever),
     "/generator": Command("[SPEC]", "go on with another model, or extractive", parts.generator),
     "/save": Command("[NAME]", "keep the session, under a name", parts.save),
-    "/export": Command("mtrag|markdown FILE", "write the conversation to a folder or file", parts.export),
+    "/export": Command("mtrag|markdown FILE", "write the conversation to a folder or file", parts.export_chat),
     "/clear": Command("", "begin a new conversation", parts.clear),
     "/help": Command("", "this list", help_),
     "/quit": Command("", "leave", quit_),
@@ -144,7 +144,7 @@ def _typed(chat: Chat) -> Iterator[str]:
         yield line
 
 
-def confirmed(console: Console) -> Callable[[str], bool]:
+def make_confirm(console: Console) -> Callable[[str], bool]:
     """Asks a person; anything but yes is no."""
 
     def ask(question: str) -> bool:

@@ -21,7 +21,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.assistant.steps.marks import unmarked
+from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.types import Reply
 from turnmark.corpora.text import lines, printable
 
@@ -159,7 +159,7 @@ def _starts(text: str) -> Iterator[int]:
 
 def draw_answer(console: Console, reply: Reply) -> None:
     """The answer as Markdown, a quotation under its heading path."""
-    for n, (heading, text) in enumerate(quotations(reply)):
+    for n, (heading, text) in enumerate(split_quotations(reply)):
         if n:
             console.print()
         if heading:
@@ -169,12 +169,14 @@ def draw_answer(console: Console, reply: Reply) -> None:
         stream.end()
 
 
-def quotations(reply: Reply) -> Iterator[tuple[str, str]]:
+def split_quotations(reply: Reply) -> Iterator[tuple[str, str]]:
     """Heading path and text of each quotation of a reply, in order; without a heading, what is said before them.
 
     A quotation begins with a line that is a source's title, alone or with headings below it, and ends before the next.
     """
-    names = [unmarked(name) for source in reply.citations for name in (source.title, *source.section.split(_ARROW)[:1])]
+    names = [
+        escape_marks(name) for source in reply.citations for name in (source.title, *source.section.split(_ARROW)[:1])
+    ]
     heading, text, above = "", list[str](), ""
     rows = printable(reply.answer).split("\n")
     for row, below in zip(rows, [*rows[1:], ""], strict=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from turnmark.assistant.export import markdown, mtrag
-from turnmark.assistant.open import Opened, swapped
+from turnmark.assistant.export import mtrag_files, transcript
+from turnmark.assistant.open import Opened, swap_parts
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.screen import uninterrupted
 from turnmark.assistant.session import Began, Swapped
@@ -20,7 +20,7 @@ EXPORTS = ("mtrag", "markdown")
 # --- what answers ----------------------------------------------------------------------------------------------------
 
 
-def names_of(role: str) -> list[str]:
+def names_for(role: str) -> list[str]:
     """What there is for a role: the indexes, or the names that a spec begins with."""
     from turnmark.assistant.generators import GENERATORS
     from turnmark.retrieval.index import list_indexes
@@ -53,9 +53,9 @@ def _swap(chat: Chat, role: str, spec: str) -> None:
     if not spec:
         now = chat.opened
         used = {"index": now.index.manifest.name, "retriever": now.retriever or "default", "generator": now.generator}
-        chat.say(f"{role}: {inert(used[role])}; there are: {inert(', '.join(names_of(role)))}")
+        chat.say(f"{role}: {inert(used[role])}; there are: {inert(', '.join(names_for(role)))}")
         return
-    chat.opened = swapped(chat.opened, **{role: spec})
+    chat.opened = swap_parts(chat.opened, **{role: spec})
     chat.assistant = chat.opened.assistant
     chat.record(swap_of(chat.opened))
     chat.say(f"{parts_line(chat.opened)}; the conversation goes on", style="dim")
@@ -102,7 +102,7 @@ def clear(chat: Chat, _: str) -> None:
     chat.say("a new conversation begins", style="dim")
 
 
-def export(chat: Chat, argument: str) -> None:
+def export_chat(chat: Chat, argument: str) -> None:
     """Write what was said, in a format that others read."""
     form, _, target = argument.partition(" ")
     if form not in EXPORTS or not target.strip():
@@ -115,9 +115,9 @@ def export(chat: Chat, argument: str) -> None:
     if path.exists() and path.is_dir() != (form == "mtrag"):
         raise RequestError(f"{inert(path)}: {form} needs a {'folder' if form == 'mtrag' else 'file'}")
     if form == "mtrag":
-        files, note = mtrag(exchanges, name, path, chat.opened.index if chat.opened else None)
+        files, note = mtrag_files(exchanges, name, path, chat.opened.index if chat.opened else None)
     else:
-        files, note = {path: markdown(exchanges, name)}, ""
+        files, note = {path: transcript(exchanges, name)}, ""
     shown = inert(path) if form == "markdown" else f"{len(files)} files in {inert(path)}"
     if any(file.exists() for file in files) and not chat.confirm(f"overwrite {shown}?"):
         raise RequestError(f"{shown}: there already; nothing was written")

@@ -12,7 +12,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from turnmark.assistant.repl.parts import EXPORTS, names_of
+from turnmark.assistant.repl.parts import EXPORTS, names_for
 from turnmark.assistant.session import Rating
 from turnmark.corpora.console import inert
 from turnmark.corpora.home import home
@@ -95,7 +95,7 @@ class ChatCompleter(Completer):
         elif not blank:
             role = command.removeprefix("/")
             named = {"rate": get_args(Rating), "export": EXPORTS}
-            parts = names_of(role) if role in ("index", "retriever", "generator") else ()
+            parts = names_for(role) if role in ("index", "retriever", "generator") else ()
             yield from _matching(first, named.get(role, parts))
 
 

@@ -20,8 +20,8 @@ from rich.live import Live
 from rich.padding import Padding
 from rich.text import Text
 
-from turnmark.assistant.repl.markdown import MarkdownStream, draw_answer, quotations
-from turnmark.assistant.session import says_same, sources_used, where
+from turnmark.assistant.repl.markdown import MarkdownStream, draw_answer, split_quotations
+from turnmark.assistant.session import cite, says_same, sources_used
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.console import inert
 from turnmark.corpora.text import printable
@@ -112,9 +112,9 @@ class TurnView:
                 say(self._console, printable(reply.answer))
         for sentence in reply.checks.unsupported:
             self._line(f"not in the documents: {inert(sentence)}")
-        quoted = any(heading for heading, _ in quotations(reply))
+        quoted = any(heading for heading, _ in split_quotations(reply))
         for source in sources_used(reply):
-            self._line(f"[{source.n}] {where(source, section=not quoted)}", indent=2)
+            self._line(f"[{source.n}] {cite(source, section=not quoted)}", indent=2)
         self._line(checks_line(reply))
 
     def _stop(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.screen import CALL
-from turnmark.assistant.session import Exchange, where
+from turnmark.assistant.session import Exchange, cite
 from turnmark.assistant.types import Reply, Search
 from turnmark.corpora.console import inert
 from turnmark.corpora.errors import RequestError
@@ -23,7 +23,7 @@ def why(chat: Chat, argument: str) -> None:
         if source is None:
             numbers = ", ".join(str(source.n) for source in last.reply.citations)
             raise RequestError(f"/why {inert(argument)}: no such source; there are: {numbers or 'none'}")
-        chat.say(f"[{source.n}] {where(source)}", style="bold")
+        chat.say(f"[{source.n}] {cite(source)}", style="bold")
         chat.say(printable(source.text))
         return
     for line in trace_lines(last):

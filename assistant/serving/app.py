@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
 from turnmark.assistant.serving.guard import Guard
-from turnmark.assistant.serving.reply import ReplyForm, error, event_bytes, json_response, refused
+from turnmark.assistant.serving.reply import ReplyForm, error, event_bytes, json_response, refuse
 from turnmark.assistant.serving.request import ChatRequest, Refusal, Streaming, parse_request
 from turnmark.assistant.serving.turns import Turns
 from turnmark.assistant.types import Reply
@@ -154,10 +154,10 @@ async def _whole(turns: Turns, asked: ChatRequest, form: ReplyForm, request: Req
             if isinstance(event, Reply):
                 return json_response(form.completion(event))
             if isinstance(event, Refusal):
-                return refused(event)
+                return refuse(event)
             if await request.is_disconnected():
                 break
-    return refused(Refusal("the client left", status=503))
+    return refuse(Refusal("the client left", status=503))
 
 
 async def _events(turns: Turns, asked: ChatRequest, form: ReplyForm) -> AsyncIterator[bytes]:
@@ -183,15 +183,15 @@ def _say_errors(app: FastAPI) -> None:
 
     async def wrong(_: Request, raised: Exception) -> Response:
         assert isinstance(raised, Refusal)
-        return refused(raised)
+        return refuse(raised)
 
     async def http(request: Request, raised: Exception) -> Response:
         assert isinstance(raised, HTTPException)
         messages = {404: "there is nothing here", 405: f"{request.method} is not served here"}
-        return refused(Refusal(messages.get(raised.status_code, str(raised.detail)), status=raised.status_code))
+        return refuse(Refusal(messages.get(raised.status_code, str(raised.detail)), status=raised.status_code))
 
     async def unexpected(_: Request, raised: Exception) -> Response:
-        return refused(Refusal(f"the request failed unexpectedly ({type(raised).__name__})", status=500))
+        return refuse(Refusal(f"the request failed unexpectedly ({type(raised).__name__})", status=500))
 
     app.add_exception_handler(Refusal, wrong)
     app.add_exception_handler(HTTPException, http)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnmark.assistant.chat_command import Generator, Retriever, Step
-from turnmark.assistant.serving.guard import TOKEN_ENV, is_loopback, names_of, read_token
+from turnmark.assistant.serving.guard import TOKEN_ENV, is_loopback, read_token, server_names
 from turnmark.assistant.serving.request import Streaming
 from turnmark.corpora.console import inert
 from turnmark.corpora.errors import ErrorCollector, MissingExtra, RequestError
@@ -72,7 +72,7 @@ def serve(
         raise MissingExtra("turnmark serve", "serve")
     from turnmark.assistant.open import open_checked
     from turnmark.assistant.serving.app import ReplyDefaults, make_app
-    from turnmark.assistant.serving.server import bound, run
+    from turnmark.assistant.serving.server import listen, run_server
 
     errors = ErrorCollector()
     secret = errors.collect(_token, host, token)
@@ -82,8 +82,8 @@ def serve(
     # Without a language model turns compute.
     at_once = concurrency or (MODEL_TURNS if opened.assistant.generator is not None else max(2, os.cpu_count() or 2))
     defaults = ReplyDefaults(footnotes=footnotes, streaming=stream)
-    names = names_of(host, tuple(allow_host or ()))
-    listening = bound(host, port)
+    names = server_names(host, tuple(allow_host or ()))
+    listening = listen(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     about = f"serving {opened.index.manifest.name} ({opened.assistant.name})"
 
@@ -92,7 +92,7 @@ def serve(
 
     try:
         _warm(opened)
-        run(make_app(opened, at_once, timeout, names, secret, defaults, on_ready), listening)
+        run_server(make_app(opened, at_once, timeout, names, secret, defaults, on_ready), listening)
     finally:
         listening.close()
 

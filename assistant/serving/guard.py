@@ -33,7 +33,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def names_of(host: str, allowed: tuple[str, ...]) -> frozenset[str] | None:
+def server_names(host: str, allowed: tuple[str, ...]) -> frozenset[str] | None:
     """The names under which the server may be spoken to; None: any, which takes a token.
 
     A page on the internet can make its own name lead to this machine (DNS rebinding). Its requests then carry that
@@ -112,10 +112,10 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        from turnmark.assistant.serving.reply import refused
+        from turnmark.assistant.serving.reply import refuse
 
         if refusal := self._wrong(scope):
-            await refused(refusal)(scope, receive, safe)
+            await refuse(refusal)(scope, receive, safe)
         else:
             await self._app(scope, receive, safe)
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from starlette.responses import Response
 
-from turnmark.assistant.export import escaped
+from turnmark.assistant.export import escape_markdown
 from turnmark.assistant.serving.request import ChatRequest, Refusal
-from turnmark.assistant.session import says_same, sources_used, where
-from turnmark.assistant.steps.marks import MARK, cited
+from turnmark.assistant.session import cite, says_same, sources_used
+from turnmark.assistant.steps.marks import MARK, cited_numbers
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.console import valid_text
 from turnmark.corpora.text import printable
@@ -36,15 +36,15 @@ def content(reply: Reply, footnotes: bool) -> str:
     """The answer with its steps, as Markdown with footnotes, or with its marks unchanged."""
     if not footnotes:
         return printable(reply.answer)
-    return "\n\n".join(filter(None, (noted(reply.answer, len(reply.citations)), definitions(reply))))
+    return "\n\n".join(filter(None, (footnote_marks(reply.answer, len(reply.citations)), definitions(reply))))
 
 
 def definitions(reply: Reply) -> str:
     """A footnote's line for each source that is used; empty where none is."""
-    return "\n".join(f"[^{citation.n}]: {escaped(where(citation))}" for citation in sources_used(reply))
+    return "\n".join(f"[^{citation.n}]: {escape_markdown(cite(citation))}" for citation in sources_used(reply))
 
 
-def noted(text: str, sources: int) -> str:
+def footnote_marks(text: str, sources: int) -> str:
     """A text with its marks as footnotes; whatever else would be active is escaped.
 
     Args:
@@ -52,7 +52,7 @@ def noted(text: str, sources: int) -> str:
     """
     text, pieces, end = printable(text), [], 0
     for match in MARK.finditer(text):
-        numbers = cited(match.group())
+        numbers = cited_numbers(match.group())
         if all(1 <= number <= sources for number in numbers):
             pieces += [_inert(text[end : match.start()]), *(f"[^{number}]" for number in numbers)]
             end = match.end()
@@ -85,7 +85,7 @@ class ReplyText:
         open_mark = _OPEN.search(text)
         cut = open_mark.start() if open_mark else len(text)
         self._held = text[cut:]
-        return noted(text[:cut], _MOST_SOURCES)
+        return footnote_marks(text[:cut], _MOST_SOURCES)
 
     def rest(self, reply: Reply) -> Iterator[str]:
         """What is still to be sent, line by line."""
@@ -95,7 +95,7 @@ class ReplyText:
         full = content(reply, self._footnotes)
         if not (self._drafts and self._drafted.strip()):
             return full
-        pending = noted(self._held, _MOST_SOURCES)
+        pending = footnote_marks(self._held, _MOST_SOURCES)
         if not says_same(self._drafted, reply):
             return f"{pending}{AFTER}{full}"
         notes = definitions(reply) if self._footnotes else ""
@@ -121,7 +121,7 @@ class ReplyForm:
         message = {"role": "assistant", "content": content(reply, self._request.footnotes), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {
-            **self._head, "object": "chat.completion", "choices": [choice], "usage": usage(reply),
+            **self._head, "object": "chat.completion", "choices": [choice], "usage": token_counts(reply),
             "turnmark": self._extension(reply),
         }  # fmt: skip
 
@@ -142,7 +142,7 @@ class ReplyForm:
             yield self._chunk({"content": piece})
         yield self._chunk({}, "stop", self._extension(reply))
         if self._request.usage:
-            yield {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage(reply)}
+            yield {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": token_counts(reply)}
 
     def _chunk(
         self, delta: Mapping[str, Any], finish: str | None = None, extension: Mapping[str, Any] | None = None
@@ -156,7 +156,7 @@ class ReplyForm:
         return {**reply.model_dump(mode="json"), "ignored": list(self._request.ignored)}
 
 
-def usage(reply: Reply) -> dict[str, int]:
+def token_counts(reply: Reply) -> dict[str, int]:
     """The tokens of all calls of the turn; none without a language model."""
     prompt = sum(role_usage.prompt_tokens for role_usage in reply.usage.values())
     completion = sum(role_usage.completion_tokens for role_usage in reply.usage.values())
@@ -169,7 +169,7 @@ def error(refusal: Refusal) -> dict[str, Any]:
     return {"error": {"message": str(refusal), "type": kind, "param": refusal.param, "code": refusal.code}}
 
 
-def refused(refusal: Refusal) -> Response:
+def refuse(refusal: Refusal) -> Response:
     """An error as a response."""
     headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
     # A turn that failed is not worth trying again by itself, as OpenAI's client would.

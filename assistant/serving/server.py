@@ -20,7 +20,7 @@ GRACE = 10
 """Seconds that turns at work have to finish when the server is ended."""
 
 
-def bound(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """A socket that listens there."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -39,7 +39,7 @@ def bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def run(app: Any, listening: socket.socket) -> None:
+def run_server(app: Any, listening: socket.socket) -> None:
     """Serve until the process shall end. SIGTERM ends it with code 0, Ctrl-C as a KeyboardInterrupt."""
     config = uvicorn.Config(
         app, lifespan="on", ws="none", http="h11", log_config=None, log_level="error", access_log=False,

@@ -14,9 +14,9 @@ from typing import Any
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.generators.tools import Tool, ToolCall, ToolGenerator, ToolMessage
 from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.steps.llm import Written
-from turnmark.assistant.steps.read import answer_prompt, section, settle_reply
-from turnmark.assistant.steps.retrieve import SearchAndRead, joined, sections
+from turnmark.assistant.steps.llm import WrittenText
+from turnmark.assistant.steps.read import answer_prompt, settle_reply, show_section
+from turnmark.assistant.steps.retrieve import SearchAndRead, grow_sections, join_passages
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Usage
@@ -85,7 +85,7 @@ class _Agent:
             if not reply.calls:
                 settle_reply(
                     self.turn,
-                    Written(text=reply.text.strip(), usage=Usage(), note=None, finish_reason=reply.finish_reason),
+                    WrittenText(text=reply.text.strip(), usage=Usage(), note=None, finish_reason=reply.finish_reason),
                 )
                 return
             self.messages.append(reply.message)
@@ -114,7 +114,7 @@ class _Agent:
         query = Query(text=text, standalone=True)
         hits = self.retriever.search([query], self.turn.passages)[0]
         self.turn.searched(query, hits, "the model searches on")
-        return self._shown(sections(self.retriever, hits, TOKENS))
+        return self._shown(grow_sections(self.retriever, hits, TOKENS))
 
     def _read(self, document: str, heading: str) -> str:
         passages = neighbours_of(self.retriever, _anywhere(document))
@@ -127,8 +127,8 @@ class _Agent:
             return f"No such section in it. Its sections: {'; '.join(names) or 'none'}"
         start = passages.index(first) if first else 0
         run = section_of(first, passages) if first and first.section else passages[start:]
-        hit = Hit(passage=joined(run), score=0.0)
-        return self._shown([hit] if len(run) == 1 else sections(None, [hit], TOKENS))
+        hit = Hit(passage=join_passages(run), score=0.0)
+        return self._shown([hit] if len(run) == 1 else grow_sections(None, [hit], TOKENS))
 
     def _documents(self, text: str) -> str:
         wanted = stems(text)
@@ -142,7 +142,7 @@ class _Agent:
         known = len(self.turn.hits)
         numbers = self.turn.number(hits)
         shown = [
-            section(number, hit.passage) if number > known else f"[{number}] is shown above."
+            show_section(number, hit.passage) if number > known else f"[{number}] is shown above."
             for number, hit in zip(numbers, hits, strict=True)
         ]
         return "\n\n".join(shown) or "Nothing was found."

@@ -33,7 +33,7 @@ class GradeEvidence:
 
     def __call__(self, turn: Turn) -> None:
         for part in turn.parts:
-            part.judgement = grade(asked_of(part), part.hits, turn.embed, turn.trusted)
+            part.judgement = grade_evidence(asked_of(part), part.hits, turn.embed, turn.trusted)
             settled = turn.rounds_left == 0 or turn.evidence is not None or part.judgement.decision == "answer"
             part.narrower = "" if settled else narrower(part)
         turn.decide()
@@ -54,7 +54,7 @@ class LeaveToReader:
         turn.decide()
 
 
-def grade(
+def grade_evidence(
     questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None = None, trusted: bool = False
 ) -> Judgement:
     """`answer`, `partial` (not sure) or `unknown`.

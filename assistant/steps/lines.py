@@ -14,7 +14,7 @@ Kind = Literal["sentence", "item", "row", "code", "heading"]
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """A sentence, list item, table row, block of code or heading of a passage.
 
     Attributes:
@@ -53,7 +53,7 @@ _RULE = re.compile(r"[\s|:+=-]*")
 
 
 @lru_cache(maxsize=512)
-def lines_of(passage: Passage) -> tuple[Line, ...]:
+def lines_of(passage: Passage) -> tuple[TextLine, ...]:
     """The lines of a passage, in order. Kept: several steps of a turn look at the same passages."""
     text = passage.text
     code = [match.span() for match in _CODE.finditer(text)]
@@ -67,7 +67,7 @@ def lines_of(passage: Passage) -> tuple[Line, ...]:
     covered = [(start, end) for start, end, _ in spans]
     spans += [(start, end, "sentence") for start, end in sentences(text) if not _inside(start, covered)]
     names = _paths(passage, headings)
-    lines: list[Line] = []
+    lines: list[TextLine] = []
     block, before = 0, 0
     kind_before: Kind | None = None
     for start, end, kind in sorted(spans):
@@ -77,7 +77,7 @@ def lines_of(passage: Passage) -> tuple[Line, ...]:
         raw = text[start:end]
         said = heading_text(raw) if kind == "heading" else "" if _RULE.fullmatch(raw) else plain(raw)
         section = next((name for at, name in reversed(names) if at <= start), names[0][1])
-        lines.append(Line(kind, start, end, said, section, block))
+        lines.append(TextLine(kind, start, end, said, section, block))
         before, kind_before = end, kind
     return tuple(lines)
 

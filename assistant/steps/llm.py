@@ -26,7 +26,7 @@ LONGEST_GROWTH = 3
 GROWTH_ALLOWED = 25  # words beyond that
 
 
-class Written(Record):
+class WrittenText(Record):
     """What a model wrote."""
 
     text: str = Field(description="never empty")
@@ -45,18 +45,18 @@ def one_a_line(texts: Sequence[str]) -> str:
     return "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(texts, 1))
 
 
-def written(
+def write_text(
     generator: Generator,
     messages: Sequence[PromptMessage],
     on_text: OnText | None = None,
-) -> Written:
+) -> WrittenText:
     """A reply in prose; one that is cut by its limit is asked for once more with twice the room, not streamed."""
     reply = generator.complete(messages, on_text=on_text)
     usage = reply.usage
     text = without_thinking(reply.text).strip()
     new = before_repeats(text) if reply.finish_reason == "length" else ""
     if new:  # more room would only be filled with more of the same
-        return Written(text=new, usage=usage, note=None, finish_reason="length")
+        return WrittenText(text=new, usage=usage, note=None, finish_reason="length")
     if reply.finish_reason == "length":
         reply, spent = _once_more(generator, messages, reply)
         usage += spent
@@ -67,7 +67,7 @@ def written(
         "length": f"the answer is not whole: it was cut at the reply's limit of {reply.max_tokens} tokens",
         "content_filter": "the answer is not whole: the endpoint's content filter stopped it",
     }
-    return Written(text=text, usage=usage, note=ended.get(reply.finish_reason), finish_reason=reply.finish_reason)
+    return WrittenText(text=text, usage=usage, note=ended.get(reply.finish_reason), finish_reason=reply.finish_reason)
 
 
 LEAST_PIECES, REPEATED = 8, 0.4

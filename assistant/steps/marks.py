@@ -12,7 +12,7 @@ MARK = re.compile(rf"\[({_NUMBER_OR_RANGE}(?:\s*,\s*{_NUMBER_OR_RANGE})*)\]")
 CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
 
 
-def cited(text: str) -> list[int]:
+def cited_numbers(text: str) -> list[int]:
     """The numbers of all citation marks of a text outside code, in order: `[1]`, `[1, 2]` and `[2-4]`."""
     numbers: list[int] = []
     for match in MARK.finditer(CODE.sub(" ", text)):
@@ -23,7 +23,7 @@ def cited(text: str) -> list[int]:
     return numbers
 
 
-def unmarked(text: str) -> str:
+def escape_marks(text: str) -> str:
     """A passage's text with its own `[2]` written `(2)`, so that a model cannot take it for one of our citations.
 
     Code stays as it is: it is there to be copied.
@@ -78,6 +78,6 @@ def says_unknown(text: str) -> bool:
     if opening is None or len(parts) > _LONGEST_UNKNOWN:
         return False
     turn = _HOWEVER.search(parts[0], opening.end())
-    if turn and cited(parts[0][turn.end() :]):
+    if turn and cited_numbers(parts[0][turn.end() :]):
         return False
-    return not any(cited(part) for part in parts[1:] if not _UNKNOWN.match(part))
+    return not any(cited_numbers(part) for part in parts[1:] if not _UNKNOWN.match(part))

@@ -8,12 +8,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turnmark.assistant.steps.lines import Line, lines_of
-from turnmark.assistant.steps.marks import unmarked
+from turnmark.assistant.steps.lines import TextLine, lines_of
+from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.steps.pieces import ITEM
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
-from turnmark.assistant.types import GROUNDED, Draft, Step
+from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
 from turnmark.corpora.text import printable
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
@@ -31,15 +31,15 @@ tuning halves of the conversation suites, where none of them changes more than f
 
 
 @dataclass(frozen=True)
-class Rated:
+class RatedLine:
     """A line of a hit and how near it is to what is asked."""
 
     hit: int
-    line: Line
+    line: TextLine
     score: float
 
 
-def rated(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> list[Rated]:
+def rate_lines(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> list[RatedLine]:
     """The lines of hits that can answer, nearest first.
 
     The score is the mean cosine with the questions, the share of their words (rare ones count more), and a part of the
@@ -61,7 +61,7 @@ def rated(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) ->
         for at, cosine in enumerate(_cosines(questions, texts, above, around, embed)):
             scores[at] += float(cosine)
     ranked = sorted(range(len(pool)), key=lambda at: (-scores[at], at))
-    return [Rated(*pool[at], scores[at]) for at in ranked]
+    return [RatedLine(*pool[at], scores[at]) for at in ranked]
 
 
 def _cosines(
@@ -92,21 +92,21 @@ class Stretch:
     """Neighbouring lines of one section of a hit, and the best of them: one for each part that they answer."""
 
     hit: Hit
-    lines: tuple[Line, ...]
-    bests: list[Line]
+    lines: tuple[TextLine, ...]
+    bests: list[TextLine]
 
     @property
     def span(self) -> tuple[int, int]:
         """Characters of the passage."""
         return self.lines[0].start, self.lines[-1].end
 
-    def holds(self, hit: Hit, line: Line) -> bool:
+    def holds(self, hit: Hit, line: TextLine) -> bool:
         """Whether a line of a hit is in it."""
         return self.hit.passage.id == hit.passage.id and self.span[0] <= line.start < self.span[1]
 
 
 def stretches(
-    ranked: Sequence[Rated], hits: Sequence[Hit], count: int, earlier: Sequence[Stretch] = ()
+    ranked: Sequence[RatedLine], hits: Sequence[Hit], count: int, earlier: Sequence[Stretch] = ()
 ) -> list[Stretch]:
     """Up to `count` stretches around the best lines, of different sections or far apart in one.
 
@@ -135,7 +135,9 @@ def stretches(
     return chosen
 
 
-def _around(row: Rated, lines: Sequence[Line], words: int, taken: Sequence[tuple[int, int]]) -> tuple[Line, ...]:
+def _around(
+    row: RatedLine, lines: Sequence[TextLine], words: int, taken: Sequence[tuple[int, int]]
+) -> tuple[TextLine, ...]:
     """The stretch around a line: its list or table, then what follows and what precedes, within its section."""
     at = next(at for at, line in enumerate(lines) if line.start == row.line.start)
 
@@ -165,7 +167,7 @@ def _around(row: Rated, lines: Sequence[Line], words: int, taken: Sequence[tuple
     return tuple(lines[first : last + 1])
 
 
-def quoted(stretch: Stretch, number: int) -> str:
+def show_stretch(stretch: Stretch, number: int) -> str:
     """A stretch as the reply shows it: the heading path, and the document's text, its best sentences in bold."""
     passage = stretch.hit.passage
     start, end = stretch.span
@@ -176,8 +178,8 @@ def quoted(stretch: Stretch, number: int) -> str:
             text = text[:begin] + bold(text[begin:stop]) + text[stop:]
     mark = f"\n[{number}]" if stretch.lines[-1].kind in ("code", "row") else f" [{number}]"
     heading = " › ".join(dict.fromkeys(filter(None, (passage.title, stretch.lines[0].section))))
-    body = _EMPTY_QUOTES.sub("", unmarked(printable(text))).strip("\n").rstrip() + mark
-    return f"{unmarked(heading)}  \n{body}" if heading else body  # two blanks: a line of its own in Markdown
+    body = _EMPTY_QUOTES.sub("", escape_marks(printable(text))).strip("\n").rstrip() + mark
+    return f"{escape_marks(heading)}  \n{body}" if heading else body  # two blanks: a line of its own in Markdown
 
 
 def bold(text: str) -> str:
@@ -197,11 +199,15 @@ _EMPTY_QUOTES = re.compile(r"\A(?:[> \t]*\n)+|(?:\n[> \t]*)+\Z")
 _EMPHASIS = re.compile(r"\*+|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)")
 
 
-def steps_of(stretch: Stretch, number: int) -> tuple[Step, ...]:
+def list_steps(stretch: Stretch, number: int) -> tuple[ProcedureStep, ...]:
     """The items of a quoted list."""
     items = [line for line in stretch.lines if line.kind == "item"]
     texts = [ITEM.sub("", line.text, count=1).strip() for line in items]
-    return tuple(Step(step=unmarked(text), citations=(number,)) for text in texts if text) if len(texts) > 1 else ()
+    return (
+        tuple(ProcedureStep(step=escape_marks(text), citations=(number,)) for text in texts if text)
+        if len(texts) > 1
+        else ()
+    )
 
 
 class Quote:
@@ -231,10 +237,10 @@ def quotations(turn: Turn) -> Draft | None:
     for part, own, answer in zip(turn.parts, own_by_part, answers, strict=True):
         if own and part.judgement.decision == "partial":
             texts.append(UNSURE)
-        texts += [quoted(stretch, numbers[id(stretch)]) for stretch in own]
+        texts += [show_stretch(stretch, numbers[id(stretch)]) for stretch in own]
         if not answer:
             texts.append(not_found(part.text))
-    steps = [steps_of(stretch, numbers[id(stretch)]) for stretch in shown]
+    steps = [list_steps(stretch, numbers[id(stretch)]) for stretch in shown]
     procedure = next(filter(None, steps), ())
     return Draft(text="\n\n".join(texts), procedure=procedure, answers=tuple(answers), claims="")
 
@@ -245,7 +251,7 @@ def _for_part(part: Part, embed: Embed | None, count: int, earlier: Sequence[Str
     asked = tuple(dict.fromkeys((part.text, part.question)))
     # A model's phrases name what the documents call it; what was asked counts twice.
     questions = (*asked, *asked, *part.phrases) if part.phrases else asked
-    return stretches(rated(questions, part.hits, embed), part.hits, count, earlier)
+    return stretches(rate_lines(questions, part.hits, embed), part.hits, count, earlier)
 
 
 def nothing(parts: Sequence[Part]) -> Draft:

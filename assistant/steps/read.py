@@ -13,13 +13,13 @@ from pathlib import Path
 from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, count_tokens
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt, quote_lines
-from turnmark.assistant.steps.llm import Written, one_a_line, written
-from turnmark.assistant.steps.marks import cited, says_unknown, unmarked
+from turnmark.assistant.steps.llm import WrittenText, one_a_line, write_text
+from turnmark.assistant.steps.marks import cited_numbers, escape_marks, says_unknown
 from turnmark.assistant.steps.pieces import pieces_of
 from turnmark.assistant.steps.quote import nothing, quotations
 from turnmark.assistant.steps.understand_llm import conversation
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Decision, Draft, Step, Understanding, Usage
+from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
 from turnmark.corpora.text import list_items, strip_citations
 from turnmark.corpora.types import CONTINUED, Message, Passage
 from turnmark.retrieval.types import Hit
@@ -44,13 +44,13 @@ class Read:
         earlier = () if understood.standalone else turn.history
         prompt, notes = answer_prompt(turn.model, understood, turn.message, earlier, turn.hits, turn.prompts)
         turn.use("answer", Usage(), *notes)
-        settle_reply(turn, written(turn.model, prompt, turn.stream))
+        settle_reply(turn, write_text(turn.model, prompt, turn.stream))
 
 
-def settle_reply(turn: Turn, reply: Written) -> None:
+def settle_reply(turn: Turn, reply: WrittenText) -> None:
     """Take what the model wrote as the answer, and what it comes to as the decision."""
     turn.use("answer", reply.usage, reply.note)
-    turn.draft = drafted(reply.text)
+    turn.draft = draft_of(reply.text)
     decision = decision_of(reply.text, len(turn.parts))
     if decision != turn.judgement.decision:
         turn.decide(turn.judgement.model_copy(update={"decision": decision, "reason": "the model, after reading"}))
@@ -76,7 +76,7 @@ def answer_prompt(
     shown: list[str] = []
     used = 0
     for number, hit in enumerate(hits, 1):
-        text = section(number, hit.passage, template.quote)
+        text = show_section(number, hit.passage, template.quote)
         used += count_tokens(text) + PASSAGE_MARKS
         if used > room and shown:
             notes.append(f"{len(hits) - len(shown)} of {len(hits)} sections were left out: the model's context is full")
@@ -100,20 +100,20 @@ def answer_prompt(
     ), notes
 
 
-def section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines) -> str:
+def show_section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines) -> str:
     """A section as a prompt shows it: its number, where it is from, and its text."""
     head = f"{passage.heading} {CONTINUED}" if passage.section.endswith(CONTINUED) else passage.heading
     source = ", ".join(filter(None, (passage.path, passage.date)))
-    title = quote(unmarked(f"{head} ({source})" if source else head))
-    text = _BLANKS.sub("\n\n", unmarked(passage.text))
+    title = quote(escape_marks(f"{head} ({source})" if source else head))
+    text = _BLANKS.sub("\n\n", escape_marks(passage.text))
     return f"[{number}]\n{title}\n{quote(text)}"
 
 
-def drafted(text: str) -> Draft:
+def draft_of(text: str) -> Draft:
     """A model's answer, its numbered list read as a procedure."""
     items = [item for item in list_items(text) if item.number is not None and item.depth == 0]
     steps = tuple(
-        Step(step=strip_citations(item.text).strip(), citations=tuple(dict.fromkeys(cited(item.text))))
+        ProcedureStep(step=strip_citations(item.text).strip(), citations=tuple(dict.fromkeys(cited_numbers(item.text))))
         for item in items
     )
     return Draft(text=text, procedure=steps if len(steps) > 1 else ())
@@ -127,9 +127,9 @@ def decision_of(text: str, parts: int) -> Decision:
     """
     pieces = [piece.text for piece in pieces_of(text) if any(map(str.isalnum, strip_citations(piece.text)))]
     missing = [says_unknown(strip_citations(piece)) for piece in pieces]
-    if not any(cited(piece) for piece in pieces) and pieces and pieces[-1].rstrip().endswith(("?", "？")):
+    if not any(cited_numbers(piece) for piece in pieces) and pieces and pieces[-1].rstrip().endswith(("?", "？")):
         return "clarify"
-    if missing and missing[0] and (parts == 1 or not any(cited(piece) for piece in pieces)):
+    if missing and missing[0] and (parts == 1 or not any(cited_numbers(piece) for piece in pieces)):
         return "unknown"
     return "partial" if any(missing) else "answer"
 
@@ -151,11 +151,11 @@ class ReadBriefly:
                 sections=template.quote(strip_citations(quotation.text).replace("**", "")),
                 question=turn.message if understood.topic else understood.rewrite,
             )
-            reply = written(turn.model, prompt, turn.stream)
+            reply = write_text(turn.model, prompt, turn.stream)
             turn.use("answer", reply.usage, reply.note)
             if not (NOT_STATED.match(reply.text) or says_unknown(reply.text)):
                 below = f"\n\n{quote_lines(quotation.text)}"
-                steps = drafted(reply.text).procedure
+                steps = draft_of(reply.text).procedure
                 turn.draft = Draft(text=reply.text + below, procedure=steps, claims=reply.text)
                 turn.stream(below)
                 return

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise, zip_longest
 
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
-from turnmark.assistant.steps.understand import may_lean, rewritten, understand
+from turnmark.assistant.steps.understand import may_lean, rewrite_by_rules, understand
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.text import words
@@ -29,7 +29,7 @@ REPEATED = 0.8
 """Share of its pairs of neighbouring words that a better passage has, from which a passage is left out."""
 
 
-def query_of(understanding: Understanding, history: Sequence[Message], message: str) -> Query:
+def turn_query(understanding: Understanding, history: Sequence[Message], message: str) -> Query:
     """What the turn searches for: the raw message in its conversation always, a rewrite beside it.
 
     A message that stands alone but says little, or has a pronoun, gets one for the search alone: whether it counts is
@@ -38,14 +38,14 @@ def query_of(understanding: Understanding, history: Sequence[Message], message: 
     by_model = not understanding.standalone and not understanding.topic
     rewrites = [understanding.rewrite]
     if by_model or (understanding.standalone and understanding.rewrite == message and may_lean(message)):
-        rewrites.append(rewritten(history, message))
+        rewrites.append(rewrite_by_rules(history, message))
     variants = tuple(text for text in dict.fromkeys(rewrites) if text != message)
     return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
 
 
 def conversation_query(history: Sequence[Message], message: str) -> Query:
     """The query of the turn without a model: what `--query assistant` measures."""
-    return query_of(understand(history, message), history, message)
+    return turn_query(understand(history, message), history, message)
 
 
 class SearchOnce:
@@ -82,7 +82,7 @@ class SearchAndRead(SearchOnce):
         turn.hits.clear()
         room = turn.tokens + MORE_PER_PART * (len(turn.parts) - 1)
         found = list(_in_turns(part.hits for part in turn.parts))
-        turn.hits.extend(found if turn.evidence is not None else sections(turn.retriever, found, room))
+        turn.hits.extend(found if turn.evidence is not None else grow_sections(turn.retriever, found, room))
 
 
 def _rate(turn: Turn, evidence: Sequence[Hit]) -> None:
@@ -101,13 +101,13 @@ def _search(turn: Turn, retriever: Retriever) -> None:
     parts = turn.parts if turn.round == 1 else [part for part in turn.parts if part.narrower]
     queries = [_query(turn, part) for part in parts]
     compound = len(turn.parts) > 1 and turn.round == 1
-    message = [query_of(turn.understanding, turn.history, turn.message)] if compound else []
+    message = [turn_query(turn.understanding, turn.history, turn.message)] if compound else []
     results = retriever.search([*queries, *message], turn.passages)
     for part, query, hits in zip(parts, queries, results, strict=False):
         reason = "thin evidence" if turn.round > 1 else "a part of the message" if compound else "the message"
         turn.searched(query, hits, reason, turn.parts.index(part) if len(turn.parts) > 1 else None)
         earlier = part.hits if turn.round > 1 else results[-1] if compound else []
-        part.hits = distinct([*hits, *earlier])[: 2 * turn.passages if earlier else turn.passages]
+        part.hits = drop_repeats([*hits, *earlier])[: 2 * turn.passages if earlier else turn.passages]
     for query in message:
         turn.searched(query, results[-1], "the full message")
 
@@ -116,7 +116,7 @@ def _query(turn: Turn, part: Part) -> Query:
     """What is searched for a part: as it was typed, complete in itself, and in the words of documents."""
     understood = turn.understanding
     if len(turn.parts) == 1:
-        query = query_of(understood, turn.history, turn.message)
+        query = turn_query(understood, turn.history, turn.message)
     else:
         variants = (part.question,) if part.question != part.text else ()
         history = () if understood.standalone else turn.history
@@ -127,10 +127,10 @@ def _query(turn: Turn, part: Part) -> Query:
 
 def _in_turns(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
     """The first of each list, then the second of each; each passage once."""
-    return distinct([hit for rank in zip_longest(*lists) for hit in rank if hit is not None])
+    return drop_repeats([hit for rank in zip_longest(*lists) for hit in rank if hit is not None])
 
 
-def distinct(hits: Iterable[Hit]) -> list[Hit]:
+def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
     """Hits in their order, each passage once."""
     first: dict[str, Hit] = {}
     for hit in hits:
@@ -138,7 +138,7 @@ def distinct(hits: Iterable[Hit]) -> list[Hit]:
     return list(first.values())
 
 
-def sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int) -> list[Hit]:
+def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int) -> list[Hit]:
     """Hits as a model reads them, best first, until `tokens` are full; the first always.
 
     What repeats most words of a better one is left out. In the room that is left a hit whose section runs over several
@@ -207,7 +207,7 @@ def _grown(retriever: Retriever, passage: Passage, tokens: int) -> Passage:
         low, high = min(first, at), max(last, at)
         if sum(map(_cost, around[low : high + 1])) <= tokens:
             first, last = low, high
-    return joined(around[first : last + 1])
+    return join_passages(around[first : last + 1])
 
 
 def _outward(start: int, count: int) -> Iterator[int]:
@@ -216,7 +216,7 @@ def _outward(start: int, count: int) -> Iterator[int]:
         yield from (at for at in (start + distance, start - distance) if 0 <= at < count)
 
 
-def joined(passages: Sequence[Passage]) -> Passage:
+def join_passages(passages: Sequence[Passage]) -> Passage:
     """Neighbouring passages as one: the document's characters from the first to the last, white space between them."""
     head, tail = passages[0], passages[-1]
     if len(passages) == 1:

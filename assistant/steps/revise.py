@@ -13,12 +13,12 @@ from pathlib import Path
 from turnmark.assistant.generators.base import Generator, OnText
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.courtesy import is_conversational
-from turnmark.assistant.steps.llm import Written, written
-from turnmark.assistant.steps.marks import says_unknown, unmarked
+from turnmark.assistant.steps.llm import WrittenText, write_text
+from turnmark.assistant.steps.marks import escape_marks, says_unknown
 from turnmark.assistant.steps.pieces import ITEM, pieces_of
-from turnmark.assistant.steps.read import answer_prompt, decision_of, drafted
+from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of
 from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
-from turnmark.assistant.steps.retrieve import conversation_query, distinct, sections
+from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, grow_sections
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Judgement, Understanding
 from turnmark.corpora.errors import RequestError
@@ -48,7 +48,7 @@ class Revise:
         at, previous = _last(turn)
         request = edit_request(turn.message)
         unknown = says_unknown(previous)
-        text = changed(previous, request) if request and not unknown else ""
+        text = apply_request(previous, request) if request and not unknown else ""
         if not text or text.strip() == previous.strip():
             known = request is not None and request.kind != "other"
             reason = "it is that already." if text else NOTHING_TO_CHANGE if unknown or known else TAKES_A_MODEL
@@ -69,14 +69,16 @@ class ReviseByModel:
     def __call__(self, turn: Turn) -> None:
         at, previous = _last(turn)
         hits = _rests_on(turn, at, previous)
-        turn.hits.extend(sections(turn.retriever, hits, turn.tokens))
+        turn.hits.extend(grow_sections(turn.retriever, hits, turn.tokens))
         turn.tell_hits()
         turn.decide(_REVISED)
         question = turn.history[at].content if at is not None else ""
-        reply, notes = rewritten(turn.model, question, previous, turn.message, turn.hits, turn.prompts, turn.stream)
+        reply, notes = revise_by_model(
+            turn.model, question, previous, turn.message, turn.hits, turn.prompts, turn.stream
+        )
         turn.use("revise", reply.usage, *notes, reply.note)
         turn.understanding = _as_revision(turn)
-        turn.draft = drafted(reply.text)
+        turn.draft = draft_of(reply.text)
         if (decision := decision_of(reply.text, 1)) != "answer":
             turn.decide(turn.judgement.model_copy(update={"decision": decision}))
 
@@ -87,25 +89,25 @@ class ReviseBriefly(Revise):
     def __call__(self, turn: Turn) -> None:
         at, previous = _last(turn)
         request = edit_request(turn.message)
-        if (request and changed(previous, request)) or says_unknown(previous):
+        if (request and apply_request(previous, request)) or says_unknown(previous):
             super().__call__(turn)
             return
         own = "\n".join(line for line in previous.splitlines() if not line.startswith(">")).strip()
         template = load_prompt("revise-small", turn.prompts)
         prompt = template.render(
             question=turn.history[at].content if at is not None else "(not known)",
-            previous=template.quote(unmarked((own or previous).replace("**", ""))),
+            previous=template.quote(escape_marks((own or previous).replace("**", ""))),
             message=turn.message,
         )
-        reply = written(turn.model, prompt, turn.stream)
+        reply = write_text(turn.model, prompt, turn.stream)
         turn.use("revise", reply.usage, reply.note)
         turn.number(_rests_on(turn, at, previous))
         turn.tell_hits()
         turn.decide(_REVISED)
-        turn.draft = drafted(_cited(reply.text, turn.hits))
+        turn.draft = draft_of(_cited(reply.text, turn.hits))
 
 
-def rewritten(
+def revise_by_model(
     generator: Generator,
     question: str,
     previous: str,
@@ -113,12 +115,12 @@ def rewritten(
     hits: Sequence[Hit],
     prompts: Path | None = None,
     on_text: OnText | None = None,
-) -> tuple[Written, list[str]]:
+) -> tuple[WrittenText, list[str]]:
     """An answer as a model changes it, and notes on what had to be left out."""
     about = Understanding(kind="revision", rewrite=question, sub_questions=(instruction,))
     asked = f"Question: {question}\n\n{previous}" if question else previous
     prompt, notes = answer_prompt(generator, about, instruction, (), hits, prompts, asked)
-    return written(generator, prompt, on_text), notes
+    return write_text(generator, prompt, on_text), notes
 
 
 def _as_revision(turn: Turn) -> Understanding:
@@ -127,7 +129,7 @@ def _as_revision(turn: Turn) -> Understanding:
 
 def _settle(turn: Turn, text: str, judgement: Judgement) -> None:
     turn.decide(judgement)
-    turn.draft = drafted(text)
+    turn.draft = draft_of(text)
     turn.stream(text)
 
 
@@ -185,7 +187,7 @@ def _rests_on(turn: Turn, at: int | None, previous: str) -> list[Hit]:
     for query, hits, reason in zip(queries, found, reasons, strict=True):
         turn.searched(query, hits, reason)
     first = [hits[0] for hits in found if hits]
-    return distinct([*first, *(hit for hits in found[::-1] for hit in hits)])
+    return drop_repeats([*first, *(hit for hits in found[::-1] for hit in hits)])
 
 
 # --- by rules ---
@@ -210,7 +212,7 @@ def _lines_of_code(match: re.Match[str]) -> str:
     return "\n\n".join(f"`{line.strip()}`" for line in match[1].splitlines() if line.strip()) + "\n\n"
 
 
-def changed(previous: str, request: EditRequest) -> str:
+def apply_request(previous: str, request: EditRequest) -> str:
     """An answer without marks, with a change made; "" if rules cannot make it."""
     blocks = [block for block in re.split(r"\n\s*\n", previous) if block.strip()]
     bodies = [_FENCED.sub(_lines_of_code, _body(block)) for block in blocks]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from turnmark.assistant.steps.marks import cited, says_unknown
+from turnmark.assistant.steps.marks import cited_numbers, says_unknown
 from turnmark.assistant.steps.pieces import ITEM, pieces_of
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.retrieval.bm25 import Analyser, analyser
@@ -44,7 +44,7 @@ def coverage(text: str, sources: Iterable[str]) -> float:
     return len(needed & present) / len(needed)
 
 
-def supported(sentence: str, sources: Sequence[str], threshold: float) -> bool:
+def covers(sentence: str, sources: Sequence[str], threshold: float) -> bool:
     """Whether at least `threshold` of a sentence's content words occur in what it cites."""
     return bool(words(sentence)) and coverage(sentence, sources) >= threshold
 
@@ -68,7 +68,7 @@ def leaning(parts: Sequence[str]) -> list[str]:
     return questions
 
 
-def fits(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[float]]:
+def fit_scores(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[float]]:
     """For each part how well each sentence fits it; a part without a topic is read as `leaning` has it."""
     questions = leaning(parts)
     bare = [plain(line) for line in lines]
@@ -93,7 +93,7 @@ def about(
     """
     if len(parts) == 1:
         return [about_one(parts[0], lines, embed, titles)]
-    table = fits(parts, lines, embed)
+    table = fit_scores(parts, lines, embed)
     threshold = LEAST_WORDS if embed is None else LEAST_FIT
     places_by_part: list[list[int]] = [[] for _ in parts]
     for at in range(len(lines)):
@@ -117,7 +117,7 @@ def about_one(part: str, lines: Sequence[str], embed: Embed | None, titles: Sequ
     titled = [
         f"{title}: {line}" if title else line for line, title in zip(lines, titles or [""] * len(lines), strict=True)
     ]
-    [row] = fits([part], [*lines, *titled], embed)
+    [row] = fit_scores([part], [*lines, *titled], embed)
     return [at for at in range(len(lines)) if max(row[at], row[at + len(lines)]) >= threshold]
 
 
@@ -151,7 +151,7 @@ _NOT_NAMES = frozenset(
 )
 
 
-def numbers_of(text: str, spelt: bool = False) -> frozenset[str]:
+def find_numbers(text: str, spelt: bool = False) -> frozenset[str]:
     """The numbers of a text, in digits and without separators; `spelt`: those written as words too, however small."""
     body = _GROUPS.sub("", _LIST_MARK.sub("", strip_citations(text)))
     numbers = {_digits(match[1]) for match in _DIGITS.finditer(body)}
@@ -171,7 +171,7 @@ def _digits(number: str) -> str:
     return f"{integer.lstrip('0') or '0'}.{part}" if part else integer.lstrip("0") or "0"
 
 
-def names_of(text: str) -> frozenset[str]:
+def find_names(text: str) -> frozenset[str]:
     """The stems of words with a capital letter inside a sentence."""
     names = (match.group() for match in _NAME.finditer(plain(strip_citations(text))))
     return frozenset(stem for name in names if name.lower() not in _NOT_NAMES for stem in stems(name))
@@ -179,13 +179,13 @@ def names_of(text: str) -> frozenset[str]:
 
 def missing_numbers(text: str, sources: Iterable[str]) -> frozenset[str]:
     """The numbers of a text that none of the sources has, in digits or in words."""
-    needed = numbers_of(text)
-    return needed - frozenset().union(*(numbers_of(source, spelt=True) for source in sources)) if needed else needed
+    needed = find_numbers(text)
+    return needed - frozenset().union(*(find_numbers(source, spelt=True) for source in sources)) if needed else needed
 
 
 def missing_names(text: str, sources: Iterable[str]) -> frozenset[str]:
     """The names of a text that none of the sources has."""
-    needed = names_of(text)
+    needed = find_names(text)
     return needed - frozenset().union(*(stems(source) for source in sources)) if needed else needed
 
 
@@ -210,7 +210,7 @@ def _named(source: str) -> _Named:
     )
 
 
-def strange_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
+def unknown_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
     """The names of a text that none of the sources has, as they stand there.
 
     A name is a run of words with capital letters inside a sentence, and its last word decides: "Joseph Stalin" is there
@@ -278,7 +278,7 @@ def claims_of(text: str) -> list[Claim]:
     claims: list[Claim] = []
     pieces = pieces_of(_CODE.sub("", text))
     for at, piece in enumerate(pieces):
-        bare, numbers = strip_citations(piece.text).strip(), cited(piece.text)
+        bare, numbers = strip_citations(piece.text).strip(), cited_numbers(piece.text)
         if not any(map(str.isalnum, bare)):
             if claims:
                 claims[-1].numbers += numbers
@@ -316,7 +316,7 @@ class Sources:
         asked = [] if self.question is None else [self.question]
         if not covered or missing_numbers(text, [*cited_texts, *asked]):
             return False
-        return self.question is None or not strange_names(text, [*cited_texts, self.question])
+        return self.question is None or not unknown_names(text, [*cited_texts, self.question])
 
     def _by_likeness(self, text: str, numbers: Sequence[int]) -> bool:
         cited_texts = [self.texts[n - 1] for n in numbers]

@@ -78,7 +78,7 @@ _FRAME = frozenset(
 MOST_PARTS = 8
 
 
-class Rules:
+class UnderstandByRules:
     """What a message asks for, by rules."""
 
     name = "understand"
@@ -249,7 +249,7 @@ def may_lean(message: str) -> bool:
     return bool(_CONTINUES.search(message) or _ANAPHOR.search(message)) or says_little(message)
 
 
-def rewritten(history: Sequence[Message], message: str) -> str:
+def rewrite_by_rules(history: Sequence[Message], message: str) -> str:
     """The message with the topic of the conversation carried over; itself where it names that already."""
     carried = carried_terms(history, message)
     return carry_over(message, carried, one_name(history, carried)) if carried else message

@@ -17,7 +17,7 @@ from turnmark.assistant.generators.base import Generator, GeneratorError, Prompt
 from turnmark.assistant.generators.schema import at_most, short_text
 from turnmark.assistant.prompts import load_prompt, quote_lines
 from turnmark.assistant.steps.llm import has_drifted
-from turnmark.assistant.steps.marks import unmarked
+from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand, wants_procedure
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.turn import Turn
@@ -102,7 +102,7 @@ def understand_prompt(
 
 def conversation(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:
     """Earlier turns as prompts show them: each with its speaker, without citation marks."""
-    return "\n".join(quote(f"{_SPEAKER[turn.role]}: {unmarked(strip_citations(turn.content))}") for turn in history)
+    return "\n".join(quote(f"{_SPEAKER[turn.role]}: {escape_marks(strip_citations(turn.content))}") for turn in history)
 
 
 def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Understanding:
@@ -210,5 +210,5 @@ def last_turns(history: Sequence[Message], quote: Callable[[str], str] = quote_l
     for turn in history[-TURNS:]:
         shown = strip_citations(turn.content).split()
         text = " ".join(shown[:LONGEST_TURN]) + (" …" if len(shown) > LONGEST_TURN else "")
-        lines.append(quote(unmarked(f"{_SPEAKER[turn.role]}: {text}")))
+        lines.append(quote(escape_marks(f"{_SPEAKER[turn.role]}: {text}")))
     return "\n".join(lines)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from turnmark.assistant.steps.marks import CODE, MARK, cited, says_unknown
+from turnmark.assistant.steps.marks import CODE, MARK, cited_numbers, says_unknown
 from turnmark.assistant.steps.pieces import pieces_of
 from turnmark.assistant.steps.support import Sources, about, claims_of
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import GROUNDED, Checks, Draft, Step, SubQuestion
+from turnmark.assistant.types import GROUNDED, Checks, Draft, ProcedureStep, SubQuestion
 from turnmark.corpora.text import strip_citations
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
@@ -23,18 +23,18 @@ class Verify:
     name = "verify"
 
     def __call__(self, turn: Turn) -> None:
-        draft, repaired = pointing(turn.draft, len(turn.hits))
+        draft, repaired = drop_dead_marks(turn.draft, len(turn.hits))
         questions = turn.understanding.sub_questions
         if turn.judgement.decision not in GROUNDED:
             answered = turn.judgement.decision == "converse"
             turn.settle(draft, Checks(), [SubQuestion(text=text, answered=answered) for text in questions])
             return
-        checks = checked(draft, turn.hits, " ".join((turn.message, *questions)), turn.embed)
+        checks = check_claims(draft, turn.hits, " ".join((turn.message, *questions)), turn.embed)
         answers = draft.answers if len(draft.answers) == len(questions) else ()
         if turn.understanding.kind == "revision":
             parts = [SubQuestion(text=text, answered=True) for text in questions]
         else:
-            parts = answered_parts(questions, answers, draft.text, turn.embed)
+            parts = judge_parts(questions, answers, draft.text, turn.embed)
         update = {
             "parts_answered": sum(part.answered for part in parts) / len(parts),
             "procedure_valid": procedure_valid(draft.procedure) if turn.understanding.wants_procedure else None,
@@ -43,13 +43,13 @@ class Verify:
         turn.settle(draft, checks.model_copy(update=update), parts)
 
 
-def pointing(draft: Draft, sources: int) -> tuple[Draft, bool]:
+def drop_dead_marks(draft: Draft, sources: int) -> tuple[Draft, bool]:
     """The draft without marks that point at nothing; and whether there were any."""
     repaired = False
 
     def good(match: re.Match[str]) -> str:
         nonlocal repaired
-        numbers = cited(match.group())
+        numbers = cited_numbers(match.group())
         if all(1 <= n <= sources for n in numbers):
             return match.group()
         repaired = True
@@ -65,7 +65,7 @@ def pointing(draft: Draft, sources: int) -> tuple[Draft, bool]:
     return draft.model_copy(update={"text": text, "procedure": steps}), repaired
 
 
-def checked(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed | None) -> Checks:
+def check_claims(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed | None) -> Checks:
     """What of an answer is supported by the passages that it cites; and what no passage supports.
 
     A claim without a mark may rest on any of them.
@@ -87,9 +87,7 @@ def checked(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed | Non
     )
 
 
-def answered_parts(
-    questions: Sequence[str], answers: Sequence[str], text: str, embed: Embed | None
-) -> list[SubQuestion]:
+def judge_parts(questions: Sequence[str], answers: Sequence[str], text: str, embed: Embed | None) -> list[SubQuestion]:
     """For each part whether the reply answers it.
 
     Args:
@@ -111,7 +109,7 @@ def answered_parts(
     ]
 
 
-def procedure_valid(steps: Sequence[Step]) -> bool:
+def procedure_valid(steps: Sequence[ProcedureStep]) -> bool:
     """A procedure has at least two different steps, each cited, none empty, none a list of its own."""
     texts = [" ".join(step.step.lower().split()).rstrip(" .!") for step in steps]
     flat = all(text and "\n" not in step.step.strip() for text, step in zip(texts, steps, strict=True))

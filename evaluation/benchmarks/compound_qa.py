@@ -25,8 +25,8 @@ from typing import Any
 
 from turnmark.assistant.generators.base import EmptyReply, Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.steps.decide import grade
-from turnmark.assistant.steps.llm import Written, written
+from turnmark.assistant.steps.decide import grade_evidence
+from turnmark.assistant.steps.llm import WrittenText, write_text
 from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.steps.understand import understand
@@ -277,7 +277,7 @@ class CompoundQA(Benchmark[CompoundCase]):
         parts = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
         hits = ranked_by(_passages(item.task), (question,), parts.embed)
         trusted = generator is not None or (
-            grade((question, understand(history, question).rewrite), hits, parts.embed).decision in GROUNDED
+            grade_evidence((question, understand(history, question).rewrite), hits, parts.embed).decision in GROUNDED
         )
         return turn_sample(item, history, question, generator, parts, hits, trusted, apart)
 
@@ -288,9 +288,9 @@ class CompoundQA(Benchmark[CompoundCase]):
             GeneratorError: no reply was to be had.
         """
         began = time.perf_counter()
-        reply: Written | modes.Reply
+        reply: WrittenText | modes.Reply
         if self.setting == modes.DECOMPOSE:
-            reply = written(generator, load_prompt("compound", self.parts.prompts).render(question=task.question))
+            reply = write_text(generator, load_prompt("compound", self.parts.prompts).render(question=task.question))
             note = f"the answer is not whole: it was ended by {reply.finish_reason}" if reply.note is not None else ""
         else:
             mode = "vanilla" if self.setting == modes.POSITIONS else self.setting

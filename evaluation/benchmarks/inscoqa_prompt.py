@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, without_thinking
-from turnmark.assistant.steps.llm import written
-from turnmark.assistant.structured import joined
+from turnmark.assistant.steps.llm import write_text
+from turnmark.assistant.structured import merge_roles
 from turnmark.corpora.inscoqa import Task
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.turns import fit_question
@@ -224,7 +224,7 @@ def prompted_sample(item: Item, generator: Generator, prompts: Path | None = Non
     prompt = fit_question(PROMPT, texts, task.history, task.question, generator, prompts)
     if prompt is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
-    reply = written(generator, joined(prompt.messages))
+    reply = write_text(generator, merge_roles(prompt.messages))
     parts = read_reply(reply.text)
     notes = [*prompt.notes, *([reply.note] if reply.note else [])]
     if parts.problem:

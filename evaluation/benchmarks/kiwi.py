@@ -22,8 +22,8 @@ from typing import Any
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.requests import edit_request
-from turnmark.assistant.steps.revise import TAKES_A_MODEL, changed
-from turnmark.assistant.steps.revise import rewritten as revised
+from turnmark.assistant.steps.revise import TAKES_A_MODEL, apply_request
+from turnmark.assistant.steps.revise import revise_by_model as revised
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
@@ -274,7 +274,7 @@ class Kiwi(Benchmark[Case]):
         instruction = task.turn.instruction
         if generator is None:
             request = edit_request(instruction)
-            text = changed(strip_citations(previous), request) if request else ""
+            text = apply_request(strip_citations(previous), request) if request else ""
             return Rewritten(text or previous, Usage(), () if text else (f"left as it was: {TAKES_A_MODEL}",))
         reply, notes = revised(
             generator, task.session.question, previous, instruction, hits[:PARAGRAPHS], self.parts.prompts

@@ -15,7 +15,7 @@ from typing import Literal, cast
 from pydantic import BaseModel, Field
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.steps.support import supported
+from turnmark.assistant.steps.support import covers
 from turnmark.assistant.types import Usage
 from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.text import strip_citations
@@ -170,5 +170,5 @@ def retrieved_by_rules(turn: Turn) -> Retrieved | None:
     if not needed:
         return None
     texts = [operation.text for operation in turn.passages]
-    supported_count = sum(supported(sentence, texts, SAID) for sentence in needed)
+    supported_count = sum(covers(sentence, texts, SAID) for sentence in needed)
     return "all" if supported_count == len(needed) else "some" if supported_count else "none"

@@ -17,8 +17,8 @@ from pydantic import BaseModel
 
 from turnmark.assistant.budget import count_tokens, fit_prompt, room_for
 from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
-from turnmark.assistant.steps.llm import Written, written
-from turnmark.assistant.structured import Failure, ask, joined
+from turnmark.assistant.steps.llm import WrittenText, write_text
+from turnmark.assistant.structured import Failure, ask, merge_roles
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.kiwi import Rating, Session, Turn
@@ -200,5 +200,5 @@ def _reply(
     if fitted_prompt is None:
         reason = f"question, answer and instruction do not fit into the context of {generator.name}"
         raise GeneratorError("bad_request", reason)
-    reply: Written = written(generator, joined(fitted_prompt.messages))
+    reply: WrittenText = write_text(generator, merge_roles(fitted_prompt.messages))
     return Rewritten(reply.text, reply.usage, (*fitted_prompt.notes, *([reply.note] if reply.note else [])))

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.steps.llm import written
+from turnmark.assistant.steps.llm import write_text
 from turnmark.assistant.steps.marks import says_unknown
-from turnmark.assistant.structured import joined
+from turnmark.assistant.structured import merge_roles
 from turnmark.assistant.types import Decision
 from turnmark.corpora import mtrag
 from turnmark.corpora.mtrag import Benchmark as Name
@@ -254,7 +254,7 @@ def prompted_sample(
     prompt = fit_question(PROMPTS[benchmark], texts, task.history, task.question, generator, prompts)
     if prompt is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
-    reply = written(generator, joined(prompt.messages))
+    reply = write_text(generator, merge_roles(prompt.messages))
     decision: Decision | None = "unknown" if reply.note is None and says_unknown(reply.text) else "answer"
     if benchmark == "mtrag-un":
         decision = None  # whether a text asks back is for a judge to say, and not to be taken for an answer until then

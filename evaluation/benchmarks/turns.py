@@ -11,7 +11,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import Fitted, fit_prompt, room_for
 from turnmark.assistant.forms import forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.tracing import traced_where_asked
+from turnmark.assistant.tracing import trace_if_on
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage
@@ -83,7 +83,7 @@ def turn_sample(
         parts.prompts,
         forms_for(reader_of(generator), parts.forms),
     )
-    reply = traced_where_asked(assistant).reply(history, question, listen, evidence, trusted)
+    reply = trace_if_on(assistant).reply(history, question, listen, evidence, trusted)
     return Sample(
         id=item.id,
         status="done",

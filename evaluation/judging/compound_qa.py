@@ -19,7 +19,7 @@ from pydantic import BaseModel, model_validator
 from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.generators.schema import short_text
-from turnmark.assistant.steps.llm import one_a_line, written
+from turnmark.assistant.steps.llm import one_a_line, write_text
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
@@ -249,7 +249,7 @@ def _extracted(generator: Generator, case: Case, part: str, prompts: Path | None
     if prompt is None:
         return TOO_LONG
     try:
-        reply = written(generator, prompt.messages)
+        reply = write_text(generator, prompt.messages)
     except GeneratorError as error:
         return failed(Failure(kind=error.kind, reason=str(error)), error.usage)
     if reply.note is not None:

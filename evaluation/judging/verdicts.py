@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError, model_validator
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
-from turnmark.assistant.steps.llm import written
-from turnmark.assistant.structured import Failure, joined
+from turnmark.assistant.steps.llm import write_text
+from turnmark.assistant.structured import Failure, merge_roles
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Record
 from turnmark.evaluation.prompts import JUDGES
@@ -245,7 +245,7 @@ def _ask_twice(
     usage, raw, problem = Usage(), "", ""
     for last in (False, True):
         try:
-            reply = written(generator, joined(messages))
+            reply = write_text(generator, merge_roles(messages))
         except GeneratorError as error:
             usage += error.usage
             if error.kind == "bad_reply" and not last:

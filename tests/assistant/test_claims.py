@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from turnmark.assistant.steps.support import (
     Sources,
     claims_of,
+    find_numbers,
     missing_names,
     missing_numbers,
-    numbers_of,
-    strange_names,
+    unknown_names,
 )
 
 LOAF = "Loaf\nBake the loaf at 240 degrees for forty-five minutes. Idris Brannock sells 1,250 of them a year."
@@ -37,7 +37,7 @@ def minilm(texts):
     ],
 )
 def test_numbers(text, numbers):
-    assert numbers_of(text) == numbers
+    assert find_numbers(text) == numbers
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_numbers(text, numbers):
 )
 def test_names_that_no_source_has(text, strange):
     sources = ["Idris Brannock, a baker.", "Bread from Italy, says the food and drug administration, or W.T.O."]
-    assert strange_names(text, sources) == strange
+    assert unknown_names(text, sources) == strange
 
 
 @given(st.text(max_size=120))
@@ -62,7 +62,7 @@ def test_names_that_no_source_has(text, strange):
 def test_a_text_has_all_its_own_numbers_and_names(text):
     assert not missing_numbers(text, [text])
     assert not missing_names(text, [text])
-    assert not strange_names(text, [text])
+    assert not unknown_names(text, [text])
 
 
 def test_sentences_and_items_with_what_they_cite():

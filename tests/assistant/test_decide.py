@@ -22,7 +22,7 @@ from turnmark.assistant.steps.decide import (
     GradeEvidence,
     LeaveToReader,
     confidence_of,
-    grade,
+    grade_evidence,
     narrower,
 )
 from turnmark.assistant.steps.retrieve import SearchOnce, SearchTwice, conversation_query
@@ -49,7 +49,7 @@ def judged(retriever: str | None, kind: str) -> list[Judgement]:
     searched = open_retriever(retriever, open_index("demo")) if retriever else assistant.retriever
     questions = LABELS[kind]
     found = searched.search([conversation_query((), question) for question in questions], 6)
-    return [grade([question], hits, assistant.embed) for question, hits in zip(questions, found, strict=True)]
+    return [grade_evidence([question], hits, assistant.embed) for question, hits in zip(questions, found, strict=True)]
 
 
 def shares(retriever: str | None) -> dict[str, list[float]]:
@@ -84,7 +84,7 @@ def test_near_misses_lie_below_what_is_answered():
      (UNSURE, "answer")],
 )  # fmt: skip
 def test_grades_by_cosine(cosine, decision):
-    judgement = grade(["How high is it?"], [hit(1, "Otters swim.", cosine), hit(2, "It is 9 m.", -1.0)])
+    judgement = grade_evidence(["How high is it?"], [hit(1, "Otters swim.", cosine), hit(2, "It is 9 m.", -1.0)])
     assert judgement.decision == decision
     assert judgement.confidence == max(0.0, cosine)
 
@@ -95,14 +95,14 @@ def test_grades_by_cosine(cosine, decision):
 )  # fmt: skip
 def test_grades_by_words_if_there_are_no_cosines(text, decision):
     assert UNKNOWN_WORDS < 1 / 4 < UNSURE_WORDS < 3 / 4
-    assert grade(["When will the second tower open in summer?"], [hit(1, text)]).decision == decision
+    assert grade_evidence(["When will the second tower open in summer?"], [hit(1, text)]).decision == decision
 
 
 def test_nothing_found_is_unknown_and_trusted_passages_are_tried():
     far = [hit(1, "Bees are fed in autumn.", 0.05)]
     for trusted in (False, True):
-        assert grade(["How high is it?"], [], trusted=trusted).decision == "unknown"
-        assert grade(["Who won?"], far, trusted=trusted).decision == ("answer" if trusted else "unknown")
+        assert grade_evidence(["How high is it?"], [], trusted=trusted).decision == "unknown"
+        assert grade_evidence(["Who won?"], far, trusted=trusted).decision == ("answer" if trusted else "unknown")
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(-1, 1))
@@ -124,7 +124,7 @@ def test_any_text_is_judged(text):
         return np.ones((len(texts), 4), dtype=np.float32) / 2
 
     for hits in ([hit(1, text, 0.5), hit(2, text, 0.4)], [hit(1, text), hit(2, "Bienen")]):
-        assert 0 <= grade([text], hits, embed).confidence <= 1
+        assert 0 <= grade_evidence([text], hits, embed).confidence <= 1
 
 
 def part(question: str, *hits: Hit) -> Part:

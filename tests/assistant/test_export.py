@@ -9,8 +9,8 @@ from markdown_it import MarkdownIt
 
 from tests.assistant.exchanges import citation, folded, reply, turned
 from tests.assistant.talk import Talk
-from turnmark.assistant.export import markdown, mtrag
-from turnmark.assistant.session import Began, Conversation, Edited, Rated, SessionEvent, Swapped, Turned
+from turnmark.assistant.export import mtrag_files, transcript
+from turnmark.assistant.session import Began, Conversation, Edited, SessionEvent, Swapped, Turned, TurnRated
 from turnmark.corpora import mtrag as mtrag_data
 
 TALK = [
@@ -62,13 +62,13 @@ def test_targets_are_what_the_person_approved_and_names_cannot_break_a_table(tmp
     evil = "a\tb\n/../x\u2028y"
     talk = talked(
         turned(1, "Who?\nReally?", "Ada [1].", evil),
-        turned(2, "longer", "Ada Lovelace [1].", evil, kind="revise"), Rated(turn=2, rating="good"),
+        turned(2, "longer", "Ada Lovelace [1].", evil, kind="revise"), TurnRated(turn=2, rating="good"),
         Swapped(index="my-notes", generator="extractive"),
-        turned(3, "When?", "May [1].", "b"), Rated(turn=3, rating="bad"),
+        turned(3, "When?", "May [1].", "b"), TurnRated(turn=3, rating="bad"),
         turned(4, "Where?", "In Rome [2].", "c", "d"), Edited(turn=4, text="In London."),
         turned(5, "Why?", "Because."),
     )  # fmt: skip
-    files, note = mtrag(talk.exchanges, "s", tmp_path, None)
+    files, note = mtrag_files(talk.exchanges, "s", tmp_path, None)
     assert note == "1 turn without a rating or an edit left out"
     assert all(path.is_relative_to(tmp_path) and ".." not in path.parts for path in files)
     lines = files[tmp_path / "mtrag-human/generation_tasks/reference.jsonl"].encode().splitlines()
@@ -92,9 +92,9 @@ def test_a_transcript_shows_what_documents_say_and_runs_none_of_it():
     ).model_copy(update={"citations": (citation(1, "a").model_copy(update={"title": "T](http://x) <b>\n# H"}),)})
     talk = talked(
         Turned(turn=1, question="# What\n<img src=x>", reply=evil),
-        Rated(turn=1, rating="bad", comment="[link](http://x)"),
+        TurnRated(turn=1, rating="bad", comment="[link](http://x)"),
     )
-    text = markdown(talk.exchanges, "talk")
+    text = transcript(talk.exchanges, "talk")
     tokens = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(text)
     inline = [child for token in tokens for child in token.children or []]
     assert not {"image", "link_open"} & {child.type for child in inline}

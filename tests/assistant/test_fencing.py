@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation, hit
 from turnmark.assistant.prompts import ASSISTANT, break_control_marks, fence, fence_tag, load_prompt, quote_lines
-from turnmark.assistant.steps.marks import unmarked
+from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.steps.read import answer_prompt
 from turnmark.assistant.steps.rewrites import rewrite_prompt
 from turnmark.assistant.steps.understand_llm import last_turns, understand_prompt
@@ -94,12 +94,12 @@ def by_revision(hostile):
 
 def by_small_revision(hostile):
     return load_prompt("revise-small").render(
-        question="How?", previous=quote_lines(unmarked(hostile)), message="shorter"
+        question="How?", previous=quote_lines(escape_marks(hostile)), message="shorter"
     )
 
 
 def by_small(hostile):
-    return load_prompt("answer-small").render(sections=quote_lines(unmarked(hostile)), question="How?")
+    return load_prompt("answer-small").render(sections=quote_lines(escape_marks(hostile)), question="How?")
 
 
 MATERIAL = frozenset(("history", "sections", "previous", "titles"))

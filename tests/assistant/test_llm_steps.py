@@ -7,7 +7,7 @@ import pytest
 from tests.assistant.endpoint import ASK, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError
-from turnmark.assistant.steps.llm import before_repeats, written
+from turnmark.assistant.steps.llm import before_repeats, write_text
 from turnmark.assistant.steps.marks import says_unknown
 
 
@@ -15,7 +15,7 @@ def answered(*replies):
     """What was written, what was streamed of it, and the requests that were made."""
     pieces: list[str] = []
     with ScriptedServer(*replies) as server:
-        reply = written(opened(server, "?retries=0&max_tokens=100"), ASK, pieces.append)
+        reply = write_text(opened(server, "?retries=0&max_tokens=100"), ASK, pieces.append)
     return reply, "".join(pieces), server.bodies
 
 

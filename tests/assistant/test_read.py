@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.assistant.notes import conversation, hit, turn_of, with_model
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.steps.marks import cited, unmarked
+from turnmark.assistant.steps.marks import cited_numbers, escape_marks
 from turnmark.assistant.steps.quote import UNSURE
-from turnmark.assistant.steps.read import answer_prompt, decision_of, drafted, section
+from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of, show_section
 from turnmark.assistant.turn import UNKNOWN_TEXT
 from turnmark.assistant.types import Event, Understanding
 from turnmark.corpora.types import CONTINUED, Passage
@@ -73,9 +73,9 @@ def test_steps_are_the_numbered_list_that_the_model_wrote(kitchen):
     assert [step.citations for step in reply.procedure] == [(1,), (1,)]
     assert reply.procedure[0].step == "Fill it with water."
     assert reply.answer == text
-    assert drafted("It takes 2. 5 litres are too many.").procedure == ()
-    assert drafted("1. Only one.").procedure == ()
-    assert drafted("- a [1]\n- b [1]").procedure == ()
+    assert draft_of("It takes 2. 5 litres are too many.").procedure == ()
+    assert draft_of("1. Only one.").procedure == ()
+    assert draft_of("- a [1]\n- b [1]").procedure == ()
 
 
 def test_nothing_found_is_said_without_a_call(kitchen):
@@ -107,7 +107,7 @@ def test_the_decision_is_what_the_words_come_to(text, parts, decision):
 @given(st.text(max_size=80), st.integers(1, 3))
 def test_any_reply_comes_to_a_decision(text, parts):
     assert decision_of(text, parts) in ("answer", "partial", "unknown", "clarify")
-    assert drafted(text).text == text
+    assert draft_of(text).text == text
 
 
 def test_a_model_that_says_it_is_not_known_is_believed(kitchen):
@@ -135,7 +135,7 @@ def prompted(message: str, history=(), hits=(), generator=Roomy, **more) -> tupl
 def test_a_section_shows_where_it_is_from_and_its_text_quoted():
     passage = Passage(id="d-0", document="d", title="Tools", section=f"Lent {CONTINUED}", path="a/tools.md",
                       date="2024-05-01", text="Two days [2].\n\n\n\n[1] x", start=0, end=20)  # fmt: skip
-    assert section(3, passage) == (
+    assert show_section(3, passage) == (
         "[3]\n> Tools › Lent (continued) (a/tools.md, 2024-05-01)\n> Two days (2).\n>\n> (1) x"
     )
 
@@ -202,7 +202,7 @@ def test_a_small_models_words_stand_above_what_they_rest_on(kitchen):
         "In four minutes.\n\n> Kettle\n> The kettle is red. **It boils water in four minutes (3).** [1]"
     )
     assert {role: usage.calls for role, usage in reply.usage.items()} == {"understand": 1, "answer": 1}
-    assert cited(reply.answer) == [1]
+    assert cited_numbers(reply.answer) == [1]
 
 
 def test_says_it_that_nothing_is_stated_the_quotation_alone_is_the_answer(kitchen):
@@ -239,19 +239,19 @@ def test_a_conversation_with_a_real_model(kitchen, reader_path):
     ],
 )  # fmt: skip
 def test_marks_by_hand(text, numbers):
-    assert cited(text) == numbers
+    assert cited_numbers(text) == numbers
 
 
 @given(st.text(alphabet="[]123,-– ٣", max_size=30))
 def test_no_text_breaks_the_reading_of_marks(text):
-    assert all(isinstance(number, int) for number in cited(text))
-    assert cited(unmarked(text)) == []
+    assert all(isinstance(number, int) for number in cited_numbers(text))
+    assert cited_numbers(escape_marks(text)) == []
 
 
 def test_code_of_a_document_stays_as_it_is_and_its_brackets_are_no_marks():
     text = "See [2] and `argv[1]`:\n\n```py\nx = rows[3]\n```\n"
-    assert unmarked(text) == text.replace("[2]", "(2)")
-    assert cited(text) == [2]
+    assert escape_marks(text) == text.replace("[2]", "(2)")
+    assert cited_numbers(text) == [2]
 
 
 def test_evidence_that_was_handed_in_is_answered_from(kitchen):

@@ -15,8 +15,8 @@ from turnmark.assistant.steps.retrieve import (
     SearchAndRead,
     SearchTwice,
     conversation_query,
-    joined,
-    sections,
+    grow_sections,
+    join_passages,
 )
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
@@ -70,7 +70,7 @@ def test_the_document_was_cut_inside_a_section():
 
 
 def test_a_hit_grows_to_its_section_and_no_further():
-    (shown,) = sections(Notes(*CUT), hits(OTTERS[1]), 3000)
+    (shown,) = grow_sections(Notes(*CUT), hits(OTTERS[1]), 3000)
     passage = shown.passage
     assert "Rule 0 says" in passage.text
     assert "Rule 11 says" in passage.text
@@ -81,7 +81,7 @@ def test_a_hit_grows_to_its_section_and_no_further():
 
 def test_hits_of_one_section_are_one_where_the_best_of_them_was():
     boats = CUT[-1]
-    shown = sections(Notes(*CUT), hits(boats, OTTERS[2], OTTERS[0]), 3000)[:2]
+    shown = grow_sections(Notes(*CUT), hits(boats, OTTERS[2], OTTERS[0]), 3000)[:2]
     assert [hit.passage.text.count("Rule 2 says") for hit in shown] == [0, 1]
     assert [hit.score for hit in shown] == [1.0, 0.5]
 
@@ -91,35 +91,37 @@ def test_what_stands_next_to_several_hits_of_a_document_is_read_too_if_there_is_
         f"# Part {n}\n\nThis is what part {n} says of the matter of number {n} at {n}.\n\n" for n in range(9)
     )
     found = Notes(*cut(documents))
-    shown = [hit.passage.text.split()[2] for hit in sections(found, hits(found.passages[2], found.passages[6]), 3000)]
+    shown = [
+        hit.passage.text.split()[2] for hit in grow_sections(found, hits(found.passages[2], found.passages[6]), 3000)
+    ]
     assert shown == ["2", "6", "3", "1", "7", "5"]
-    assert len(sections(found, hits(found.passages[2]), 3000)) == 1
-    assert len(sections(found, hits(found.passages[2], found.passages[6]), 130)) == 2
+    assert len(grow_sections(found, hits(found.passages[2]), 3000)) == 1
+    assert len(grow_sections(found, hits(found.passages[2], found.passages[6]), 130)) == 2
 
 
 @pytest.mark.parametrize("room", [60, 150, 250, 400])
 def test_what_is_shown_keeps_to_the_room_but_the_first_hit_is_always_shown(room):
-    shown = sections(Notes(*CUT), hits(OTTERS[1], CUT[-1], OTTERS[-1]), room)
+    shown = grow_sections(Notes(*CUT), hits(OTTERS[1], CUT[-1], OTTERS[-1]), room)
     costs = [count_tokens(hit.passage.indexed_text) + PASSAGE_MARKS for hit in shown]
     assert sum(costs) <= room or len(shown) == 1
     assert OTTERS[1].text in shown[0].passage.text
 
 
 def test_without_neighbours_hits_stay_as_they_were_found():
-    assert [hit.passage for hit in sections(None, hits(OTTERS[1], CUT[-1]), 3000)] == [OTTERS[1], CUT[-1]]
+    assert [hit.passage for hit in grow_sections(None, hits(OTTERS[1], CUT[-1]), 3000)] == [OTTERS[1], CUT[-1]]
 
 
 def test_a_near_copy_of_a_better_hit_is_left_out():
     text = "Boats are lent on Mondays to whoever has a licence and knows the bay and its tides."
     one, copy, other = (cut(each, name)[0] for name, each in (
         ("a", text), ("b", text.replace("Mondays", "Tuesdays")), ("c", "Boats are painted in spring.")))  # fmt: skip
-    assert [hit.passage.document for hit in sections(None, hits(one, copy, other), 3000)] == ["a", "c"]
+    assert [hit.passage.document for hit in grow_sections(None, hits(one, copy, other), 3000)] == ["a", "c"]
 
 
 def test_a_short_section_whose_words_a_long_one_has_is_no_copy():
     maker = "Ada Berg died in 1931 in Oslo. She made toasters, blue ones, all her life."
     one, other = cut(maker, "a")[0], cut("The toaster is blue. It was made by Ada Berg.", "b")[0]
-    assert [hit.passage.document for hit in sections(None, hits(one, other), 3000)] == ["a", "b"]
+    assert [hit.passage.document for hit in grow_sections(None, hits(one, other), 3000)] == ["a", "b"]
 
 
 @given(st.lists(st.text(alphabet="ab \n.-", max_size=80), min_size=1, max_size=8), st.integers(16, 40))
@@ -127,7 +129,7 @@ def test_neighbours_joined_are_the_documents_characters(paragraphs, size):
     text = "\n\n".join(each.strip() for each in paragraphs if each.strip()) or "a"
     passages = cut(text, size=size)
     if passages:
-        one = joined(passages)
+        one = join_passages(passages)
         assert (one.start, one.end) == (passages[0].start, passages[-1].end)
         assert len(one.text) == one.end - one.start
         assert one.text.split() == text[one.start : one.end].split()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.assistant.notes import conversation, understanding, with_model
 from tests.conftest import DEMO
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.steps.marks import cited
+from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
-from turnmark.assistant.steps.revise import NOTHING_TO_CHANGE, TAKES_A_MODEL, UNCHANGED, changed, last_answer
+from turnmark.assistant.steps.revise import NOTHING_TO_CHANGE, TAKES_A_MODEL, UNCHANGED, apply_request, last_answer
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import strip_citations, words
@@ -118,7 +118,7 @@ TWO_QUOTES = f"Boats › Size\n{PROSE}\n\nBoats › Fares\nA ticket costs £7."
     ],
 )
 def test_what_rules_can_change(answer, message, text):
-    assert changed(answer, edit_request(message)) == text
+    assert apply_request(answer, edit_request(message)) == text
 
 
 KINDS = st.sampled_from([edit_request(text) for text in LABELS["instructions"] if edit_request(text)])
@@ -130,7 +130,7 @@ PIECES = st.lists(
 @given(KINDS, PIECES.map(" ".join) | st.text(max_size=60))
 @settings(max_examples=150)
 def test_no_answer_is_too_strange_and_nothing_new_is_said(request_, answer):
-    text = changed(answer, request_)
+    text = apply_request(answer, request_)
     assert set(words(text)) <= set(words(answer))
 
 
@@ -206,7 +206,7 @@ def test_an_instruction_that_needs_more_is_searched_for(kitchen):
     reply = assistant.reply(TALK, "put in who made the toaster")
     assert reply.trace.searches[-1].why == "the instruction asks for more"
     assert {citation.document for citation in reply.citations} >= {"kettle.md", "toaster.md"}
-    assert cited(reply.answer) == [1, 2]
+    assert cited_numbers(reply.answer) == [1, 2]
 
 
 def test_a_revision_by_name_is_one_call(kitchen):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
 from turnmark.assistant.serving.guard import is_loopback, read_token
-from turnmark.assistant.serving.reply import ReplyForm, ReplyText, noted
+from turnmark.assistant.serving.reply import ReplyForm, ReplyText, footnote_marks
 from turnmark.assistant.serving.reply import content as markdown_of
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, without_footnotes
-from turnmark.assistant.types import Checks, Citation, Event, Reply, Step
+from turnmark.assistant.types import Checks, Citation, Event, ProcedureStep, Reply
 from turnmark.corpora.errors import RequestError
 
 EVIL = "<script>x</script> ![i](https://example.org/p.png) [a](https://example.org) \\[b](https://example.org)"
@@ -120,7 +120,7 @@ def reply(answer: str = "It is red. [1] It boils. [2, 3]\n\n1. Boil it. [1]", **
                  text="text", score=1.0)
         for n in (1, 2, 3)
     )  # fmt: skip
-    steps = (Step(step="Boil it.", citations=(1,)),)
+    steps = (ProcedureStep(step="Boil it.", citations=(1,)),)
     fields = {"question": "?", "answer": answer, "procedure": steps, "citations": citations, "decision": "answer"}
     return Reply(**{**fields, "rewrite": "?", "generator": "g", **more})
 
@@ -134,7 +134,7 @@ def test_marks_become_footnotes_with_their_sources():
 
 
 def test_nothing_of_others_becomes_active():
-    markdown = noted(f"{EVIL} \x1b[31mred\x1b[0m [7] *so*", 3)
+    markdown = footnote_marks(f"{EVIL} \x1b[31mred\x1b[0m [7] *so*", 3)
     assert markdown == (
         "\\<script>x\\</script> !\\[i\\](https://example.org/p.png) \\[a\\](https://example.org) "
         "\\\\\\[b\\](https://example.org) red \\[7\\] *so*"
@@ -145,7 +145,7 @@ def test_nothing_of_others_becomes_active():
 def test_an_answer_comes_back_without_its_footnotes(text):
     # What the text itself has in the form of a footnote is one, for whoever reads it back.
     if "[^" not in text:
-        assert without_footnotes(noted(text, 0)) == text
+        assert without_footnotes(footnote_marks(text, 0)) == text
 
 
 @given(
@@ -156,7 +156,7 @@ def test_pieces_are_noted_as_the_whole_is(pieces):
     telling = ReplyText(footnotes=True, drafts=True)
     text = "".join(telling.draft(piece) for piece in pieces)
     text += "".join(telling.rest(reply("".join(pieces), procedure=(), citations=())))
-    assert text == noted("".join(pieces), 999)
+    assert text == footnote_marks("".join(pieces), 999)
 
 
 def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[str, list[dict[str, object]]]:

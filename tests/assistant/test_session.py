@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.exchanges import folded, turned
-from turnmark.assistant.session import Began, Edited, Rated, Swapped, where
+from turnmark.assistant.session import Began, Edited, Swapped, TurnRated, cite
 from turnmark.assistant.session_files import (
     delete_session,
     list_sessions,
     new_session,
     read_session,
-    resumed,
+    resume_session,
     session_names,
     sessions_folder,
 )
@@ -41,7 +41,7 @@ def test_a_conversation_is_what_was_said_without_marks():
 )
 def test_a_revision_is_a_turn_and_a_bad_one_that_nobody_edited_is_dropped(rating, edit, said):
     events = [BEGAN, turned(1, "Who?", "Long."), turned(2, "shorter", "Short.", kind="revise")]
-    talk = folded(*events, Rated(turn=2, rating=rating), *([Edited(turn=2, text=edit)] if edit else []))
+    talk = folded(*events, TurnRated(turn=2, rating=rating), *([Edited(turn=2, text=edit)] if edit else []))
     assert [message.content for message in talk.history()] == ["Who?", "Long.", *said]
     talk.apply(turned(3, "And Ben?", "He too."))
     assert [message.content for message in talk.history()] == ["Who?", "Long.", *said, "And Ben?", "He too."]
@@ -52,7 +52,7 @@ def test_a_source_takes_one_line_whatever_its_name():
         n=1, id="a", document="a", title="A\nB\tC", section="D", path="a\n[2] forged.md", page=3, start=0, end=1,
         text="x", score=1.0,
     )  # fmt: skip
-    assert where(source) == "A␤B C › D, a␤[2] forged.md, page 3"
+    assert cite(source) == "A␤B C › D, a␤[2] forged.md, page 3"
 
 
 VALUES = st.recursive(
@@ -83,7 +83,7 @@ def test_a_session_is_kept_privately_turn_by_turn_and_read_again():
     session.record(Swapped(index="notes", generator="replay:x"))
     assert session_names() == [], "a chat without a turn leaves no file"
     session.record(turned(1, "Who?", "Ada.", "a"))
-    session.record(Rated(turn=1, rating="good", comment="yes"))
+    session.record(TurnRated(turn=1, rating="good", comment="yes"))
     talk, notes = read_session(session.name)
     assert notes == []
     assert talk.exchanges == session.conversation.exchanges
@@ -91,7 +91,7 @@ def test_a_session_is_kept_privately_turn_by_turn_and_read_again():
     assert sessions_folder().stat().st_mode & 0o777 == 0o700
     assert [(info.turns, info.question) for info in list_sessions()] == [(1, "Who?")]
     with pytest.raises(RequestError, match="open in another chat"):
-        resumed(session.name)
+        resume_session(session.name)
     with pytest.raises(RequestError, match="open in another chat"):
         delete_session(session.name)
     session.close()
@@ -105,7 +105,7 @@ def test_what_is_not_saved_is_kept_once_it_gets_a_name():
     assert session_names() == []
     assert session.save("talk") == "talk"
     session.close()
-    again, _ = resumed("talk", keep=False)
+    again, _ = resume_session("talk", keep=False)
     again.record(turned(2, "When?", "May."))
     assert session_names() == ["talk"]
     assert again.save("more") == "more"
@@ -144,7 +144,7 @@ def kept(tail: bytes = b"") -> Path:
 )
 def test_a_line_that_cannot_be_read_is_left_out_with_a_note_and_the_rest_goes_on(tail):
     path = kept(tail)
-    again, notes = resumed(None)
+    again, notes = resume_session(None)
     assert notes == [f"session {path.stem!r}, line 3: no event of this version; left out"]
     again.record(turned(2, "When?", "May."))
     again.close()
@@ -155,7 +155,7 @@ def test_a_last_line_without_its_end_is_kept_and_fields_of_another_version_are_l
     event = turned(2, "When?", "May.").model_dump(mode="json")
     event["reply"] |= {"mood": "fine", "checks": {"grounded": 0.5, "spelling": 1.0}}
     path = kept(json.dumps(event).encode())
-    again, notes = resumed(path.stem)
+    again, notes = resume_session(path.stem)
     again.record(turned(3, "Where?", "Rome."))
     again.close()
     talk, _ = read_session(path.stem)

@@ -21,8 +21,8 @@ from tests.assistant.notes import script
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.generators.tools import ToolMessage
-from turnmark.assistant.open import open_assistant, open_parts, swapped
-from turnmark.assistant.tracing import Settings, TracedGenerator, Tracing, _own_provider, settings, traced
+from turnmark.assistant.open import open_assistant, open_parts, swap_parts
+from turnmark.assistant.tracing import TracedGenerator, Tracing, TracingSettings, _own_provider, read_settings, traced
 from turnmark.corpora.errors import RequestError
 
 ASK = "How do I sharpen a kitchen knife?"
@@ -179,7 +179,7 @@ def test_off_by_default_and_on_where_asked(home, monkeypatch, traces):
     opened.assistant.reply([], ASK)
     first = len(traces.spans)
     assert first > 5
-    swapped(opened, retriever="bm25").assistant.reply([], ASK)
+    swap_parts(opened, retriever="bm25").assistant.reply([], ASK)
     assert len(traces.spans) == 2 * first, "parts that are taken along are traced once"
 
 
@@ -211,15 +211,15 @@ def test_spans_are_sent_where_the_configuration_says(home, monkeypatch):
 
 def test_settings(monkeypatch, tmp_path):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path))
-    assert settings() == Settings()
+    assert read_settings() == TracingSettings()
     (tmp_path / "config.toml").write_text('[tracing]\non = true\nendpoint = "http://localhost:6006/v1/traces"\n')
-    assert settings() == Settings(on=True, endpoint="http://localhost:6006/v1/traces")
+    assert read_settings() == TracingSettings(on=True, endpoint="http://localhost:6006/v1/traces")
     monkeypatch.setenv("TURNMARK_TRACING", "0")
-    assert not settings().on
+    assert not read_settings().on
     monkeypatch.setenv("TURNMARK_TRACING", "content")
-    assert settings().content
+    assert read_settings().content
     monkeypatch.setenv("TURNMARK_TRACING", "maybe")
     (tmp_path / "config.toml").write_text('[tracing]\non = "yes"\nendpoint = 3\n')
     with pytest.raises(RequestError) as raised:
-        settings()
+        read_settings()
     assert len(raised.value.problems) == 3

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.assistant.notes import hit, turn_of
-from turnmark.assistant.steps.marks import MARK, cited
-from turnmark.assistant.steps.verify import Verify, pointing, procedure_valid
-from turnmark.assistant.types import Draft, Judgement, Reply, Step, Understanding
+from turnmark.assistant.steps.marks import MARK, cited_numbers
+from turnmark.assistant.steps.verify import Verify, drop_dead_marks, procedure_valid
+from turnmark.assistant.types import Draft, Judgement, ProcedureStep, Reply, Understanding
 
 HITS = [hit("Bake the loaf at 240 degrees for forty minutes."), hit("The ferry sails at nine on weekdays.")]
 RIGHT, STRANGE = "Bake the loaf at 240 degrees [1].", "Elephants paint ceilings [2]."
@@ -78,8 +78,8 @@ def test_what_rests_on_no_passage_is_not_checked(decision, answered):
     ],
 )
 def test_marks_that_point_at_nothing_go(text, left):
-    steps = (Step(step="a", citations=(1, 9)),)
-    draft, repaired = pointing(Draft(text=text, procedure=steps), 2)
+    steps = (ProcedureStep(step="a", citations=(1, 9)),)
+    draft, repaired = drop_dead_marks(Draft(text=text, procedure=steps), 2)
     assert draft.text == left
     assert draft.procedure[0].citations == (1,)
     assert repaired
@@ -96,7 +96,7 @@ TEXTS = st.lists(
 def test_any_draft_can_be_verified_keeps_its_words_and_a_second_time_changes_nothing(text):
     once = verified(text)
     assert "".join(MARK.sub("", once.answer).split()) == "".join(MARK.sub("", text).split())
-    assert all(1 <= n <= len(HITS) for n in cited(once.answer)) or "`" in text
+    assert all(1 <= n <= len(HITS) for n in cited_numbers(once.answer)) or "`" in text
     assert once.checks.repaired or once.answer == text
     again = verified(once.answer)
     assert (again.answer, again.checks.grounded) == (once.answer, once.checks.grounded)
@@ -136,7 +136,7 @@ def test_a_quotation_knows_what_it_says_to_each_part():
     ],
 )
 def test_what_makes_a_procedure(steps, valid):
-    procedure = tuple(Step(step=text, citations=numbers) for text, numbers in steps)
+    procedure = tuple(ProcedureStep(step=text, citations=numbers) for text, numbers in steps)
     assert procedure_valid(procedure) is valid
     draft = Draft(text=RIGHT, procedure=procedure)
     assert verified("", draft=draft, wants_procedure=True).checks.procedure_valid is valid

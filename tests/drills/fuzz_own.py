@@ -98,9 +98,9 @@ def _kept(folder: Path) -> dict[str, Target]:
 def _sent() -> dict[str, Target]:
     """What a client sends to the server, and a model to us."""
     from turnmark.assistant.serving.request import Refusal, parse_request
-    from turnmark.assistant.steps.quote import quoted, rated, stretches
-    from turnmark.assistant.steps.read import decision_of, drafted
-    from turnmark.assistant.steps.verify import checked, pointing
+    from turnmark.assistant.steps.quote import rate_lines, show_stretch, stretches
+    from turnmark.assistant.steps.read import decision_of, draft_of
+    from turnmark.assistant.steps.verify import check_claims, drop_dead_marks
     from turnmark.corpora.types import Passage
     from turnmark.evaluation.judging.kiwi import read_revision
     from turnmark.retrieval.task_passages import hits_of
@@ -114,11 +114,11 @@ def _sent() -> dict[str, Target]:
     def answer(content: bytes) -> None:
         text = content.decode("utf-8", "replace")
         decision_of(text, 2)
-        draft, _ = pointing(drafted(text), 2)
+        draft, _ = drop_dead_marks(draft_of(text), 2)
         hits = hits_of([Passage(id="d", document="d", title="T", text=text, start=0, end=len(text))])
-        checked(draft, hits, "How?", None)
-        for stretch in stretches(rated(["How?"], hits, None), hits, 2):
-            assert quoted(stretch, hits[0], 1)
+        check_claims(draft, hits, "How?", None)
+        for stretch in stretches(rate_lines(["How?"], hits, None), hits, 2):
+            assert show_stretch(stretch, hits[0], 1)
 
     def revision(content: bytes) -> None:
         text = content.decode("utf-8", "replace")

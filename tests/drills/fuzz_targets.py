@@ -139,7 +139,7 @@ def _pdf() -> bytes:
 def _texts() -> dict[str, Target]:
     """What models and people type."""
     from turnmark.assistant.settings import parse_budget
-    from turnmark.assistant.steps.marks import cited, unmarked
+    from turnmark.assistant.steps.marks import cited_numbers, escape_marks
     from turnmark.assistant.steps.pieces import pieces_of
     from turnmark.assistant.steps.requests import edit_request
     from turnmark.assistant.steps.understand import understand
@@ -173,8 +173,8 @@ def _texts() -> dict[str, Target]:
         edit_request(text)
 
     def citations(text: str) -> None:
-        cited(text)
-        unmarked(text)
+        cited_numbers(text)
+        escape_marks(text)
 
     def procedure(text: str) -> None:
         pieces_of(text)
