@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector, TurnmarkError
-from turnmark.evaluation.options import AsJson, from_flags
+from turnmark.evaluation.options import from_flags
 from turnmark.evaluation.synth.request import CompoundRequest, InscoqaRequest, MtragRequest, SynthRequest
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def inscoqa(request: InscoqaRequest) -> None:
 
 
 def compound_qa(request: CompoundRequest) -> None:
-    """Make compound questions with references as Compound-QA has them; `synth sft` makes training data of them."""
+    """Make compound questions with references as Compound-QA has them."""
     options: dict[str, Any] = {"capability": request.capability}
     if request.types is not None:
         options["types"] = [name.strip() for name in request.types.split(",") if name.strip()]
@@ -114,38 +113,6 @@ def _say(*lines: str) -> None:
     console = Console()
     for line in lines:
         console.print(plain(line), soft_wrap=True)
-
-
-@synth_app.command(
-    "sft",
-    epilog="Examples: turnmark synth sft synth/compound-qa-1234 --out train   ·   "
-    "turnmark synth sft Compound-QA --held-out Understanding --out train",
-)
-def sft(
-    data: Annotated[Path, typer.Argument(metavar="DIR", help="Compound-QA data: published, or made by synth.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder: sft/ to train on, data/ to evaluate on.")],
-    held_out: Annotated[
-        str | None,
-        typer.Option(metavar="CAPABILITY", help="Evaluate on it and train on the others.", show_default=False),
-    ] = None,
-    train: Annotated[float, typer.Option(metavar="SHARE", help="Of the contexts, to train on.")] = 0.8,
-    seed: Annotated[int, typer.Option(help="Decides which contexts.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Training data for fine-tuning from compound questions; no context of it is among those to evaluate on."""
-    from turnmark.evaluation.synth.sft import write_training
-
-    outcome = write_training(data, out, held_out, train, seed)
-    if as_json:
-        print_json(outcome.model_dump(mode="json"))
-        return
-    left_out = f", {outcome.left_out} left out for their context" if outcome.left_out else ""
-    left_out += f", {outcome.unread} rows not readable" if outcome.unread else ""
-    _say(
-        f"{outcome.train} questions to train on, {outcome.evaluation} to evaluate on{left_out}",
-        f"in {outcome.out}: {', '.join(outcome.files)}",
-        f"evaluate: turnmark eval compound-qa --data {outcome.out}",
-    )
 
 
 def register(app: typer.Typer) -> None:

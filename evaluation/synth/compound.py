@@ -298,5 +298,4 @@ class CompoundQuestions:
                 files.append(file)
             else:
                 (folder / file).unlink(missing_ok=True)
-        notes = (f"try it: turnmark eval compound-qa --data {folder}", f"to train on it: turnmark synth sft {folder}")
-        return Exported(tuple(files), notes if files else ())
+        return Exported(tuple(files), (f"try it: turnmark eval compound-qa --data {folder}",) if files else ())

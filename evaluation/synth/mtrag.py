@@ -1,10 +1,10 @@
 """`turnmark synth mtrag`: conversations as MTRAG-S has them (MTRAG section 9, appendix G.1).
 
-A model plays the user from a plan over question types, multi-turn types and answerability; after each of its messages a
-search finds passages anew; the model answers from these alone; the answer is checked: whether it is borne out by the
-passages, and whether it says that it does not know where, and only where, that is its label. Types are labelled by the
-classifier, as the paper has it. The framework that the paper extends (Lee et al., 2024) is its own; the steps that the
-paper names are here, prompts and thresholds are ours.
+A model plays the user from a plan over question types, multi-turn types and answerability. After each of its messages
+a search finds passages anew, and the model answers from these alone. Two filters check the answer: the passages must
+support it, and it must say that it does not know exactly where its label says so. A turn's question type is the
+planned one, since the paper's classifier is unpublished; so is the framework that it extends (Lee et al., 2024).
+Prompts and thresholds are ours.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ from turnmark.evaluation.synth.question_types import (
     MOST_UNANSWERABLE,
     ConversationPlan,
     PlannedTurn,
-    chances,
     instructions,
-    labels,
-    model,
 )
 from turnmark.evaluation.synth.source import Source
 
@@ -143,7 +140,7 @@ class _Conversation:
 
     def __init__(self, attempt: Attempt, most_turns: int) -> None:
         self._attempt, self._source = attempt, attempt.tools.source
-        self._plan = ConversationPlan(attempt.random, model(), most_turns)
+        self._plan = ConversationPlan(attempt.random, most_turns)
         self._history: list[Message] = []
         self._turns: list[dict[str, Any]] = []
         self._document = self._source.of_document(attempt.seed.start)
@@ -242,12 +239,11 @@ class _Conversation:
         self._filter(question, answer, reply.answerability, grounding_texts)
         self._passages = passages
         self._used |= {passage.id for passage in grounds}
-        types = [] if self._attempt.tools.dry else chances([question], self._attempt.tools.embed)
         return {
             "question": question,
             "answer": answer,
             "answerability": reply.answerability,
-            "question_types": list(labels(types[0])) if types else [step.kind],
+            "question_types": [step.kind],
             "multi_turn": step.turn,
             "planned": vars(step),
             "contexts": [

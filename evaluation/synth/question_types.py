@@ -1,82 +1,24 @@
-"""MTRAG's dimensions of a question (Tables 9 to 11): which types one is of, and how a conversation is planned.
+"""Plans a conversation over MTRAG's dimensions of a question (Tables 9 to 11), by the shares of the human ones.
 
-MTRAG labels the questions of its synthetic companion with a classifier that was trained on the labels of the human
-conversations (appendix G.1). This is one: a logistic regression a type over the MiniLM vector of the question and some
-marks of its wording. Its weights, and how often people let one type follow another, are in `question_types.json`;
-`python -m tests.benchmarks.question_types` makes that file and says what the classifier is worth (docs/measured.md).
-English only. A question may be of several types.
+`question_types.json` holds how often people let one type follow another; a question of several types counts for each.
 """
 
 from __future__ import annotations
 
-import math
 import random
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
 
 from pydantic import Field
 
-from turnmark.corpora.text import words
 from turnmark.corpora.types import Record
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
-QuestionType = Literal[
-    "Comparative", "Composite", "Explanation", "Factoid", "How-To", "Keyword", "Non-Question", "Opinion",
-    "Summarization", "Troubleshooting",
-]  # fmt: skip
-TYPES: tuple[QuestionType, ...] = get_args(QuestionType)
-WEIGHTS = Path(__file__).with_name("question_types.json")
+class Shares(Record):
+    """How MTRAG's human conversations go."""
 
-_AUXILIARY = "is|are|was|were|do|does|did|can|could|will|would|should|has|have|had|may|am|isn't|aren't|don't|doesn't"
-MARKS: Mapping[str, str] = {
-    "what": r"^(?:and |so |but |ok(?:ay)?,? )?what\b",
-    "who": r"^(?:and |so |but )?who(?:se|m)?\b",
-    "when or where": r"^(?:and |so |but )?(?:when|where)\b",
-    "which": r"\bwhich\b",
-    "how": r"^(?:and |so |but )?how (?!many|much|long|old|often|far|big|tall|high)",
-    "how many": r"\bhow (?:many|much|long|old|often|far|big|tall|high)\b",
-    "how to": r"\bhow (?:to|do (?:i|you|we|they)|can (?:i|you|we)|should (?:i|we)|would (?:i|you))\b",
-    "why": r"\bwhy\b|\breasons?\b|\bhow come\b",
-    "yes or no": rf"^(?:and |so |but )?(?:{_AUXILIARY})\b",
-    "compares": r"\b(?:differen(?:ce|t|ces)|compare[ds]?|comparison|versus|vs|pros and cons|similar|than|better|worse)"
-    r"\b",
-    "opinion": r"\b(?:think|opinion|best|better|should|recommend|favou?rite|worth|advice|good|prefer|believe|agree)\b",
-    "tells": r"\b(?:tell|describe|explain|summar\w+|overview|about|information|history|give me|details?)\b",
-    "trouble": r"\b(?:errors?|fails?|failed|problems?|issues?|wrong|fix|not working|doesn't work|stuck|trouble)\b",
-    "first person": r"\b(?:i|i'm|i've|my|me|we|our)\b",
-    "joins": r"\band\b",
-    "asks": r"\?",
-    "asks twice": r"\?.*\?",
-    "polite": r"\b(?:thanks?|thank you|hi|hello|ok(?:ay)?|great|cool|interesting|sounds|wow)\b",
-}
-"""What the classifier sees of a question's wording: name -> pattern, looked for in lower case."""
-_MARKS = tuple(re.compile(pattern, re.DOTALL) for pattern in MARKS.values())
-Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
-
-
-def surface(question: str) -> list[float]:
-    """The marks of a question's wording as 0 or 1; last the logarithm of its length, and whether it is very short."""
-    low = " ".join(question.lower().split())
-    count = len(words(low))
-    short = float(count <= 4 and "?" not in low)
-    return [*(float(bool(mark.search(low))) for mark in _MARKS), math.log1p(count), short]
-
-
-class Model(Record):
-    """The classifier, and what follows what."""
-
-    made_by: str = Field(description="the command that wrote it")
-    intercepts: Mapping[str, float] = Field(description="type -> of its logistic regression")
-    weights: Mapping[str, tuple[float, ...]] = Field(
-        description="type -> of each dimension of the vector, then of each entry of `surface`"
-    )
     starts: Mapping[str, float] = Field(description="type -> share of first questions")
     follows: Mapping[str, Mapping[str, float]] = Field(
         description="type -> type -> share of the questions that come after one of the first type"
@@ -85,41 +27,11 @@ class Model(Record):
     answerability: Mapping[str, float] = Field(description="label -> share of the questions")
 
 
-@lru_cache(maxsize=1)
-def model() -> Model:
-    """What the package ships."""
-    return Model.model_validate_json(WEIGHTS.read_bytes())
+@cache
+def load_shares() -> Shares:
+    """The shares that the package ships."""
+    return Shares.model_validate_json(Path(__file__).with_name("question_types.json").read_bytes())
 
-
-def chances(questions: Sequence[str], embed: Embed) -> list[dict[str, float]]:
-    """For each question the probability of every type that the classifier knows.
-
-    Args:
-        embed: texts -> unit vectors of the bundled MiniLM; the weights are for no other model.
-    """
-    import numpy as np
-
-    if not questions:
-        return []
-    weights_of = model()
-    features = np.hstack([np.asarray(embed(questions), np.float64), np.asarray([surface(text) for text in questions])])
-    logits = {
-        name: features @ np.asarray(weights) + weights_of.intercepts[name]
-        for name, weights in weights_of.weights.items()
-    }
-    return [
-        {name: float(1 / (1 + np.exp(-np.clip(values[row], -60, 60)))) for name, values in logits.items()}
-        for row in range(len(questions))
-    ]
-
-
-def labels(probabilities: Mapping[str, float]) -> tuple[str, ...]:
-    """The types of a question from their probabilities: those above a half, the likeliest first; one at least."""
-    order = sorted(probabilities, key=lambda name: (-probabilities[name], name))
-    return tuple(name for name in order if probabilities[name] > 0.5) or tuple(order[:1])
-
-
-# --- the plan of a conversation --------------------------------------------------------------------------------------
 
 TYPE_INSTRUCTIONS: Mapping[str, str] = {
     "Comparative": "it asks to compare things, or sides of one thing, or which of several is better",
@@ -172,13 +84,10 @@ def instructions(step: PlannedTurn) -> dict[str, str]:
 
 
 class ConversationPlan:
-    """Plans a conversation turn by turn: which type follows which, and what the passages are to answer.
+    """Plans a conversation turn by turn: which type follows which, and what the passages are to answer."""
 
-    Shares are those of the human conversations (`Model`).
-    """
-
-    def __init__(self, chance: random.Random, shares: Model, most_turns: int = MOST_TURNS) -> None:
-        self._chance, self._shares = chance, shares
+    def __init__(self, chance: random.Random, most_turns: int = MOST_TURNS) -> None:
+        self._chance, self._shares = chance, load_shares()
         self.turns = chance.randint(min(FEWEST_TURNS, most_turns), most_turns)
         self._unanswerable = 0
 
@@ -195,7 +104,7 @@ class ConversationPlan:
         shares = self._shares.starts if number == 1 else self._after(previous_types)
         kind = self._drawn({
             name: shares.get(name, 0.0) + _SMOOTHED
-            for name in TYPES
+            for name in TYPE_INSTRUCTIONS
             if name not in avoid and not (number == 1 and name == "Non-Question")
         })  # fmt: skip
         turn = "N/A"

@@ -16,9 +16,8 @@ from turnmark.evaluation.synth.inscoqa import SHARES, AnswerReply, divided, grou
 from turnmark.evaluation.synth.question_types import (
     ANSWERABILITY,
     TYPE_INSTRUCTIONS,
-    TYPES,
     ConversationPlan,
-    model,
+    load_shares,
 )
 from turnmark.evaluation.synth.source import spliced
 
@@ -26,7 +25,7 @@ from turnmark.evaluation.synth.source import spliced
 @settings(deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.sampled_from(["ANSWERABLE", "PARTIAL", "UNANSWERABLE"]), min_size=8))
 def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, answerabilities):
-    plan = ConversationPlan(random.Random(seed), model())
+    plan = ConversationPlan(random.Random(seed))
     assert 4 <= plan.turns <= 8
     before = ()
     unanswerable = 0
@@ -47,14 +46,14 @@ def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, answerabiliti
 
 def test_plans_follow_the_human_conversations():
     chance = random.Random(0)
-    plan = ConversationPlan(chance, model())
+    plan = ConversationPlan(chance)
     drawn = [plan.next(2, ("Factoid",)) for _ in range(4000)]
     share = sum(step.kind == "Factoid" for step in drawn) / len(drawn)
-    smoothed = (model().follows["Factoid"]["Factoid"] + 0.02) / (1 + 0.02 * len(TYPES))
+    smoothed = (load_shares().follows["Factoid"]["Factoid"] + 0.02) / (1 + 0.02 * len(TYPE_INSTRUCTIONS))
     assert abs(share - smoothed) < 0.03
     clarified = sum(step.turn == "Clarification" for step in drawn) / len(drawn)
-    assert abs(clarified - model().clarifies) < 0.03
-    assert set(ANSWERABILITY) <= set(model().answerability)
+    assert abs(clarified - load_shares().clarifies) < 0.03
+    assert set(ANSWERABILITY) <= set(load_shares().answerability)
 
 
 @settings(deadline=None)
