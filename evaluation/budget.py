@@ -1,7 +1,4 @@
-"""What a run has spent on its samples and their judges, what it may spend, and what it would take.
-
-Before anything is spent, the turn is run with a model that only counts.
-"""
+"""What a run has spent on its samples and their judges, what it may spend, and what it would take."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ from turnmark.assistant.generators.openai import HOSTED_CONTEXT
 from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget, price_of
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.journal import SampleJournal
+from turnmark.evaluation.journal import SampleJournal, open_samples
 
 T = TypeVar("T")
 
@@ -46,7 +43,7 @@ def _money(used: Usage) -> float:
     return used.cost or 0.0
 
 
-def added(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[str, Usage]:
+def add_usage(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[str, Usage]:
     """Usage by role, summed."""
     total = dict(first)
     for role, used in second.items():
@@ -55,7 +52,7 @@ def added(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[str, 
 
 
 def with_cost(used: Usage, price: Price | None) -> Usage:
-    """Usage with what it costs, where a price is known and its endpoint said none."""
+    """Usage with its cost, if a price is known and the endpoint reported none."""
     if price is None or used.cost is not None:
         return used
     return used.model_copy(update={"cost": price.cost(used.prompt_tokens, used.completion_tokens)})
@@ -94,7 +91,7 @@ class Ledger:
         self._guess = self._one(usage)
 
     def priced(self, usage: Mapping[str, Usage]) -> dict[str, Usage]:
-        """Usage by role with its cost, where there is a price."""
+        """Usage by role with its cost, if there is a price."""
         return {role: self._one(used) for role, used in usage.items()}
 
     def _one(self, used: Usage) -> Usage:
@@ -104,7 +101,7 @@ class Ledger:
         return used.model_copy(update={"cost": cost})
 
     def spend(self, usage: Mapping[str, Usage]) -> None:
-        """Take down what a sample used, priced."""
+        """Record what a sample used, priced."""
         usage_before = self.now
         for used in usage.values():
             self.now += used
@@ -116,11 +113,11 @@ class Ledger:
         return self._before + self.now
 
     def affords(self, running: int) -> bool:
-        """Whether one more sample fits into the budget beside those that are running.
+        """Whether one more sample fits into the budget next to those that are running.
 
-        By itself it is taken to cost what those that used anything cost on average, or the guess before there is one.
-        Beside others the higher of the two counts, and while few have ended more than that: the first to end are short
-        ones, and what is wrong about one sample is wrong about all that run at once.
+        Alone it is assumed to cost the mean of those that used anything, or the guess before there is one. Next to
+        others the higher of the two counts, and while few have ended more than that: the first to end are short ones,
+        and an error about one sample is an error about all that run at once.
         """
         if self._budget is None:
             return True
@@ -130,16 +127,15 @@ class Ledger:
         if running:
             cost_of_one = max(cost_of_one, guess) * (1 + (CAUTION - 1) / (1 + self._paid))
         spent, limit = measure(self.total), limit or 0
-        return spent < limit and spent + (running + 1) * cost_of_one <= limit * (
-            1 + 1e-9
-        )  # sums of money are not exact
+        tolerance = 1 + 1e-9  # sums of money are not exact
+        return spent < limit and spent + (running + 1) * cost_of_one <= limit * tolerance
 
     def exhausted(self) -> str:
         """Why no more samples are started."""
         return f"stopped by --budget: {', '.join(self.in_words()) or 'nothing'} spent, and one more would exceed it"
 
     def in_words(self) -> list[str]:
-        """What was spent so far, over all calls: tokens, and money where there is a price."""
+        """What was spent so far, over all calls: tokens, and money if there is a price."""
         used = self.total
         tokens = used.prompt_tokens + used.completion_tokens
         words = [f"{tokens:,} tokens"] if tokens else []
@@ -162,7 +158,7 @@ def open_ledger(
         budget: `--budget` as it was given.
         samples: those of the run so far.
         guess: what a sample may cost.
-        judged: what judges of the run, and other runs on the same budget, have used already.
+        judged: what judges of the run, and other runs on the same budget, have used.
 
     Raises:
         RequestError: no budget can be read from the flag, or it is in money and there is no price in that currency.
@@ -178,29 +174,24 @@ def open_ledger(
             )
         if limit.currency != price.currency:
             raise RequestError(f"--budget {budget}: the price of {generator} is in {price.currency}")
-    return Ledger(price, limit, spent_on(samples) + (judged or Usage()), guess)
+    return Ledger(price, limit, (spent_on(samples) if samples else Usage()) + (judged or Usage()), guess)
 
 
-def spent_on(samples: SampleJournal | None) -> Usage:
+def spent_on(samples: SampleJournal) -> Usage:
     """What the samples of a run have used, over all their attempts."""
-    spent = Usage()
-    for key in samples.keys() if samples else ():
-        sample = samples.get(key) if samples else None
-        for used in (sample.usage if sample else {}).values():
-            spent += used
-    return spent
+    return sum((used for sample in samples.records() for used in sample.usage.values()), Usage())
 
 
 def spent_on_judges(folder: Path) -> Usage:
     """What the judgements in a run's folder have used."""
-    from turnmark.evaluation.judging.judgements import FILE, JudgementJournal
+    from turnmark.evaluation.judging.judgements import FILE, open_judgements
 
-    return JudgementJournal(folder / FILE).used()
+    return sum((judgement.usage for judgement in open_judgements(folder / FILE).records()), Usage())
 
 
 def spent_in(folder: Path) -> Usage:
-    """What samples and judgements in a run's folder have used; nothing where there is no such folder."""
-    return spent_on(SampleJournal(folder / "predictions.jsonl")) + spent_on_judges(folder)
+    """What samples and judgements in a run's folder have used; nothing if there is no such folder."""
+    return spent_on(open_samples(folder / "predictions.jsonl")) + spent_on_judges(folder)
 
 
 def check_judges_budget(budget: Budget, judges: Sequence[str], prices: Mapping[str, Price]) -> None:
@@ -226,37 +217,67 @@ def check_judges_budget(budget: Budget, judges: Sequence[str], prices: Mapping[s
         raise RequestError(problems)
 
 
-ANSWER_TOKENS, OBJECT_TOKENS = 200, 60
-"""Tokens that a reply is taken to have: an answer as long as the prompt asks for, or a small JSON object."""
+# --- what it would take ----------------------------------------------------------------------------------------------
+
+ANSWER_TOKENS, VERDICT_TOKENS, OBJECT_TOKENS = 200, 150, 60
+"""Tokens that a reply is assumed to have: an answer, a verdict with its reasons, a small JSON object."""
 TWO_PARTS = "Answer: An answer.\nProcedural instructions:\n1. A step."
+CLAIMS = 5
+"""Claims that an answer is assumed to make."""
+JUDGED: Mapping[str, Any] = {
+    "claims": ["a claim of some words"] * CLAIMS,
+    "verdicts": [{"claim": number, "reason": "", "supported": True} for number in range(1, CLAIMS + 1)],
+    "questions": ["why"],
+    "evasive": True,
+    "completion": 50,
+}
+"""Field of a judge's reply -> its value in an estimate."""
 MOST = 2000
 """Items whose prompts are rendered; of more, so many are taken at even distances and the sum is scaled."""
 
 
-class Counting(GeneratorBase):
-    """A generator that counts the tokens of what it is asked (`turnmark.assistant.budget.count_tokens`) and asks
-    nobody.
+class CountingModel(GeneratorBase):
+    """Counts the tokens of what it is asked (`turnmark.assistant.budget.count_tokens`) and asks nobody.
+
+    Its replies have the right form and say nothing: a schema's own `example` (and `tokens`), or the smallest value.
+
+    Args:
+        verdict: what it replies as a judge if no object is asked for; None: it is not a judge.
     """
 
-    def __init__(self, name: str, context_tokens: int = CONTEXT_TOKENS, reply_tokens: int = MAX_TOKENS) -> None:
+    def __init__(
+        self,
+        name: str,
+        context_tokens: int = CONTEXT_TOKENS,
+        reply_tokens: int = MAX_TOKENS,
+        verdict: str | None = None,
+    ) -> None:
         self.name, self.context_tokens, self.reply_tokens = name, context_tokens, reply_tokens
+        self._verdict = verdict
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """What `written` says, and what it would have cost."""
-        text, tokens = self.written(messages, options.get("schema"))
+        """See `Generator.complete`."""
+        text, tokens = self._reply(messages, options.get("schema"))
         prompt = sum(count_tokens(message.content) for message in messages)
         usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=tokens)
         limit = options.get("max_tokens") or self.reply_tokens
         return Completion(text=text, finish_reason="stop", usage=usage, model=self.name, max_tokens=limit)
 
-    def written(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:
-        """A reply of the right form that says nothing, and the tokens that one is taken to have."""
+    def _reply(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:
+        """A reply, and the tokens that one is assumed to have."""
+        if schema is not None and hasattr(schema, "example"):
+            return json.dumps(schema.example), getattr(schema, "tokens", OBJECT_TOKENS)
         if schema is not None:
-            return json.dumps(filled(schema.model_json_schema())), OBJECT_TOKENS
+            value = smallest_value(schema.model_json_schema())
+            if self._verdict is None:
+                return json.dumps(value), OBJECT_TOKENS
+            return json.dumps({name: JUDGED.get(name, value[name]) for name in value}), 2 * OBJECT_TOKENS
+        if self._verdict is not None:
+            return self._verdict, VERDICT_TOKENS
         return TWO_PARTS if "Procedural instructions:" in messages[0].content else "An answer. [1]", ANSWER_TOKENS
 
 
-def filled(schema: dict[str, Any]) -> Any:
+def smallest_value(schema: dict[str, Any]) -> Any:
     """The smallest value that fits a JSON schema of ours."""
     if "default" in schema:
         return schema["default"]
@@ -264,26 +285,26 @@ def filled(schema: dict[str, Any]) -> Any:
         return schema["enum"][-1]
     kind = schema.get("type", "string")
     if kind == "object":
-        return {name: filled(part) for name, part in schema.get("properties", {}).items()}
+        return {name: smallest_value(part) for name, part in schema.get("properties", {}).items()}
     return {"string": "word", "array": [], "boolean": False, "integer": 1, "number": 1.0}.get(kind)
 
 
-def counting_like(generator: Generator) -> Counting:
+def counting_like(generator: Generator) -> CountingModel:
     """A generator that counts, and for which turns are laid out as for this one."""
     # Not the generator's own context, which an endpoint would be asked for.
-    counting = Counting(generator.name, HOSTED_CONTEXT, generator.reply_tokens)
+    counting = CountingModel(generator.name, HOSTED_CONTEXT, generator.reply_tokens)
     counting.size = traits_of(generator).size
     return counting
 
 
-def estimate(
+def estimate_usage(
     items: Iterable[T], total: int, usage: Callable[[T], Mapping[str, Usage]], most: int = MOST
 ) -> dict[str, Usage]:
-    """Usage by role over all items: of a run, of its judges, of a synthesis.
+    """Usage by role over all items: of a run, its judges, a synthesis.
 
     Args:
         total: how many items there are; with repeats, each counts so often.
-        usage: what one item takes, asked of a generator that counts.
+        usage: what one item takes, by a `CountingModel`.
         most: items that are looked at, at even distances.
     """
     step = max(1, -(-total // most))
@@ -292,7 +313,7 @@ def estimate(
     for item in itertools.islice(items, 0, None, step):
         sampled += 1
         with suppress(Exception):  # an item that cannot be answered (too long, say) costs next to nothing
-            used = added(used, usage(item))
+            used = add_usage(used, usage(item))
     scale = total / sampled if sampled else 0.0
     return {
         role: Usage(
@@ -304,6 +325,6 @@ def estimate(
     }
 
 
-def estimated_json(used: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
+def usage_json(used: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
     """An estimate as `--dry-run` prints it."""
     return {role: one.model_dump(include={"calls", "prompt_tokens", "completion_tokens"}) for role, one in used.items()}

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from turnmark.corpora.types import Record
-from turnmark.evaluation.journal import json_line, written_whole
+from turnmark.evaluation.journal import json_line, open_atomic
 from turnmark.evaluation.summary import Facts
 
 NAME = "facts.jsonl"
@@ -34,7 +34,7 @@ def writing(run: Path) -> Iterator[Callable[[str, Facts], object]]:
     Args:
         run: the folder of the run. A file that was there is replaced, unless the writing breaks off.
     """
-    with written_whole(run / NAME) as file:
+    with open_atomic(run / NAME) as file:
         yield lambda name, facts: file.write(json_line(_Line(id=name, **dict(facts))))
 
 

@@ -1,8 +1,8 @@
-"""Append-only files of records, a line of JSON each: samples of a run, judgements.
+"""Append-only files of records, a line of JSON each: samples of a run, judgements, what a synthesis made.
 
-A journal keeps in memory only where each record lies, so that it may hold any number of them. The last line of a key
-holds. A line that was torn by a kill is cut off when the file is opened; a whole line that is no record is passed over
-and listed in `problems`. What `append` wrote is with the operating system when it returns.
+A journal keeps in memory only the offset of each record, so that it may hold any number of them. The last line of a key
+counts. A line that a kill tore is cut off when the file is opened; a full line that is not a record is skipped and
+listed in `problems`. What `append` wrote is with the operating system when it returns.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -25,7 +24,7 @@ from turnmark.evaluation.records import Sample
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R", bound=Record)
-Key = tuple[str, int]
+SampleKey = tuple[str, int]
 """Id and repeat of a sample."""
 
 # Line ends of Unicode that readers of JSON lines may split at.
@@ -42,7 +41,7 @@ def json_line(record: Record) -> str:
 
 
 def read_records(path: Path, kind: type[R]) -> Iterator[R]:
-    """The records of a file, one at a time; none where it is not there, and none for a line that is no record."""
+    """The records of a file, one at a time; none if there is no file, and none for a line that is not a record."""
     if not path.is_file():
         return
     with open(path, "rb") as file:
@@ -52,7 +51,7 @@ def read_records(path: Path, kind: type[R]) -> Iterator[R]:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[TextIO]:
+def open_atomic(path: Path) -> Iterator[TextIO]:
     """A text file that appears under its name when all of it is written; a file that was there stays until then."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -64,24 +63,33 @@ def written_whole(path: Path) -> Iterator[TextIO]:
 
 
 class Journal(Generic[K, R]):
-    """Records on file, by key. Override `note` to keep more of a record in memory than its place.
+    """Records on file, by key.
+
+    Args:
+        path: of the file, which need not exist.
+        kind: of the records.
+        key: of a record.
+        is_final: whether a record settles its key; otherwise another one may follow. None: each settles it.
+        unreadable: what `problems` says of a line that is not a record.
 
     Attributes:
         problems: the lines that could not be read.
+        damaged: a line could not be read, or a key came twice.
     """
 
-    def __init__(self, path: Path, kind: type[R], key: Callable[[R], K], unreadable: str = "not readable") -> None:
-        """Open a journal; the file need not be there.
-
-        Args:
-            kind: of the records.
-            key: of a record.
-            unreadable: what `problems` says of a line that is no record.
-        """
-        self.path, self._kind, self._key = path, kind, key
+    def __init__(
+        self,
+        path: Path,
+        kind: type[R],
+        key: Callable[[R], K],
+        is_final: Callable[[R], bool] | None = None,
+        unreadable: str = "not readable",
+    ) -> None:
+        self.path, self._kind, self._key, self._is_final = path, kind, key, is_final
         self.problems: tuple[Problem, ...] = ()
-        self._places: dict[K, int] = {}
-        self._in_order = True  # every line is a record, no key twice, and nobody wants another order
+        self.damaged = False
+        self._offsets: dict[K, int] = {}
+        self._open_keys: set[K] = set()
         self._writing: FileIO | None = None
         self._reading: IO[bytes] | None = None
         self._end = 0
@@ -95,54 +103,72 @@ class Journal(Generic[K, R]):
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    self._place(self._kind.model_validate_json(line))
+                    record = self._kind.model_validate_json(line)
                 except ValidationError:
                     problems.append(Problem(file=self.path.name, line=number, what=unreadable))
-                    self._in_order = False
+                else:
+                    self._add(self._key(record), record)
                 self._end += len(line)
         if self._end < self.path.stat().st_size:
             os.truncate(self.path, self._end)
         self.problems = tuple(problems)
+        self.damaged |= bool(problems)
 
-    def _place(self, record: R) -> None:
-        key = self._key(record)
-        self._in_order &= key not in self._places
-        self._places[key] = self._end
-        self.note(record)
-
-    def note(self, record: R) -> None:
-        """Called with each record that is read or appended."""
+    def _add(self, key: K, record: R) -> None:
+        self.damaged |= key in self._offsets
+        self._offsets[key] = self._end
+        if self._is_final is not None:
+            (self._open_keys.discard if self._is_final(record) else self._open_keys.add)(key)
 
     def __len__(self) -> int:
         """How many keys there are."""
-        return len(self._places)
+        return len(self._offsets)
 
     def __contains__(self, key: object) -> bool:
         """Whether there is a record with this key."""
-        return key in self._places
+        return key in self._offsets
 
     def keys(self) -> Iterator[K]:
         """The keys, in the order in which they first came."""
-        return iter(self._places)
+        return iter(self._offsets)
+
+    def records(self) -> Iterator[R]:
+        """The last record of each key."""
+        return (self._read(offset) for offset in self._offsets.values())
 
     def get(self, key: K) -> R | None:
-        """The record as it stands now; None where there is none."""
-        place = self._places.get(key)
-        return None if place is None else self._kind.model_validate_json(self._line(place))
+        """The last record of a key; None if there is none."""
+        offset = self._offsets.get(key)
+        return None if offset is None else self._read(offset)
 
-    def _line(self, place: int) -> bytes:
+    @property
+    def unfinished(self) -> int:
+        """How many keys no record settles."""
+        return len(self._open_keys)
+
+    def finished(self, key: K) -> bool:
+        """Whether a record settles the key, so that it need not be tried again."""
+        return key in self._offsets and key not in self._open_keys
+
+    def _read(self, offset: int) -> R:
+        return self._kind.model_validate_json(self._line(offset))
+
+    def _line(self, offset: int) -> bytes:
         if self._reading is None:
             self._reading = open(self.path, "rb")  # noqa: SIM115
-        self._reading.seek(place)
+        self._reading.seek(offset)
         return self._reading.readline()
 
     def append(self, record: R) -> None:
-        """Write a record down.
+        """Write a record to the end of the file.
 
         Raises:
-            ValueError: it holds what JSON cannot (NaN); nothing was written.
-            OSError: it cannot be written, by a full disk for one; the file is as it was before.
+            ValueError: its key is finished, or it holds what JSON cannot (NaN); nothing was written.
+            OSError: it cannot be written, because of a full disk for example; the file is as it was before.
         """
+        key = self._key(record)
+        if self.finished(key):
+            raise ValueError(f"{key} is in {self.path.name} already")
         line = json_line(record).encode("utf-8")
         if self._writing is None:
             self._writing = open(self.path, "ab", buffering=0)  # noqa: SIM115
@@ -154,8 +180,31 @@ class Journal(Generic[K, R]):
             with suppress(OSError):  # else the torn line is cut off by whoever opens the file next
                 os.truncate(self.path, self._end)
             raise OSError(error.errno, error.strerror, str(self.path)) from error
-        self._place(record)
+        self._add(key, record)
         self._end += len(line)
+
+    def arrange(self, order: Iterable[K]) -> None:
+        """Rewrite the file in this order, a line a key; keys that are not in the order follow.
+
+        A reader sees the old file or the new one, and so does whoever continues after a kill.
+        """
+        in_order = {key: self._offsets[key] for key in order if key in self._offsets}
+        in_order |= {key: offset for key, offset in self._offsets.items() if key not in in_order}
+        if not self.damaged and list(in_order.values()) == sorted(in_order.values()):
+            self.path.touch()
+            return
+        part = self.path.with_name(f".{self.path.name}.part")
+        offsets: dict[K, int] = {}
+        with open(part, "wb") as file:
+            for key, offset in in_order.items():
+                offsets[key] = file.tell()
+                file.write(self._line(offset))
+            file.flush()
+            os.fsync(file.fileno())
+            self._end = file.tell()
+        self.close()
+        part.replace(self.path)
+        self._offsets, self.damaged = offsets, False
 
     def close(self) -> None:
         """Close the file, with its content on the disk."""
@@ -167,73 +216,10 @@ class Journal(Generic[K, R]):
         self._writing = self._reading = None
 
 
-class SampleJournal(Journal[Key, Sample]):
-    """`predictions.jsonl`: a line a sample while the run goes on, brought into the data's order at its end.
+SampleJournal = Journal[SampleKey, Sample]
 
-    Attributes:
-        makers: number of finished samples by their `maker`.
-        domains: the domains of samples that are done.
-    """
 
-    def __init__(self, path: Path) -> None:
-        self.makers: Counter[int] = Counter()
-        self.domains: set[str | None] = set()
-        self._unfinished: set[Key] = set()
-        super().__init__(path, Sample, lambda sample: sample.key, "not a sample; dropped and tried again")
-
-    def note(self, record: Sample) -> None:
-        """See `Journal.note`."""
-        if record.status == "done":
-            self._unfinished.discard(record.key)
-            self.makers[record.maker] += 1
-            self.domains.add(record.domain)
-        else:
-            self._unfinished.add(record.key)
-
-    @property
-    def damaged(self) -> bool:
-        """Whether a line could not be read, or stood there twice."""
-        return not self._in_order
-
-    @property
-    def unfinished(self) -> int:
-        """How many samples failed or were skipped."""
-        return len(self._unfinished)
-
-    def finished(self, key: Key) -> bool:
-        """Whether the sample is done, and need not be tried again."""
-        return key in self._places and key not in self._unfinished
-
-    def append(self, record: Sample) -> None:
-        """See `Journal.append`.
-
-        Raises:
-            ValueError: the sample is done already, or holds what JSON cannot (NaN); nothing was written.
-            OSError: as there.
-        """
-        if self.finished(record.key):
-            raise ValueError(f"sample {record.key} is in the run already")
-        super().append(record)
-
-    def arrange(self, order: Iterable[Key]) -> None:
-        """Rewrite the file in this order, a line a sample; samples that are not in the order follow.
-
-        A reader sees the old file or the new one, and so does whoever continues after a kill.
-        """
-        in_order = {key: self._places[key] for key in order if key in self._places}
-        in_order |= {key: place for key, place in self._places.items() if key not in in_order}
-        if self._in_order and list(in_order.values()) == sorted(in_order.values()):
-            self.path.touch()
-            return
-        part = self.path.with_name(f".{self.path.name}.part")
-        places: dict[Key, int] = {}
-        with open(part, "wb") as file:
-            for key, place in in_order.items():
-                places[key] = file.tell()
-                file.write(self._line(place))
-            file.flush()
-            os.fsync(file.fileno())
-            self._end = file.tell()
-        self.close()
-        part.replace(self.path)
-        self._places, self._in_order = places, True
+def open_samples(path: Path) -> SampleJournal:
+    """The journal of a run's samples, `predictions.jsonl`; one that failed or was skipped is tried again."""
+    unreadable = "not a sample; dropped and tried again"
+    return Journal(path, Sample, lambda sample: sample.key, lambda sample: sample.status == "done", unreadable)

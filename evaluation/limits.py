@@ -1,4 +1,4 @@
-"""What keeps calls of a model within bounds: how many run at once, until when, at which temperature."""
+"""What keeps calls of a model within bounds: until when, at which temperature."""
 
 from __future__ import annotations
 
@@ -20,44 +20,6 @@ from turnmark.assistant.generators.stopping import Stop, Stopped, current, stopp
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import parse_spec
-
-SETTLE = 1.0
-"""Seconds in which further complaints belong to the same burst."""
-
-
-class AdaptiveConcurrency:
-    """Additive increase, multiplicative decrease, as TCP does it: halved at a 429, one more after a round without.
-
-    Args:
-        limit: samples at once while nobody complains.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._most = float(limit)
-        self._limit = float(limit)
-        self._slowed = float("-inf")
-        self._lock = threading.Lock()
-        self.complaints = 0
-
-    @property
-    def limit(self) -> int:
-        """Samples that may run at once, 1 at least."""
-        return max(1, int(self._limit))
-
-    def slow_down(self) -> None:
-        """An endpoint answered 429. Those of one burst halve the pace once."""
-        with self._lock:
-            self.complaints += 1
-            time_now = time.monotonic()
-            if time_now - self._slowed >= SETTLE:
-                self._slowed = time_now
-                self._limit = max(1.0, self._limit / 2)
-
-    def went_well(self) -> None:
-        """A sample ended without a complaint since the last slowing down."""
-        with self._lock:
-            if time.monotonic() - self._slowed >= SETTLE:
-                self._limit = min(self._most, self._limit + 1.0 / max(1.0, self._limit))
 
 
 def with_temperature(generator: Generator, temperature: float) -> Generator:

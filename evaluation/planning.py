@@ -28,7 +28,7 @@ from turnmark.evaluation.passages import HIDDEN, FirstPassages
 from turnmark.evaluation.predictions import Answers
 from turnmark.evaluation.records import RunManifest
 from turnmark.evaluation.request import Checked, EvalRequest, check_flags, failures, select, selected
-from turnmark.evaluation.rundir import check_folder, default_folder, read_manifest, version_of, versions
+from turnmark.evaluation.rundir import check_folder, default_folder, package_versions, stored_manifest, version_of
 from turnmark.evaluation.scoring import now
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Plan:
 
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says: samples, calls and estimated tokens a role."""
-        from turnmark.evaluation.budget import estimated_json
+        from turnmark.evaluation.budget import usage_json
 
         retrieves = self.prepared.retrieves
         return {
@@ -100,7 +100,7 @@ class Plan:
             "specs": self.manifest.specs,
             "domains": dict(Counter(self.domain_of_id.values())) if retrieves else list(self.manifest.domains),
             "n": self.samples,
-            "estimated": estimated_json(self.estimate()),
+            "estimated": usage_json(self.estimate()),
             "run": str(self.folder),
             "notes": list(self.notes),
         }
@@ -111,13 +111,13 @@ class Plan:
         if generator is None or isinstance(generator, ReferenceGenerator):
             return {}
         from turnmark.evaluation.benchmarks.turns import Parts
-        from turnmark.evaluation.budget import counting_like, estimate
+        from turnmark.evaluation.budget import counting_like, estimate_usage
 
         retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.prepared.corpora.items()}
         benchmark = self.prepared.build(Parts(prompts=self.request.prompts), retrievers)
         items = selected(benchmark.items(), self.chosen)
         counting = counting_like(generator)
-        return estimate(items, self.items * self.manifest.repeat, lambda item: benchmark.answer(item, counting).usage)
+        return estimate_usage(items, self.samples, lambda item: benchmark.answer(item, counting).usage)
 
     def mean_sample(self) -> Usage:
         """What one sample takes by the estimate."""
@@ -143,7 +143,7 @@ def plan(request: EvalRequest) -> Plan:
     if prepared is None and request.domains:  # the rest of the request is checked against all domains
         prepared = _prepared(request, setting, (), answers, ErrorCollector())
     if request.out is not None:
-        errors.collect(read_manifest, request.out, RunManifest, "run")
+        errors.collect(stored_manifest, request.out, RunManifest)
     domain_of_id, problems = _read_through(prepared) if prepared is not None else ({}, [])
     chosen_ids = list(domain_of_id)
     if prepared is not None and not request.scoring and not prepared.selected:
@@ -334,7 +334,7 @@ def _manifest(
         only=tuple(sorted(set(request.only))),
         seed=request.seed,
         version=version_of("turnmark"),
-        versions=versions(_packages(request, prepared, flags)),
+        versions=package_versions(_packages(request, prepared, flags)),
         command=request.command,
         started=now(),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import (
     Field,
@@ -166,8 +166,45 @@ class CorpusUsed(Record):
     )
 
 
-class RunManifest(Record):
-    """`manifest.json`. Fields outside `NOT_IDENTITY` can change a result; a run is resumed where they all agree."""
+class FolderManifest(Record):
+    """`manifest.json` of a folder that is resumed if all its fields outside `not_identity` agree.
+
+    Attributes:
+        noun: what the folder holds, in messages.
+        parent: where such folders lie by default, under the working directory.
+    """
+
+    noun: ClassVar[str]
+    parent: ClassVar[str]
+    not_identity: ClassVar[frozenset[str]]
+
+    @property
+    def title(self) -> str:
+        """The beginning of the default folder's name."""
+        raise NotImplementedError
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What can change a result."""
+        return self.model_dump(mode="json", exclude=set(self.not_identity))
+
+    def resume(self, stored: Self) -> Self:
+        """This manifest with what stays from `stored`, which is in the folder already."""
+        raise NotImplementedError
+
+
+class RunManifest(FolderManifest):
+    """`manifest.json` of a run.
+
+    Versions that differ are reported and never refused: an upgrade does not move the folder of a command. Judges change
+    no answer: a run is judged again, by others too, in its own folder.
+    """
+
+    noun = "run"
+    parent = "runs"
+    not_identity = frozenset(
+        {"version", "versions", "makers", "indexes", "judges", "judge_prompts", "command", "started", "ended"}
+    )
 
     benchmark: str
     task: str
@@ -200,12 +237,22 @@ class RunManifest(Record):
     started: str
     ended: str | None = None
 
+    @property
+    def title(self) -> str:
+        """See `FolderManifest.title`."""
+        return self.benchmark
 
-# Versions are said when they differ and never refused: an upgrade does not move the folder of a command. Judges change
-# no answer: a run is judged anew, by others too, in its own folder.
-NOT_IDENTITY = frozenset(
-    {"version", "versions", "makers", "indexes", "judges", "judge_prompts", "command", "started", "ended"}
-)
+    @property
+    def maker(self) -> dict[str, str]:
+        """The versions that samples of this call are made with: those that can change a result."""
+        recorded_only = ("python", "numpy")
+        relevant = {name: version for name, version in self.versions.items() if name not in recorded_only}
+        return {"turnmark": self.version, **relevant}
+
+    def resume(self, stored: RunManifest) -> RunManifest:
+        """See `FolderManifest.resume`."""
+        makers = stored.makers or (stored.maker,)
+        return self.model_copy(update={"started": stored.started, "indexes": stored.indexes, "makers": makers})
 
 
 class PublishedRow(Record):

@@ -1,8 +1,8 @@
-"""The files of a run: opened or resumed, appended to sample by sample, finished with scores and a summary.
+"""Folders with a manifest, made or resumed by one process at a time; and the folder of a run.
 
     RUN/manifest.json       what was asked for; a folder whose manifest differs is refused
     RUN/predictions.jsonl   one line a sample, flushed as it ends; a torn last line is dropped on resuming
-    RUN/scores.jsonl        one line a sample and metric, written whole
+    RUN/scores.jsonl        one line a sample and metric
     RUN/summary.json        written last
 
 Nothing here knows a benchmark: samples, scores and summaries are the records of `turnmark.evaluation.records`.
@@ -17,33 +17,33 @@ import platform
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
 from turnmark.corpora.console import inert
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256, write_json
-from turnmark.corpora.types import Record
-from turnmark.evaluation.journal import Key, SampleJournal, json_line
-from turnmark.evaluation.records import NOT_IDENTITY, RunManifest, Sample, Score, Summary
+from turnmark.evaluation.journal import SampleKey, json_line, open_atomic, open_samples
+from turnmark.evaluation.records import FolderManifest, RunManifest, Sample, Score, Summary
 
 _ROOT = Path(__file__).resolve().parent.parent
 
 
 def version_of(package: str) -> str:
-    """The installed version of a distribution; `unknown` where it runs from a bare checkout."""
+    """The installed version of a distribution; `unknown` if it runs from a bare checkout."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
 
 
-def versions(packages: Sequence[str]) -> dict[str, str]:
-    """Python, the packages named, and the commit of Turnmark where it runs from a checkout."""
+def package_versions(packages: Sequence[str]) -> dict[str, str]:
+    """Of Python and these packages, and the commit of Turnmark if it runs from a checkout."""
     by_package = {"python": platform.python_version()} | {name: version_of(name) for name in packages}
     # Without this check, an environment inside some other repository would lend us that repository's commit.
     if (_ROOT / ".git").exists():
@@ -58,16 +58,17 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
     return by_package
 
 
-M = TypeVar("M", bound=Record)
+M = TypeVar("M", bound=FolderManifest)
 _LEFT_AT_THE_START = re.compile(r"\.lock|\.manifest\.json\.[0-9]+\.part")
-"""What is left behind by a process that was killed before its manifest was there."""
+"""What a process leaves that was killed before its manifest was written."""
+_NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 
 
-def read_manifest(path: Path, kind: type[M], noun: str) -> M | None:
+# --- any folder with a manifest --------------------------------------------------------------------------------------
+
+
+def stored_manifest(path: Path, kind: type[M]) -> M | None:
     """The manifest that is in `path` already, if there is one. Writes nothing.
-
-    Args:
-        noun: the folder holds, in a word.
 
     Raises:
         RequestError: something else is there: a file, a folder of something else.
@@ -80,13 +81,26 @@ def read_manifest(path: Path, kind: type[M], noun: str) -> M | None:
         return kind.model_validate_json((path / "manifest.json").read_bytes())
     except FileNotFoundError:
         if not all(_LEFT_AT_THE_START.fullmatch(child.name) for child in path.iterdir()):
-            raise RequestError(f"--out {str(path)!r} holds files and is no {noun}; name another folder") from None
+            message = f"--out {str(path)!r} holds files and is not a {kind.noun}; name another folder"
+            raise RequestError(message) from None
         return None
     except (OSError, ValidationError) as error:
         raise RequestError(f"--out {str(path)!r}: its manifest.json cannot be read; name another folder") from error
 
 
-def disagreements(stored: Mapping[str, Any], wanted_now: Mapping[str, Any]) -> list[str]:
+def check_folder(path: Path, manifest: M) -> M | None:
+    """The manifest that is in `path` already, if it asks for the same as `manifest`. Writes nothing.
+
+    Raises:
+        RequestError: something else is there, or a folder of the kind that differs: in what, a line each.
+    """
+    stored = stored_manifest(path, type(manifest))
+    if stored is not None and (lines := _disagreements(stored.identity, manifest.identity)):
+        raise _refusal(path, manifest.noun, lines)
+    return stored
+
+
+def _disagreements(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
     """What two identities disagree on, a line each: `specs.query: 'rewrite' there, 'last-turn' here`."""
 
     def flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -96,56 +110,67 @@ def disagreements(stored: Mapping[str, Any], wanted_now: Mapping[str, Any]) -> l
         else:
             yield prefix, value
 
-    stored_values, values_now = dict(flat(stored, "")), dict(flat(wanted_now, ""))
+    there, here = dict(flat(stored, "")), dict(flat(asked, ""))
     return [
-        f"{key}: {stored_values.get(key)!r} there, {values_now.get(key)!r} here"
-        for key in sorted(stored_values.keys() | values_now.keys())
-        if stored_values.get(key) != values_now.get(key)
+        f"{key}: {there.get(key)!r} there, {here.get(key)!r} here"
+        for key in sorted(there.keys() | here.keys())
+        if there.get(key) != here.get(key)
     ]
 
 
-def another(path: Path, noun: str, differing: list[str]) -> RequestError:
-    """The error of a folder that holds something of its kind which differs."""
+def _refusal(path: Path, noun: str, differing: list[str]) -> RequestError:
     first = f"--out {str(path)!r} holds another {noun}; name another folder, or ask for the same:"
     return RequestError([first, *(f"  {line}" for line in differing)])
 
 
-@contextmanager
-def locked(path: Path, name: str) -> Iterator[None]:
-    """Make the folder, and keep other processes out of it.
+def default_folder(manifest: FolderManifest) -> Path:
+    """`<parent>/<title>-<hash of everything that can change a result>`, under the working directory."""
+    digest = hashlib.sha256(json.dumps(manifest.identity, sort_keys=True).encode()).hexdigest()
+    return Path(manifest.parent) / f"{_NOT_IN_A_NAME.sub('-', manifest.title)}-{digest[:12]}"
 
-    Args:
-        name: the folder as an error names it.
+
+@contextmanager
+def open_folder(path: Path, manifest: M) -> Iterator[M]:
+    """Make the folder or resume what is in it, and keep other processes out; yields the manifest to continue with.
 
     Raises:
-        RequestError: it cannot be written.
+        RequestError: the folder holds something else, or cannot be written.
         TurnmarkError: another process has it open.
     """
     from filelock import FileLock, Timeout
 
+    check_folder(path, manifest)
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path / ".lock", timeout=0)
         lock.acquire()
     except Timeout as error:
-        raise TurnmarkError(f"another process is writing {name}; wait, or name another --out") from error
+        message = f"another process is writing the {manifest.noun} {str(path)!r}; wait, or name another --out"
+        raise TurnmarkError(message) from error
     except OSError as error:
         raise RequestError(f"--out {str(path)!r} cannot be written: {error.strerror or error}") from error
     try:
-        yield
+        stored = check_folder(path, manifest)
+        for part in path.glob(".*.part"):  # what a process that was killed had begun to write
+            part.unlink(missing_ok=True)
+        yield manifest if stored is None else manifest.resume(stored)
     finally:
         lock.release()
 
 
-def clear_parts(path: Path) -> None:
-    """Remove what a process that was killed had begun to write."""
-    for part in path.glob(".*.part"):
-        part.unlink(missing_ok=True)
+class OutputFolder(Generic[M]):
+    """An open folder and its manifest."""
+
+    def __init__(self, path: Path, manifest: M) -> None:
+        self.path, self.manifest = path, manifest
+
+    def update_manifest(self, **fields: Any) -> None:
+        """Change what is not part of the identity (when it ended, which indexes were searched) and write it."""
+        self.manifest = self.manifest.model_copy(update=fields)
+        write_json(self.path / "manifest.json", self.manifest.model_dump(mode="json"))
 
 
-_NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
-_RECORDED_ONLY = ("python", "numpy")
-"""Of the versions in a manifest, those that are no reason to doubt a sample."""
+# --- a run -----------------------------------------------------------------------------------------------------------
 
 
 def fingerprint(files: Mapping[str, Path]) -> str:
@@ -156,42 +181,34 @@ def fingerprint(files: Mapping[str, Path]) -> str:
     return digest.hexdigest()
 
 
-def identity(manifest: RunManifest) -> dict[str, Any]:
-    """What of a manifest can change a result."""
-    return manifest.model_dump(mode="json", exclude=set(NOT_IDENTITY))
+class RunFolder(OutputFolder[RunManifest]):
+    """An open run. Use `open_run`; only one process has a run open at a time.
 
-
-def default_folder(manifest: RunManifest) -> Path:
-    """`runs/<benchmark>-<hash of everything that can change a result>`, under the working directory."""
-    digest = hashlib.sha256(json.dumps(identity(manifest), sort_keys=True).encode()).hexdigest()
-    return Path("runs") / f"{_NOT_IN_A_NAME.sub('-', manifest.benchmark)}-{digest[:12]}"
-
-
-def made_with(manifest: RunManifest) -> dict[str, str]:
-    """The versions that the samples of a call are made with: those that can change a result."""
-    relevant = {name: version for name, version in manifest.versions.items() if name not in _RECORDED_ONLY}
-    return {"turnmark": manifest.version, **relevant}
-
-
-class RunFolder:
-    """An open run. Use `open_run`; only one process has a run open at a time."""
+    Attributes:
+        domains: the domains of samples that are done.
+        resumed: a line for each set of other versions that samples here were made with.
+    """
 
     def __init__(self, path: Path, manifest: RunManifest) -> None:
-        self.path = path
-        self.manifest = manifest
-        self.samples = SampleJournal(path / "predictions.jsonl")
-        self.resumed = tuple(self._made_otherwise())
+        super().__init__(path, manifest)
+        self.samples = open_samples(path / "predictions.jsonl")
+        self.domains: set[str | None] = set()
+        makers: Counter[int] = Counter()
+        for sample in self.samples.records():
+            if sample.status == "done":
+                makers[sample.maker] += 1
+                self.domains.add(sample.domain)
+        self.resumed = tuple(self._made_otherwise(makers))
 
     def reopen(self, pending: int) -> None:
-        """Get ready for more samples: what follows from the present ones goes, where anything is `pending`."""
+        """Get ready for more samples: if any are `pending`, what follows from the present ones goes."""
         if pending or self.samples.damaged:
             for name in ("summary.json", "scores.jsonl", "report.html"):
                 (self.path / name).unlink(missing_ok=True)
 
-    def _made_otherwise(self) -> Iterator[str]:
-        """A line for each set of other versions that samples here were made with."""
-        versions_now = made_with(self.manifest)
-        for maker, count in sorted(self.samples.makers.items()):
+    def _made_otherwise(self, makers: Mapping[int, int]) -> Iterator[str]:
+        versions_now = self.manifest.maker
+        for maker, count in sorted(makers.items()):
             versions_then = self.manifest.makers[maker] if maker < len(self.manifest.makers) else {}
             changed = [
                 f"{name} {versions_then.get(name, 'of an unknown version')} (now {versions_now.get(name, 'unknown')})"
@@ -202,8 +219,8 @@ class RunFolder:
                 samples = "1 sample was" if count == 1 else f"{count} samples were"
                 yield f"resumed: {samples} made with {', '.join(changed)}; a new --out makes all of them anew"
 
-    def searches(self, domain: str, index: str) -> None:
-        """Write down the fingerprint of the index that a domain is searched in.
+    def record_index(self, domain: str, index: str) -> None:
+        """Write the fingerprint of the index that a domain is searched in.
 
         Raises:
             RequestError: finished samples of the domain come from another index.
@@ -220,42 +237,36 @@ class RunFolder:
         Raises:
             RequestError: the domains whose index is another one.
         """
-        finished = self.samples.domains
         problems = [
             f"indexes.{domain}: {self.manifest.indexes[domain]!r} there, {' or '.join(map(repr, indexes))} here"
             for domain, indexes in sorted(fingerprints.items())
-            if domain in finished and self.manifest.indexes.get(domain, indexes[0]) not in indexes
+            if domain in self.domains and self.manifest.indexes.get(domain, indexes[0]) not in indexes
         ]
         if problems:
-            raise another(self.path, "run", problems)
+            raise _refusal(self.path, "run", problems)
 
     def append(self, sample: Sample) -> None:
-        """Write a sample down; it is with the operating system when this returns.
+        """Write a sample to the file; it is with the operating system when this returns.
 
         Raises:
             ValueError: the sample is done already.
         """
-        maker = made_with(self.manifest)
+        maker = self.manifest.maker
         if maker not in self.manifest.makers:
             self.update_manifest(makers=(*self.manifest.makers, maker))
         self.samples.append(sample.model_copy(update={"maker": self.manifest.makers.index(maker)}))
+        if sample.status == "done":
+            self.domains.add(sample.domain)
 
-    def update_manifest(self, **fields: Any) -> None:
-        """Change what is not part of the identity (when it ended, which indexes were searched) and write it."""
-        self.manifest = self.manifest.model_copy(update=fields)
-        write_json(self.path / "manifest.json", self.manifest.model_dump(mode="json"))
-
-    def arrange(self, order: Iterable[Key]) -> None:
+    def arrange(self, order: Iterable[SampleKey]) -> None:
         """Bring the samples into the order of the data; from here on, nothing is appended."""
         self.samples.arrange(order)
 
     def write_scores(self, scores: Iterable[Score]) -> None:
-        """Write `scores.jsonl` as the scores come; it is there when all of them are written."""
-        part = self.path / ".scores.jsonl.part"
-        with open(part, "w", encoding="utf-8", newline="\n") as file:
+        """Write `scores.jsonl` as the scores come; it appears when all of them are written."""
+        with open_atomic(self.path / "scores.jsonl") as file:
             for score in scores:
                 file.write(json_line(score))
-        part.replace(self.path / "scores.jsonl")
 
     def finish(self, summary: Summary, ended: str) -> None:
         """Write the manifest's end, and last the summary."""
@@ -263,49 +274,20 @@ class RunFolder:
         self.update_manifest(ended=ended)
         write_json(self.path / "summary.json", summary.model_dump(mode="json"))
 
-    def close(self) -> None:
-        """Close the file of samples, with its content on the disk."""
-        self.samples.close()
-
-
-def check_folder(path: Path, manifest: RunManifest) -> RunManifest | None:
-    """The manifest that is in `path` already, if the run there is the one that `manifest` describes. Writes nothing.
-
-    Raises:
-        RequestError: something else is there: a file, a folder that is no run, a run that differs.
-    """
-    stored = read_manifest(path, RunManifest, "run")
-    lines = disagreements(identity(stored), identity(manifest)) if stored else []
-    if lines:
-        raise another(path, "run", lines)
-    return stored
-
 
 @contextmanager
 def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
-    """Make the run folder, or resume the run that is in it.
-
-    Raises:
-        RequestError: the folder holds something else, or cannot be written.
-        TurnmarkError: another process has the run open.
-    """
-    check_folder(path, manifest)
-    with locked(path, f"the run {str(path)!r}"):
-        stored = check_folder(path, manifest)
-        if stored is not None:
-            makers = stored.makers or (made_with(stored),)
-            unchanged = {"started": stored.started, "indexes": stored.indexes, "makers": makers}
-            manifest = manifest.model_copy(update=unchanged)
-        clear_parts(path)
-        run = RunFolder(path, manifest)
+    """Make the folder of a run, or resume the run that is in it; see `open_folder`."""
+    with open_folder(path, manifest) as resumed:
+        run = RunFolder(path, resumed)
         try:
             run.update_manifest()
             yield run
         finally:
-            run.close()
+            run.samples.close()
 
 
-def say_resumed(run: RunFolder) -> None:
-    """Samples that another version made are said at once, and once more in the notes."""
+def report_resumed(run: RunFolder) -> None:
+    """Report at once which samples another version made; the notes repeat it."""
     for line in run.resumed:
         sys.stderr.write(f"turnmark: {inert(line)}\n")

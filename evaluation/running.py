@@ -19,13 +19,13 @@ from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.budget import open_ledger, spent_on_judges
-from turnmark.evaluation.engine import Answer, Job, Outcome, generate
+from turnmark.evaluation.engine import Answer, RunOutcome, SampleJob, generate
 from turnmark.evaluation.judging.mounting import open_judging
 from turnmark.evaluation.planning import Plan
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.request import selected
-from turnmark.evaluation.rundir import RunFolder, open_run, say_resumed
+from turnmark.evaluation.rundir import RunFolder, open_run, report_resumed
 from turnmark.evaluation.scoring import missing, score_run
 from turnmark.retrieval.types import Retriever
 
@@ -43,16 +43,16 @@ def run(plan: Plan) -> tuple[Summary, Path, bool]:
     seconds: dict[str, float] = {}
     judging, judge_notes = open_judging(plan)
     with open_run(plan.folder, plan.manifest) as folder:
-        say_resumed(folder)
+        report_resumed(folder)
         finished = len(folder.samples) - folder.samples.unfinished
         pending = plan.samples - finished
         folder.reopen(pending)
         if plan.prepared.searched and finished and (pending or plan.prepared.retrieves):
             _check_indexes(plan, folder)
         if plan.answers is not None:
-            benchmark, outcome = _take_over(plan, folder), Outcome()
+            benchmark, outcome = _take_over(plan, folder), RunOutcome()
         elif plan.prepared.search is not None:
-            benchmark, outcome = _search(plan, folder, pending, seconds), Outcome()
+            benchmark, outcome = _search(plan, folder, pending, seconds), RunOutcome()
         else:
             benchmark, outcome = _answer(plan, folder, pending, seconds)
         notes = [*plan.notes, *judge_notes, *folder.resumed, *problem_notes(folder.samples.problems)]
@@ -116,7 +116,7 @@ def _open_corpus(plan: Plan, folder: RunFolder | None, name: str) -> Retriever:
     spec = plan.manifest.specs["retriever"]
     retriever, index = passages.open_corpus(plan.prepared.corpora[name], spec, plan.request.embedder)
     if folder is not None:
-        folder.searches(name, index)
+        folder.record_index(name, index)
     return retriever
 
 
@@ -130,7 +130,7 @@ def _check_indexes(plan: Plan, folder: RunFolder) -> None:
     indexes = {
         name: passages.kept_indexes(corpus.sha256, spec, plan.request.embedder)
         for name, corpus in corpora.items()
-        if name in folder.samples.domains
+        if name in folder.domains
     }
     folder.check_indexes({name: fingerprints for name, fingerprints in indexes.items() if fingerprints})
 
@@ -138,7 +138,9 @@ def _check_indexes(plan: Plan, folder: RunFolder) -> None:
 # --- answering -------------------------------------------------------------------------------------------------------
 
 
-def _answer(plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, float]) -> tuple[Benchmark[Any], Outcome]:
+def _answer(
+    plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, float]
+) -> tuple[Benchmark[Any], RunOutcome]:
     """Answer what is not answered yet."""
     load, work = ("index", "search") if plan.prepared.retrieves else ("load", "generate")
     began = time.perf_counter()
@@ -149,7 +151,7 @@ def _answer(plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, floa
         warm(plan, benchmark, parts)
     seconds[load] = time.perf_counter() - began
     began = time.perf_counter()
-    outcome = _generate(plan, folder, benchmark, pending) if pending else Outcome()
+    outcome = _generate(plan, folder, benchmark, pending) if pending else RunOutcome()
     seconds[work] = time.perf_counter() - began
     return benchmark, outcome
 
@@ -176,7 +178,7 @@ def warm(plan: Plan, benchmark: Benchmark[Any], parts: Parts) -> None:
         parts.embed(["load the model"])
 
 
-def _generate(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending: int) -> Outcome:
+def _generate(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending: int) -> RunOutcome:
     guess = plan.mean_sample() if plan.request.budget is not None else None
     if plan.generator is not None and plan.answering is None:
         make_ready(plan.generator)  # before any sample's time begins: a server may have to be started
@@ -221,13 +223,13 @@ def _answering_with_targets(benchmark: Benchmark[Any], searched: bool) -> Answer
     return answer
 
 
-def _jobs(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> Iterator[Job]:
+def _jobs(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> Iterator[SampleJob]:
     """The samples that are not done yet, in the data's order, the repeats of an item one after the other."""
     items = selected(benchmark.items(), plan.chosen)
     for item in in_turns(items) if plan.request.chain else items:
         for repeat in range(plan.manifest.repeat):
             if not folder.samples.finished((item.id, repeat)):
-                yield Job(item, repeat)
+                yield SampleJob(item, repeat)
 
 
 def in_turns(items: Iterable[Item]) -> list[Item]:

@@ -20,7 +20,7 @@ from turnmark.evaluation import facts
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
 from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words
 from turnmark.evaluation.benchmarks.registry import find_task
-from turnmark.evaluation.budget import added
+from turnmark.evaluation.budget import add_usage
 from turnmark.evaluation.judging.judged import ROLE, Judging
 from turnmark.evaluation.passages import OFFICIAL_SEARCH
 from turnmark.evaluation.published import Extent, Fact, Ran, beside
@@ -68,7 +68,7 @@ class Scoring:
         self.skipped += sample.status == "skipped"
         if sample.status == "failed":
             self.failures[sample.kind or "error"] += 1
-        self.usage = added(self.usage, sample.usage)
+        self.usage = add_usage(self.usage, sample.usage)
         self.answering += sample.timings.get("total", 0.0)
 
 
@@ -111,7 +111,7 @@ def score_run(
         lead = int(manifest.data.demo)  # that the data are the demo's is always said first
         notes = (*notes[:lead], *judging.warnings(), *notes[lead:], *judging.notes())
         if any(judge.has_model for judge in judging.judges):
-            gathered.usage = added(gathered.usage, {ROLE: judging.usage})
+            gathered.usage = add_usage(gathered.usage, {ROLE: judging.usage})
     took = {
         **(seconds or {}),
         **({"sample_latency": gathered.answering / gathered.tried} if gathered.answering else {}),

@@ -18,7 +18,7 @@ from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, Generat
 from turnmark.assistant.generators.cache import Cached, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
-from turnmark.evaluation.engine import GRACE, Answer, Job, failed
+from turnmark.evaluation.engine import GRACE, Answer, SampleJob, failed_sample
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.planning import Plan, plan
 from turnmark.evaluation.records import RunManifest, Sample
@@ -122,7 +122,7 @@ def answered(benchmark: Benchmark[Any], item: Item, repeat: int, generator: Gene
     try:
         sample = benchmark.answer(item, bounded)
     except BaseException as error:
-        sample = failed(Job(item, repeat), error)
+        sample = failed_sample(SampleJob(item, repeat), error)
     finally:
         ON_RATE_LIMIT.reset(token)
     return Reply(sample, bounded.usage if bounded else Usage(), len(complaints))

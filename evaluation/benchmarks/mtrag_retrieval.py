@@ -37,13 +37,13 @@ from turnmark.evaluation.benchmarks.mtrag_queries import (
     read_query_file,
 )
 from turnmark.evaluation.benchmarks.task import OpenCorpus, Prepared
-from turnmark.evaluation.engine import HOPELESS
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.metrics import retrieval as metrics
 from turnmark.evaluation.predictions import Answers
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.request import EvalRequest, select
 from turnmark.evaluation.rundir import RunFolder
+from turnmark.evaluation.scheduler import HOPELESS
 from turnmark.evaluation.summary import Facts
 from turnmark.evaluation.trec import format_trec, ranked, read_runs
 from turnmark.retrieval.types import Hit, Query, Retriever

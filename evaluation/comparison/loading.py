@@ -19,7 +19,6 @@ from turnmark.evaluation import facts
 from turnmark.evaluation.records import RunManifest, Score, Summary
 from turnmark.evaluation.report.stored import read_one, samples, score_lines
 from turnmark.evaluation.report.tables import data_name
-from turnmark.evaluation.rundir import identity
 from turnmark.evaluation.summary import Facts
 
 _MOST_LETTERS = 26
@@ -339,7 +338,7 @@ def _flat_differences(first: Run, run: Run) -> Iterator[tuple[str, object, objec
 def _flat(run: Run) -> dict[str, object]:
     """What of a manifest is the system's: `specs.query`, `prompts.answer`; checksums cut short."""
     fields: dict[str, object] = {}
-    for name, value in identity(run.manifest).items():
+    for name, value in run.manifest.identity.items():
         if name in _ASPECTS:
             continue
         if isinstance(value, dict):

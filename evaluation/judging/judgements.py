@@ -64,24 +64,6 @@ class Judgement(Outcome):
 FILE = "judgements.jsonl"
 
 
-class JudgementJournal(Journal[str, Judgement]):
-    """The judgements of a run, by key; a line that is none is asked for again."""
-
-    def __init__(self, path: Path) -> None:
-        self._failed: set[str] = set()
-        self._used: dict[str, Usage] = {}
-        super().__init__(path, Judgement, lambda judgement: judgement.key)
-
-    def note(self, record: Judgement) -> None:
-        """See `Journal.note`."""
-        (self._failed.add if record.status == "failed" else self._failed.discard)(record.key)
-        if record.usage.calls:
-            self._used[record.key] = record.usage
-
-    def used(self) -> Usage:
-        """What all of them took, over all tries."""
-        return sum(self._used.values(), Usage())
-
-    def settled(self, key: str) -> bool:
-        """Whether there is one that did not fail, and need not be asked for again."""
-        return key in self and key not in self._failed
+def open_judgements(path: Path) -> Journal[str, Judgement]:
+    """The judgements of a run, by key; one that failed is asked for again."""
+    return Journal(path, Judgement, lambda judgement: judgement.key, lambda judgement: judgement.status != "failed")

@@ -14,12 +14,13 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task
-from turnmark.evaluation.judging.calls import AT_ONCE, counted
+from turnmark.evaluation.judging.calls import estimate_judgement
 from turnmark.evaluation.judging.judge import Judge, can_grade, open_judges, own_rubrics, panel_notes
 from turnmark.evaluation.judging.judged import ROLE, Judging
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.records import RunManifest, Sample
 from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.scheduler import CONCURRENCY
 
 if TYPE_CHECKING:
     from turnmark.evaluation.planning import Plan
@@ -82,7 +83,7 @@ def open_judging(plan: Plan) -> tuple[Judging | None, tuple[str, ...]]:
         judges,
         [*(rubric for rubric in _rubrics(plan) if rubric.name not in taken), *brought],
         tested=_tested(request, manifest),
-        at_once=AT_ONCE if request.scoring else request.concurrency,
+        concurrency=CONCURRENCY if request.scoring else request.concurrency,
         prices=load_prices(),
         prompts=request.prompts,
         budget=parse_budget(request.budget) if request.budget else None,
@@ -104,7 +105,7 @@ def described(plan: Plan) -> dict[str, Any]:
     if not request.judge or not judged_metrics(manifest.benchmark, manifest.task):
         return description
     from turnmark.evaluation.benchmarks.turns import Parts
-    from turnmark.evaluation.budget import estimated_json
+    from turnmark.evaluation.budget import usage_json
     from turnmark.evaluation.request import selected
 
     judges = open_judges(request.judge)
@@ -114,7 +115,7 @@ def described(plan: Plan) -> dict[str, Any]:
         searched=plan.prepared.searched, prompts=request.prompts,
     )  # fmt: skip
     specs = description["specs"] | {ROLE: ", ".join(judge.name for judge in judges)}
-    return description | {"estimated": description["estimated"] | estimated_json(used), "specs": specs}
+    return description | {"estimated": description["estimated"] | usage_json(used), "specs": specs}
 
 
 def _tested(request: EvalRequest, manifest: RunManifest) -> list[str]:
@@ -156,7 +157,7 @@ def estimate_judging(
         searched: passages are found, so that a task without any is judged with some.
         prompts: folder with prompts of one's own.
     """
-    from turnmark.evaluation.budget import estimate
+    from turnmark.evaluation.budget import estimate_usage
 
     def usage(item: Item) -> dict[str, Usage]:
         sample = Sample(id=item.id, status="done", prediction=_ANSWER, procedure=_STEPS, decision="answer")
@@ -164,11 +165,11 @@ def estimate_judging(
         if searched and not case.passages:
             case = replace(case, passages=_PASSAGES)
         asked = [
-            counted(rubric, case, prompts)
+            estimate_judgement(rubric, case, prompts)
             for rubric in rubrics
             for judge in judges
             if judge.grades(rubric.name) and not rubric.without(case)
         ]
         return {ROLE: sum(asked, Usage())}
 
-    return estimate(items, total, usage, MOST)
+    return estimate_usage(items, total, usage, MOST)

@@ -15,7 +15,7 @@ from pydantic import Field, FiniteFloat
 
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, attempted
-from turnmark.evaluation.journal import json_line, written_whole
+from turnmark.evaluation.journal import json_line, open_atomic
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import RunFolder
 
@@ -74,7 +74,7 @@ def noted(run: RunFolder, benchmark: Benchmark[Any], items: Iterable[Item]) -> I
     Raises:
         OSError: it cannot be written.
     """
-    with written_whole(run.path / FILE) as file:
+    with open_atomic(run.path / FILE) as file:
         for item in items:
             for repeat in range(run.manifest.repeat):
                 sample = run.samples.get((item.id, repeat))

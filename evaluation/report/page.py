@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.console import inert
 from turnmark.corpora.text import printable
-from turnmark.evaluation.journal import written_whole
+from turnmark.evaluation.journal import open_atomic
 from turnmark.evaluation.report import plots
 from turnmark.evaluation.report.overview import Document, named, overview, run_document
 from turnmark.evaluation.report.page_samples import samples_json
@@ -58,7 +58,7 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
     head, tail = page.split(_OPENING)
     limit = BYTES - len(page.encode("utf-8"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(path) as file:
+    with open_atomic(path) as file:
         file.writelines((head, _OPENING, samples_json(runs, limit=limit), tail))
     return path
 

@@ -6,7 +6,6 @@ call that fails for outer reasons (no connection, a limit, the time is over) fai
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from pydantic import BaseModel
 
 from turnmark.assistant.budget import fit_prompt, room_for
-from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
+from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.prompts import PromptFolder
 from turnmark.assistant.settings import Price
 from turnmark.assistant.structured import Failure, ask
@@ -26,9 +25,8 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, estimate, with_cost
+from turnmark.evaluation.budget import OBJECT_TOKENS, CountingModel, estimate_usage, with_cost
 from turnmark.evaluation.judging.judgements import Outcome
-from turnmark.evaluation.judging.mtrag import ClaimsReply, VerdictsReply
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.synth.folder import RAW, Reject, SynthItem
@@ -288,8 +286,8 @@ def open_synthesis(name: str, options: Mapping[str, Any]) -> Synthesis:
 
 # --- what it would take ----------------------------------------------------------------------------------------------
 
-SAMPLED, CLAIMS = 5, 5
-"""Attempts that an estimate looks at; claims that it takes an answer to make."""
+SAMPLED = 5
+"""Attempts that an estimate looks at."""
 
 
 class Reply(BaseModel):
@@ -299,27 +297,11 @@ class Reply(BaseModel):
     tokens: ClassVar[int] = OBJECT_TOKENS
 
 
-class DryModel(Counting):
-    """Counts the tokens of what it is asked, and replies what passes every filter."""
-
-    def written(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:  # noqa: ARG002
-        """See `Counting.written`."""
-        if schema is None:
-            return "Verdict: [[no]]", OBJECT_TOKENS
-        if issubclass(schema, Reply):
-            return json.dumps(schema.example), schema.tokens
-        if issubclass(schema, ClaimsReply):
-            return json.dumps({"claims": ["a claim"] * CLAIMS}), OBJECT_TOKENS
-        assert issubclass(schema, VerdictsReply), "a synthesis asks for replies of its own and for a judge's"
-        verdicts = [{"claim": number, "supported": True} for number in range(1, CLAIMS + 1)]
-        return json.dumps({"verdicts": verdicts}), OBJECT_TOKENS * 2
-
-
 def estimated(
     synthesis: Synthesis, seeds: Sequence[Seed], attempts: int, tools: Tools, generator: Generator
 ) -> dict[str, Usage]:
     """What so many attempts take by role, if every filter is passed; nothing is sent."""
-    model = DryModel(generator.name, reply_tokens=generator.reply_tokens)
+    model = CountingModel(generator.name, reply_tokens=generator.reply_tokens, verdict="Verdict: [[no]]")
     dry_tools = replace(tools, dry=True, judge=model if tools.judge is not None else None)
 
     def usage(seed: Seed) -> Mapping[str, Usage]:
@@ -328,4 +310,4 @@ def estimated(
             synthesis.make(attempt)
         return attempt.usage
 
-    return estimate(seeds[:attempts], attempts, usage, SAMPLED)
+    return estimate_usage(seeds[:attempts], attempts, usage, SAMPLED)

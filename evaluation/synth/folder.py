@@ -1,4 +1,4 @@
-"""What a synthesis leaves behind, and its folder: opened or resumed, appended to attempt by attempt.
+"""The folder of a synthesis: opened or resumed, appended to attempt by attempt.
 
     OUT/manifest.json     what was asked for; a folder whose manifest differs is refused
     OUT/attempts.jsonl    one line an attempt, as `predictions.jsonl` of a run: what it cost, why it failed
@@ -6,12 +6,11 @@
     OUT/rejects.jsonl     what did not: the filter, the reason, what the model wrote
 
 An attempt's line is written last: what a killed attempt left in the other two files is dropped when the folder is
-opened again. A line of these that is whole and cannot be read stays where it is, and the report says so.
+opened again. A full line of these that cannot be read stays in its file, and the report says so.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import threading
@@ -23,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, ValidationError
 
 from turnmark.corpora.console import valid_text
-from turnmark.corpora.home import write_atomic, write_json
+from turnmark.corpora.home import write_atomic
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Record
-from turnmark.evaluation.journal import Journal, SampleJournal, read_records
-from turnmark.evaluation.records import Sample
-from turnmark.evaluation.rundir import another, clear_parts, disagreements, locked, read_manifest
+from turnmark.evaluation.journal import Journal, SampleJournal, open_samples, read_records
+from turnmark.evaluation.records import FolderManifest, Sample
+from turnmark.evaluation.rundir import OutputFolder, open_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +63,7 @@ class Reject(Record):
     about: dict[str, Any] = Field(default_factory=dict, description="what else is known: the question, the document")
 
 
-class Corpus(Record):
+class CorpusInfo(Record):
     """Which documents it was made from."""
 
     name: str
@@ -74,13 +73,17 @@ class Corpus(Record):
     passages: int = 0
 
 
-class Manifest(Record):
-    """`manifest.json`. Fields outside `NOT_IDENTITY` can change an item; a folder is resumed where they all agree."""
+class SynthManifest(FolderManifest):
+    """`manifest.json` of a synthesis. How many are wanted moves no folder: to ask for more continues it."""
+
+    noun = "synthesis"
+    parent = "synth"
+    not_identity = frozenset({"wanted", "version", "versions", "command", "started", "ended"})
 
     kind: str
     specs: dict[str, str] = Field(description="role -> spec in normal form")
     prompts: dict[str, str] = Field(description="prompt -> hash")
-    corpus: Corpus
+    corpus: CorpusInfo
     options: dict[str, Any] = Field(default_factory=dict, description="of the kind: types, capability, thresholds")
     seed: int
     wanted: int = Field(description="items asked for by the last call; more may be asked for later")
@@ -91,19 +94,13 @@ class Manifest(Record):
     ended: str | None = None
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """What can change an item."""
-        return self.model_dump(mode="json", exclude=set(NOT_IDENTITY))
+    def title(self) -> str:
+        """See `FolderManifest.title`."""
+        return self.kind
 
-    @property
-    def default_folder(self) -> Path:
-        """`synth/<kind>-<hash of everything that can change an item>`, under the working directory."""
-        digest = hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
-        return Path("synth") / f"{self.kind}-{digest[:12]}"
-
-
-# How many are wanted moves no folder: the attempts come in one order, and to ask for more goes on where it stopped.
-NOT_IDENTITY = frozenset({"wanted", "version", "versions", "command", "started", "ended"})
+    def resume(self, stored: SynthManifest) -> SynthManifest:
+        """See `FolderManifest.resume`."""
+        return self.model_copy(update={"started": stored.started})
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -112,60 +109,39 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     write_atomic(path, "".join(lines))
 
 
-def check_folder(path: Path, manifest: Manifest) -> Manifest | None:
-    """The manifest that is in `path` already, if it asks for the same. Writes nothing.
-
-    Raises:
-        RequestError: something else is there, or a synthesis that differs: in what, a line each.
-    """
-    stored = read_manifest(path, Manifest, "synthesis")
-    differences = disagreements(stored.identity, manifest.identity) if stored else []
-    if differences:
-        raise another(path, "synthesis", differences)
-    return stored
-
-
 def _drop_unfinished(path: Path, kind: type[SynthItem | Reject], attempts: SampleJournal) -> None:
-    """Take out of a file what attempts left that did not end; they are made again."""
+    """Take out of a file what attempts left that did not end; they are made again.
+
+    A line that cannot be read is what a kill tore, if it is the last and has no end; else it is somebody's.
+    """
+    content = path.read_bytes() if path.is_file() else b""
     lines: list[bytes] = []
-    changed = False
-    with open(path, "rb") as file:
-        for line in file:
-            try:
-                finished = attempts.finished((kind.model_validate_json(line).seed, 0))
-            except ValidationError:
-                finished = line.endswith(b"\n")  # a torn line is what a kill leaves; a whole one is somebody's
-            if finished:
-                lines.append(line if line.endswith(b"\n") else line + b"\n")
-            changed |= not finished or not line.endswith(b"\n")
-    if changed:
+    for line in content.splitlines(keepends=True):
+        try:
+            finished = attempts.finished((kind.model_validate_json(line).seed, 0))
+        except ValidationError:
+            finished = line.endswith(b"\n")
+        if finished:
+            lines.append(line.removesuffix(b"\n") + b"\n")
+    if b"".join(lines) != content:
         part = path.with_name(f".{path.name}.part")
         part.write_bytes(b"".join(lines))
         part.replace(path)
 
 
-class SynthFolder:
-    """An open synthesis. Use `open_folder`; only one process has it open at a time.
+class SynthFolder(OutputFolder[SynthManifest]):
+    """An open synthesis, to which the engine appends attempts as samples. Use `open_synthesis_folder`."""
 
-    To the engine it is what a run's folder is: it has `samples`, and appends them.
-
-    Attributes:
-        ended, failed: attempts of this call that ended, and those of them that failed.
-        stopped: the engine said that it tries no more.
-    """
-
-    def __init__(self, path: Path, manifest: Manifest) -> None:
-        self.path, self.manifest = path, manifest
-        self.samples = SampleJournal(path / ATTEMPTS)
-        self.ended, self.failed, self.stopped = 0, 0, False
+    def __init__(self, path: Path, manifest: SynthManifest) -> None:
+        super().__init__(path, manifest)
+        self.samples = open_samples(path / ATTEMPTS)
         self.duplicates = Duplicates()
         self._lock = threading.Lock()
         self._stashed: dict[str, tuple[Sequence[SynthItem], Sequence[Reject]]] = {}
-        for name, kind in ((ITEMS, SynthItem), (REJECTS, Reject)):
-            if (path / name).is_file():
-                _drop_unfinished(path / name, kind, self.samples)
+        _drop_unfinished(path / ITEMS, SynthItem, self.samples)
+        _drop_unfinished(path / REJECTS, Reject, self.samples)
         numbers = itertools.count()
-        self._items = Journal(path / ITEMS, SynthItem, lambda item: item.id)
+        self._items = Journal(path / ITEMS, SynthItem, lambda item: item.id, lambda _: False)
         self._rejects = Journal(path / REJECTS, Reject, lambda _: next(numbers))
 
     @property
@@ -178,69 +154,61 @@ class SynthFolder:
         """Lines of `rejects.jsonl`."""
         return len(self._rejects)
 
+    @property
+    def finished(self) -> int:
+        """Attempts that ended and did not fail."""
+        return len(self.samples) - self.samples.unfinished
+
     def unreadable(self) -> Iterator[str]:
         """A note for each file of which lines cannot be read."""
         for name, journal in ((ITEMS, self._items), (REJECTS, self._rejects)):
             if count := len(journal.problems):
                 numbers = ", ".join(str(problem.line) for problem in journal.problems[:5])
                 lines = "1 line" if count == 1 else f"{count} lines"
-                yield f"{lines} of {name} cannot be read and left out (line {numbers}): mend or delete them"
+                yield f"{lines} of {name} cannot be read and left out (line {numbers}): correct or delete them"
 
     def stash(self, seed: str, items: Sequence[SynthItem], rejects: Sequence[Reject]) -> None:
-        """What an attempt made, from its own thread; written down when the engine appends its sample."""
+        """Keep what an attempt made, from its own thread, until the engine appends its sample."""
         with self._lock:
             self._stashed[seed] = items, rejects
 
     def append(self, sample: Sample) -> None:
-        """Write an attempt down with what it made; a duplicate becomes a reject.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Write an attempt with what it made; a duplicate becomes a reject, and nothing is written of a skipped one."""
         with self._lock:
             items, rejects = self._stashed.pop(sample.id, ((), ()))
-        if sample.status == "skipped":
-            self.stopped = True
-            return
-        self.ended += 1
-        if sample.status == "failed":
-            self.failed += 1
+        if sample.status == "done":
+            kept = [self._append_item(item) for item in items]
+            for reject in rejects:
+                self._rejects.append(reject)
+            sample = sample.model_copy(update={"decision": "kept" if any(kept) else "nothing kept"})
+        if sample.status != "skipped":
             self.samples.append(sample)
-            return
-        before = self.kept
-        for item in items:
-            twin = self.duplicates.of(item)
-            if twin is None:
-                self._items.append(item)
-            else:
-                about = {"duplicate_of": twin, "key": item.key}
-                reject = Reject(seed=item.seed, stage="duplicate", reason="says the same as another", about=about)
-                rejects = [*rejects, reject]
-        for reject in rejects:
-            self._rejects.append(reject)
-        self.samples.append(sample.model_copy(update={"decision": "kept" if self.kept > before else "nothing kept"}))
+
+    def _append_item(self, item: SynthItem) -> bool:
+        twin = self.duplicates.twin_of(item)
+        if twin is None:
+            self._items.append(item)
+        else:
+            about = {"duplicate_of": twin, "key": item.key}
+            reason = "says the same as another"
+            self._rejects.append(Reject(seed=item.seed, stage="duplicate", reason=reason, about=about))
+        return twin is None
 
     def items(self) -> Iterator[SynthItem]:
         """What was kept, in the order of the file."""
         return read_records(self.path / ITEMS, SynthItem)
 
-    def update(self, **fields: Any) -> None:
-        """Change what is not part of the manifest's identity and write it."""
-        self.manifest = self.manifest.model_copy(update=fields)
-        write_json(self.path / "manifest.json", self.manifest.model_dump(mode="json"))
-
-    def close(self) -> None:
-        """Close the files, with their content on the disk."""
-        for journal in (self.samples, self._items, self._rejects):
-            journal.close()
+    def rejects(self) -> Iterator[Reject]:
+        """What was rejected, in the order of the file."""
+        return read_records(self.path / REJECTS, Reject)
 
 
 class Duplicates:
-    """Says which item an item repeats: the same words, or keys whose vectors are as good as the same.
+    """Says which item an item repeats: the same words, or keys whose vectors are nearly the same.
 
     Args:
         embed: None: nothing is a duplicate, since nothing is added.
-        items: those that there are already.
+        items: those that exist already.
     """
 
     def __init__(self, embed: Embed | None = None, items: Iterable[SynthItem] = ()) -> None:
@@ -253,7 +221,7 @@ class Duplicates:
             for item, vector in zip(earlier, embed([item.key for item in earlier]), strict=True):
                 self._add(item, vector)
 
-    def of(self, item: SynthItem) -> str | None:
+    def twin_of(self, item: SynthItem) -> str | None:
         """The id of an item that says the same; None, and this one is added."""
         import numpy as np
 
@@ -280,22 +248,13 @@ def _bare(text: str) -> str:
 
 
 @contextmanager
-def open_folder(path: Path, manifest: Manifest) -> Iterator[SynthFolder]:
-    """Make the folder, or resume the synthesis that is in it.
-
-    Raises:
-        RequestError: it holds something else, or cannot be written.
-        TurnmarkError: another process has it open.
-    """
-    check_folder(path, manifest)
-    with locked(path, repr(str(path))):
-        stored = check_folder(path, manifest)
-        if stored is not None:
-            manifest = manifest.model_copy(update={"started": stored.started})
-        clear_parts(path)
-        folder = SynthFolder(path, manifest)
+def open_synthesis_folder(path: Path, manifest: SynthManifest) -> Iterator[SynthFolder]:
+    """Make the folder of a synthesis, or resume the one that is in it; see `open_folder`."""
+    with open_folder(path, manifest) as resumed:
+        folder = SynthFolder(path, resumed)
         try:
-            folder.update()
+            folder.update_manifest()
             yield folder
         finally:
-            folder.close()
+            for journal in (folder.samples, folder._items, folder._rejects):
+                journal.close()

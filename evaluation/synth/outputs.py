@@ -10,10 +10,9 @@ from pydantic import Field
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Record
-from turnmark.evaluation.budget import Ledger, added
-from turnmark.evaluation.journal import read_records
+from turnmark.evaluation.budget import Ledger, add_usage
 from turnmark.evaluation.synth.attempt import JUDGE, WRITER, Synthesis
-from turnmark.evaluation.synth.folder import ITEMS, REJECTS, Manifest, Reject, SynthFolder, SynthItem
+from turnmark.evaluation.synth.folder import ITEMS, REJECTS, SynthFolder, SynthItem, SynthManifest
 from turnmark.evaluation.synth.source import Source
 
 
@@ -34,7 +33,7 @@ class Report(Record):
     notes: tuple[str, ...]
 
 
-def own_judge(manifest: Manifest) -> tuple[str, ...]:
+def own_judge(manifest: SynthManifest) -> tuple[str, ...]:
     """A note if the model that filtered is the one that wrote."""
     if manifest.specs.get("judge") != manifest.specs.get("generator"):
         return ()
@@ -64,7 +63,7 @@ def write_outputs(
         raise RequestError(
             f"{ITEMS} in {str(path)!r}: an item is not as synth {synthesis.name} makes it ({error})"
         ) from error
-    counts = Counter((reject.stage, reject.reason) for reject in read_records(path / REJECTS, Reject))
+    counts = Counter((reject.stage, reject.reason) for reject in folder.rejects())
     filters: dict[str, dict[str, int]] = {}
     for (stage, reason), count in sorted(counts.items(), key=lambda pair: (pair[0][0], -pair[1], pair[0][1])):
         filters.setdefault(stage, {})[reason] = count
@@ -95,7 +94,7 @@ def usage_of(folder: SynthFolder, ledger: Ledger) -> dict[str, dict[str, float |
     total: dict[str, Usage] = {}
     for key in list(folder.samples.keys()):
         sample = folder.samples.get(key)
-        total = added(total, sample.usage if sample else {})
+        total = add_usage(total, sample.usage if sample else {})
     priced = ledger.priced(total)
     return {role: priced[role].model_dump() for role in dict.fromkeys((WRITER, JUDGE, *total)) if role in total}
 

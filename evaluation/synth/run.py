@@ -14,12 +14,12 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, shown_progress
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import Ledger, estimated_json, open_ledger
-from turnmark.evaluation.engine import Job, Limits, Outcome, generate
+from turnmark.evaluation.budget import Ledger, open_ledger, usage_json
+from turnmark.evaluation.engine import Limits, RunOutcome, SampleJob, generate
 from turnmark.evaluation.options import command_line
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.request import EvalRequest, check_calls, failures
-from turnmark.evaluation.rundir import RunFolder, version_of, versions
+from turnmark.evaluation.rundir import check_folder, default_folder, package_versions, version_of
 from turnmark.evaluation.scoring import now
 from turnmark.evaluation.synth.attempt import (
     PROMPTS,
@@ -30,7 +30,7 @@ from turnmark.evaluation.synth.attempt import (
     Tools,
     estimated,
 )
-from turnmark.evaluation.synth.folder import Duplicates, Manifest, SynthFolder, check_folder, open_folder
+from turnmark.evaluation.synth.folder import Duplicates, SynthFolder, SynthManifest, open_synthesis_folder
 from turnmark.evaluation.synth.outputs import Report, own_judge, usage_of, write_outputs
 from turnmark.evaluation.synth.request import SynthRequest
 from turnmark.evaluation.synth.source import Source
@@ -54,7 +54,7 @@ class Plan:
     synthesis: Synthesis
     tools: Tools
     generator: Generator
-    manifest: Manifest
+    manifest: SynthManifest
     folder: Path
     seeds: Sequence[Seed]
     limits: Limits
@@ -76,7 +76,7 @@ class Plan:
             "seeds": len(self.seeds),
             "specs": self.manifest.specs,
             "corpus": self.manifest.corpus.model_dump(),
-            "estimated": estimated_json(self.estimate(attempts)),
+            "estimated": usage_json(self.estimate(attempts)),
             "out": str(self.folder),
             "notes": [*own_judge(self.manifest), f"a rejected attempt is made up for by another; {MOST}"],
         }
@@ -119,7 +119,7 @@ def plan(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) ->
         "judge": generator.name if writer_judges else judge_name,
         "embedder": EMBEDDER,
     }
-    manifest = Manifest(
+    manifest = SynthManifest(
         kind=name,
         specs=specs | {"retriever": retriever},
         prompts=hashes | _judge_prompts(tools.measures),
@@ -128,11 +128,11 @@ def plan(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) ->
         seed=request.seed,
         wanted=request.n,
         version=version_of("turnmark"),
-        versions=versions(["sentence-transformers", "torch", "numpy"]),
+        versions=package_versions(["sentence-transformers", "torch", "numpy"]),
         command=command_line(),
         started=now(),
     )
-    folder = request.out or manifest.default_folder
+    folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
     limits = Limits(request.concurrency, request.deadline, failures(flags, request.n, ErrorCollector()))
     return Plan(request, synthesis, tools, generator, manifest, folder, seeds, limits, began)
@@ -230,13 +230,13 @@ def run(plan: Plan) -> tuple[Report, bool]:
         TurnmarkError: the folder is in use.
     """
     n = plan.request.n
-    with open_folder(plan.folder, plan.manifest) as folder:
+    with open_synthesis_folder(plan.folder, plan.manifest) as folder:
         enough = folder.kept >= n
-        outcome, ledger = (Outcome(), _ledger(plan, folder)) if enough else _work(plan, folder)
+        outcome, ledger = (RunOutcome(), _ledger(plan, folder)) if enough else _work(plan, folder)
         notes = [outcome.stopped] if outcome.stopped else []
         if folder.kept < n and not outcome.stopped:
             notes.append(_too_few(folder, n))
-        folder.update(ended=now())
+        folder.update_manifest(ended=now())
         report = write_outputs(
             plan.synthesis, folder, plan.tools.source, notes=notes, seconds=time.perf_counter() - plan.began,
             usage=usage_of(folder, ledger),
@@ -245,8 +245,8 @@ def run(plan: Plan) -> tuple[Report, bool]:
 
 
 def _too_few(folder: SynthFolder, goal: int) -> str:
-    if folder.failed:
-        count = "1 attempt" if folder.failed == 1 else f"{folder.failed} attempts"
+    if failed := folder.samples.unfinished:
+        count = "1 attempt" if failed == 1 else f"{failed} attempts"
         return f"{folder.kept} of {goal} items: {count} failed; the same command tries again"
     return f"{folder.kept} of {goal} items: every seed was tried, or {MOST}"
 
@@ -255,7 +255,7 @@ def _ledger(plan: Plan, folder: SynthFolder, guess: Usage | None = None) -> Ledg
     return open_ledger(plan.request.generator or "", plan.request.budget, folder.samples, guess)
 
 
-def _work(plan: Plan, folder: SynthFolder) -> tuple[Outcome, Ledger]:
+def _work(plan: Plan, folder: SynthFolder) -> tuple[RunOutcome, Ledger]:
     from turnmark.assistant.generators.base import make_ready
 
     guess = sum(plan.estimate(1).values(), Usage()) if plan.request.budget is not None else None
@@ -277,36 +277,26 @@ def _work(plan: Plan, folder: SynthFolder) -> tuple[Outcome, Ledger]:
     with shown_progress() as progress:
         progress_of_items = _ItemProgress(progress, folder)
         progress_of_items.start(f"making {plan.synthesis.name}", plan.request.n)
-        jobs = _Jobs(plan.seeds, plan.request.n, plan.synthesis.each, folder)
-        # To the engine, a folder is what has `samples` and appends them.
-        runs = cast(RunFolder, folder)
-        return generate(jobs, answer, plan.generator, runs, plan.limits, ledger, progress_of_items), ledger
+        jobs = _jobs(plan, folder)
+        return generate(jobs, answer, plan.generator, folder, plan.limits, ledger, progress_of_items), ledger
 
 
-class _Jobs:
-    """Hands out seeds while more items are wanted than there are and than those at work can give.
+def _jobs(plan: Plan, folder: SynthFolder) -> Iterator[SampleJob | None]:
+    """Seeds while more items are wanted than there are and than the running and failed attempts can give.
 
-    So the attempts of a call are the same few first seeds whatever runs at once. It may give none now and one later,
-    when something at work has been rejected; the engine asks again whenever an attempt ends.
+    So the attempts of a call are the same few first seeds whatever runs at once. None: nothing for now, until one of
+    those that run has been rejected.
     """
-
-    def __init__(self, seeds: Sequence[Seed], total: int, each: int, folder: SynthFolder) -> None:
-        self._total, self._each, self._folder = total, each, folder
-        limit = TRIES * -(-total // each) + SPARE
-        self._seeds = iter([seed for seed in seeds[:limit] if not folder.samples.finished((seed.id, 0))])
-        self._handed = 0
-
-    def __iter__(self) -> Iterator[Job]:
-        return self
-
-    def __next__(self) -> Job:
-        folder = self._folder
-        expected = folder.kept + self._each * (self._handed - folder.ended + folder.failed)
-        if folder.stopped or expected >= self._total:
-            raise StopIteration
-        seed = next(self._seeds)
-        self._handed += 1
-        return Job(Item(id=seed.id, task=seed, domain=seed.domain or None))
+    each, wanted = plan.synthesis.each, plan.request.n
+    limit = TRIES * -(-wanted // each) + SPARE
+    started, finished_before = 0, folder.finished
+    for seed in plan.seeds[:limit]:
+        if folder.samples.finished((seed.id, 0)):
+            continue
+        while folder.kept + each * (started - (folder.finished - finished_before)) >= wanted:
+            yield None
+        started += 1
+        yield SampleJob(Item(id=seed.id, task=seed, domain=seed.domain or None))
 
 
 class _ItemProgress:

@@ -10,7 +10,7 @@ from pathlib import Path
 from turnmark.corpora.statistics import length
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.passages import OneAtATime
-from turnmark.evaluation.synth.folder import Corpus
+from turnmark.evaluation.synth.folder import CorpusInfo
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.types import Hit, Query, Retriever
 
@@ -25,10 +25,10 @@ class Source:
         self._index = index
         self._retriever = OneAtATime(retriever)
 
-    def corpus(self) -> Corpus:
+    def corpus(self) -> CorpusInfo:
         """Which documents these are."""
         manifest = self._index.manifest
-        return Corpus(
+        return CorpusInfo(
             name=manifest.name,
             fingerprint=hashlib.sha256(self._index.fingerprint.encode("utf-8", "surrogatepass")).hexdigest(),
             source=Path(manifest.source).name,

@@ -69,10 +69,10 @@ def test_every_event_of_a_session_is_told_with_its_fields() -> None:
 
 
 def test_the_manifests_second_row_is_what_moves_no_folder() -> None:
-    from turnmark.evaluation.records import NOT_IDENTITY
+    from turnmark.evaluation.records import RunManifest
 
     row = next(line for line in section("### `manifest.json`").splitlines() if line.startswith("| cannot"))
-    assert set(re.findall(r"`(\w+)`", row)) == NOT_IDENTITY | {"makers"}
+    assert set(re.findall(r"`(\w+)`", row)) == RunManifest.not_identity | {"makers"}
 
 
 def test_the_files_of_the_report_are_told_with_their_fields() -> None:

@@ -20,7 +20,7 @@ from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.specs import Entry
 from turnmark.evaluation.benchmarks.base import Case, Item
 from turnmark.evaluation.budget import Ledger
-from turnmark.evaluation.engine import Job, Limits, generate
+from turnmark.evaluation.engine import Limits, SampleJob, generate
 from turnmark.evaluation.rundir import open_run
 from turnmark.evaluation.scoring import score_run
 
@@ -109,7 +109,7 @@ def test_a_metric_and_a_benchmark(tmp_path: Path) -> None:
     benchmark = own.Capitals()
     items = [item for item in benchmark.items() if isinstance(item, Item)]
     with open_run(tmp_path / "run", manifest()) as run:
-        generate(map(Job, items), benchmark.answer, None, run, Limits(), Ledger(), NoProgress())
+        generate(map(SampleJob, items), benchmark.answer, None, run, Limits(), Ledger(), NoProgress())
         summary = score_run(run, benchmark, items, progress=NoProgress())
     assert summary.metrics["vowels"].mean == (4 / 4 + 2 / 4) / 2
     assert summary.breakdowns["half"]["c2"]["vowels"].mean == 2 / 4

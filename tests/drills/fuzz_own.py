@@ -68,7 +68,7 @@ def _kept(folder: Path) -> dict[str, Target]:
     from turnmark.evaluation.records import RunManifest
     from turnmark.evaluation.report.browse import Browsed
     from turnmark.evaluation.report.stored import read_run
-    from turnmark.evaluation.rundir import read_manifest
+    from turnmark.evaluation.rundir import stored_manifest
     from turnmark.evaluation.synth.folder import SynthItem
 
     home, run = folder / "home", folder / "run"
@@ -84,7 +84,7 @@ def _kept(folder: Path) -> dict[str, Target]:
         "sessions": ([session.read_bytes()], _file(session, lambda path: read_session(path.stem))),
         "run manifests": (
             [manifest.read_bytes()],
-            _file(manifest, lambda path: read_manifest(path.parent, RunManifest, "run")),
+            _file(manifest, lambda path: stored_manifest(path.parent, RunManifest)),
         ),
         "run folders": ([summary.read_bytes()], _file(summary, lambda path: read_run(path.parent))),
         "browsed samples": (

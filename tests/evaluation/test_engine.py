@@ -19,7 +19,7 @@ from turnmark.corpora.console import NoProgress
 from turnmark.evaluation import engine
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.budget import Ledger
-from turnmark.evaluation.engine import Job, Limits, Outcome, generate
+from turnmark.evaluation.engine import Limits, RunOutcome, SampleJob, generate
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import RunFolder, open_run
 
@@ -40,7 +40,7 @@ def done(item, generator=None):
 
 
 def jobs(*names):
-    return [Job(Item(name, None, "d")) for name in names]
+    return [SampleJob(Item(name, None, "d")) for name in names]
 
 
 def made(path, answer, todo, *, generator=None, ledger=None, **limits):
@@ -59,7 +59,7 @@ def statuses(path):
 
 
 def threads():
-    return sum(thread.name == "sample" for thread in threading.enumerate())
+    return sum(thread.name == "worker" for thread in threading.enumerate())
 
 
 @contextmanager
@@ -171,7 +171,7 @@ def test_attempts_and_usage_add_up_over_calls(tmp_path):
     assert (row["status"], row["attempts"], row["reason"]) == ("done", 3, None)
     assert {role: used["calls"] for role, used in row["usage"].items()} == {"failed": 6, "answer": 1}
     before = (tmp_path / "r/predictions.jsonl").read_bytes()
-    assert made(tmp_path / "r", done, jobs("a", "b"), generator=Model()) == Outcome()
+    assert made(tmp_path / "r", done, jobs("a", "b"), generator=Model()) == RunOutcome()
     assert (tmp_path / "r/predictions.jsonl").read_bytes() == before
 
 

@@ -12,7 +12,7 @@ from tests.evaluation.run_records import manifest
 from turnmark.corpora.console import NoProgress
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
 from turnmark.evaluation.budget import Ledger
-from turnmark.evaluation.engine import Job, Limits, generate
+from turnmark.evaluation.engine import Limits, SampleJob, generate
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import open_run
 from turnmark.evaluation.scoring import score_run
@@ -56,7 +56,7 @@ def trivial_run(path, size):
         return (tracemalloc.get_traced_memory()[1] - before) / size
 
     with open_run(path, manifest(limit=size)) as run:
-        todo = (Job(item) for item in items())
+        todo = (SampleJob(item) for item in items())
         tracemalloc.start()
         try:
             limits, ledger = Limits(concurrency=16), Ledger()

@@ -132,23 +132,24 @@ def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(benchmark_root, 
 
 
 def test_an_interrupted_judging_goes_on_where_it_stopped(benchmark_root, turnmark, tmp_path, monkeypatch):
-    from turnmark.evaluation.judging.judgements import JudgementJournal
+    from turnmark.evaluation.journal import Journal
 
-    written, append = [], JudgementJournal.append
+    written, append = [], Journal.append
 
-    def interrupted(self, judgement):
-        if len(written) == 3:
-            raise KeyboardInterrupt
-        written.append(judgement.key)
-        append(self, judgement)
+    def interrupted(self, record):
+        if self.path.name == "judgements.jsonl":
+            if len(written) == 3:
+                raise KeyboardInterrupt
+            written.append(record.key)
+        append(self, record)
 
     with ScriptedServer(judge()) as server:
         words = score_words(benchmark_root, tmp_path, "--judge", spec_of(server, options="metrics=rb_llm"))
-        monkeypatch.setattr(JudgementJournal, "append", interrupted)
+        monkeypatch.setattr(Journal, "append", interrupted)
         assert turnmark(*words).code == 130
         assert len(lines(tmp_path / "r/judgements.jsonl")) == 3
         assert not (tmp_path / "r/summary.json").exists()
-        monkeypatch.setattr(JudgementJournal, "append", append)
+        monkeypatch.setattr(Journal, "append", append)
         summary = done(turnmark, *words)
     rows = lines(tmp_path / "r/judgements.jsonl")
     assert [row["key"] for row in rows[:3]] == written

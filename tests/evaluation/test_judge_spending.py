@@ -16,8 +16,8 @@ from turnmark.assistant.prompts import ASSISTANT
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation.budget import spent_on_judges
-from turnmark.evaluation.judging.calls import run_jobs
 from turnmark.evaluation.prompts import HERE, JUDGES, own_prompts
+from turnmark.evaluation.scheduler import Scheduler
 
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"
 STOPPED = (
@@ -114,14 +114,15 @@ def test_flags_for_judges_want_a_judge(benchmark_root, turnmark, tmp_path):
 @pytest.mark.parametrize("most", [1, 4])
 def test_jobs_wait_for_those_that_run_and_are_refused_where_none_does(most):
     refused: list[int] = []
+    results: dict[int, int | BaseException] = {}
 
-    def do(job):
-        return job * job
+    def admit(job, running):
+        return job != 7 and (not running or job % 2 == 0)
 
-    def may(job, running):
-        return job != 7 and (running == 0 or job % 2 == 0)
+    def begin(job):
+        return lambda: job * job
 
-    results = dict(run_jobs(iter(range(10)), do, most, may, refused.append))
+    Scheduler[int, int](begin, results.__setitem__, admit, refused.append, most).run(iter(range(10)))
     assert results == {job: job * job for job in range(10) if job != 7}
     assert refused == [7]
 

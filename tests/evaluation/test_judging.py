@@ -12,7 +12,7 @@ from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.compound_qa import FIVE, compare
 from turnmark.evaluation.judging.inscoqa import INSEVAL
-from turnmark.evaluation.judging.judgements import Judgement, JudgementJournal
+from turnmark.evaluation.judging.judgements import Judgement, open_judgements
 from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, relevance
 from turnmark.evaluation.judging.rubrics import judgement_key as key_of
 from turnmark.evaluation.judging.rubrics import panel_outcome
@@ -114,25 +114,25 @@ def kept(key, **more):
 
 def test_a_torn_line_is_cut_off_and_the_last_line_of_a_key_holds(tmp_path):
     path = tmp_path / "judgements.jsonl"
-    file = JudgementJournal(path)
+    file = open_judgements(path)
     file.append(kept("a", status="failed", value=None, reason="cut", kind="length", usage=Usage(calls=2)))
     file.append(kept("b"))
-    assert not file.settled("a")
-    assert file.settled("b")
-    assert not file.settled("c")
+    assert not file.finished("a")
+    assert file.finished("b")
+    assert not file.finished("c")
     file.append(kept("a", value=0.9, tries=2))
     file.close()
     with open(path, "ab") as torn:
         torn.write(b'not a judgement\n{"status": "sco')
-    again = JudgementJournal(path)
+    again = open_judgements(path)
     judgement = again.get("a")
     assert (judgement.value, judgement.tries) == (0.9, 2)
-    assert again.settled("a")
+    assert again.finished("a")
     assert len(again) == 2
     again.append(kept("c"))
     again.close()
-    last = JudgementJournal(path)
-    assert last.settled("c")
+    last = open_judgements(path)
+    assert last.finished("c")
     assert last.get("nothing") is None
     last.close()
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.evaluation.disks import room
 from tests.evaluation.run_records import DATA, manifest, sample
 from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.evaluation.journal import SampleJournal
+from turnmark.evaluation.journal import json_line, open_samples
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.rundir import default_folder, identity, json_line, open_run
+from turnmark.evaluation.rundir import default_folder, open_run
 
 
 def ids(run):
@@ -35,7 +35,7 @@ def test_a_run_resumes_after_a_kill_in_the_middle_of_a_line(tmp_path):
         assert run.manifest.started == "then"
         run.reopen(pending=2)
         assert not (tmp_path / "r/summary.json").exists()
-        with pytest.raises(ValueError, match="in the run already"):
+        with pytest.raises(ValueError, match=r"in predictions\.jsonl already"):
             run.append(sample("c<::>1"))
         run.append(sample("c<::>2"))
         run.arrange([("c<::>1", 0), ("c<::>2", 0), ("c<::>3", 0)])
@@ -79,7 +79,7 @@ def test_another_run_is_refused_with_the_difference(tmp_path):
 
 def test_a_folder_with_other_files_and_a_file_are_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("precious")
-    with pytest.raises(RequestError, match="holds files and is no run"), open_run(tmp_path, manifest()):
+    with pytest.raises(RequestError, match="holds files and is not a run"), open_run(tmp_path, manifest()):
         pass
     with pytest.raises(RequestError, match="is a file"), open_run(tmp_path / "thesis.txt", manifest()):
         pass
@@ -124,7 +124,7 @@ def test_the_default_folder_changes_with_everything_that_can_change_a_result():
     assert len(names) == len(changes)
     elsewhere = manifest(started="x", command="y", ended="z", indexes={"a": "b"}, version="2", versions={"git": "c"})
     assert default_folder(manifest()) == default_folder(elsewhere)
-    assert identity(manifest()) == identity(manifest(started="x"))
+    assert manifest().identity == manifest(started="x").identity
 
 
 def test_samples_of_other_versions_are_said_however_often_a_run_is_resumed(tmp_path):
@@ -159,12 +159,12 @@ def test_a_run_of_before_makers_were_recorded_is_compared_too(tmp_path):
 
 def test_another_index_under_finished_samples_is_refused(tmp_path):
     with open_run(tmp_path / "r", manifest()) as run:
-        run.searches("a", "old")
-        run.searches("a", "new")
+        run.record_index("a", "old")
+        run.record_index("a", "new")
         run.append(sample("x", domain="a"))
-        run.searches("a", "new")
+        run.record_index("a", "new")
         with pytest.raises(RequestError) as caught:
-            run.searches("a", "other")
+            run.record_index("a", "other")
         assert caught.value.problems[0].endswith("holds another run; name another folder, or ask for the same:")
         assert caught.value.problems[1:] == ("  indexes.a: 'new' there, 'other' here",)
         run.check_indexes({"a": ("other", "new"), "b": ("y",)})
@@ -192,14 +192,14 @@ def rows(path):
 
 def test_the_last_line_of_a_sample_holds(tmp_path):
     path = tmp_path / "predictions.jsonl"
-    file = SampleJournal(path)
+    file = open_samples(path)
     file.append(sample("a", status="failed", reason="no"))
     file.append(sample("b", domain="x"))
-    assert (file.unfinished, file.finished(("a", 0)), file.domains) == (1, False, {"x"})
+    assert (file.unfinished, file.finished(("a", 0))) == (1, False)
     file.append(sample("a", attempts=2))
     assert (file.unfinished, len(file)) == (0, 2)
     file.close()
-    again = SampleJournal(path)
+    again = open_samples(path)
     latest = again.get(("a", 0))
     assert (latest.status, latest.attempts) == ("done", 2)
     assert again.get(("c", 0)) is None
@@ -212,7 +212,7 @@ def test_the_last_line_of_a_sample_holds(tmp_path):
 @given(st.data())
 def test_a_file_cut_anywhere_keeps_every_whole_line(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("cut") / "predictions.jsonl"
-    file = SampleJournal(path)
+    file = open_samples(path)
     for number in range(5):
         file.append(sample(f"s{number}", query="ü" * number))
     file.close()
@@ -220,7 +220,7 @@ def test_a_file_cut_anywhere_keeps_every_whole_line(tmp_path_factory, data):
     cut = data.draw(st.integers(0, len(content)))
     path.write_bytes(content[:cut])
     lines_left = content[:cut].count(b"\n")
-    again = SampleJournal(path)
+    again = open_samples(path)
     assert list(again.keys()) == [(f"s{number}", 0) for number in range(lines_left)]
     assert again.problems == ()
     again.append(sample("new"))
@@ -230,7 +230,7 @@ def test_a_file_cut_anywhere_keeps_every_whole_line(tmp_path_factory, data):
 
 def test_on_a_full_disk_a_line_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "predictions.jsonl"
-    file = SampleJournal(path)
+    file = open_samples(path)
     file.append(sample("a"))
     before = path.read_bytes()
     with room(len(before) + 100), pytest.raises(OSError, match=r"predictions\.jsonl"):
@@ -243,7 +243,7 @@ def test_on_a_full_disk_a_line_is_written_whole_or_not_at_all(tmp_path):
 
 def test_arranging_on_a_full_disk_leaves_the_file_as_it_was(tmp_path):
     path = tmp_path / "predictions.jsonl"
-    file = SampleJournal(path)
+    file = open_samples(path)
     file.append(sample("a", query="x" * 500))
     file.append(sample("b"))
     before = path.read_bytes()
@@ -251,7 +251,7 @@ def test_arranging_on_a_full_disk_leaves_the_file_as_it_was(tmp_path):
         file.arrange([("b", 0), ("a", 0)])
     assert path.read_bytes() == before
     file.close()
-    again = SampleJournal(path)
+    again = open_samples(path)
     again.arrange([("b", 0), ("a", 0)])
     again.close()
     assert [name for name, *_ in rows(path)] == ["b", "a"]
@@ -259,7 +259,7 @@ def test_arranging_on_a_full_disk_leaves_the_file_as_it_was(tmp_path):
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_no_number_that_is_none_gets_into_the_file(tmp_path, number):
-    file = SampleJournal(tmp_path / "predictions.jsonl")
+    file = open_samples(tmp_path / "predictions.jsonl")
     with pytest.raises(ValueError, match="JSON"):
         file.append(Sample(id="a", status="done").model_copy(update={"confidence": number}))
     file.append(sample("a"))

@@ -15,7 +15,6 @@ from turnmark.corpora.models import MODELS, ModelFile, model_path
 from turnmark.evaluation.passages import kept_indexes, open_corpus
 from turnmark.evaluation.planning import plan
 from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.rundir import made_with
 
 
 def planned(root, out, **changes):
@@ -63,7 +62,7 @@ def test_resuming_with_other_versions_says_so(benchmark_root, tmp_path, opener, 
     request_plan = planned(benchmark_root, tmp_path / "r")
     first, *_ = searched(request_plan, opener)
     assert capsys.readouterr().err.count("resumed:") == 0
-    assert {"turnmark", "bm25s", "pytrec_eval-terrier"} <= set(made_with(request_plan.manifest))
+    assert {"turnmark", "bm25s", "pytrec_eval-terrier"} <= set(request_plan.manifest.maker.keys())
     made_of = request_plan.manifest.versions
     later = request_plan.manifest.model_copy(update={"versions": {**made_of, "bm25s": "99", "git": "new"}})
     summary, *_ = searched(replace(request_plan, manifest=later), opener)

@@ -14,10 +14,10 @@ from turnmark.assistant.settings import Budget, Price
 from turnmark.assistant.steps.rewrites import RewriteReply
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
-from turnmark.evaluation import limits
+from turnmark.evaluation import scheduler
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import CAUTION, OBJECT_TOKENS, Counting, Ledger, counting_like, estimate
-from turnmark.evaluation.limits import SETTLE, AdaptiveConcurrency
+from turnmark.evaluation.budget import CAUTION, OBJECT_TOKENS, CountingModel, Ledger, counting_like, estimate_usage
+from turnmark.evaluation.scheduler import SETTLE, AdaptiveConcurrency
 
 PRICE = Price(prompt=1_000_000, completion=2_000_000)
 
@@ -113,22 +113,22 @@ def usage(item):
 
 
 def test_of_many_items_some_are_looked_at():
-    all_items = estimate(ITEMS, 100, usage)["answer"]
+    all_items = estimate_usage(ITEMS, 100, usage)["answer"]
     ids: list[str] = []
 
     def seeing(item):
         ids.append(item.id)
         return usage(item)
 
-    scaled = estimate(ITEMS, 100, seeing, 20)["answer"]
+    scaled = estimate_usage(ITEMS, 100, seeing, 20)["answer"]
     assert len(ids) == 20
     assert scaled.calls == all_items.calls == 100
     assert scaled.prompt_tokens == pytest.approx(all_items.prompt_tokens, rel=0.1)
-    assert estimate(ITEMS, 300, usage)["answer"].calls == 300  # three repeats
+    assert estimate_usage(ITEMS, 300, usage)["answer"].calls == 300  # three repeats
 
 
 def test_an_estimate_lays_turns_out_as_the_generator_would():
-    small = Counting("m")
+    small = CountingModel("m")
     small.size = "small"
     like = counting_like(small)
     assert (traits_of(like).size, like.context_tokens) == ("small", 128_000)
@@ -140,7 +140,7 @@ def test_an_item_that_cannot_be_answered_costs_nothing():
             raise ValueError("too long")
         return usage(item)
 
-    assert estimate(ITEMS[:4], 4, failing)["answer"].calls == 2
+    assert estimate_usage(ITEMS[:4], 4, failing)["answer"].calls == 2
 
 
 class _Nested(BaseModel):
@@ -157,7 +157,7 @@ class _Nested(BaseModel):
 @pytest.mark.parametrize("schema", [RewriteReply, _Nested])
 def test_a_reply_has_the_form_that_is_asked_for(schema):
     prompt = [PromptMessage(role="user", content="a question")]
-    value, usage = ask(Counting("m"), prompt, schema)
+    value, usage = ask(CountingModel("m"), prompt, schema)
     assert not isinstance(value, Failure), value
     assert (usage.calls, usage.completion_tokens) == (1, OBJECT_TOKENS)
     assert usage.prompt_tokens == count_tokens("a question")
@@ -174,7 +174,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     stand_in = Clock()
-    monkeypatch.setattr(limits, "time", stand_in)
+    monkeypatch.setattr(scheduler, "time", stand_in)
     return stand_in
 
 
@@ -182,7 +182,7 @@ def test_a_burst_halves_once_and_the_next_one_again(clock):
     paced = AdaptiveConcurrency(16)
     for _ in range(16):
         paced.slow_down()
-    assert (paced.limit, paced.complaints) == (8, 16)
+    assert paced.limit == 8
     clock.now += SETTLE
     paced.slow_down()
     assert paced.limit == 4

@@ -10,7 +10,7 @@ from turnmark.assistant.generators.base import ON_RATE_LIMIT, Completion, Genera
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.engine import Job, failed
+from turnmark.evaluation.engine import SampleJob, failed_sample
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.spread import Remote, answered
@@ -64,7 +64,7 @@ class Elsewhere:
 )
 def test_a_failure_is_typed_as_by_the_engine(error):
     reply = answered(Bench(error), ITEM, 1, Model(), 60.0)  # type: ignore[arg-type]
-    assert reply.sample == failed(Job(ITEM, 1), error)
+    assert reply.sample == failed_sample(SampleJob(ITEM, 1), error)
     assert reply.usage.calls == 1
 
 

@@ -7,7 +7,7 @@ import json
 from tests.evaluation.synth.player import begins_attempt, one_an_attempt
 from tests.servers import Say, Status
 from turnmark.corpora import mtrag
-from turnmark.evaluation.synth.folder import Manifest
+from turnmark.evaluation.synth.folder import SynthManifest
 
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 
@@ -34,7 +34,7 @@ def test_conversations_open_as_mtrag_s(synth, turnmark):
     assert {context.document_id for task in tasks for context in task.contexts} <= {row["_id"] for row in corpus}
     ran = turnmark.json("eval", "mtrag-s", "--data", outcome.out, "--dry-run", "--out", outcome.out / "run")
     assert ran["n"] == len(tasks)
-    manifest = Manifest.model_validate_json((outcome.out / "manifest.json").read_bytes())
+    manifest = SynthManifest.model_validate_json((outcome.out / "manifest.json").read_bytes())
     assert {"mtrag-question", "mtrag-answer", "claims", "claim-verdicts", "idk"} == set(manifest.prompts)
     assert manifest.corpus.documents == 80
 

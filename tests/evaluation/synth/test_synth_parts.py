@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from turnmark.corpora.types import Passage
 from turnmark.evaluation import prompts as judges
-from turnmark.evaluation.synth.attempt import PROMPTS, Attempt, DryModel, Seed, Tools
+from turnmark.evaluation.budget import CountingModel
+from turnmark.evaluation.synth.attempt import PROMPTS, Attempt, Seed, Tools
 from turnmark.evaluation.synth.folder import SynthItem
 from turnmark.evaluation.synth.inscoqa import SHARES, AnswerReply, divided, groups
 from turnmark.evaluation.synth.question_types import (
@@ -118,7 +119,7 @@ def test_what_a_prompt_does_not_show_is_said():
     def embed(texts):
         raise AssertionError("nothing is embedded")
 
-    small = DryModel("small", context_tokens=2000, reply_tokens=200)
+    small = CountingModel("small", context_tokens=2000, reply_tokens=200)
     attempt = Attempt(Seed("0", "d"), Tools(source=None, seed=0, embed=embed, dry=True), small)
     long = "One word after the other. " * 400
     for _ in range(2):
