@@ -1,87 +1,92 @@
-"""What a folder of benchmark data holds, benchmark by benchmark; and the figures of the MTRAG family.
-
-Published figures: MTRAG, Tables 2, 4, 8 and 15 and sections 3.2 and 4.4; MTRAG-UN, Tables 1 to 3 (arXiv 2602.23184).
-Figure 2 is a picture: how the tasks divide among its dimensions cannot be read from the text.
-"""
+"""What a folder of benchmark data holds: figures next to those that the papers print (`printed.json`), what is missing
+of a complete copy, and every row that cannot be read."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import get_args
+
+from pydantic import Field
 
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import read_rows
 from turnmark.corpora.rows import Source
-from turnmark.corpora.statistics import (
-    Checked,
-    Line,
-    Sheet,
-    check_compound_qa,
-    check_inscoqa,
-    check_kiwi,
-    checked,
-    counted,
-    length,
-    line,
-    mean,
-)
+from turnmark.corpora.text import count_words
 from turnmark.corpora.types import Problem, Record
 
+PRINTED = json.loads(Path(__file__).with_name("printed.json").read_text(encoding="utf-8"))
+"""Benchmark -> source, and figures by name. MTRAG's Table 15 has other numbers of queries than its Table 4."""
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 COMPLETE: Mapping[mtrag.Benchmark, tuple[str, ...]] = {
     "mtrag": DOMAINS,
     "mtrag-un": (*DOMAINS, "banking", "telco"),
     "mtrag-s": DOMAINS,
 }
-"""The domains of a complete copy. MTRAG-UN's last two were announced and not yet in the repository when it was read."""
+"""The domains of a complete copy. MTRAG-UN's last two were announced and not in its repository when it was read."""
 MODES: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
 NAMES: Mapping[mtrag.Benchmark, str] = {"mtrag": "MTRAG", "mtrag-un": "MTRAG-UN", "mtrag-s": "MTRAG-S"}
-CONVERSATIONS = {"clapnq": 29, "fiqa": 27, "govt": 28, "cloud": 26}
-"""Section 4.4."""
-TASKS: Mapping[mtrag.Benchmark, int] = {"mtrag": 842, "mtrag-un": 666, "mtrag-s": 1181}
-"""Table 8; MTRAG-UN: the repository's README."""
-QUERIES = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
-"""Table 4; Table 15 has 203 and 189 for the last two, and 780 instead of 777 for all."""
-DOCUMENTS = {"clapnq": 4293, "fiqa": 57638, "govt": 7661, "cloud": 8578, "banking": 4497, "telco": 4616}
-PASSAGES = {**mtrag.FULL_PASSAGES, "banking": 33380, "telco": 52350}
-"""Table 2; banking and telco: the repository's README of MTRAG-UN."""
 
-_TABLE_8: Mapping[mtrag.Benchmark, Mapping[str, float]] = {
-    "mtrag": {
-        "turns": 7.7, "unique": 16.9, "edited": 7.3, "question": 8.6, "response": 97.2, "relevant": 2.8,
-        "conversations": 110, "total": 20.9,
-    },
-    "mtrag-s": {
-        "turns": 5.9, "unique": 4.6, "question": 13.7, "response": 72.4, "relevant": 4.1, "conversations": 200,
-    },
-    "mtrag-un": {"conversations": 666},
-}  # fmt: skip
-_RELEVANT = ("ANSWERABLE", "PARTIAL")
-_ONE_A_CONVERSATION = "one task a conversation"
+Values = dict[str, float | None]
+"""Name of a figure -> its value here; None: the files do not say it."""
 
 
-class _Corpus(Record):
-    """The passages of a domain."""
+class Figure(Record):
+    """One figure, here and published."""
 
-    ids: frozenset[str]
-    documents: int
-    words: float | None
-    problems: tuple[Problem, ...]
+    what: str
+    here: int | float | None = Field(description="None: the files that are here do not say it")
+    paper: int | float | None = Field(default=None, description="None: not published, or not as a number")
+
+
+class Checked(Record):
+    """What a folder holds of one benchmark."""
+
+    benchmark: str
+    root: Path
+    demo: bool = Field(description="True: the split that ships with Turnmark")
+    source: str = Field(description="where the published figures are printed")
+    figures: tuple[Figure, ...]
+    missing: tuple[str, ...] = Field(default=(), description="what a complete copy has besides")
+    problems: tuple[Problem, ...] = Field(default=(), description="rows and files that cannot be read")
+
+
+def _compare(
+    benchmark: str, source: Source, values: Values, missing: Iterable[str], problems: Iterable[Problem]
+) -> Checked:
+    """A benchmark's figures, each with the paper's; of a demo split nothing is missing."""
+    printed = PRINTED[benchmark]
+    return Checked(
+        benchmark=benchmark,
+        root=source.root,
+        demo=source.demo,
+        source=printed["source"],
+        figures=tuple(
+            Figure(what=name, here=value, paper=printed["figures"].get(name)) for name, value in values.items()
+        ),
+        missing=() if source.demo else tuple(missing),
+        problems=tuple(problems),
+    )
+
+
+def _mean(values: Iterable[int]) -> float | None:
+    numbers = list(values)
+    return fmean(numbers) if numbers else None
+
+
+# --- the MTRAG family
 
 
 def check_mtrag(source: Source) -> Checked:
-    """The statistics of everything of the MTRAG family under a root.
-
-    Raises:
-        RequestError: a file that is there cannot be opened.
-    """
-    sheets: list[Sheet] = []
+    """Everything of the MTRAG family under a root."""
+    values: Values = {}
     missing: list[str] = []
-    corpora = _corpora(source.root)
-    problems = [problem for corpus in corpora.values() for problem in corpus.problems]
+    problems: list[Problem] = []
     for benchmark in get_args(mtrag.Benchmark):
         try:
             loaded = mtrag.load_tasks(source.root, benchmark)
@@ -90,194 +95,184 @@ def check_mtrag(source: Source) -> Checked:
             continue
         tasks = list(loaded.data.values())
         problems += loaded.problems
-        sheets += [_table_8(benchmark, tasks), _figure_2(benchmark, tasks)]
-        if len(tasks) < TASKS[benchmark]:
-            missing.append(f"{NAMES[benchmark]}: {len(tasks):,} of {TASKS[benchmark]:,} tasks")
+        values |= {f"{NAMES[benchmark]}: {name}": value for name, value in _table_8(tasks).items()}
+        total = PRINTED["mtrag"]["figures"][f"{NAMES[benchmark]}: tasks"]
+        if len(tasks) < total:
+            missing.append(f"{NAMES[benchmark]}: {len(tasks):,} of {total:,} tasks")
         domains = {task.domain for task in tasks}
         missing += [f"{NAMES[benchmark]}: no tasks of {name}" for name in COMPLETE[benchmark] if name not in domains]
-    labelled: tuple[mtrag.Benchmark, ...] = ("mtrag", "mtrag-un")
-    for benchmark in labelled:
-        sheet = _retrieval(source.root, benchmark, corpora, problems, missing)
-        sheets += [sheet] if sheet.lines else []
-    sheets += [_table_2(corpora)] if corpora else []
-    missing += _missing_passages(corpora)
-    return checked("mtrag", source, sheets, missing, problems)
+    ids = _passages(source.root, values, missing, problems)
+    for labelled in ("mtrag", "mtrag-un"):
+        _check_retrieval(source.root, labelled, ids, values, missing, problems)
+    return _compare("mtrag", source, values, missing, problems)
 
 
-def _here(benchmark: mtrag.Benchmark, tasks: Iterable[mtrag.Task]) -> str:
-    domains = sorted({task.domain for task in tasks})
-    if set(domains) == set(COMPLETE[benchmark]):
-        return ""
-    return f"here: {', '.join(domains)}; the published figures are over {', '.join(COMPLETE[benchmark])}"
-
-
-def _table_8(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
-    paper = _TABLE_8[benchmark]
+def _table_8(tasks: Sequence[mtrag.Task]) -> Values:
+    """MTRAG's Table 8; responses and relevant passages are those of answerable and partial tasks."""
     conversations: dict[str, list[mtrag.Task]] = {}
     for task in tasks:
         conversations.setdefault(task.conversation, []).append(task)
     passages = [
         [context.document_id for task in turns for context in task.contexts] for turns in conversations.values()
     ]
-    relevant = [task for task in tasks if task.answerability in _RELEVANT]
-    note_of_un = _ONE_A_CONVERSATION if benchmark == "mtrag-un" else ""
-    total_note = "section 3.2" if "total" in paper else note_of_un
-    turns_each = mean(max(task.turn for task in turns) for turns in conversations.values())
-    words_each = mean(length(task.reference) for task in relevant if task.reference)
-    figures: list[tuple[str, float | None, str, str]] = [
-        ("conversations", len(conversations), "conversations", ""),
-        ("tasks", len(tasks), "tasks", ""),
-        ("turns a conversation", turns_each, "turns", note_of_un),
-        ("unique passages a conversation", mean(len(set(ids)) for ids in passages), "unique", note_of_un),
-        ("passages a conversation, in all", mean(map(len, passages)), "total", total_note),
-        ("edited responses a conversation", None, "edited", "the tasks do not say what was edited"),
-        ("words a question", mean(length(task.question) for task in tasks), "question", ""),
-        ("words a response *", words_each, "response", ""),
-        ("relevant passages a task *", mean(len(task.contexts) for task in relevant), "relevant", ""),
-    ]  # fmt: skip
-    published = {**paper, "tasks": TASKS[benchmark]}
-    return Sheet(
-        title=f"{NAMES[benchmark]}: conversations and tasks",
-        source="MTRAG, Table 8" if benchmark != "mtrag-un" else "the repository's README",
-        lines=tuple(
-            line(label, value, published.get(key), note)
-            for label, value, key, note in figures
-            if key != "edited" or key in paper
-        ),
-        note="; ".join(filter(None, ["* answerable and partial tasks", _here(benchmark, tasks)])),
-    )
+    relevant = [task for task in tasks if task.answerability in ("ANSWERABLE", "PARTIAL")]
+    by_domain = Counter(turns[0].domain for turns in conversations.values())
+    return {
+        "conversations": len(conversations),
+        "tasks": len(tasks),
+        "turns a conversation": _mean(max(task.turn for task in turns) for turns in conversations.values()),
+        "unique passages a conversation": _mean(len(set(ids)) for ids in passages),
+        "passages a conversation": _mean(map(len, passages)),
+        "words a question": _mean(count_words(task.question) for task in tasks),
+        "words a response": _mean(count_words(task.reference) for task in relevant if task.reference),
+        "relevant passages a task": _mean(len(task.contexts) for task in relevant),
+        **{f"conversations of {domain}": count for domain, count in by_domain.items()},
+    }
 
 
-def _figure_2(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
-    is_mtrag = benchmark == "mtrag"
-    domains = {task.conversation: task.domain for task in tasks}
-    return Sheet(
-        title=f"{NAMES[benchmark]}: dimensions",
-        source="conversations: MTRAG, section 4.4; Figure 2 is a picture" if is_mtrag else "",
-        lines=(
-            *counted("conversations of", domains.values(), CONVERSATIONS if is_mtrag else None),
-            *counted("answerability", (task.answerability or "no label" for task in tasks)),
-            *counted("question type", (kind for task in tasks for kind in task.question_types)),
-            *counted("multi-turn", (task.multi_turn or "no label" for task in tasks)),
-        ),
-        note="a task may have several question types",
-    )
-
-
-def _retrieval(
-    root: Path, benchmark: mtrag.Benchmark, corpora: Mapping[str, _Corpus], problems: list[Problem], missing: list[str]
-) -> Sheet:
-    """Queries and labels by domain; what is wrong and what is not there is added to the two lists."""
-    lines: list[Line] = []
-    domains = mtrag.retrieval_domains(root, benchmark)
-    missing += [
-        f"{NAMES[benchmark]}: no relevance labels of {name}" for name in COMPLETE[benchmark] if name not in domains
-    ]
+def _check_retrieval(
+    root: Path,
+    benchmark: mtrag.Benchmark,
+    ids: Mapping[str, set[str]],
+    values: Values,
+    missing: list[str],
+    problems: list[Problem],
+) -> None:
+    """Add queries and labels by domain, what is wrong and what is not there."""
+    name, domains = NAMES[benchmark], mtrag.retrieval_domains(root, benchmark)
+    missing += [f"{name}: no relevance labels of {domain}" for domain in COMPLETE[benchmark] if domain not in domains]
     for domain in domains:
         labels = mtrag.load_qrels(root, benchmark, domain)
         problems += labels.problems
-        paper = QUERIES.get(domain) if benchmark == "mtrag" else None
-        note = {"govt": "Table 15: 203", "cloud": "Table 15: 189"}.get(domain, "") if paper else ""
-        lines += [
-            line(f"{domain}: queries with labels", len(labels.data), paper, note),
-            line(f"{domain}: relevant passages a query", mean(map(len, labels.data.values()))),
-        ]
-        if domain in corpora:
-            missing_labels = sum(
-                passage not in corpora[domain].ids for grades in labels.data.values() for passage in grades
-            )
-            lines.append(line(f"{domain}: labels of passages that are not here", missing_labels))
-        if benchmark == "mtrag":
-            lines += _recorded(root, domain, set(labels.data), problems, missing)
-    return Sheet(
-        title=f"{NAMES[benchmark]}: queries and relevance labels",
-        source="MTRAG, Table 4" if benchmark == "mtrag" else "",
-        lines=tuple(lines),
-    )
+        values[f"{name}: queries with labels, {domain}"] = len(labels.data)
+        if domain in ids:
+            absent = sum(passage not in ids[domain] for grades in labels.data.values() for passage in grades)
+            values[f"{name}: labels of passages that are not here, {domain}"] = absent
+        for mode in MODES if benchmark == "mtrag" else ():
+            try:
+                queries = mtrag.load_queries(root, domain, mode)
+            except RequestError:
+                missing.append(f"MTRAG: no recorded queries ({mode}) of {domain}")
+                continue
+            problems += queries.problems
+            values[f"MTRAG: recorded queries ({mode}), {domain}"] = len(queries.data)
 
 
-def _recorded(
-    root: Path, domain: str, labelled: set[str], problems: list[Problem], missing: list[str]
-) -> Iterable[Line]:
-    for mode in MODES:
-        try:
-            queries = mtrag.load_queries(root, domain, mode)
-        except RequestError:
-            missing.append(f"MTRAG: no recorded queries ({mode}) of {domain}")
-            continue
-        problems += queries.problems
-        without = len(labelled - queries.data.keys())
-        note = f"{without} queries with labels are not among them" if without else ""
-        yield line(f"{domain}: recorded queries, {mode}", len(queries.data), note=note)
-
-
-def _corpora(root: Path) -> dict[str, _Corpus]:
+def _passages(root: Path, values: Values, missing: list[str], problems: list[Problem]) -> dict[str, set[str]]:
+    """Add the figures of every corpus of passages; their ids by domain."""
     names = {path.name.split(".")[0] for path in (root / "corpora/passage_level").glob("*.jsonl*")}
-    order = [*DOMAINS, *sorted(names - set(DOMAINS))]
-    return {domain: _corpus(root, domain) for domain in order if domain in names and re.fullmatch(r"[a-z0-9]+", domain)}
-
-
-def _corpus(root: Path, domain: str) -> _Corpus:
-    path = mtrag.corpus_path(root, domain)
-    ids: list[str] = []
-    words = 0
-    problems: list[Problem] = []
-    for item in read_rows(path):
-        if isinstance(item, Problem):
-            problems.append(item.model_copy(update={"file": f"corpora/passage_level/{path.name}"}))
-        else:
-            ids.append(item.id)
-            words += length(item.text)
-    return _Corpus(
-        ids=frozenset(ids),
-        documents=len(set(map(document_of, ids))),
-        words=words / len(ids) if ids else None,
-        problems=tuple(problems),
-    )
+    missing += [f"corpora: no passages of {domain}" for domain in DOMAINS if domain not in names]
+    ids_by_domain: dict[str, set[str]] = {}
+    for domain in sorted(names, key=[*DOMAINS, *sorted(names)].index):
+        if not re.fullmatch(r"[a-z0-9]+", domain):
+            continue
+        path = mtrag.corpus_path(root, domain)
+        ids = ids_by_domain[domain] = set()
+        for item in read_rows(path):
+            if isinstance(item, Problem):
+                problems.append(item.model_copy(update={"file": f"corpora/passage_level/{path.name}"}))
+            else:
+                ids.add(item.id)
+        values[f"{domain}: documents"] = len(set(map(document_of, ids)))
+        values[f"{domain}: passages"] = len(ids)
+        expected = PRINTED["mtrag"]["figures"].get(f"{domain}: passages", 0)
+        if len(ids) < expected:
+            missing.append(f"corpora: {len(ids):,} of {expected:,} passages of {domain}")
+    return ids_by_domain
 
 
 def document_of(passage: str) -> str:
     """The document that a passage id was cut from.
 
-    ClapNQ's ids are `<page>_<from>-<to>-<start>-<end>`, the others' `<id>-<start>-<end>`.
-    An id of another form is a document of its own.
+    ClapNQ's ids are `<page>_<from>-<to>-<start>-<end>`, the others' `<id>-<start>-<end>`; an id of another form is a
+    document.
     """
     return re.sub(r"_[0-9]+-[0-9]+$", "", re.sub(r"-[0-9]+-[0-9]+$", "", passage))
 
 
-def _table_2(corpora: Mapping[str, _Corpus]) -> Sheet:
-    """Every corpus of the paper, those that are not here with the printed figures alone, and any other."""
-    lines: list[Line] = []
-    for domain in dict.fromkeys((*PASSAGES, *corpora)):
-        corpus, passages, documents = corpora.get(domain), PASSAGES.get(domain), DOCUMENTS.get(domain)
-        note = "not here" if corpus is None else "a part" if passages and len(corpus.ids) < passages else ""
-        passages_each = len(corpus.ids) / corpus.documents if corpus and corpus.documents else None
-        paper = round(passages / documents, 1) if passages and documents else None
-        lines += [
-            line(
-                f"{domain}: documents",
-                corpus.documents if corpus else None,
-                documents,
-                "counted by passage ids" if corpus else note,
+# --- the others
+
+
+def check_inscoqa(source: Source) -> Checked:
+    """InsCoQA's Tables 1 and 2 without tokens, whose tokenizer the paper does not name."""
+    loaded = {split: inscoqa.load_tasks(source.root, split) for split in inscoqa.splits(source.root)}
+    values: Values = {}
+    by_domain: dict[str, list[inscoqa.Task]] = {}
+    for split, part in loaded.items():
+        tasks = list(part.data.values())
+        values |= {f"{split}: {name}": value for name, value in _table_1(tasks).items()}
+        for task in tasks:
+            by_domain.setdefault(task.domain, []).append(task)
+    everything = [task for tasks in by_domain.values() for task in tasks]
+    for domain, tasks in {**dict(sorted(by_domain.items())), "all domains": everything}.items():
+        values |= {
+            f"{domain}: documents a sample": _mean(len(task.documents) for task in tasks),
+            f"{domain}: words of a sample's documents": _mean(
+                sum(count_words(document.text) for document in task.documents) for task in tasks
             ),
-            line(f"{domain}: passages", len(corpus.ids) if corpus else None, passages, note),
-            line(f"{domain}: passages a document", passages_each, paper),
-            *([line(f"{domain}: words a passage", corpus.words)] if corpus else []),
-        ]
-    return Sheet(
-        title="Corpora, passage level", source="MTRAG, Table 2; banking, telco: MTRAG-UN, Table 1", lines=tuple(lines)
-    )
+            f"{domain}: rounds": _mean(task.rounds for task in tasks),
+            f"{domain}: steps a procedure": _mean(len(task.procedure) for task in tasks),
+        }
+    missing = [f"no {split}.jsonl" for split in get_args(inscoqa.Split) if split not in loaded]
+    problems = [problem for part in loaded.values() for problem in part.problems]
+    return _compare("inscoqa", source, values, missing, problems)
 
 
-def _missing_passages(corpora: Mapping[str, _Corpus]) -> Iterator[str]:
-    yield from (f"corpora: no passages of {domain}" for domain in DOMAINS if domain not in corpora)
-    for domain, corpus in corpora.items():
-        expected = PASSAGES.get(domain, 0)
-        if len(corpus.ids) < expected:
-            yield f"corpora: {len(corpus.ids):,} of {expected:,} passages of {domain}"
+def _table_1(tasks: Sequence[inscoqa.Task]) -> Values:
+    counts = {
+        "documents a sample": [len(task.documents) for task in tasks],
+        "words a document": [count_words(document.text) for task in tasks for document in task.documents],
+        "words a procedure": [count_words(" ".join(task.procedure)) for task in tasks],
+        "steps a procedure": [len(task.procedure) for task in tasks],
+    }
+    values: Values = {"samples": len(tasks)}
+    for label, numbers in counts.items():
+        values[f"{label}, min"] = min(numbers, default=None)
+        values[f"{label}, max"] = max(numbers, default=None)
+        values[f"{label}, mean"] = _mean(numbers)
+    return values
 
 
-# --- all benchmarks
+def check_compound_qa(source: Source) -> Checked:
+    """Compound-QA's questions by capability and type; the repository has more of some than the paper."""
+    loaded = compound_qa.load_tasks(source.root)
+    tasks = list(loaded.data.values())
+    counts = Counter(f"{task.capability} {task.type}" for task in tasks)
+    pairs = [name for name in PRINTED["compound-qa"]["figures"] if name != "questions"]
+    there = {f"{file.capability} {file.type}" for file in compound_qa.files(source.root)}
+    values: Values = {"questions": len(tasks), **{pair: counts[pair] for pair in pairs if pair in there}}
+    missing = [f"no file {pair}" for pair in pairs if pair not in there]
+    return _compare("compound-qa", source, values, missing, loaded.problems)
+
+
+def check_kiwi(source: Source) -> Checked:
+    """KIWI's Table 2."""
+    loaded = kiwi.load_sessions(source.root)
+    printed = PRINTED["kiwi"]["figures"]["sessions"]
+    missing = [f"{len(loaded.data)} of {printed} sessions"] if len(loaded.data) < printed else []
+    if kiwi.load_papers(source.root) is None:
+        missing.append("no longform_sciqa.jsonl, the questions' cited papers")
+    by_model: dict[str, list[kiwi.Session]] = {} if source.demo else {name: [] for name in kiwi.MODELS}
+    for session in loaded.data:
+        by_model.setdefault(kiwi.model_name(session.model), []).append(session)
+    values: Values = {"sessions": len(loaded.data), **_turn_figures(loaded.data)}
+    for name, sessions in by_model.items():
+        values |= {f"{name}: {label}": value for label, value in _turn_figures(sessions).items()}
+    return _compare("kiwi", source, values, missing, loaded.problems)
+
+
+def _turn_figures(sessions: Sequence[kiwi.Session]) -> Values:
+    turns = [turn for session in sessions for turn in session.turns]
+    seeking = _mean(turn.coarse == "information-seeking" for turn in turns if turn.coarse is not None)
+    return {
+        "turns": len(turns),
+        "edited turns": sum(turn.edit is not None for turn in turns),
+        "turns a session": _mean(len(session.turns) for session in sessions),
+        "information-seeking, % of turns": None if seeking is None else 100 * seeking,
+    }
+
+
+# --- a folder
 
 _BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Source], Checked]]] = {
     "mtrag": (mtrag.locate, check_mtrag),
@@ -287,11 +282,11 @@ _BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Sourc
 }
 
 
-def located(folder: Path) -> dict[str, Source]:
-    """The benchmarks that a folder is, or has as children, and where.
+def check_folders(folder: Path) -> Iterator[Checked]:
+    """Every benchmark that a folder is, or has as children, in the order mtrag, inscoqa, compound-qa, kiwi.
 
     Raises:
-        RequestError: there is none; what each of them would need.
+        RequestError: there is none (what each of them would need), or a file that is there cannot be opened.
     """
     if folder.is_file():
         raise RequestError(f"{str(folder)!r} is a file; unpack it, and name the folder")
@@ -304,13 +299,4 @@ def located(folder: Path) -> dict[str, Source]:
             problems += [problem.replace("--data: ", f"{name}: ", 1) for problem in error.problems]
     if not sources:
         raise RequestError(problems if folder.exists() else f"{str(folder)!r} is no folder")
-    return sources
-
-
-def check(folder: Path) -> tuple[Checked, ...]:
-    """The statistics of every benchmark in a folder, in the order mtrag, inscoqa, compound-qa, kiwi.
-
-    Raises:
-        RequestError: there is none, or a file that is there cannot be opened.
-    """
-    return tuple(_BENCHMARKS[name][1](source) for name, source in located(folder).items())
+    return (_BENCHMARKS[name][1](source) for name, source in sources.items())

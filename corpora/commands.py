@@ -11,12 +11,9 @@ from turnmark.corpora.console import inert, print_json
 from turnmark.corpora.errors import TurnmarkError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from turnmark.corpora.catalog import Entry
+    from turnmark.corpora.checking import Checked
     from turnmark.corpora.fetching import Manifest
-    from turnmark.corpora.statistics import Checked, Sheet
-    from turnmark.corpora.types import Problem
 
 SHOWN_PROBLEMS = 50
 
@@ -115,17 +112,14 @@ def check_data(
 
     Exits with 1 when a row or a file cannot be read; a part of a benchmark is no mistake.
     """
-    from turnmark.corpora.checking import check
+    from turnmark.corpora.checking import check_folders
 
-    checks = check(folder)
+    checks = list(check_folders(folder))
     if as_json:
         print_json({"folder": str(folder), "benchmarks": {part.benchmark: _json(part) for part in checks}})
     else:
-        from rich.console import Console
-
-        console = Console(highlight=False)
         for part in checks:
-            _show(part, console)
+            _show(part)
     if count := sum(len(part.problems) for part in checks):
         raise TurnmarkError(f"{folder}: {count:,} {'thing' if count == 1 else 'things'} that cannot be read")
 
@@ -135,47 +129,28 @@ def _json(part: Checked) -> dict[str, Any]:
     return {**fields, "complete": not part.missing and not part.problems and not part.demo}
 
 
-def _show(part: Checked, console: Console) -> None:
-    from rich.text import Text
-
-    demo = "; the demo split, so the papers' figures are for orientation only" if part.demo else ""
-    console.print(Text(f"{part.benchmark}: {inert(part.root)}{demo}", style="bold"), soft_wrap=True)
-    for sheet in part.sheets:
-        _draw(sheet, console)
-    for heading, lines in (
-        ("missing of a complete copy", part.missing),
-        ("cannot be read", _problem_lines(part.problems)),
-    ):
-        if lines:
-            console.print(Text(f"{heading}:", style="bold"))
-            for line in lines:
-                console.print(Text(f"  {inert(line)}"), soft_wrap=True)
-    console.print()
-
-
-def _problem_lines(problems: tuple[Problem, ...]) -> list[str]:
-    unlisted = len(problems) - SHOWN_PROBLEMS
-    notice = [f"and {unlisted:,} more: --json names them all"] if unlisted > 0 else []
-    return [*map(str, problems[:SHOWN_PROBLEMS]), *notice]
-
-
-def _draw(sheet: Sheet, console: Console) -> None:
+def _show(part: Checked) -> None:
     from rich import box
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(title=Text(inert(sheet.title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    grid.pad_edge = False
-    grid.add_column("figure", overflow="fold")
+    demo = "; the demo split, so the papers' figures are for orientation only" if part.demo else ""
+    _say(f"{part.benchmark}: {part.root}{demo}")
+    table = Table("figure", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("here", "paper"):
-        grid.add_column(name, justify="right", no_wrap=True)
-    grid.add_column("note", overflow="fold")
-    for line in sheet.lines:
-        cells = (line.what, _figure(line.here), _figure(line.paper) if line.paper is not None else "", line.note)
-        grid.add_row(*(Text(inert(cell)) for cell in cells))
-    console.print(grid)
-    if about := "; ".join(filter(None, [f"paper: {sheet.source}" if sheet.source else "", sheet.note])):
-        console.print(Text(f"  {inert(about)}"))
+        table.add_column(name, justify="right", no_wrap=True)
+    for figure in part.figures:
+        cells = (figure.what, _figure(figure.here), "" if figure.paper is None else _figure(figure.paper))
+        table.add_row(*(Text(inert(cell)) for cell in cells))
+    Console(highlight=False).print(table)
+    _say(f"paper: {part.source}")
+    for line in part.missing:
+        _say(f"missing of a complete copy: {line}")
+    for problem in part.problems[:SHOWN_PROBLEMS]:
+        _say(f"cannot be read: {problem}")
+    if (unlisted := len(part.problems) - SHOWN_PROBLEMS) > 0:
+        _say(f"and {unlisted:,} more: --json names them all")
 
 
 def _figure(value: float | None) -> str:

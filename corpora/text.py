@@ -40,6 +40,11 @@ def words(text: str) -> list[str]:
     return [word.replace("’", "'").lower() for word in _word_pattern().findall(text)]
 
 
+def count_words(text: str) -> int:
+    """How many words white space divides a text into: near MTRAG's Table 8, though no paper says how it counts."""
+    return len(text.split())
+
+
 _STOP = _names(
     """a about above after again against all also am an and any are aren't as at be because been before being below
     between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each either

@@ -17,8 +17,7 @@ from turnmark.assistant.generators.schema import short_text
 from turnmark.assistant.steps.split import split_questions
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.statistics import length
-from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Reply, Seed
 from turnmark.evaluation.synth.folder import SynthItem, write_rows
 from turnmark.evaluation.synth.source import Source
@@ -264,7 +263,7 @@ class CompoundQuestions:
         about |= {"original": reply.original, "question": question}
         check, raw = attempt.check, reply.model_dump_json()
         check(bool(words(question)), "question", "empty", raw)
-        check(length(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", raw)
+        check(count_words(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", raw)
         check(len(split_questions(question)) >= FEWEST_PARTS, "question", "fewer than two questions", raw)
         missing = lacking(question, name)
         check(missing is None, "keywords", f"{name}: no word of list {missing}", question)
@@ -277,7 +276,7 @@ class CompoundQuestions:
         texts = {"context": context, "question": question}
         answer = strip_citations(attempt.ask("reference", "compound-reference", ReferenceReply, texts).answer).strip()
         check(bool(words(answer)), "reference", "empty", answer)
-        check(length(answer) <= LONGEST_ANSWER, "reference", f"longer than {LONGEST_ANSWER} words", answer)
+        check(count_words(answer) <= LONGEST_ANSWER, "reference", f"longer than {LONGEST_ANSWER} words", answer)
         return {
             "ID": f"synth_{attempt.seed.id}",
             "context": context,

@@ -19,8 +19,7 @@ from pydantic import BaseModel
 from turnmark.assistant.generators.schema import at_most
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.inscoqa import DOMAINS, Split
-from turnmark.corpora.statistics import length
-from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.evaluation.metrics.overlap import token_recall
 from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Reply, Seed
@@ -294,7 +293,7 @@ class Instructions:
         leaked = [step for step in steps if shared(replies, step) >= LEAKED]
         check(len(leaked) <= LEAKS * len(steps), "leakage", "the history gives the steps away", "\n".join(leaked))
         repeated = any(
-            shared(earlier, question) >= 1.0 and length(earlier) <= length(question) for earlier, _ in history
+            shared(earlier, question) >= 1.0 and count_words(earlier) <= count_words(question) for earlier, _ in history
         )
         check(not repeated, "leakage", "the last question was asked before", question)
         check(shared(question, answer) < LEAKED, "leakage", "question and answer are reversed", answer)

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.statistics import length
-from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Reply, Seed
@@ -206,7 +205,7 @@ class _Conversation:
         question = _IN_THE_PASSAGE.sub("", " ".join(reply.question.split()))
         check = self._attempt.check
         check(bool(words(question)), "question", "empty", reply.question)
-        check(length(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", question)
+        check(count_words(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", question)
         check(not _SPOKEN_OF.search(question), "question", "speaks of a document that the user has not seen", question)
         repeats = self._repeats(question, earlier)
         earlier.append(question)
@@ -254,7 +253,7 @@ class _Conversation:
     def _check_answer(self, answer: str, reply: AnswerReply, n_passages: int) -> None:
         check, raw = self._attempt.check, reply.model_dump_json()
         check(bool(words(answer)), "answer", "empty", raw)
-        check(length(answer) <= LONGEST_ANSWER, "answer", f"longer than {LONGEST_ANSWER} words", raw)
+        check(count_words(answer) <= LONGEST_ANSWER, "answer", f"longer than {LONGEST_ANSWER} words", raw)
         check(all(1 <= n <= n_passages for n in reply.passages), "answer", "names a passage that there is not", raw)
         grounded = reply.answerability == "UNANSWERABLE" or bool(reply.passages)
         check(grounded, "answer", "names no passage that it rests on", raw)

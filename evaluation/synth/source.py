@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from turnmark.corpora.statistics import length
+from turnmark.corpora.text import count_words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.passages import OneAtATime
 from turnmark.evaluation.synth.folder import CorpusInfo
@@ -40,7 +40,7 @@ class Source:
         """The ids of all documents with so many words, in an order that the seed decides and nothing else."""
         counts: dict[str, int] = {}
         for passage in self.passages():
-            counts[passage.document] = counts.get(passage.document, 0) + length(passage.text)
+            counts[passage.document] = counts.get(passage.document, 0) + count_words(passage.text)
         documents = sorted(name for name, count in counts.items() if count >= least_words)
         random.Random(seed).shuffle(documents)
         return documents
@@ -49,7 +49,7 @@ class Source:
         """The ids of all passages with so many words, each content once, in an order that the seed decides."""
         by_content: dict[str, str] = {}
         for passage in self.passages():
-            if least_words <= length(passage.text) <= most_words:
+            if least_words <= count_words(passage.text) <= most_words:
                 by_content.setdefault(passage.content_hash, passage.id)
         names = sorted(by_content.values())
         random.Random(seed).shuffle(names)

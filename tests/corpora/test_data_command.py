@@ -12,16 +12,14 @@ import pytest
 
 from tests.conftest import DEMO
 from tests.corpora.packing import TASKS, zipped
-from turnmark.corpora.checking import check
-from turnmark.corpora.statistics import Checked, Line, Sheet
+from turnmark.corpora.checking import Checked, check_folders
 
 CLONE = DEMO / "mt-rag-benchmark"
 
 
-def figures(part: Checked, title: str) -> dict[str, tuple[Any, Any]]:
-    """What -> here and paper, of one sheet."""
-    sheet = next(sheet for sheet in part.sheets if sheet.title == title)
-    return {line.what: (line.here, line.paper) for line in sheet.lines}
+def figures(part: Checked) -> dict[str, tuple[Any, Any]]:
+    """What -> here and paper."""
+    return {figure.what: (figure.here, figure.paper) for figure in part.figures}
 
 
 @pytest.fixture
@@ -31,28 +29,21 @@ def clone(tmp_path: Path) -> Path:
 
 
 def test_the_figures_are_those_of_the_files():
-    (part,) = check(CLONE)
+    (part,) = check_folders(CLONE)
     rows = [json.loads(line) for line in (CLONE / TASKS).read_text(encoding="utf-8").splitlines()]
     turns_of = Counter(row["conversation_id"] for row in rows)
-    table = figures(part, "MTRAG: conversations and tasks")
-    assert table["conversations"] == (len(turns_of), 110)
-    assert table["tasks"] == (len(rows), 842)
-    assert table["turns a conversation"] == (sum(turns_of.values()) / len(turns_of), 7.7)
+    table = figures(part)
+    assert table["MTRAG: conversations"] == (len(turns_of), 110)
+    assert table["MTRAG: tasks"] == (len(rows), 842)
+    assert table["MTRAG: turns a conversation"] == (sum(turns_of.values()) / len(turns_of), 7.7)
     unique = {(row["conversation_id"], item["document_id"]) for row in rows for item in row["contexts"]}
-    assert table["unique passages a conversation"][0] == len(unique) / len(turns_of)
-    assert table["words a question"][0] == sum(len(row["input"][-1]["text"].split()) for row in rows) / len(rows)
+    assert table["MTRAG: unique passages a conversation"][0] == len(unique) / len(turns_of)
+    assert table["MTRAG: words a question"][0] == sum(len(row["input"][-1]["text"].split()) for row in rows) / len(rows)
     good = [row for row in rows if row["Answerability"][0] in ("ANSWERABLE", "PARTIAL")]
     words = sum(len(row["targets"][0]["text"].split()) for row in good) / len(good)
-    assert table["words a response *"] == (pytest.approx(words), 97.2)
-    assert table["edited responses a conversation"] == (None, 7.3)
-    labels = figures(part, "MTRAG: dimensions")
-    assert labels["answerability ANSWERABLE"] == (45, None)
-    assert sum(count for label, (count, _) in labels.items() if label.startswith("question type")) == sum(
-        len(row["Question Type"]) for row in rows
-    )
-    corpus = figures(part, "Corpora, passage level")
+    assert table["MTRAG: words a response"] == (pytest.approx(words), 97.2)
     lines = (CLONE / "corpora/passage_level/almanac.jsonl").read_text(encoding="utf-8").splitlines()
-    assert corpus["almanac: passages"] == (len(lines), None)
+    assert table["almanac: passages"] == (len(lines), None)
     assert part.demo
     assert (part.missing, part.problems) == ((), ())
 
@@ -66,8 +57,7 @@ def test_the_demo_splits_of_all_four(turnmark):
     parts = json.loads(ran.out)["benchmarks"]
     assert list(parts) == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
     assert not any(part["problems"] or part["missing"] or part["complete"] for part in parts.values())
-    lines = {line["what"]: line for sheet in parts["kiwi"]["sheets"] for line in sheet["lines"]}
-    assert (lines["turns"]["here"], lines["turns"]["paper"]) == (23, 1260)
+    assert {"what": "turns", "here": 23, "paper": 1260} in parts["kiwi"]["figures"]
 
 
 def test_every_bad_row_is_named_with_file_and_line(clone, turnmark):
@@ -104,7 +94,7 @@ def test_every_bad_row_is_named_with_file_and_line(clone, turnmark):
 def test_what_is_missing_of_a_complete_clone(clone):
     shutil.rmtree(clone / "mtrag-synthetic")
     (clone / "mtrag-human/retrieval_tasks/almanac/almanac_rewrite.jsonl").unlink()
-    (part,) = check(clone)
+    (part,) = check_folders(clone)
     assert not part.demo
     for line in (
         "MTRAG: 67 of 842 tasks", "MTRAG: no tasks of govt", "MTRAG-S: no tasks", "corpora: no passages of clapnq",
@@ -115,7 +105,7 @@ def test_what_is_missing_of_a_complete_clone(clone):
 
 
 def test_zipped_passages_and_the_other_spelling_of_the_keys(clone):
-    expected = check(CLONE)[0]
+    (expected,) = check_folders(CLONE)
     path = clone / "corpora/passage_level/almanac.jsonl"
     zipped(path.with_name("almanac.jsonl.zip"), {"almanac.jsonl": path.read_bytes()})
     path.unlink()
@@ -124,7 +114,8 @@ def test_zipped_passages_and_the_other_spelling_of_the_keys(clone):
         row["question_type"], row["multi_turn"] = row.pop("Question Type"), row.pop("Multi-Turn")
         row["answerability"] = row.pop("Answerability")[0].lower()
     (clone / TASKS).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    assert check(clone)[0].sheets == expected.sheets
+    (part,) = check_folders(clone)
+    assert part.figures == expected.figures
 
 
 def test_a_folder_that_holds_nothing(tmp_path, turnmark):
@@ -152,22 +143,18 @@ def test_list_and_mistakes_of_a_request(turnmark):
 
 @pytest.mark.data
 def test_the_real_clone(real_data):
-    parts = {part.benchmark: part for part in check(real_data)}
+    parts = {part.benchmark: part for part in check_folders(real_data)}
     part = parts["mtrag"]
     assert part.problems == ()
-    table = figures(part, "MTRAG: conversations and tasks")
-    assert table["conversations"] == (56, 110)
-    shown = ("unique passages a conversation", "words a response *")
-    assert [round(table[name][0], 1) for name in shown] == [18.0, 101.1]
-    dimensions = figures(part, "MTRAG: dimensions")
-    assert dimensions["conversations of clapnq"] == (29, 29)
-    assert dimensions["conversations of fiqa"] == (27, 27)
-    queries = figures(part, "MTRAG: queries and relevance labels")
-    assert queries["clapnq: queries with labels"] == (208, 208)
-    assert queries["fiqa: labels of passages that are not here"] == (0, None)
+    table = figures(part)
+    assert table["MTRAG: conversations"] == (56, 110)
+    shown = ("unique passages a conversation", "words a response")
+    assert [round(table[f"MTRAG: {name}"][0], 1) for name in shown] == [18.0, 101.1]
+    assert table["MTRAG: conversations of clapnq"] == (29, 29)
+    assert table["MTRAG: queries with labels, clapnq"] == (208, 208)
+    assert table["MTRAG: labels of passages that are not here, fiqa"] == (0, None)
     assert "corpora: 12,647 of 183,408 passages of clapnq" in part.missing
-    questions = figures(parts["compound-qa"], "Compound-QA: questions")
-    assert questions["questions"] == (5000, 1500)
+    assert figures(parts["compound-qa"])["questions"] == (5000, 1500)
     assert len(parts["compound-qa"].missing) == 10
 
 
@@ -179,33 +166,25 @@ def sample(name: str, domain: str, texts: list[str], steps: list[str], rounds: i
     }  # fmt: skip
 
 
-def lines_of(sheet: Sheet) -> dict[str, Line]:
-    return {line.what: line for line in sheet.lines}
-
-
-def spread(sheet: Sheet, label: str) -> list[tuple[float | None, float | None]]:
-    lines = lines_of(sheet)
-    return [(lines[f"{label}, {name}"].here, lines[f"{label}, {name}"].paper) for name in ("min", "max", "mean")]
-
-
-def test_inscoqas_tables_1_and_2_are_whole(tmp_path: Path) -> None:
+def test_inscoqas_tables_1_and_2(tmp_path: Path) -> None:
     rows = [
         sample("a", "Gourmet", ["one two three", "one"], ["Light it.", "Bake it now."], 1),
         sample("b", "Travel", ["one two"], ["Go."], 3),
     ]
     (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    [checked] = check(tmp_path)
-    table_1, table_2 = checked.sheets
-    assert spread(table_1, "documents a sample") == [(1, 1), (2, 8), (1.5, 4.10)]
-    assert spread(table_1, "words a document") == [(1, 10), (3, 770), (2, 141)]
-    assert spread(table_1, "words a procedure") == [(1, 10), (5, 404), (3, 83)]
-    assert spread(table_1, "steps a procedure") == [(1, 1), (2, 23), (1.5, 6.6)]
-    averages = {label: (line.here, line.paper) for label, line in lines_of(table_2).items()}
-    assert averages["Gourmet: documents a sample"] == (2, 4.36)
-    assert averages["Gourmet: words of a sample's documents"] == (4, 630)
-    assert averages["Travel: rounds"] == (3, 3.01)
-    assert averages["all domains: steps a procedure"] == (1.5, 6.50)
-    assert len(averages) == 3 * 4
+    (part,) = check_folders(tmp_path)
+    table = figures(part)
+    for label, expected in {
+        "documents a sample": [(1, 1), (2, 8), (1.5, 4.10)],
+        "words a document": [(1, 10), (3, 770), (2, 141)],
+        "words a procedure": [(1, 10), (5, 404), (3, 83)],
+        "steps a procedure": [(1, 1), (2, 23), (1.5, 6.6)],
+    }.items():
+        assert [table[f"test: {label}, {name}"] for name in ("min", "max", "mean")] == expected
+    assert table["Gourmet: documents a sample"] == (2, 4.36)
+    assert table["Gourmet: words of a sample's documents"] == (4, 630)
+    assert table["Travel: rounds"] == (3, 3.01)
+    assert table["all domains: steps a procedure"] == (1.5, 6.50)
 
 
 def test_kiwis_table_2_is_by_model(tmp_path: Path) -> None:
@@ -225,11 +204,11 @@ def test_kiwis_table_2_is_by_model(tmp_path: Path) -> None:
         ])
     ]  # fmt: skip
     (tmp_path / "interaction_data_new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    [checked] = check(tmp_path)
-    by_label = {label: (line.here, line.paper) for label, line in lines_of(checked.sheets[0]).items()}
+    (part,) = check_folders(tmp_path)
+    by_label = figures(part)
     assert [by_label[f"GPT-4: {label}"] for label in (
         "turns", "edited turns", "turns a session", "information-seeking, % of turns",
     )] == [(2, 370), (1, 55), (2, 4.7), (50, 59)]  # fmt: skip
     assert by_label["LLaMA-2-70b-chat: turns"] == (0, 488)
     assert by_label["mine: turns"] == (1, None)
-    assert by_label["information-seeking, % of turns"] == (100 / 3, 54)
+    assert by_label["information-seeking, % of turns"] == (pytest.approx(100 / 3), 54)
