@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from turnmark.corpora.readers.prose import Unreadable, day, shorten, split_front_matter, stem
-from turnmark.corpora.readers.site_syntax import strip_site_syntax
 from turnmark.corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
@@ -52,9 +51,7 @@ def parse(text: str, relative: str) -> Document:
         Unreadable: the parser gives up on it.
     """
     front, body = split_front_matter(text)
-    if body != text:  # without front matter it is a page that a generator has already written
-        text = strip_site_syntax(body, front.title)
-    page = _read(text)
+    page = _read(body)
     return Document(
         id=relative,
         title=shorten(front.title or page.title) or stem(relative),

@@ -26,7 +26,7 @@ def parse(text: str, relative: str) -> Document:
     from it, and offsets count in it. The title is the front matter's, else the heading of level 1.
     """
     front, body = split_front_matter(text)
-    body = strip_inline(strip_site_syntax(body, front.title), render).strip("\n") + "\n"
+    body = strip_inline(strip_site_syntax(body), render).strip("\n") + "\n"
     parsed_blocks = tuple(blocks(body))
     tops = [heading_text(body[b.start : b.end]) for b in parsed_blocks if b.kind == "heading" and b.level == 1]
     return Document(
