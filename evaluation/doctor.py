@@ -223,7 +223,7 @@ def _answers(url: str, who: str, key_env: str) -> Finding:
 
 def state() -> Iterator[Finding]:
     """Findings of the sections `state` and `indexes`; `turnmark index verify` looks inside an index."""
-    from turnmark.retrieval.components import is_whole
+    from turnmark.retrieval.components import has_all_components
     from turnmark.retrieval.index import Index
     from turnmark.retrieval.manifest import FORMAT, read_manifest, rebuild_command
 
@@ -243,7 +243,7 @@ def state() -> Iterator[Finding]:
         if manifest is None:
             again = f"the same build command continues it; turnmark index remove {path.name} drops it"
             yield finding("indexes", path.name, "warn", "a build was interrupted", again)
-        elif manifest.format != FORMAT or not is_whole(Index(path, manifest)):
+        elif manifest.format != FORMAT or not has_all_components(Index(path, manifest)):
             lacks = "another format" if manifest.format != FORMAT else "a part is missing"
             yield finding("indexes", path.name, "broken", lacks, rebuild_command(manifest))
         else:

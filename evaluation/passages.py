@@ -244,12 +244,11 @@ def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever,
 
     index = corpus_index(corpus, retriever, embedder)
     settings = build_settings(retriever, embedder)
-    # Loading a model takes longer than a search, and is none.
-    if settings.embedder:
-        index.embedder.encode(["load the model"], "query")
-    if settings.splade:
-        index.splade_encoder.encode(["load the model"], "query")
-    return open_retriever(retriever, index), _fingerprint(index, settings)
+    opened = open_retriever(retriever, index)
+    # Loading models takes longer than a search, and is none.
+    if settings.embedder or settings.component_models():
+        opened.search([Query(text="load the models")], 1)
+    return opened, _fingerprint(index, settings)
 
 
 def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
@@ -272,5 +271,6 @@ def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
 
 def _fingerprint(index: Index, settings: BuildSettings) -> str:
     """The fingerprint of what is searched: an index with vectors serves BM25 too, and then its vectors do not count."""
-    unused = {part: None for part in ("embedder", "splade") if not getattr(settings, part)}
+    used = {*settings.component_models(), *(["embedder"] if settings.embedder else [])}
+    unused = {name: None for name in index.manifest.models() if name not in used}
     return type(index)(index.folder, index.manifest.model_copy(update=unused)).fingerprint

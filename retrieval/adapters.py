@@ -18,7 +18,7 @@ from llama_index.core.schema import (
 )
 
 from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.specs import Spec, check_options, load_python
+from turnmark.corpora.specs import Spec, load_python
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import RankedList, TopK, fuse
 from turnmark.retrieval.index import Index
@@ -159,15 +159,8 @@ def _told_by(node: Any, *keys: str) -> str:
     return next((str(value) for value in values if isinstance(value, str | int) and str(value)), "")
 
 
-def open_llama_index(spec: Spec, index: Index) -> Retriever:
-    """`llama-index:pkg.mod:factory`: `factory(index)` gives a LlamaIndex retriever, or what has `as_retriever()`.
-
-    Raises:
-        RequestError: no such factory, it failed, it gave something else, or the spec has options or an address.
-    """
-    if spec.url:
-        raise RequestError(f"retriever {str(spec)!r}: write llama-index:package.module:factory, without an address")
-    check_options(spec, {}, "retriever")
+def open_llama_index_retriever(spec: Spec, index: Index) -> Retriever:
+    """`llama-index:pkg.mod:factory`: `factory(index)` gives a LlamaIndex retriever, or what has `as_retriever()`."""
     factory = load_python(spec.argument, "retriever")
     try:
         retriever = factory(index)

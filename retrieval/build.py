@@ -25,11 +25,19 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, file_sha256, write_json
 from turnmark.corpora.readers import count_source, read_source
 from turnmark.corpora.types import Document, Passage, Problem
-from turnmark.retrieval.components import COMPONENTS, Material, Page, components_of, is_whole
-from turnmark.retrieval.encoders import Encoder, Models, Window, open_encoders
+from turnmark.retrieval.components import (
+    BuildFiles,
+    Encoder,
+    Models,
+    Page,
+    Window,
+    components_of,
+    has_all_components,
+    open_encoders,
+)
 from turnmark.retrieval.flat import FLAT_LIMIT
-from turnmark.retrieval.index import Index, indexes_folder, list_indexes, locked, open_index
-from turnmark.retrieval.maintenance import forget, server_of, write_checksums
+from turnmark.retrieval.index import Index, indexes_folder, list_indexes, lock_index, open_index
+from turnmark.retrieval.maintenance import check_server, delete_served, write_checksums
 from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, read_manifest
 from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
@@ -93,9 +101,9 @@ def build_index(
     if not source.exists():
         raise RequestError(f"source {str(source)!r} does not exist")
     if settings.server:
-        server_of(settings.server).greet(settings.server)
+        check_server(settings.server)
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder, wait=internal):
+    with lock_index(folder, wait=internal):
         build = Build(
             source, folder, settings, tuple(include), tuple(exclude), progress or NoProgress(), internal, engine
         )
@@ -145,11 +153,11 @@ class Build:
 
     def _run(self) -> BuildReport:
         began = time.monotonic()
-        models = Models.open(self.settings)
+        models = Models(self.settings)
         self._tidy(models)
         store, checkpoint = PassageStore(self.files / "passages.db", write=True), Checkpoint(self.files)
         try:
-            window = Window.of(models.all())
+            window = models.window()
             self._read(store, window)
             manifest = self._manifest(store, models, window)
             if self.old and self._same(self.old, manifest):
@@ -157,9 +165,9 @@ class Build:
                 keep = {"generation": self.old.generation, "created": self.old.created, "version": self.old.version}
                 manifest = manifest.model_copy(update=keep)
             else:
-                self._reuse(store, checkpoint, manifest, models.encoders())
+                self._reuse(store, checkpoint, manifest, models.encoders)
                 self._encode(store, checkpoint, models)
-                self._write(Material(self.files, manifest, store, checkpoint, self.progress))
+                self._write(BuildFiles(self.files, manifest, store, checkpoint, self.progress))
         finally:
             checkpoint.close()
             store.close()
@@ -169,17 +177,17 @@ class Build:
         self.report.seconds = time.monotonic() - began
         return self.report
 
-    def _forget(self, folder: Path) -> None:
-        """Delete what servers hold for a folder that is thrown away; what cannot be deleted is reported."""
-        self.report.problems += [Problem(file=self.folder.name, what=leftover) for leftover in forget(folder)]
+    def _delete(self, folder: Path) -> None:
+        """Delete a folder, and what servers hold for it; what cannot be deleted there is reported."""
+        self.report.problems += [Problem(file=self.folder.name, what=leftover) for leftover in delete_served(folder)]
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _tidy(self, models: Models) -> None:
         """Keep the unfinished files of an earlier run only if the same models made them."""
         mark = self.files / "models"
         current_mark = f"format {FORMAT}\n{models.mark()}"
         if self.files.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == current_mark):
-            self._forget(self.files)
-            shutil.rmtree(self.files)
+            self._delete(self.files)
         self.files.mkdir(parents=True, exist_ok=True)
         mark.write_text(current_mark, encoding="utf-8")
 
@@ -233,7 +241,7 @@ class Build:
         """True when building would give what is there already, and all of it is there."""
         varying = {"generation", "created", "version", "source", "include", "exclude", "skipped", "internal"}
         equal = existing.model_dump(exclude=varying) == planned.model_dump(exclude=varying)
-        return equal and is_whole(Index(self.folder, existing))
+        return equal and has_all_components(Index(self.folder, existing))
 
     def _reuse(
         self, store: PassageStore, checkpoint: Checkpoint, planned: Manifest, encoders: Sequence[Encoder]
@@ -253,7 +261,7 @@ class Build:
             self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
 
     def _encode(self, store: PassageStore, checkpoint: Checkpoint, models: Models) -> None:
-        encoders = models.encoders()
+        encoders = models.encoders
         totals = [checkpoint.count_missing(store, encoder.keys) for encoder in encoders]
         self.report.embedded = max(totals, default=0)
         self.report.kept = self.report.passages - self.report.embedded if encoders else 0
@@ -269,15 +277,14 @@ class Build:
                     checkpoint.add(contents, values)
                     self.progress.advance(len(contents))
 
-    def _write(self, material: Material) -> None:
+    def _write(self, files: BuildFiles) -> None:
         """Write all components anew; what an earlier run left of any component is deleted."""
-        for component in COMPONENTS:
-            self._forget(self.files / component.name)
-            shutil.rmtree(self.files / component.name, ignore_errors=True)
-        for component in components_of(material.manifest):
-            component.write(material)
-        material.store.finish()
-        write_checksums(material.folder, material.manifest)
+        for folder in [path for path in self.files.iterdir() if path.is_dir()]:
+            self._delete(folder)
+        for component in components_of(files.manifest):
+            component.write(files)
+        files.store.finish()
+        write_checksums(files.folder, files.manifest)
 
     def _drop_others(self) -> None:
         """Remove the generations that nobody can have open.
@@ -288,8 +295,7 @@ class Build:
         in_use = {f"g{manifest.generation:04d}" for manifest in (current, self.old) if manifest}
         for folder in self.folder.glob("g[0-9]*"):
             if folder.name not in in_use:
-                self._forget(folder)
-                shutil.rmtree(folder, ignore_errors=True)
+                self._delete(folder)
             else:
                 drop_checkpoint(folder)
 
@@ -362,14 +368,14 @@ def cached_indexes(corpus: str, settings: BuildSettings) -> list[Manifest]:
     Args:
         corpus: SHA-256 of the passage file.
     """
+    required = {**settings.component_models(), **({"embedder": settings.embedder} if settings.embedder else {})}
 
     def serves(manifest: Manifest) -> bool:
         return (
             manifest.internal
             and manifest.name.startswith(f"corpus-{corpus[:16]}-")
             and (manifest.format, manifest.bm25, manifest.server) == (FORMAT, settings.bm25, settings.server)
-            and settings.embedder in ("", manifest.embedder.spec if manifest.embedder else "")
-            and settings.splade in ("", manifest.splade.spec if manifest.splade else "")
+            and required.items() <= {name: info.spec for name, info in manifest.models().items()}.items()
             and manifest.tokens >= settings.tokens
         )
 

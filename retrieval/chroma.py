@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ HNSW: dict[str, Any] = {"space": "cosine", "ef_construction": 200, "max_neighbor
 PAGE = 1000
 
 
-def connect(server: Served) -> Any:
+def open_client(server: Served) -> Any:
     """A client for a server, which has answered; the token comes from the environment.
 
     Raises:
@@ -80,16 +80,16 @@ def _named_errors(url: str) -> Iterator[None]:
         raise TurnmarkError(f"the Chroma server at {url} failed: {message}{hint}") from None
 
 
-def greet(server: Served) -> None:
-    """Make sure that a Chroma server answers; raises as `connect`."""
-    connect(server).close()
+def check_server(server: Served) -> None:
+    """Make sure that a Chroma server answers."""
+    open_client(server).close()
 
 
-def remove(server: Served) -> None:
-    """Delete a collection, if it is there; raises as `connect`."""
+def delete_collection(server: Served) -> None:
+    """Delete a collection, if it is there."""
     from chromadb.errors import NotFoundError
 
-    client = connect(server)
+    client = open_client(server)
     with _named_errors(server.url):
         try:
             client.delete_collection(server.name)
@@ -99,26 +99,19 @@ def remove(server: Served) -> None:
             client.close()
 
 
-def place_of(spec: Spec) -> Served:
-    """Where a spec puts an index's vectors.
-
-    Raises:
-        RequestError: a wrong address.
-    """
+def server_of(spec: Spec) -> Served:
+    """The server and collection that a spec names for an index's vectors."""
     base, path = address(spec.url, PORT, spec.name, TOKEN)
     if path:
         raise RequestError(f"retriever {spec.name!r}: an address ends with the port; leave {path!r} out")
     return Served(kind="chroma", url=base, name=spec.options.get("collection", ""))
 
 
-def _collection_name(text: str) -> str:
+def collection_option(text: str) -> str:
+    """The converter of the option `collection`."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,99}", text):
         raise ValueError("2 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit")
     return text
-
-
-OPTIONS: dict[str, Callable[[str], Any]] = {"collection": _collection_name}
-"""Options of this retriever beside those of `hybrid`."""
 
 
 class ChromaVectors:
@@ -136,8 +129,8 @@ class ChromaVectors:
         self._count: int | None = None
         self._folder, self._server = folder, server if create else read_note(folder)
         if self._server is not None and create:
-            remove(self._server)
-        self._client = self._files() if self._server is None else connect(self._server)
+            delete_collection(self._server)
+        self._client = self._files() if self._server is None else open_client(self._server)
         name = COLLECTION if self._server is None else self._server.name
         with self._asking():
             if create:

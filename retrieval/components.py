@@ -1,50 +1,51 @@
-"""The components of an index beside its passages: what each is written from, read back as, and checked by.
+"""The components of an index next to its passages: what each is written from, read back as, and checked by.
 
-The manifest says which components there are. A component is a folder of its name in the generation.
+The manifest says which components an index has. A component is a folder of its name in the generation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.console import Progress
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.types import Passage
-from turnmark.retrieval import elastic_store
+from turnmark.corpora.specs import Spec
+from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.bm25 import build_bm25
 from turnmark.retrieval.chroma import ChromaVectors
+from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.flat import write_vectors
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.manifest import Manifest
-from turnmark.retrieval.servers import Served, assign, read_note
-from turnmark.retrieval.sparse import pack, write_sparse
-from turnmark.retrieval.store import WHERE_KEYS, Checkpoint, PassageStore, unpacked
-from turnmark.retrieval.tokens import packed_texts, token_embedder, write_tokens
-from turnmark.retrieval.tokens import unpack as signs_of
+from turnmark.retrieval.manifest import BuildSettings, Manifest, ModelInfo
+from turnmark.retrieval.servers import Served, assign
+from turnmark.retrieval.store import WHERE_KEYS, Checkpoint, PassageStore, stack_vectors
+from turnmark.retrieval.table import RETRIEVERS
+from turnmark.retrieval.tokens import pack_tokens_of, token_embedder, unpack_tokens, write_tokens
 
 VECTORS = "vectors"
 """Key of the passages' vectors in a checkpoint, whichever component they end in."""
-
+CHUNK_SIZE = 256  # tokens; docs/measured.md has what smaller ones bring
+SPECIAL_TOKENS = 2
 # A share of signs that differ: backends that round differently flip a few, another text or model every second one.
 OTHER_SIGNS = 0.15
 # Cosine of a stored vector with its text's new one: 8-bit integers keep .99 of what PyTorch gives, and one may verify
 # what the other built. Checksums find damage; another text lies far below.
 SAME_VECTOR = 0.98
-# Length of the difference between a passage's stored terms and its new ones, as a share of the new ones' length.
-OTHER_TERMS = 0.05
 
 Page = Sequence[tuple[int, str, Passage]]
 """(row, content hash, passage), as `PassageStore.pages` gives them."""
 
 
 @dataclass(frozen=True)
-class Material:
+class BuildFiles:
     """What a component is written from."""
 
     folder: Path
@@ -59,17 +60,43 @@ class Material:
             yield self.checkpoint.get(key, [content for _, content, _ in page])
 
 
+class PassageModel(Protocol):
+    """A model that makes what a component keeps of each passage."""
+
+    name: str
+    fingerprint: str
+    dimension: int
+    max_tokens: int
+
+    def pack_texts(self, texts: Sequence[str]) -> list[bytes]:
+        """The value of each text in a checkpoint."""
+        ...
+
+    def tokenizer(self) -> Tokenizer:
+        """The model's own token offsets, special tokens excluded."""
+        ...
+
+
 class Component:
-    """One component: `name` is that of its folder, and `key` that of its contents in a checkpoint."""
+    """One component: `name` is that of its folder, and `key` that of its contents in a checkpoint.
+
+    One whose passages go through its own model is also named so in the manifest, and is the `component` of the
+    retriever of that name; see `turnmark.retrieval.search.Kind`.
+    """
 
     name: ClassVar[str]
     key: ClassVar[str]
 
     def made_by(self, manifest: Manifest) -> str | None:
         """Fingerprint of the model that made it, empty if none did; None: an index of that manifest lacks it."""
+        info = manifest.model(self.name)
+        return info.fingerprint if info else None
+
+    def open_model(self, spec: str) -> PassageModel:
+        """Its own model."""
         raise NotImplementedError
 
-    def write(self, material: Material) -> None:
+    def write(self, files: BuildFiles) -> None:
         """Write its folder, which does not exist yet, from the checkpoint."""
         raise NotImplementedError
 
@@ -78,7 +105,7 @@ class Component:
         return {}
 
     def verify(self, index: Index, sample: int) -> Iterator[str]:  # noqa: ARG002
-        """What is wrong with it that checksums do not tell. `sample` passages are given to its model again."""
+        """What is wrong with it that checksums do not show. `sample` passages are given to its model again."""
         return iter(())
 
 
@@ -90,10 +117,10 @@ class BM25Component(Component):
     def made_by(self, manifest: Manifest) -> str | None:  # noqa: ARG002
         return ""
 
-    def write(self, material: Material) -> None:
-        material.progress.start("bm25", None)
-        texts = (passage.indexed_text for page in material.store.pages() for _, _, passage in page)
-        build_bm25(texts, material.folder / self.name, material.manifest.bm25)
+    def write(self, files: BuildFiles) -> None:
+        files.progress.start("bm25", None)
+        texts = (passage.indexed_text for page in files.store.pages() for _, _, passage in page)
+        build_bm25(texts, files.folder / self.name, files.manifest.bm25)
 
 
 class ChromaComponent(Component):
@@ -104,20 +131,20 @@ class ChromaComponent(Component):
     def made_by(self, manifest: Manifest) -> str | None:
         return manifest.embedder.fingerprint if manifest.embedder and not manifest.exact else None
 
-    def write(self, material: Material) -> None:
-        material.progress.start(self.name, material.manifest.passages)
-        folder, server = material.folder / self.name, material.manifest.server
-        place = assign(folder, server, material.manifest.name) if server and server.kind == "chroma" else None
-        chroma, count = ChromaVectors(folder, create=True, server=place), 0
-        for page, vectors in zip(material.store.pages(), material.values(self.key), strict=True):
-            with _with_count(place, count, material.manifest.passages):
+    def write(self, files: BuildFiles) -> None:
+        files.progress.start(self.name, files.manifest.passages)
+        folder, server = files.folder / self.name, files.manifest.server
+        served = assign(folder, server, files.manifest.name) if server and server.kind == "chroma" else None
+        chroma, count = ChromaVectors(folder, create=True, server=served), 0
+        for page, vectors in zip(files.store.pages(), files.values(self.key), strict=True):
+            with _with_count(served, count, files.manifest.passages):
                 chroma.add(
                     [passage.id for _, _, passage in page],
-                    unpacked(vectors),
+                    stack_vectors(vectors),
                     [{"hash": content, **where_values(passage)} for _, content, passage in page],
                 )
             count += len(page)
-            material.progress.advance(len(page))
+            files.progress.advance(len(page))
         chroma.close()
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
@@ -143,10 +170,10 @@ class FlatComponent(Component):
     def made_by(self, manifest: Manifest) -> str | None:
         return manifest.embedder.fingerprint if manifest.embedder and manifest.exact else None
 
-    def write(self, material: Material) -> None:
-        assert material.manifest.embedder is not None, "written where the manifest names it"
-        shape = material.manifest.passages, material.manifest.embedder.dimension
-        write_vectors(material.folder / self.name, material.values(self.key), *shape)
+    def write(self, files: BuildFiles) -> None:
+        assert files.manifest.embedder is not None, "`made_by` says so"
+        shape = files.manifest.passages, files.manifest.embedder.dimension
+        write_vectors(files.folder / self.name, files.values(self.key), *shape)
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
         vectors = index.flat.of([row for row, _, _ in page])
@@ -154,35 +181,6 @@ class FlatComponent(Component):
 
     def verify(self, index: Index, sample: int) -> Iterator[str]:
         return _changed_vectors(index, sample)
-
-
-class SpladeComponent(Component):
-    """The terms that a sparse encoder weighs."""
-
-    name = key = "splade"
-
-    def made_by(self, manifest: Manifest) -> str | None:
-        return manifest.splade.fingerprint if manifest.splade else None
-
-    def write(self, material: Material) -> None:
-        assert material.manifest.splade is not None, "written where the manifest names it"
-        material.progress.start(self.name, None)
-        dimension = material.manifest.splade.dimension
-        write_sparse(material.folder / self.name, lambda: material.values(self.key), dimension)
-
-    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
-        vectors = index.splade.vectors([row for row, _, _ in page])
-        return {content: pack(vector) for (_, content, _), vector in zip(page, vectors, strict=True)}
-
-    def verify(self, index: Index, sample: int) -> Iterator[str]:
-        rows, passages = _sampled(index, sample)
-        vectors = index.splade_encoder.encode([passage.indexed_text for passage in passages], "passage")
-        for passage, stored, vector in zip(passages, index.splade.vectors(rows), vectors, strict=True):
-            difference = np.zeros(index.splade.dimension, dtype=np.float32)
-            difference[stored[0]] += stored[1]
-            difference[vector[0]] -= vector[1]
-            if np.linalg.norm(difference) > OTHER_TERMS * (np.linalg.norm(vector[1]) or 1.0):
-                yield f"the terms of {passage.id!r} are not what {index.splade_encoder.name} gives for its text"
 
 
 class TokensComponent(Component):
@@ -193,75 +191,42 @@ class TokensComponent(Component):
     def made_by(self, manifest: Manifest) -> str | None:
         return manifest.embedder.fingerprint if manifest.embedder and manifest.tokens else None
 
-    def write(self, material: Material) -> None:
-        material.progress.start(self.name, None)
-        write_tokens(material.folder / self.name, lambda: material.values(self.key))
+    def write(self, files: BuildFiles) -> None:
+        files.progress.start(self.name, None)
+        write_tokens(files.folder / self.name, lambda: files.values(self.key))
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
         return {content: index.tokens.packed(row) for row, content, _ in page}
 
     def verify(self, index: Index, sample: int) -> Iterator[str]:
-        rows, passages = _sampled(index, sample)
-        _, packed = packed_texts(token_embedder(index.embedder), [passage.indexed_text for passage in passages])
+        rows, passages = sample_passages(index, sample)
+        _, packed = pack_tokens_of(token_embedder(index.embedder), [passage.indexed_text for passage in passages])
         for passage, row, vectors in zip(passages, rows, packed, strict=True):
-            signs, stored = signs_of(vectors)[0], index.tokens.signs(row)
+            signs, stored = unpack_tokens(vectors)[0], index.tokens.signs(row)
             if signs.shape != stored.shape or np.unpackbits(np.bitwise_xor(signs, stored)).mean() > OTHER_SIGNS:
                 yield f"the token vectors of {passage.id!r} are not what {index.embedder.name} gives for its text"
 
 
-class ElasticComponent(Component):
-    """The passages as documents of an Elasticsearch index; vectors are in a file of ours, too."""
-
-    name = key = "elasticsearch"
-
-    def made_by(self, manifest: Manifest) -> str | None:
-        return "" if manifest.server and manifest.server.kind == "elasticsearch" else None
-
-    def write(self, material: Material) -> None:
-        manifest = material.manifest
-        assert manifest.server is not None, "written where the manifest names it"
-        place = assign(material.folder / self.name, manifest.server, manifest.name)
-        material.progress.start(self.name, manifest.passages)
-        for _ in elastic_store.written(place, manifest, self._documents(material)):
-            material.progress.advance(1)
-
-    def _documents(self, material: Material) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(id, fields) of each passage."""
-        for page in material.store.pages():
-            vectors: list[bytes] = []
-            if material.manifest.embedder:
-                vectors = material.checkpoint.get(VECTORS, [content for _, content, _ in page])
-            for number, (_, content, passage) in enumerate(page):
-                fields = {"text": passage.indexed_text, "hash": content, **where_values(passage)}
-                if vectors:
-                    fields["vector"] = np.frombuffer(vectors[number], dtype=np.float32).tolist()
-                yield passage.id, fields
-
-    def verify(self, index: Index, sample: int) -> Iterator[str]:  # noqa: ARG002
-        """See `Component.verify`: how many documents the server has."""
-        place = read_note(index.files / self.name)
-        assert place is not None, "the note has a checksum"
-        count = elastic_store.count(place)
-        if count != index.manifest.passages:
-            yield f"{self.name} has {count} documents, the manifest says {index.manifest.passages} passages"
+BUILT_IN: tuple[Component, ...] = (BM25Component(), ChromaComponent(), FlatComponent(), TokensComponent())
+"""The components of the default retriever and of those that do with less; others come with their retriever."""
 
 
-COMPONENTS: tuple[Component, ...] = (
-    BM25Component(),
-    ChromaComponent(),
-    FlatComponent(),
-    SpladeComponent(),
-    TokensComponent(),
-    ElasticComponent(),
-)
+def component_of(retriever: str) -> Component | None:
+    """The component that the retriever of a name brings along."""
+    kind: Any = RETRIEVERS.factory(Spec(retriever))
+    component: Component | None = kind.component
+    return component
 
 
 def components_of(manifest: Manifest) -> list[Component]:
     """The components that an index of that manifest has."""
-    return [component for component in COMPONENTS if component.made_by(manifest) is not None]
+    retrievers = [name for name in manifest.models() if name != "embedder"]
+    retrievers += [f"{manifest.server.kind}+http"] if manifest.server else []
+    others = [component for component in map(component_of, retrievers) if component]
+    return [component for component in (*BUILT_IN, *others) if component.made_by(manifest) is not None]
 
 
-def is_whole(index: Index) -> bool:
+def has_all_components(index: Index) -> bool:
     """Whether all components that the manifest names exist (not whether they are undamaged)."""
     names = ["passages.db", *(component.name for component in components_of(index.manifest))]
     return all((index.files / name).exists() for name in names)
@@ -269,7 +234,7 @@ def is_whole(index: Index) -> bool:
 
 def _changed_vectors(index: Index, sample: int) -> Iterator[str]:
     """Of `sample` passages those whose stored vector is not the embedder's."""
-    _, passages = _sampled(index, sample)
+    _, passages = sample_passages(index, sample)
     stored = index.vectors_of([passage.id for passage in passages])
     vectors = index.embedder.encode([passage.indexed_text for passage in passages], "passage")
     for passage, vector in zip(passages, vectors, strict=True):
@@ -278,26 +243,118 @@ def _changed_vectors(index: Index, sample: int) -> Iterator[str]:
 
 
 @contextmanager
-def _with_count(place: Served | None, count: int, total: int) -> Iterator[None]:
+def _with_count(served: Served | None, count: int, total: int) -> Iterator[None]:
     """Add to a server's failure how many vectors it has, and that the same command continues."""
     try:
         yield
     except TurnmarkError as error:
-        if place is None:
+        if served is None:
             raise
         raise TurnmarkError(
-            f"{error}. {count:,} of {total:,} vectors had been stored as {place}; all are kept here, so the same "
+            f"{error}. {count:,} of {total:,} vectors had been stored as {served}; all are kept here, so the same "
             "command goes on without the model"
         ) from error
 
 
-def _sampled(index: Index, sample: int) -> tuple[Sequence[int], list[Passage]]:
+def sample_passages(index: Index, sample: int) -> tuple[Sequence[int], list[Passage]]:
     """`sample` rows, evenly over the index, and their passages."""
     rows = range(0, index.manifest.passages, max(1, index.manifest.passages // sample))[:sample]
     return rows, index.store.by_rows(rows)
 
 
 def where_values(passage: Passage) -> dict[str, Any]:
-    """What `--where` looks at, as a server keeps it beside the passage."""
+    """What `--where` looks at, as a server keeps it with the passage."""
     values = {key: getattr(passage, key) for key in WHERE_KEYS}
     return {key: value for key, value in values.items() if value is not None}
+
+
+# --- the models of a build -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A model's one pass over the contents: the values it gives for each text, by key in a checkpoint."""
+
+    keys: tuple[str, ...]
+    encode: Callable[[Sequence[str]], Mapping[str, Sequence[bytes]]]
+
+
+def _dense_encoder(embedder: Embedder, tokens: bool) -> Encoder:
+    """Vectors and, with `tokens`, the token vectors of the same pass."""
+    if not tokens:
+        return Encoder((VECTORS,), lambda texts: {VECTORS: _unit_bytes(embedder.encode(texts, "passage"))})
+    token_model = token_embedder(embedder)
+
+    def encode(texts: Sequence[str]) -> Mapping[str, Sequence[bytes]]:
+        vectors, token_vectors = pack_tokens_of(token_model, texts)
+        return {VECTORS: _unit_bytes(vectors), TokensComponent.key: list(token_vectors)}
+
+    return Encoder((VECTORS, TokensComponent.key), encode)
+
+
+def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:
+    """Each vector brought to length 1 in float32: the flat index compares by dot products."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return [vector.tobytes() for vector in vectors / np.where(lengths > 0, lengths, 1)]
+
+
+def _encoder_of(component: Component, model: PassageModel) -> Encoder:
+    return Encoder((component.key,), lambda texts: {component.key: model.pack_texts(texts)})
+
+
+class Models:
+    """The models that a build needs, loaded; `of` has them by name, as the manifest does."""
+
+    def __init__(self, settings: BuildSettings) -> None:
+        self.embedder = open_embedder(settings.embedder) if settings.embedder else None
+        self.of: dict[str, Embedder | PassageModel] = {"embedder": self.embedder} if self.embedder else {}
+        self.encoders = [_dense_encoder(self.embedder, settings.tokens)] if self.embedder else []
+        for name, spec in settings.component_models().items():
+            component = component_of(name)
+            assert component is not None, "a retriever whose index needs a model names its component"
+            model = component.open_model(spec)
+            self.of[name] = model
+            self.encoders.append(_encoder_of(component, model))
+
+    def infos(self) -> dict[str, ModelInfo | None]:
+        """The manifest's fields."""
+        infos = {
+            name: ModelInfo(spec=model.name, fingerprint=model.fingerprint, dimension=model.dimension)
+            for name, model in self.of.items()
+        }
+        return {"embedder": None, **infos}
+
+    def mark(self) -> str:
+        """A line a model: which it is, to the fingerprint."""
+        return "\n".join(f"{name} {model.fingerprint}" for name, model in self.of.items())
+
+    def window(self) -> Window:
+        """How long passages may be for them; in words if there is no model."""
+        if not self.of:
+            return Window(CHUNK_SIZE, CHUNK_SIZE, regex_tokens)
+        narrowest = min(self.of.values(), key=lambda model: model.max_tokens)
+        size = min(CHUNK_SIZE, narrowest.max_tokens)
+        return Window(size, size - SPECIAL_TOKENS, narrowest.tokenizer())
+
+
+@dataclass(frozen=True)
+class Window:
+    """How long passages may be: no longer than the model with the lowest limit reads."""
+
+    size: int
+    room: int  # for text: `size` less the model's special tokens
+    tokenize: Tokenizer
+
+    def cut(self, document: Document) -> list[Passage]:
+        """The passages of a document."""
+        return chunk(document, self.tokenize, self.room)
+
+
+def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
+    """The models of a build where they are opened, as `turnmark.retrieval.workers.Workers` asks for it.
+
+    Returns:
+        What the encoder of a number makes of texts, and the mark of the models.
+    """
+    models = Models(settings)
+    return lambda number, texts: models.encoders[number].encode(texts), models.mark()

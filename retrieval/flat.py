@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.retrieval.fusion import TopK, top_k
-from turnmark.retrieval.store import unpacked
+from turnmark.retrieval.store import stack_vectors
 
 FILE = "vectors.npy"
 FLAT_LIMIT = 100_000
@@ -39,7 +39,7 @@ def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dim
     file = np.lib.format.open_memmap(folder / FILE, mode="w+", dtype=np.float32, shape=(rows, dimension))
     start = 0
     for page in pages:
-        file[start : start + len(page)] = unpacked(page)
+        file[start : start + len(page)] = stack_vectors(page)
         start += len(page)
     file.flush()
 

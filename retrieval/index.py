@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, home
+from turnmark.corpora.specs import Spec, parse_spec
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import BM25
 from turnmark.retrieval.chroma import ChromaVectors
@@ -36,7 +37,6 @@ from turnmark.retrieval.manifest import (
     rebuild_command,
     without_late,
 )
-from turnmark.retrieval.sparse import SparseIndex, SpladeEncoder, open_encoder
 from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.tokens import TokenIndex
 from turnmark.retrieval.views import Views
@@ -59,11 +59,15 @@ class Index:
     def fingerprint(self) -> str:
         """Changes whenever a passage, the BM25 settings or a model change."""
         made_by = self.manifest.embedder.fingerprint if self.manifest.embedder else "no vectors"
-        terms = f"|{self.manifest.splade.fingerprint}" if self.manifest.splade else ""
-        return f"{self.manifest.digest}|{self.manifest.bm25.model_dump_json()}|{made_by}{terms}"
+        others = "".join(f"|{info.fingerprint}" for name, info in self.manifest.models().items() if name != "embedder")
+        return f"{self.manifest.digest}|{self.manifest.bm25.model_dump_json()}|{made_by}{others}"
 
-    def _part(self, name: str, opener: Callable[[Path], T]) -> T:
-        """Open one of the index's parts."""
+    def open_part(self, name: str, opener: Callable[[Path], T]) -> T:
+        """One of the index's files or folders, opened.
+
+        Raises:
+            TurnmarkError: it is missing or damaged.
+        """
         path = self.files / name
         try:
             if not path.exists():
@@ -80,12 +84,12 @@ class Index:
     @cached_property
     def store(self) -> PassageStore:
         """The passages."""
-        return self._part("passages.db", PassageStore)
+        return self.open_part("passages.db", PassageStore)
 
     @cached_property
     def bm25(self) -> BM25:
         """The BM25 index."""
-        return self._part("bm25", lambda path: BM25(path, self.manifest.bm25))
+        return self.open_part("bm25", lambda path: BM25(path, self.manifest.bm25))
 
     @cached_property
     def chroma(self) -> ChromaVectors:
@@ -94,13 +98,13 @@ class Index:
         Raises:
             RequestError: the index was built without.
         """
-        self._info("embedder")
-        return self._part("chroma", ChromaVectors)
+        self.embedder_info()
+        return self.open_part("chroma", ChromaVectors)
 
     @cached_property
     def flat(self) -> FlatVectors:
         """The vectors by row, where `manifest.exact` says that they are in one file."""
-        return self._part("exact", FlatVectors)
+        return self.open_part("exact", FlatVectors)
 
     def vectors_of(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """The stored vectors of passages, by id; unknown ids are left out.
@@ -120,10 +124,14 @@ class Index:
         Raises:
             RequestError: there are no vectors, or the model under that name is no longer the one that made them.
         """
-        info = self._info("embedder")
+        info = self.embedder_info()
         embedder = open_embedder(info.spec)
-        self._check_unchanged(embedder.fingerprint, info)
+        self.check_unchanged(embedder.fingerprint, info)
         return embedder
+
+    def embedder_info(self) -> ModelInfo:
+        """Which embedder made the vectors."""
+        return self.model_info("embedder", "vectors", "hybrid")
 
     @cached_property
     def views(self) -> Views:
@@ -138,7 +146,7 @@ class Index:
             RequestError: the index was built without.
         """
         self.need_tokens()
-        return self._part("tokens", TokenIndex)
+        return self.open_part("tokens", TokenIndex)
 
     def need_tokens(self, retriever: str = "conversational") -> None:
         """Make sure that a retriever can rerank by late interaction.
@@ -153,42 +161,27 @@ class Index:
                 f"{shlex.quote(alternative)}, or build it again: {self.build_command(retriever)}"
             )
 
-    @cached_property
-    def splade(self) -> SparseIndex:
-        """The postings of a sparse encoder.
+    def model_info(self, name: str, lacks: str, needs: str) -> ModelInfo:
+        """Which model made a component.
+
+        Args:
+            name: the component, or `embedder`.
+            lacks: what an index without it has none of, for the message.
+            needs: a retriever for which it would be built.
 
         Raises:
             RequestError: the index was built without.
         """
-        self._info("splade")
-        return self._part("splade", SparseIndex)
-
-    @cached_property
-    def splade_encoder(self) -> SpladeEncoder:
-        """The sparse encoder that made the postings, loaded again.
-
-        Raises:
-            RequestError: there are no postings, or the model under that name is no longer the one that made them.
-        """
-        info = self._info("splade")
-        encoder = open_encoder(info.spec)
-        self._check_unchanged(encoder.fingerprint, info)
-        return encoder
-
-    def _info(self, field: Literal["embedder", "splade"]) -> ModelInfo:
-        """Which model made a part."""
-        info: ModelInfo | None = getattr(self.manifest, field)
+        info = self.manifest.model(name)
         if info is None:
-            lacks, needs = {"embedder": ("vectors", "hybrid"), "splade": ("SPLADE terms", "splade:MODEL")}[field]
-            manifest = self.manifest
-            only = "" if manifest.embedder or manifest.splade or manifest.server else "was built for BM25 only and "
+            only = "" if self.manifest.models() or self.manifest.server else "was built for BM25 only and "
             raise RequestError(
                 f"index {self.manifest.name!r} {only}has no {lacks}; search it with --retriever bm25, or build it "
                 f"again: {self.build_command(needs)}"
             )
         return info
 
-    def _check_unchanged(self, fingerprint: str, info: ModelInfo) -> None:
+    def check_unchanged(self, fingerprint: str, info: ModelInfo) -> None:
         """Make sure that a model is the one that the index was built with."""
         if fingerprint != info.fingerprint:
             raise RequestError(
@@ -196,6 +189,23 @@ class Index:
                 f"{info.fingerprint} then, {fingerprint} now; build it again: "
                 f"{self.build_command(as_built(self.manifest))}"
             )
+
+    def check_model(self, retriever: Spec, kind: str, requested: Spec, info: ModelInfo | None) -> None:
+        """Make sure that the model that a retriever asks for is the one that the index was built with.
+
+        Options that are left out are the index's.
+        """
+        if info is None:
+            problem = f"has no {kind}'s terms"
+        else:
+            built_with = parse_spec(info.spec)
+            same_model = (requested.name, requested.argument) == (built_with.name, built_with.argument)
+            if same_model and requested.options.items() <= built_with.options.items():
+                return
+            problem = f"was built with the {kind} {info.spec!r}, not {str(requested)!r}"
+        raise RequestError(
+            f"index {self.manifest.name!r} {problem}; build it again: {self.build_command(str(retriever))}"
+        )
 
     def build_command(self, retriever: str) -> str:
         """What to type to have the index built for another retriever."""
@@ -266,7 +276,7 @@ def list_indexes(internal: bool = False) -> list[Manifest]:
 
 
 @contextmanager
-def locked(folder: Path, wait: bool = False) -> Iterator[None]:
+def lock_index(folder: Path, wait: bool = False) -> Iterator[None]:
     """Hold an index's lock: one process at a time builds or removes it.
 
     Args:

@@ -7,24 +7,33 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import check_name, file_sha256, write_json
-from turnmark.retrieval import chroma, elastic_store
+from turnmark.corpora.specs import Spec
 from turnmark.retrieval.components import components_of
-from turnmark.retrieval.index import Index, indexes_folder, locked, open_index
+from turnmark.retrieval.index import Index, indexes_folder, lock_index, open_index
 from turnmark.retrieval.manifest import Manifest
+from turnmark.retrieval.search import Kind
 from turnmark.retrieval.servers import NOTE, Served, read_note
+from turnmark.retrieval.table import RETRIEVERS
 
 
-def server_of(place: Served) -> ModuleType:
-    """The module that speaks with a place's server: it has `greet` and `remove`."""
-    return chroma if place.kind == "chroma" else elastic_store
+def server_kind(server: Served) -> Kind:
+    """The retriever that speaks with a server."""
+    kind: Any = RETRIEVERS.factory(Spec(f"{server.kind}+http"))
+    assert isinstance(kind, Kind), "a retriever with a server is none of a factory's"
+    return kind
 
 
-def forget(folder: Path) -> list[str]:
+def check_server(server: Served) -> None:
+    """Make sure that a server answers."""
+    if check := server_kind(server).check_server:
+        check(server)
+
+
+def delete_served(folder: Path) -> list[str]:
     """Delete what servers hold for the parts in a folder, before the folder is deleted.
 
     Returns:
@@ -33,15 +42,15 @@ def forget(folder: Path) -> list[str]:
     leftovers = []
     for note in sorted(folder.rglob(NOTE)):
         try:
-            place = read_note(note.parent)
+            served = read_note(note.parent)
         except ValueError:
             leftovers.append(f"{note} cannot be read; what it names is left on its server")
             continue
         try:
-            if place is not None:
-                server_of(place).remove(place)
+            if served is not None and (delete := server_kind(served).delete):
+                delete(served)
         except TurnmarkError as error:
-            leftovers.append(f"{place} is left on its server: {error}")
+            leftovers.append(f"{served} is left on its server: {error}")
     return leftovers
 
 
@@ -55,9 +64,9 @@ def remove_index(name: str) -> None:
     folder = indexes_folder() / check_name(name, "index")
     if not folder.is_dir():
         open_index(name)
-    with locked(folder):
+    with lock_index(folder):
         (folder / "manifest.json").unlink(missing_ok=True)
-        leftovers = forget(folder)
+        leftovers = delete_served(folder)
         shutil.rmtree(folder)
     if leftovers:
         raise TurnmarkError("\n".join(f"index {name!r} is removed, but {problem}" for problem in leftovers))

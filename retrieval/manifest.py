@@ -14,7 +14,6 @@ from turnmark.corpora.specs import Spec, parse_spec
 from turnmark.corpora.types import Record
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.servers import Served
-from turnmark.retrieval.sparse import option_of
 
 FORMAT = 2
 
@@ -27,8 +26,13 @@ class ModelInfo(Record):
     dimension: int
 
 
-class Manifest(Record):
-    """What an index is and how it was made."""
+class Manifest(Record, extra="allow"):
+    """What an index is and how it was made.
+
+    Further fields say which model made the component of that name, as `splade` does.
+    """
+
+    __pydantic_extra__: dict[str, ModelInfo] = Field(init=False)
 
     format: int = FORMAT
     name: str
@@ -51,6 +55,15 @@ class Manifest(Record):
     created: str
     version: str
 
+    def models(self) -> dict[str, ModelInfo]:
+        """The models that made it: `embedder`, and by component the others."""
+        named = {"embedder": self.embedder, "splade": self.splade, **self.__pydantic_extra__}
+        return {name: info for name, info in named.items() if info}
+
+    def model(self, name: str) -> ModelInfo | None:
+        """The model that made the vectors (`embedder`) or a component."""
+        return self.models().get(name)
+
 
 def read_manifest(folder: Path) -> Manifest | None:
     """The manifest of a finished index, or None where there is none.
@@ -72,14 +85,24 @@ def read_manifest(folder: Path) -> Manifest | None:
         ) from error
 
 
-class BuildSettings(Record):
-    """What a retriever spec settles when an index is built for it. No embedder: no vectors; no encoder: no SPLADE."""
+class BuildSettings(Record, extra="allow"):
+    """What a retriever spec settles when an index is built for it. No embedder: no vectors; no encoder: no SPLADE.
+
+    Further fields are specs of the models of components, as `splade` is.
+    """
+
+    __pydantic_extra__: dict[str, str] = Field(init=False)
 
     bm25: BM25Settings
-    embedder: str
+    embedder: str = ""
     splade: str = ""
     tokens: bool = Field(default=False, description="the embedder's token vectors too, for late interaction")
     server: Served | None = None
+
+    def component_models(self) -> dict[str, str]:
+        """Component -> spec of its own model."""
+        named = {"splade": self.splade, **self.__pydantic_extra__}
+        return {name: spec for name, spec in named.items() if spec}
 
 
 _TAKE_BM25 = ("bm25", "hybrid", "conversational", "chroma+http", "chroma+https")
@@ -116,12 +139,12 @@ def as_built(manifest: Manifest) -> str:
         return str(Spec(f"elasticsearch+{scheme}", url=manifest.server.url, options=query | _bm25_options(manifest)))
     if manifest.embedder:
         return str(Spec("conversational" if manifest.tokens else "hybrid", options=splade_option(manifest)))
-    return manifest.splade.spec if manifest.splade else "bm25"
+    return next((info.spec for info in manifest.models().values()), "bm25")
 
 
 def splade_option(manifest: Manifest) -> dict[str, str]:
     """The option by which `hybrid` and `conversational` name the sparse encoder of an index that also has vectors."""
-    return {"splade": option_of(manifest.splade.spec)} if manifest.embedder and manifest.splade else {}
+    return {"splade": manifest.splade.spec.removeprefix("splade:")} if manifest.embedder and manifest.splade else {}
 
 
 def without_late(retriever: str) -> str:

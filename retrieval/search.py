@@ -1,26 +1,28 @@
-"""Searching an index: one or more rankers, each over the message and its variants, fused."""
+"""Searching an index: rankers, each over the message and its variants, fused; and what a retriever declares."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.specs import Spec, one_of, up_to
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.fusion import Fused, Method, RankedList, TopK, fuse, top_k
+from turnmark.retrieval.bm25 import BM25Settings, languages
+from turnmark.retrieval.components import Component
+from turnmark.retrieval.embed import EMBEDDERS
+from turnmark.retrieval.fusion import Fused, Method, RankedList, TopK, fuse
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.manifest import rebuild_command
-from turnmark.retrieval.types import Hit, Query
+from turnmark.retrieval.manifest import BuildSettings, rebuild_command
+from turnmark.retrieval.servers import Served
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 # How deep each list goes into a fusion.
 DEPTH = 1000
-HYBRID_BM25_WEIGHT = 0.3
-SPLADE_WEIGHT = 0.5
-"""Of SPLADE's lists, where there are some, beside 1 for the dense ones: the middle of what served four sets best."""
-
 # A list found with a rewrite counts twice: the rewrite says what the message means. On the MTRAG pools (hybrid, the
 # embedded rewrite) weights 0, 1 and 2 give nDCG@5 .384, .419 and .437 on ClapNQ, .274, .275 and .274 on FiQA.
 VARIANT_WEIGHT = 2.0
@@ -135,22 +137,6 @@ class DenseRanker:
         )
 
 
-class SpladeRanker:
-    """Finds by the terms that a model gives."""
-
-    name = "splade"
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
-        vectors = self._index.splade_encoder.encode(texts, "query")
-        return [
-            top_k(self._index.splade.scores(vector), k, self._index.mask(query.where), positive=True)
-            for vector, query in zip(vectors, queries, strict=True)
-        ]
-
-
 class FusedRetriever(IndexRetriever):
     """A retriever made of weighted rankers.
 
@@ -200,3 +186,71 @@ def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
     """Chroma's filter for the stored values that each field may have."""
     clauses = [{key: {"$in": values}} for key, values in matching.items()]
     return {"$and": clauses} if len(clauses) > 1 else clauses[0] if clauses else None
+
+
+# --- what a retriever declares ---------------------------------------------------------------------------------------
+
+Options = Mapping[str, Any]
+"""The options of a spec, converted."""
+Converters = Mapping[str, Callable[[str], Any]]
+
+
+def _language(text: str) -> str:
+    if text not in languages():
+        raise ValueError(f"one of {', '.join(languages())}")
+    return text
+
+
+def depth_option(text: str) -> int:
+    """The converter of an option that says how many rows are looked at."""
+    value = int(text)
+    if not 1 <= value <= 10_000:
+        raise ValueError("a whole number from 1 to 10000")
+    return value
+
+
+BM25_OPTIONS: Converters = {"k1": up_to(10), "b": up_to(1), "language": _language}
+LIST_OPTIONS: Converters = {"depth": depth_option, "fusion": one_of("rrf", "zscore")}
+
+
+def build_for(options: Options, embedder: str = "", **more: Any) -> BuildSettings:
+    """What an index is built with for a retriever of these options.
+
+    Args:
+        embedder: its spec; empty: no vectors.
+        more: further fields of `BuildSettings`; `name=spec` for the model of the component of that name.
+    """
+    bm25 = BM25Settings(**{key: value for key, value in options.items() if key in BM25_OPTIONS})
+    return BuildSettings(bm25=bm25, embedder=str(EMBEDDERS.check(embedder)) if embedder else "", **more)
+
+
+def fuse_rankers(spec: Spec, index: Index, options: Options, rankers: Sequence[tuple[Ranker, float]]) -> FusedRetriever:
+    """The retriever of some rankers with their weights, as the options say."""
+    return FusedRetriever(
+        str(spec), index, rankers, **{key: value for key, value in options.items() if key in LIST_OPTIONS}
+    )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A retriever: all that a line of `turnmark.retrieval.table` names.
+
+    Attributes:
+        open: the retriever that a spec names, over an index; raises RequestError for an index built otherwise.
+        settings: what an index is built with for a spec, its options and `--embedder`.
+        options: what the spec takes, by name.
+        argument: whether the spec takes an argument.
+        component: what it alone needs in an index.
+        weights: what its lists count in the fusion, in words.
+        check_server: makes sure that its server answers; where it has one, with `delete`.
+        delete: deletes from its server what was written there for an index.
+    """
+
+    open: Callable[[Spec, Index, Options], Retriever]
+    settings: Callable[[Spec, Options, str], BuildSettings]
+    options: Converters = field(default_factory=dict)
+    argument: bool = False
+    component: Component | None = None
+    weights: Callable[[Options], str] = lambda _: ""
+    check_server: Callable[[Served], None] | None = None
+    delete: Callable[[Served], None] | None = None

@@ -7,8 +7,9 @@ import os
 import re
 import secrets
 from pathlib import Path
-from typing import Literal
 from urllib.parse import urlsplit
+
+from pydantic import Field
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_atomic, write_json
@@ -89,7 +90,7 @@ _TAG = ".server-tag"
 class Served(Record):
     """Where a part lies on a server. In a manifest `name` is what the person asked for, in a note the full name."""
 
-    kind: Literal["chroma", "elasticsearch"]
+    kind: str = Field(description="`chroma` or `elasticsearch`: the retriever of the name KIND+http")
     url: str
     name: str = ""
 

@@ -1,5 +1,7 @@
 """SPLADE: a model weighs the terms of its vocabulary for a text, and an inverted index sums them.
 
+The retriever with its component, and the smallest example of one: this file and a line in `turnmark.retrieval.table`.
+
 Scores are dot products. The index is three arrays on disk, opened as memory maps: a posting is an int32 row and a
 float16 weight, 6 bytes; what a weight loses by it (one part in 2,000) is less than two CPUs differ by.
 """
@@ -7,8 +9,8 @@ float16 weight, 6 bytes; what a weight loses by it (one part in 2,000) is less t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,21 @@ from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import named_or_other
 from turnmark.corpora.specs import Spec, check_options, parse_spec
+from turnmark.retrieval.components import BuildFiles, Component, Page, sample_passages
 from turnmark.retrieval.embed import Role, effective_prompts, offsets_of
+from turnmark.retrieval.fusion import TopK, top_k
+from turnmark.retrieval.index import Index
 from turnmark.retrieval.models import check_finite, load_model, precision_option, weights_digest
+from turnmark.retrieval.search import (
+    LIST_OPTIONS,
+    FusedRetriever,
+    Kind,
+    Options,
+    Ranker,
+    build_for,
+    fuse_rankers,
+)
+from turnmark.retrieval.types import Query
 
 Vector = tuple["NDArray[np.int32]", "NDArray[np.float32] | NDArray[np.float16]"]
 """The terms of a text, ascending, and their weights (float16 where stored); other terms weigh 0."""
@@ -84,6 +99,10 @@ class SpladeEncoder:
         starts = np.searchsorted(rows, np.arange(len(texts) + 1))
         return [(terms[a:b], weights[a:b]) for a, b in pairwise(starts)]
 
+    def pack_texts(self, texts: Sequence[str]) -> list[bytes]:
+        """See `turnmark.retrieval.components.PassageModel`."""
+        return [pack_terms(vector) for vector in self.encode(texts, "passage")]
+
     def tokenizer(self) -> Tokenizer:
         """The model's own token offsets, special tokens excluded."""
         return offsets_of(self._model.tokenizer.backend_tokenizer.to_str())
@@ -135,12 +154,8 @@ def encoder_spec(spec: Spec) -> Spec:
     return Spec("splade", spec.argument, "", {k: v for k, v in spec.options.items() if k in ENCODER_OPTIONS})
 
 
-def named_encoder(text: str) -> str:
-    """The spec of the encoder that an option `splade=MODEL[?precision=…]` of another retriever names.
-
-    Raises:
-        RequestError: it is none.
-    """
+def encoder_option(text: str) -> str:
+    """The spec of the encoder that an option `splade=MODEL[?precision=…]` of another retriever names."""
     spec = parse_spec(f"splade:{text}")
     if spec.url:
         raise RequestError("a folder or a hub name, no address")
@@ -148,12 +163,7 @@ def named_encoder(text: str) -> str:
     return str(encoder_spec(spec))
 
 
-def option_of(encoder: str) -> str:
-    """The value of an option `splade=` that names an encoder: the other way round."""
-    return encoder.removeprefix("splade:")
-
-
-def pack(vector: Vector) -> bytes:
+def pack_terms(vector: Vector) -> bytes:
     """A vector as 6 bytes a term."""
     terms, weights = vector
     with np.errstate(over="ignore"):
@@ -162,8 +172,8 @@ def pack(vector: Vector) -> bytes:
     return terms.astype("<i4").tobytes() + halves.tobytes()
 
 
-def unpack(packed: bytes) -> Vector:
-    """The terms and weights that `pack` was given, the weights rounded."""
+def unpack_terms(packed: bytes) -> Vector:
+    """The terms and weights that `pack_terms` was given, the weights rounded."""
     count = len(packed) // 6
     return np.frombuffer(packed, "<i4", count), np.frombuffer(packed, "<f2", count, offset=4 * count)
 
@@ -233,7 +243,7 @@ def write_sparse(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]], t
     for page in pages():
         rows += len(page)
         for packed in page:
-            starts[unpack(packed)[0] + 1] += 1
+            starts[unpack_terms(packed)[0] + 1] += 1
     np.cumsum(starts, out=starts)
     count = int(starts[-1])
     postings = open_memmap(folder / "rows.npy", "w+", np.int32, (count,))
@@ -251,7 +261,7 @@ def _place(
     """Put the postings where they belong; `free` is where the next one of each term goes."""
     first = 0
     for page in pages:
-        vectors = [unpack(packed) for packed in page]
+        vectors = [unpack_terms(packed) for packed in page]
         terms = np.concatenate([term_ids for term_ids, _ in vectors])
         order = np.argsort(terms, kind="stable")
         terms = terms[order]
@@ -264,3 +274,102 @@ def _place(
         weights[places] = np.concatenate([two for _, two in vectors])[order]
         free[different] += counts
         first += len(page)
+
+
+# --- the retriever ---------------------------------------------------------------------------------------------------
+
+SPLADE_WEIGHT = 0.5
+"""Of SPLADE's lists next to others, with 1 for the dense ones: the middle of what served four sets best."""
+# Length of the difference between a passage's stored terms and its new ones, as a share of the new ones' length.
+OTHER_TERMS = 0.05
+
+
+def postings_of(index: Index) -> SparseIndex:
+    """The postings of an index."""
+    index.model_info("splade", "SPLADE terms", "splade:MODEL")
+    return index.open_part("splade", SparseIndex)
+
+
+def encoder_of(index: Index) -> SpladeEncoder:
+    """The encoder that made the postings of an index, loaded again."""
+    info = index.model_info("splade", "SPLADE terms", "splade:MODEL")
+    encoder = open_encoder(info.spec)
+    index.check_unchanged(encoder.fingerprint, info)
+    return encoder
+
+
+class SpladeComponent(Component):
+    """The terms that a sparse encoder weighs."""
+
+    name = key = "splade"
+
+    def open_model(self, spec: str) -> SpladeEncoder:
+        return open_encoder(spec)
+
+    def write(self, files: BuildFiles) -> None:
+        info = files.manifest.model(self.name)
+        assert info is not None, "`made_by` says so"
+        files.progress.start(self.name, None)
+        write_sparse(files.folder / self.name, lambda: files.values(self.key), info.dimension)
+
+    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
+        vectors = postings_of(index).vectors([row for row, _, _ in page])
+        return {content: pack_terms(vector) for (_, content, _), vector in zip(page, vectors, strict=True)}
+
+    def verify(self, index: Index, sample: int) -> Iterator[str]:
+        rows, passages = sample_passages(index, sample)
+        postings, encoder = postings_of(index), encoder_of(index)
+        vectors = encoder.encode([passage.indexed_text for passage in passages], "passage")
+        for passage, stored, vector in zip(passages, postings.vectors(rows), vectors, strict=True):
+            difference = np.zeros(postings.dimension, dtype=np.float32)
+            difference[stored[0]] += stored[1]
+            difference[vector[0]] -= vector[1]
+            if np.linalg.norm(difference) > OTHER_TERMS * (np.linalg.norm(vector[1]) or 1.0):
+                yield f"the terms of {passage.id!r} are not what {encoder.name} gives for its text"
+
+
+class SpladeRanker:
+    """Finds by the terms that a model gives; see `turnmark.retrieval.search.Ranker`."""
+
+    name = "splade"
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
+        postings = self._postings
+        return [
+            top_k(postings.scores(vector), k, self._index.mask(query.where), positive=True)
+            for vector, query in zip(self._encoder.encode(texts, "query"), queries, strict=True)
+        ]
+
+    @cached_property
+    def _postings(self) -> SparseIndex:
+        return postings_of(self._index)
+
+    @cached_property
+    def _encoder(self) -> SpladeEncoder:
+        return encoder_of(self._index)
+
+
+def splade_rankers(spec: Spec, index: Index, options: Options) -> list[tuple[Ranker, float]]:
+    """SPLADE next to the other lists of a retriever whose options name an encoder, with its weight."""
+    if "splade" not in options:
+        return []
+    index.check_model(spec, "sparse encoder", parse_spec(options["splade"]), index.manifest.splade)
+    return [(SpladeRanker(index), options.get("splade_weight", SPLADE_WEIGHT))]
+
+
+def _open_splade(spec: Spec, index: Index, options: Options) -> FusedRetriever:
+    index.check_model(spec, "sparse encoder", encoder_spec(spec), index.manifest.splade)
+    return fuse_rankers(spec, index, options, [(SpladeRanker(index), 1.0)])
+
+
+SPLADE_ONLY = Kind(
+    open=_open_splade,
+    settings=lambda spec, options, _: build_for(options, splade=str(encoder_spec(spec))),
+    options={**LIST_OPTIONS, **ENCODER_OPTIONS},
+    argument=True,
+    component=SpladeComponent(),
+)
+"""`splade:MODEL[?precision=…&depth=…&fusion=…]`; the index must have been built with that model."""

@@ -283,7 +283,7 @@ class Checkpoint:
         self._db.close()
 
 
-def unpacked(vectors: Sequence[bytes]) -> NDArray[np.float32]:
+def stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
     """Checkpoint vectors as rows."""
     return np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors])
 

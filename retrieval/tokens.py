@@ -50,14 +50,14 @@ def frame(embedder: TokenEmbedder, role: Role) -> tuple[int, int]:
     return around - trailing, trailing
 
 
-def pack(vectors: Floats, ids: Ids) -> bytes:
+def pack_tokens(vectors: Floats, ids: Ids) -> bytes:
     """Tokens of one text as bytes: vectors of shape (tokens, dimension) as signs, and ids of shape (tokens,)."""
     head = np.array([len(ids), vectors.shape[1]], dtype=np.int32).tobytes()
     return head + ids.astype(np.int32).tobytes() + np.packbits(vectors > 0, axis=1).tobytes()
 
 
-def unpack(packed: bytes) -> tuple[NDArray[np.uint8], Ids]:
-    """The packed signs, of shape (tokens, dimension / 8 rounded up), and the ids that `pack` was given."""
+def unpack_tokens(packed: bytes) -> tuple[NDArray[np.uint8], Ids]:
+    """The packed signs, of shape (tokens, dimension / 8 rounded up), and the ids that `pack_tokens` was given."""
     tokens, dimension = np.frombuffer(packed, dtype=np.int32, count=2)
     ids = np.frombuffer(packed, dtype=np.int32, count=tokens, offset=_HEADER)
     signs = np.frombuffer(packed, dtype=np.uint8, offset=_HEADER + 4 * int(tokens))
@@ -68,7 +68,7 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
     """Write the token index of some texts, in row order; memory holds one page of them.
 
     Args:
-        pages: gives what `pack` made of the texts, of one dimension all, a page at a time; asked twice.
+        pages: gives what `pack_tokens` made of the texts, of one dimension all, a page at a time; asked twice.
     """
     from numpy.lib.format import open_memmap
 
@@ -84,7 +84,7 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
     start = 0
     for page in pages():
         for packed in page:
-            signs, text_ids = unpack(packed)
+            signs, text_ids = unpack_tokens(packed)
             bits[start : start + len(text_ids)], ids[start : start + len(text_ids)] = signs, text_ids
             start += len(text_ids)
     bits.flush()
@@ -116,7 +116,7 @@ class TokenIndex:
         return len(self._starts) - 1
 
     def packed(self, row: int) -> bytes:
-        """What `pack` made of a passage."""
+        """What `pack_tokens` made of a passage."""
         start, end = self._starts[row], self._starts[row + 1]
         head = np.array([end - start, self.dimension], dtype=np.int32).tobytes()
         packed: bytes = head + self._ids[start:end].tobytes() + self._bits[start:end].tobytes()
@@ -190,12 +190,12 @@ class TokenIndex:
         return cosines
 
 
-def packed_texts(embedder: TokenEmbedder, texts: Sequence[str]) -> tuple[Floats, Iterator[bytes]]:
-    """Passages' vectors, and what `pack` makes of their own tokens, from one pass of the model."""
+def pack_tokens_of(embedder: TokenEmbedder, texts: Sequence[str]) -> tuple[Floats, Iterator[bytes]]:
+    """Passages' vectors, and what `pack_tokens` makes of their own tokens, from one pass of the model."""
     vectors, tokens, ids = embedder.encode_both(texts, "passage")
     leading, trailing = frame(embedder, "passage")
     packed = (
-        pack(vectors_of_text[leading : len(vectors_of_text) - trailing], its[leading : len(its) - trailing])
+        pack_tokens(vectors_of_text[leading : len(vectors_of_text) - trailing], its[leading : len(its) - trailing])
         for vectors_of_text, its in zip(tokens, ids, strict=True)
     )
     return vectors, packed

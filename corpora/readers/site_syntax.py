@@ -1,7 +1,7 @@
 """What site generators add to Markdown goes; the words that a person wrote, such as titles, stay. Code stays as it is.
 
-Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons), Docusaurus (`:::`), kramdown's
-attribute lists, GitHub (`[!NOTE]`), wiki links, and template tags.
+Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons), Docusaurus (`:::`),
+kramdown's attribute lists, GitHub (`[!NOTE]`), wiki links, and template tags.
 """
 
 from __future__ import annotations

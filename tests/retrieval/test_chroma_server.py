@@ -235,14 +235,14 @@ def guarded() -> Iterator[str]:
 
 
 def test_the_token_comes_from_the_environment(guarded, monkeypatch):
-    from turnmark.retrieval.chroma import connect
+    from turnmark.retrieval.chroma import open_client
 
     place = Served(kind="chroma", url=guarded)
     with pytest.raises(TurnmarkError, match=r"status 401 for the heartbeat.*; set TURNMARK_CHROMA_TOKEN"):
-        connect(place)
+        open_client(place)
     monkeypatch.setenv("TURNMARK_CHROMA_TOKEN", "hush-hush")
     assert Guarded.headers_seen == [None]
-    connect(place).close()
+    open_client(place).close()
     assert set(Guarded.headers_seen[1:]) == {"Bearer hush-hush"}
     assert len(Guarded.headers_seen) > 2
 

@@ -15,22 +15,15 @@ import pytest
 
 elasticsearch = pytest.importorskip("elasticsearch")
 
-from elasticsearch.dsl import Q  # noqa: E402
-from elasticsearch.dsl.query import Knn, Match, MultiMatch, SparseVector  # noqa: E402
-
 from tests.retrieval import tiny  # noqa: E402
 from tests.retrieval.scripted_elastic import Elastic, result  # noqa: E402
 from tests.served import free_port  # noqa: E402
 from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError  # noqa: E402
 from turnmark.retrieval.build import build_index, corpus_index  # noqa: E402
-from turnmark.retrieval.elastic_search import elser, match, nearest  # noqa: E402
-from turnmark.retrieval.elastic_store import Fields  # noqa: E402
 from turnmark.retrieval.index import Index, open_index  # noqa: E402
 from turnmark.retrieval.maintenance import remove_index, verify_index  # noqa: E402
 from turnmark.retrieval.registry import build_settings, open_retriever  # noqa: E402
 from turnmark.retrieval.types import Query  # noqa: E402
-
-FIELDS = Fields(text="body", title="head", vector="v", sparse="ml.tokens", inference="my-elser")
 
 
 @pytest.fixture
@@ -55,26 +48,6 @@ def ids(index: Index) -> list[str]:
 
 def has(elastic: Elastic, name: str = "there", **properties: Any) -> None:
     elastic.indices[name] = {"mappings": {"properties": properties}}
-
-
-def test_queries_are_the_clients_own():
-    """Each is read back by the client's query models, and is what Elastic's reference shows."""
-    assert match("fuel tank", Fields()) == Match("text", {"query": "fuel tank"})
-    assert match("fuel tank", Fields()).to_dict() == {"match": {"text": {"query": "fuel tank"}}}
-    assert match("fuel", FIELDS) == MultiMatch(query="fuel", fields=["body", "head"])
-    assert nearest([0.5, 0.25], FIELDS, 300, ()).to_dict() == {
-        "knn": {"field": "v", "query_vector": [0.5, 0.25], "k": 300, "num_candidates": 600}
-    }
-    only = Q("terms", path=["a.md"])
-    assert nearest([1.0], FIELDS, 9000, [only]) == Knn(
-        field="v", query_vector=[1.0], k=9000, num_candidates=10_000, filter=[only]
-    )
-    assert elser("fuel", FIELDS) == SparseVector(field="ml.tokens", inference_id="my-elser", query="fuel")
-    assert elser("fuel", Fields()).to_dict() == {
-        "sparse_vector": {"field": "sparse", "inference_id": ".elser-2-elasticsearch", "query": "fuel"}
-    }
-    for clause in (match("a", Fields()), match("a", FIELDS), nearest([1.0], FIELDS, 5, [only]), elser("a", FIELDS)):
-        assert Q(clause.to_dict()) == clause
 
 
 def test_an_index_that_is_there_is_searched_as_it_is(elastic, index):
@@ -125,6 +98,11 @@ def test_knn_sends_our_embedders_vector_and_gives_cosines(elastic, index, simila
     knn = search["query"]["knn"]
     assert (knn["field"], knn["k"], knn["num_candidates"], search["size"]) == ("vector", 1, 256, 1)
     assert knn["query_vector"] == pytest.approx(open_embedder("minilm").encode(["fuel"], "query")[0].tolist())
+    only = Query(text="fuel", where={"path": "b*"})
+    open_retriever(f"elasticsearch+{elastic.url}/there?query=knn", index).search([only], 9000)
+    knn = elastic.sent("_msearch")[-1][1]["query"]["knn"]
+    assert (knn["k"], knn["num_candidates"]) == (9000, 10_000)
+    assert knn["filter"] == [{"terms": {"path": ["bees.md", "boat.md", "bread.md"]}}]
 
 
 def test_the_embedder_of_an_index_that_is_there_is_not_the_local_indexes(elastic, notes, tmp_path):
@@ -142,7 +120,7 @@ def test_the_embedder_of_an_index_that_is_there_is_not_the_local_indexes(elastic
 
 
 def test_what_a_killed_build_wrote_to_a_server_goes_when_it_is_no_longer_wanted(elastic, notes, monkeypatch):
-    from turnmark.retrieval.components import ElasticComponent
+    from turnmark.retrieval.elastic import ElasticComponent
 
     write = ElasticComponent.write
 
@@ -291,7 +269,7 @@ def test_passages_that_the_server_refuses_are_named(elastic, notes):
         ("http://h?query=bm26&fusion=x", "bm25, knn, hybrid or elser\n.*rrf or zscore"),
         ("http://h/there?text=a%20b", "a name of letters"),
         ("http://h/there?embedder=nobody", "no embedder is called 'nobody'"),
-        ("http://h/there?query=knn&weight=1", "has no option 'weight'; it has: b, depth"),
+        ("http://h/there?query=knn&weight=1", "weight is for query=hybrid"),
     ],
 )
 def test_wrong_specs(spec, message):
@@ -301,6 +279,6 @@ def test_wrong_specs(spec, message):
 
 
 def test_without_the_client_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("turnmark.retrieval.elastic_store.find_spec", lambda name: None)
+    monkeypatch.setattr("turnmark.retrieval.elastic.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'turnmark\[elasticsearch\]'"):
         build_settings("elasticsearch+http://h")

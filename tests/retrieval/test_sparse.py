@@ -19,7 +19,15 @@ from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.sparse import SparseIndex, SpladeEncoder, Vector, pack, unpack, write_sparse
+from turnmark.retrieval.sparse import (
+    SparseIndex,
+    SpladeEncoder,
+    Vector,
+    pack_terms,
+    postings_of,
+    unpack_terms,
+    write_sparse,
+)
 from turnmark.retrieval.types import Query
 
 
@@ -35,7 +43,7 @@ def spec(model: Path) -> str:
 def stored(name: str) -> dict[str, Vector]:
     index = open_index(name)
     rows = {p.id: row for page in index.store.pages() for row, _, p in page}
-    return dict(zip(rows, index.splade.vectors(list(rows.values())), strict=True))
+    return dict(zip(rows, postings_of(index).vectors(list(rows.values())), strict=True))
 
 
 def test_the_order_is_that_of_the_librarys_own_similarity(tmp_path, model):
@@ -114,7 +122,7 @@ def test_another_model_does_not_go_on_from_the_first_ones_work(notes, model, tmp
 
     second_model = tiny.splade(tmp_path / "other", seed=8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("turnmark.retrieval.components.SpladeComponent.write", interrupted)
+        patch.setattr("turnmark.retrieval.sparse.SpladeComponent.write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build_index(notes, "n", retriever=spec(model))
     report = build_index(notes, "n", retriever=spec(second_model))
@@ -130,7 +138,7 @@ def test_an_index_without_says_what_to_type(notes, model):
     with pytest.raises(RequestError, match=rf"index build \S+ --name n --retriever 'splade:{model}\?precision=fp32'"):
         open_retriever(spec(model), index)
     with pytest.raises(RequestError, match=r"was built for BM25 only and has no SPLADE terms; .*splade:MODEL"):
-        _ = index.splade
+        postings_of(index)
     build_index(notes, "n", retriever=spec(model))
     with pytest.raises(RequestError, match=r"with the sparse encoder 'splade:.*', not 'splade:other/model'"):
         open_retriever("splade:other/model", open_index("n"))
@@ -181,7 +189,7 @@ def test_prompts_of_the_model_are_put_in_front_and_are_in_its_fingerprint(tmp_pa
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])
-def test_damage_is_named_and_mended(notes, model, damage):
+def test_damage_is_named_and_repaired(notes, model, damage):
     build_index(notes, "n", retriever=spec(model))
     files = open_index("n").files / "splade"
     if damage == "missing":
@@ -208,8 +216,8 @@ vectors = st.lists(
 @given(vectors, st.integers(1, 5), st.data())
 def test_postings_give_back_every_vector_and_every_dot_product(tmp_path_factory, vectors_drawn, page, data):
     folder = tmp_path_factory.mktemp("x") / "splade"
-    packed = [pack(vector) for vector in vectors_drawn]
-    for vector, two in zip(vectors_drawn, map(unpack, packed), strict=True):
+    packed = [pack_terms(vector) for vector in vectors_drawn]
+    for vector, two in zip(vectors_drawn, map(unpack_terms, packed), strict=True):
         assert np.array_equal(vector[0], two[0])
         assert np.array_equal(vector[1], two[1])
     write_sparse(folder, lambda: (packed[start : start + page] for start in range(0, len(packed), page)), 31)
@@ -227,4 +235,4 @@ def test_postings_give_back_every_vector_and_every_dot_product(tmp_path_factory,
 
 def test_a_weight_beyond_what_is_stored_is_an_error():
     with pytest.raises(TurnmarkError, match="not finite"):
-        pack((np.asarray([1], np.int32), np.asarray([1e6], np.float32)))
+        pack_terms((np.asarray([1], np.int32), np.asarray([1e6], np.float32)))

@@ -15,8 +15,7 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.search import SPLADE_WEIGHT
-from turnmark.retrieval.sparse import open_encoder
+from turnmark.retrieval.sparse import SPLADE_WEIGHT, open_encoder
 from turnmark.retrieval.types import Hit, Query
 
 QUERY = Query(

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from turnmark.retrieval.embed import open_embedder
-from turnmark.retrieval.tokens import TokenIndex, frame, pack, packed_texts, token_embedder, unpack, write_tokens
+from turnmark.retrieval.tokens import (
+    TokenIndex,
+    frame,
+    pack_tokens,
+    pack_tokens_of,
+    token_embedder,
+    unpack_tokens,
+    write_tokens,
+)
 
 Texts = list[tuple[np.ndarray, np.ndarray]]
 
@@ -26,7 +34,7 @@ def made(lengths: list[int], dimension: int = 12, seed: int = 3) -> Texts:
 
 
 def written(folder: Path, texts: Texts, page: int = 2) -> TokenIndex:
-    packed = [pack(*text) for text in texts]
+    packed = [pack_tokens(*text) for text in texts]
     write_tokens(folder, lambda: (packed[start : start + page] for start in range(0, len(packed), page)))
     return TokenIndex(folder)
 
@@ -40,7 +48,7 @@ def written(folder: Path, texts: Texts, page: int = 2) -> TokenIndex:
 )
 def test_what_is_packed_comes_back_as_signs(vectors: np.ndarray) -> None:
     ids = np.arange(len(vectors), dtype=np.int32)
-    signs, back = unpack(pack(vectors, ids))
+    signs, back = unpack_tokens(pack_tokens(vectors, ids))
     assert back.tolist() == ids.tolist()
     assert np.unpackbits(signs, axis=1, count=vectors.shape[1]).tolist() == (vectors > 0).astype(int).tolist()
 
@@ -81,7 +89,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
 def test_the_bundled_models_own_tokens_without_special_ones() -> None:
     embedder = token_embedder(open_embedder("minilm"))
     assert frame(embedder, "passage") == (1, 1)
-    vectors, own = packed_texts(embedder, ["bread and butter", ""])
-    tokens = [unpack(text)[1] for text in own]
+    vectors, own = pack_tokens_of(embedder, ["bread and butter", ""])
+    tokens = [unpack_tokens(text)[1] for text in own]
     assert [len(ids) for ids in tokens] == [3, 0]
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1], abs=1e-5)
