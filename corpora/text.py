@@ -1,7 +1,6 @@
-"""Words, sentences, list items and normal forms: the one place for everyone who measures or cuts text.
+"""Words, sentences, list items and normal forms, for whatever measures or cuts text.
 
-Every function is pure, linear in the length of its input, and takes any string: benchmark text that was tokenised
-("It was 1928 . -- ♬"), Chinese and Japanese, model output in Markdown, and garbage.
+Every function is pure, linear in the length of its input, and takes any string.
 """
 
 from __future__ import annotations
@@ -31,21 +30,17 @@ def _word_pattern() -> re.Pattern[str]:
     return re.compile(f"[{CJK}]|{char}+(?:(?:(?<=\\d)[.,](?=\\d)|['’](?=[^\\W_{CJK}])){char}+)*")
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 def words(text: str) -> list[str]:
     """Lower-cased words. "Don't" and "1,250.5" are one word each; every Han or kana character is a word of its own."""
     return [word.replace("’", "'").lower() for word in _word_pattern().findall(text)]
 
 
 def count_words(text: str) -> int:
-    """How many words white space divides a text into: near MTRAG's Table 8, though no paper says how it counts."""
+    """How many words white space divides a text into: near MTRAG's Table 8; no paper says how it counts."""
     return len(text.split())
 
 
-_STOP = _names(
+_STOP = frozenset(
     """a about above after again against all also am an and any are aren't as at be because been before being below
     between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each either
     else ever few for from further had hadn't has hasn't have haven't having he her here hers herself him himself his
@@ -53,12 +48,12 @@ _STOP = _names(
     myself n't of off on once only or other our ours ourselves out over own same shall she should shouldn't so some
     such than that that's the their theirs them themselves then there there's these they they're this those through to
     too under until up upon us very was wasn't we were weren't will with won't would wouldn't yes you you're your yours
-    yourself 's 'm 're 've 'll 'd s t d ll m re ve"""
+    yourself 's 'm 're 've 'll 'd s t d ll m re ve""".split()
 )
-_QUESTION_FRAMES = _names(
+_QUESTION_FRAMES = frozenset(
     """what what's whats which who who's whom whose when where where's why how how's tell explain describe please know
     want wanted wonder wondering question questions ask asking answer say mean help give show need hi hello hey thanks
-    thank okay ok well anything something"""
+    thank okay ok well anything something""".split()
 )
 
 
@@ -99,28 +94,28 @@ _ENDER = re.compile(
 _FOLLOW = re.compile(r"\s*(?P<open>[\"'“‘«(\[{`*_¿¡]*)(?P<word>[^\W_]{1,30}(?:['’]\w{1,10})?)?")
 _SPACED_CLOSER = re.compile(r"[ \t]+(?P<mark>''|’’|”|»|\"|-RRB-|[)\]])(?=\s|$)")
 
-_NEVER_LAST = _names(
+_NEVER_LAST = frozenset(
     """dr mr mrs ms messrs mme mlle prof rev hon gen col maj capt lt cmdr sgt gov sen rep pres supt e.g i.e eg ie vs v
-    cf approx viz ca circa resp incl excl esp i.e. e.g."""
+    cf approx viz ca circa resp incl excl esp i.e. e.g.""".split()
 )
-_BEFORE_NUMBER = _names("no nos nr fig figs eq eqs vol vols pp p pg ch chap art sec sect par app tab ex")
-_MAYBE_LAST = _names(
+_BEFORE_NUMBER = frozenset("no nos nr fig figs eq eqs vol vols pp p pg ch chap art sec sect par app tab ex".split())
+_MAYBE_LAST = frozenset(
     """al inc ltd co corp llc plc jr sr bros st ave blvd rd mt ft dept univ assn govt est no. ed eds trans ret ph.d
-    jan feb mar apr jun jul aug sep sept oct nov dec"""
+    jan feb mar apr jun jul aug sep sept oct nov dec""".split()
 )
-_UNITS = _names("etc min max avg hr hrs sec oz lb lbs tbsp tbs tsp pt qt gal cm mm km kg mg ml temp tel ext dist")
-_STARTERS = _names(
+_UNITS = frozenset(
+    "etc min max avg hr hrs sec oz lb lbs tbsp tbs tsp pt qt gal cm mm km kg mg ml temp tel ext dist".split()
+)
+_STARTERS = frozenset(
     """a an the this that these those he she it they we you there here i it's i'm he's she's they're we're you're
     his her its their our my your in on at by for from with to as if when while after before since because although
     though however but and or so then thus therefore also once until what why how who where which is are was were do
     does did can could should would will let no not yes one some many most all each both another such now next
-    finally first second please add place put use remove stir bake cook mix serve"""
+    finally first second please add place put use remove stir bake cook mix serve""".split()
 )
 _INITIAL = re.compile(r"[^\W\d_]$")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}$")
 _ENUMERATOR = re.compile(r"\d{1,3}$|[a-zA-Z]$|[ivx]{1,4}$")
-
-
 _INLINE_LINK = re.compile(r"\[[^\[\]\n]{1,300}\]\([^()\s]{0,500}\)")
 
 
@@ -231,7 +226,7 @@ def _full_stop(text: str, start: int, dot: int, word: str, opened: bool, spaced:
 
 @dataclass(frozen=True, slots=True)
 class ListItem:
-    """One list item: where it stands (marker included, nested items not), what it says, and its place in the list."""
+    """One list item: its range (marker included, nested items not), what it says, and its position in the list."""
 
     start: int
     end: int
@@ -397,9 +392,8 @@ def spans(numbers: Iterable[int]) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Untrusted text made safe for a terminal; newline and tab stay.
+    """Untrusted text made safe for a terminal: no escape sequences, control, bidi or zero-width characters.
 
-    Escape sequences, control characters, bidi overrides and characters without width go; half a surrogate pair, which
-    no terminal can be sent, becomes U+FFFD.
+    Newline and tab stay; half a surrogate pair becomes U+FFFD.
     """
     return _SURROGATES.sub("\ufffd", _UNSEEN.sub("", _ESCAPES.sub("", text)))
