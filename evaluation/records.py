@@ -142,6 +142,13 @@ class MetricSummary(Record):
     clusters: int | None = Field(
         default=None, description="conversations, questions or contexts that are resampled; of 1 there is no interval"
     )
+    repeats: tuple[float | None, ...] = Field(default=(), description="with --repeat: the figure of each repeat alone")
+    spread: float | None = Field(default=None, description="standard deviation of the repeats' figures (n - 1)")
+
+    @model_serializer(mode="wrap")
+    def _without_repeats_of_one(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return fields if self.repeats else {k: v for k, v in fields.items() if k not in ("repeats", "spread")}
 
 
 Metrics = dict[str, MetricSummary]

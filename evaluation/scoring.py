@@ -16,7 +16,6 @@ from typing import Any
 
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
-from turnmark.evaluation import facts
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
 from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words
 from turnmark.evaluation.benchmarks.registry import find_task
@@ -28,7 +27,7 @@ from turnmark.evaluation.published import facts as published_facts
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.browse import noted
 from turnmark.evaluation.rundir import RunFolder
-from turnmark.evaluation.summary import Facts, Tally, clusters_of
+from turnmark.evaluation.summary import Facts, Tally, no_interval, write_facts
 
 MISSING = "missing"
 
@@ -99,7 +98,7 @@ def score_run(
     manifest, started = run.manifest, time.perf_counter()
     tally, gathered = Tally(manifest.seed), Scoring()
     order: list[tuple[str, int]] = []
-    with facts.writing(run.path) as note:
+    with write_facts(run.path) as note:
         samples = _samples(run, noted(run, benchmark, items), progress)
         run.write_scores(_scores(benchmark, judging, samples, tally, gathered, order, note))
     run.arrange(order)
@@ -177,7 +176,7 @@ def _scores(
         order.append(sample.key)
         if judging is not None:
             scores += judging.scores(benchmark, item, sample, scores)
-        tally.add(scores, facts, benchmark.rankings(item, sample))
+        tally.add(scores, facts, benchmark.rankings(item, sample), sample.repeat)
         gathered.count(sample)
         yield from scores
 
@@ -228,7 +227,7 @@ def _raters(benchmark: Benchmark[Any], judging: Judging | None) -> tuple[str, ..
 def _of_one(benchmark: str, headline: Metrics) -> list[str]:
     """That all samples depend on each other, where they do."""
     counts = {metric.clusters for metric in headline.values() if metric.n}
-    return [f"one {clusters_of(benchmark, 1)}: no interval"] if counts == {1} else []
+    return [no_interval(benchmark)] if counts == {1} else []
 
 
 def _found(gathered: Scoring) -> list[str]:

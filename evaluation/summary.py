@@ -1,31 +1,36 @@
 """From scores to means: headline and breakdowns, each mean with its n, its failures and its interval.
 
-A `Tally` is told of one sample after the other and keeps numbers in arrays, no records: some 30 bytes a score.
+`facts.jsonl` keeps which samples belong together, so that a finished run can be compared without its data:
+
+    {"id": "…", "cluster": "…", "labels": {"domain": ["clapnq"], "turn": ["later"]}, "headline": true}
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from turnmark.corpora.types import Record
+from turnmark.evaluation.journal import json_line, open_atomic
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.stats import Figure, Ints
+    from turnmark.evaluation.stats import Bools, Figure, Floats, Ints
 
 Ranked = tuple[bool, float] | list[tuple[bool, float]]
-"""Whether a sample is positive, and its score; a list where it brings in others, such as both halves of a pair."""
+"""Whether a sample is positive, and its score; a list if it brings in others, such as both halves of a pair."""
 
 _SCORED, _FAILED, _NOT_APPLICABLE = 0, 1, 2
 _STATUS = {"scored": _SCORED, "failed": _FAILED, "not_applicable": _NOT_APPLICABLE}
-
-
 _CLUSTERS: Mapping[str, tuple[str, str]] = {
     "kiwi": ("question", "questions"),
     "compound-qa": ("source context", "source contexts"),
@@ -33,9 +38,14 @@ _CLUSTERS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def clusters_of(benchmark: str, count: int = 2) -> str:
+def name_clusters(benchmark: str, count: int = 2) -> str:
     """What samples of a benchmark are resampled as one, in words."""
     return _CLUSTERS.get(benchmark, ("conversation", "conversations"))[count != 1]
+
+
+def no_interval(benchmark: str) -> str:
+    """What a report says if all samples depend on each other."""
+    return f"one {name_clusters(benchmark, 1)}: no interval"
 
 
 class Facts(Record):
@@ -44,6 +54,31 @@ class Facts(Record):
     cluster: str = Field(description="what is resampled as one: its conversation, session, source context")
     labels: Mapping[str, tuple[str, ...]] = Field(description="dimension -> values; counted under each of them")
     headline: bool = Field(default=True, description="False: stays out of the headline means")
+
+
+class _FactsLine(Facts):
+    id: str
+
+
+FACTS = "facts.jsonl"
+
+
+@contextmanager
+def write_facts(run: Path) -> Iterator[Callable[[str, Facts], object]]:
+    """Write the facts of one item after the other; the file appears, or is replaced, when all of them are written."""
+    with open_atomic(run / FACTS) as file:
+        yield lambda name, facts: file.write(json_line(_FactsLine(id=name, **dict(facts))))
+
+
+def read_facts(run: Path) -> dict[str, Facts] | None:
+    """Task id -> facts; None if there is no such file, or it cannot be read."""
+    if not (run / FACTS).is_file():
+        return None
+    try:
+        lines = [_FactsLine.model_validate_json(line) for line in (run / FACTS).read_bytes().splitlines()]
+    except ValidationError:
+        return None
+    return {line.id: Facts(cluster=line.cluster, labels=line.labels, headline=line.headline) for line in lines}
 
 
 @dataclass
@@ -55,26 +90,35 @@ class _Ranking:
     scores: array[float] = field(default_factory=lambda: array("d"))
 
 
+@dataclass
+class _Counts:
+    """A metric over some samples, before its interval is known."""
+
+    figure: Figure | None
+    n: int
+    failed: int = 0
+    not_applicable: int = 0
+    repeats: tuple[float | None, ...] = ()
+
+
 class Tally:
-    """Adds up samples, in the order of the data, into headline metrics and breakdowns.
+    """Adds up samples, in the order of the data, into headline metrics and breakdowns; some 30 bytes a score.
 
     The mean of a metric is sum(weight * value) / sum(weight) over its scored lines; `n` counts those lines. Intervals
-    resample the clusters that hold one (`turnmark.evaluation.stats`), taken in the order in which they first occur.
+    resample the clusters that hold one (`turnmark.evaluation.stats`), the repeats of a sample with it.
 
     A metric that is ranked has as its mean the area under the ROC curve over the samples it ranks, of which `n` is the
-    number. Where one of the classes is missing there is no area: n is 0, and all of them are not applicable.
+    number. If one of the classes is missing there is no area: n is 0, and all of them are not applicable.
+
+    Args:
+        seed: of the bootstrap.
     """
 
     def __init__(self, seed: int) -> None:
-        """An empty tally.
-
-        Args:
-            seed: of the bootstrap.
-        """
         self._seed = seed
         self._names: dict[str, int] = {}
         self._clusters: dict[str, int] = {}
-        self._cluster = array("I")  # of each sample
+        self._cluster, self._repeat = array("I"), array("I")  # of each sample
         self._ends = array("Q")  # of each sample, among the lines
         self._metric, self._status = array("I"), array("B")  # of each line, as are the next two
         self._values, self._weights = array("d"), array("d")
@@ -82,7 +126,9 @@ class Tally:
         self._parts: dict[str, dict[str, array[int]]] = {}
         self._rankings: dict[str, _Ranking] = {}
 
-    def add(self, scores: Sequence[Score], facts: Facts, rankings: Mapping[str, Ranked] | None = None) -> None:
+    def add(
+        self, scores: Sequence[Score], facts: Facts, rankings: Mapping[str, Ranked] | None = None, repeat: int = 0
+    ) -> None:
         """Take in everything of one sample (one id and repeat).
 
         Args:
@@ -92,29 +138,30 @@ class Tally:
         Raises:
             ValueError: a ranking's score is NaN, or a metric has both values and rankings; nothing was taken in.
         """
-        placed = {name: places if isinstance(places, list) else [places] for name, places in (rankings or {}).items()}
-        self._check(scores, placed)
-        if not scores and not placed:
+        ranked = {name: pairs if isinstance(pairs, list) else [pairs] for name, pairs in (rankings or {}).items()}
+        self._check(scores, ranked)
+        if not scores and not ranked:
             return
         sample = len(self._cluster)
         self._cluster.append(self._clusters.setdefault(facts.cluster, len(self._clusters)))
+        self._repeat.append(repeat)
         for score in scores:
             self._metric.append(self._names.setdefault(score.metric, len(self._names)))
             self._status.append(_STATUS[score.status])
             self._values.append(0.0 if score.value is None else score.value)
             self._weights.append(score.weight)
         self._ends.append(len(self._metric))
-        for name, places in placed.items():
+        for name, pairs in ranked.items():
             ranking = self._rankings.setdefault(name, _Ranking())
-            for positive, place in places:
+            for positive, value in pairs:
                 ranking.samples.append(sample)
                 ranking.positive.append(positive)
-                ranking.scores.append(place)
+                ranking.scores.append(value)
         if facts.headline:
             self._headline.append(sample)
         for dimension, values in facts.labels.items():
-            for value in dict.fromkeys(values):
-                self._parts.setdefault(dimension, {}).setdefault(value, array("I")).append(sample)
+            for label in dict.fromkeys(values):
+                self._parts.setdefault(dimension, {}).setdefault(label, array("I")).append(sample)
 
     def metrics(self) -> Metrics:
         """The headline, over the samples that belong there.
@@ -122,7 +169,7 @@ class Tally:
         Returns:
             Metrics in the order in which they first occur, those that are ranked after the others.
         """
-        return self._summary(self._headline, headline=True)
+        return self._summarise(self._headline, headline=True)
 
     def breakdowns(self) -> Breakdowns:
         """Dimension -> value -> metrics; dimensions in the order of the labels, values sorted.
@@ -132,15 +179,15 @@ class Tally:
         headline = frozenset(self._headline)
         return {
             dimension: {
-                value: self._summary(array("I", (n for n in part if n in headline)) or part)
+                value: self._summarise(array("I", (n for n in part if n in headline)) or part)
                 for value, part in sorted(values.items())
             }
             for dimension, values in self._parts.items()
         }
 
     def _check(self, scores: Sequence[Score], rankings: Mapping[str, list[tuple[bool, float]]]) -> None:
-        for name, places in rankings.items():
-            if any(math.isnan(value) for _, value in places):
+        for name, pairs in rankings.items():
+            if any(math.isnan(value) for _, value in pairs):
                 raise ValueError(f"{name}: a sample is ranked by NaN")
         measured = {score.metric for score in scores}
         ambiguous = [name for name in rankings if name in self._names or name in measured]
@@ -148,7 +195,7 @@ class Tally:
         if ambiguous:
             raise ValueError(f"{', '.join(sorted(ambiguous))}: a metric has either values or rankings")
 
-    def _summary(self, samples: array[int], headline: bool = False) -> Metrics:
+    def _summarise(self, samples: array[int], headline: bool = False) -> Metrics:
         import numpy as np
 
         from turnmark.evaluation.stats import intervals
@@ -156,28 +203,30 @@ class Tally:
         if not samples and not (headline and self._rankings):
             return {}
         indices = np.array(samples, dtype=np.uint32)
-        figures_by_name: dict[str, tuple[Figure | None, int, int, int]] = {}
-        for name, figure, *counts in (*self._means(indices), *self._areas(None if headline else indices)):
-            figures_by_name[name] = (figure, counts[0], counts[1], counts[2])
-        figures = [figure for figure, *_ in figures_by_name.values() if figure is not None]
-        bounds = iter(intervals(figures, self._seed))
+        counts = {**dict(self._means(indices)), **dict(self._areas(None if headline else indices))}
+        figures = [(name, count.figure) for name, count in counts.items() if count.figure is not None]
+        bounds = intervals([figure for _, figure in figures], self._seed)
+        # Of one cluster the file has the figure itself, and reports say that there is no interval.
+        ci95 = {
+            name: bound or (figure.value, figure.value) for (name, figure), bound in zip(figures, bounds, strict=True)
+        }
         return {
             name: MetricSummary(
-                mean=None if figure is None else figure.value,
-                ci95=None if figure is None else next(bounds),
-                n=n,
-                failed=failed,
-                not_applicable=not_applicable,
-                clusters=None if figure is None else figure.clusters,
+                mean=count.figure.value if count.figure else None,
+                ci95=ci95.get(name),
+                n=count.n,
+                failed=count.failed,
+                not_applicable=count.not_applicable,
+                clusters=count.figure.clusters if count.figure else None,
+                repeats=count.repeats,
+                spread=_spread(count.repeats),
             )
-            for name, (figure, n, failed, not_applicable) in figures_by_name.items()
+            for name, count in counts.items()
         }
 
-    def _means(self, samples: Ints) -> Iterator[tuple[str, Figure | None, int, int, int]]:
-        """Name, mean, scored, failed and not applicable lines of every metric of these samples, as they first occur."""
+    def _means(self, samples: Ints) -> Iterator[tuple[str, _Counts]]:
+        """Every metric of these samples, as they first occur."""
         import numpy as np
-
-        from turnmark.evaluation.stats import Mean
 
         if not self._metric:
             return
@@ -185,38 +234,62 @@ class Tally:
         lengths = np.diff(ends, prepend=0)[samples]
         lines = np.arange(lengths.sum()) + np.repeat(ends[samples] - np.cumsum(lengths), lengths)
         clusters = np.repeat(np.frombuffer(self._cluster, dtype=np.uint32)[samples], lengths)
+        repeats = np.repeat(np.frombuffer(self._repeat, dtype=np.uint32)[samples], lengths)
         codes = np.frombuffer(self._metric, dtype=np.uint32)[lines]
         statuses = np.frombuffer(self._status, dtype=np.uint8)[lines]
-        values, weights = np.frombuffer(self._values), np.frombuffer(self._weights)
+        values, weights = np.frombuffer(self._values)[lines], np.frombuffer(self._weights)[lines]
         names = list(self._names)
         present, first = np.unique(codes, return_index=True)
         for code in present[np.argsort(first)].tolist():
             rows = codes == code
-            _, failed, not_applicable = np.bincount(statuses[rows], minlength=3).tolist()
+            n, failed, not_applicable = np.bincount(statuses[rows], minlength=3).tolist()
             rows &= statuses == _SCORED
-            at = lines[rows]
-            mean = Mean.of(values[at], clusters[rows], weights[at]) if len(at) else None
-            yield names[code], mean, len(at), failed, not_applicable
 
-    def _areas(self, samples: Ints | None) -> Iterator[tuple[str, Figure | None, int, int, int]]:
-        """The same of every ranked metric of these samples; None: of all."""
+            mean = partial(_mean_of, values, clusters, weights)
+            yield names[code], _Counts(mean(rows), n, failed, not_applicable, self._by_repeat(mean, rows, repeats))
+
+    def _areas(self, samples: Ints | None) -> Iterator[tuple[str, _Counts]]:
+        """Every ranked metric of these samples, as they first occur; None: of all."""
         import numpy as np
 
-        from turnmark.evaluation.stats import Auroc
-
-        ranked_metrics: list[tuple[int, str, Ints]] = []
+        clusters, repeats = (np.frombuffer(side, dtype=np.uint32) for side in (self._cluster, self._repeat))
+        areas: list[tuple[int, str, _Counts]] = []
         for name, ranking in self._rankings.items():
             ranked = np.frombuffer(ranking.samples, dtype=np.uint32)
-            rows = np.arange(len(ranked)) if samples is None else np.flatnonzero(np.isin(ranked, samples))
-            if len(rows):
-                ranked_metrics.append((ranking.samples[rows[0]], name, rows))
-        clusters = np.frombuffer(self._cluster, dtype=np.uint32)
-        for _, name, at in sorted(ranked_metrics, key=lambda entry: entry[0]):
-            ranking = self._rankings[name]
-            positive = np.frombuffer(ranking.positive, dtype=np.uint8)[at].astype(bool)
-            ranked = np.frombuffer(ranking.samples, dtype=np.uint32)[at]
-            area = Auroc.of(positive, np.frombuffer(ranking.scores)[at], clusters[ranked])
-            if area is None:
-                yield name, None, 0, 0, len(at)
-            else:
-                yield name, area, len(at), 0, 0
+            positive, scores = np.frombuffer(ranking.positive, dtype=np.uint8).astype(bool), np.array(ranking.scores)
+            chosen = np.ones(len(ranked), dtype=bool) if samples is None else np.isin(ranked, samples)
+            if not chosen.any():
+                continue
+
+            area = partial(_area_of, positive, scores, clusters[ranked])
+            figure, n = area(chosen), int(chosen.sum())
+            by_repeat = self._by_repeat(area, chosen, repeats[ranked])
+            counts = _Counts(figure, n, repeats=by_repeat) if figure else _Counts(None, 0, not_applicable=n)
+            areas.append((int(ranked[chosen][0]), name, counts))
+        yield from ((name, counts) for _, name, counts in sorted(areas, key=lambda area: area[0]))
+
+    def _by_repeat(
+        self, compute: Callable[[Bools], Figure | None], rows: Bools, repeats: Ints
+    ) -> tuple[float | None, ...]:
+        """The figure of each repeat alone; empty if tasks were answered once."""
+        count = max(self._repeat) + 1
+        figures = [compute(rows & (repeats == repeat)) for repeat in range(count)] if count > 1 else []
+        return tuple(figure.value if figure else None for figure in figures)
+
+
+def _mean_of(values: Floats, clusters: Ints, weights: Floats, rows: Bools) -> Figure | None:
+    from turnmark.evaluation.stats import mean_figure
+
+    return mean_figure(values[rows], clusters[rows], weights[rows]) if rows.any() else None
+
+
+def _area_of(positive: Bools, scores: Floats, clusters: Ints, rows: Bools) -> Figure | None:
+    from turnmark.evaluation.stats import auroc_figure
+
+    return auroc_figure(positive[rows], scores[rows], clusters[rows]) if rows.any() else None
+
+
+def _spread(repeats: Sequence[float | None]) -> float | None:
+    """The standard deviation of the repeats that have a figure (n - 1); None with fewer than two."""
+    values = [value for value in repeats if value is not None]
+    return statistics.stdev(values) if len(values) > 1 else None

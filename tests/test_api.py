@@ -207,10 +207,3 @@ def test_what_is_wrong_with_a_run_is_said(notes: Path, tmp_path: Path) -> None:
         assert words in str(wrong.value)
     with pytest.raises(tm.TurnmarkError, match="not there"):
         tm.Run.open(tmp_path / "nowhere")
-
-
-def test_a_table_without_pandas_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = tm.evaluate("mtrag", task="retrieval", query="last-turn", limit=1, out=tmp_path / "run")
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(tm.TurnmarkError, match="pip install pandas"):
-        run.to_pandas()

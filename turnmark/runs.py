@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from turnmark.evaluation.comparison.compare import Comparison as Record
+    from turnmark.evaluation.comparison.compare import RunComparison
     from turnmark.library import Assistant
 
 quiet_libraries()
@@ -67,12 +67,9 @@ class Run:
         return samples(self.path)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row a sample, a column a metric; NaN where the sample has no value in it.
+        """A row a sample, a column a metric; NaN where the sample has no value in it."""
+        import pandas as pd
 
-        Raises:
-            TurnmarkError: pandas is not installed.
-        """
-        pandas = _pandas()
         from turnmark.evaluation.report.stored import scores
 
         samples = list(self.samples())
@@ -88,12 +85,12 @@ class Run:
             name: [scored.value if (scored := by_sample[sample.key].get(name)) else None for sample in samples]
             for name in self.metrics
         }
-        return pandas.DataFrame(rows).assign(**columns)
+        return pd.DataFrame(rows).assign(**columns)
 
     def __str__(self) -> str:
         from turnmark.evaluation.report.rendering import show
 
-        return _printed(lambda console: show(self.summary, self.path, console))
+        return _print(lambda console: show(self.summary, self.path, console))
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -106,34 +103,32 @@ class Comparison:
         record: all figures, as `turnmark compare --json` prints them.
     """
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: RunComparison) -> None:
         self.record = record
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each metric and each run but the first: difference, 95% interval and corrected p.
+        """A row for each metric and each run but the first: difference, 95% interval and corrected p."""
+        import pandas as pd
 
-        Raises:
-            TurnmarkError: pandas is not installed.
-        """
         letters = [side.letter for side in self.record.runs]
-        return _pandas().DataFrame(
+        return pd.DataFrame(
             [
                 {
                     "metric": name, "run": self.record.runs[letters.index(change.run)].name, "n": compared.n,
                     "first": compared.means[0], "mean": compared.means[letters.index(change.run)],
-                    "difference": change.difference, "low": change.ci95[0], "high": change.ci95[1],
-                    "p": change.p_holm,
+                    "difference": change.difference, "low": low, "high": high, "p": change.p_holm,
                 }
                 for name, compared in self.record.metrics.items()
                 for change in compared.changes
+                for low, high in [change.ci95 or (None, None)]
             ],
             columns=["metric", "run", "n", "first", "mean", "difference", "low", "high", "p"],
         )  # fmt: skip
 
     def __str__(self) -> str:
-        from turnmark.evaluation.comparison.writing import show
+        from turnmark.evaluation.comparison.showing import show_comparison
 
-        return _printed(lambda console: show(self.record, console))
+        return _print(lambda console: show_comparison(self.record, console))
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(side.name for side in self.record.runs)})"
@@ -277,9 +272,9 @@ def compare(runs: Sequence[Run | str | Path]) -> Comparison:
     Raises:
         TurnmarkError: every reason why they cannot be compared.
     """
-    from turnmark.evaluation.comparison.compare import compare as compare_folders
+    from turnmark.evaluation.comparison.compare import compare_runs
 
-    return Comparison(compare_folders([run.path if isinstance(run, Run) else Path(run) for run in runs]))
+    return Comparison(compare_runs([run.path if isinstance(run, Run) else Path(run) for run in runs]))
 
 
 def _one_benchmark(benchmark: str, task: str | None, command: str) -> list[str]:
@@ -326,15 +321,7 @@ def _path(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path).expanduser()
 
 
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise RequestError("a table needs pandas, which is not installed: pip install pandas") from None
-    return pandas
-
-
-def _printed(show: Callable[[Console], None]) -> str:
+def _print(show: Callable[[Console], None]) -> str:
     """What a function draws on a console, as text without colours."""
     from rich.console import Console
 

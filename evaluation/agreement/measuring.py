@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -12,10 +12,11 @@ from pydantic import Field
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Record
 from turnmark.evaluation.agreement.rows import Answer, Rows, gather
-from turnmark.evaluation.agreement.verdicts import RESAMPLES, SEED, Verdicts, bounds_of, clusters_of, verdicts
+from turnmark.evaluation.agreement.verdicts import RESAMPLES, SEED, Verdicts, judge_verdicts, number_conversations
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
-from turnmark.evaluation.metrics.agreement import annotators_agree
+from turnmark.evaluation.metrics.agreement import alpha_figure, annotators_agree, correlation_figure
 from turnmark.evaluation.records import Panel
+from turnmark.evaluation.summary import no_interval
 
 if TYPE_CHECKING:
     from turnmark.evaluation.stats import Figure
@@ -33,7 +34,7 @@ class Estimate(Record):
     ci95: tuple[float, float] | None = Field(description="None: of one conversation")
 
 
-class Means(Record):
+class SystemMeans(Record):
     """One system over a subset of its answers."""
 
     system: str
@@ -67,12 +68,12 @@ class Correlated(Record):
     systems: Systems
     n: int
     conversations: int
-    plain: Estimate | None = Field(description="None where one of the two does not vary")
+    plain: Estimate | None = Field(description="None if one of the two does not vary")
     weighted: Estimate | None = Field(description="each row weighs one over how often its reference score occurs")
 
 
 class Agreement(Record):
-    """What `turnmark agreement` found."""
+    """What `turnmark agreement` prints."""
 
     sources: tuple[str, ...]
     people: bool = Field(description="whether the reference scores are those of people")
@@ -81,7 +82,7 @@ class Agreement(Record):
     systems: dict[str, str]
     properties: tuple[str, ...]
     metrics: tuple[str, ...]
-    means: tuple[Means, ...]
+    means: tuple[SystemMeans, ...]
     annotators: dict[str, Annotators]
     correlations: tuple[Correlated, ...]
     verdicts: tuple[Verdicts, ...]
@@ -89,7 +90,7 @@ class Agreement(Record):
     notes: tuple[str, ...]
 
 
-def agreement(paths: Sequence[Path]) -> Agreement:
+def measure_agreement(paths: Sequence[Path]) -> Agreement:
     """Work out everything that these files and runs allow.
 
     Raises:
@@ -97,25 +98,27 @@ def agreement(paths: Sequence[Path]) -> Agreement:
     """
     rows = gather(paths)
     answers = rows.answers
+    conversations = len({answer.conversation for answer in answers})
+    one = [no_interval("mtrag")] if conversations == 1 else []
     result = Agreement(
         sources=tuple(rows.sources),
         people=rows.people,
         n=len(answers),
-        conversations=len({answer.conversation for answer in answers}),
+        conversations=conversations,
         systems=rows.systems,
         properties=tuple(rows.properties),
         metrics=tuple(rows.metrics),
         means=tuple(_means(rows)),
         annotators=dict(_annotators(rows)),
         correlations=tuple(_correlations(rows)),
-        verdicts=tuple(verdicts(rows)),
+        verdicts=tuple(judge_verdicts(rows)),
         judging=rows.panels,
-        notes=(*problem_notes(rows.problems), *rows.notes),
+        notes=(*one, *problem_notes(rows.problems), *rows.notes),
     )
     if not (result.annotators or result.correlations or result.verdicts or result.judging):
         raise RequestError(
-            "nothing here can agree with anything: name a file with ratings of people or another judge's scores beside "
-            "the run, or a run whose tasks are labelled and whose answers are judged"
+            "nothing here can agree with anything: name a file with ratings of people or another judge's scores next "
+            "to the run, or a run whose tasks are labelled and whose answers are judged"
         )
     return result
 
@@ -137,87 +140,73 @@ def _subsets(answers: Iterable[Answer]) -> list[Subset]:
 # --- means -----------------------------------------------------------------------------------------------------------
 
 
-def _means(rows: Rows) -> Iterator[Means]:
-    from turnmark.evaluation.stats import intervals
-
+def _means(rows: Rows) -> Iterator[SystemMeans]:
     for subset in _subsets(rows.answers):
         for system in dict.fromkeys(answer.system for answer in rows.answers):
             mine = [answer for answer in rows.answers if answer.system == system and _within(subset)(answer)]
             if not mine:
                 continue
-            figures = [
-                (kind, name, figure)
-                for kind, names in (("reference", rows.properties), ("scores", rows.metrics))
-                for name in names
-                if (figure := _mean(mine, kind, name)) is not None
-            ]
-            bounds = intervals([figure for _, _, figure in figures], SEED, RESAMPLES)
-            estimates = {
-                (kind, name): _estimate(figure, bound)
-                for (kind, name, figure), bound in zip(figures, bounds, strict=True)
-            }
             ratings = {name: [r for answer in mine for r in answer.ratings.get(name, ())] for name in rows.properties}
-            yield Means(
+            yield SystemMeans(
                 system=system,
                 subset=subset,
                 n=len(mine),
                 conversations=len({answer.conversation for answer in mine}),
-                people={name: estimate for (kind, name), estimate in estimates.items() if kind == "reference"},
+                people=_estimate_all({name: _mean(mine, "reference", name) for name in rows.properties}),
                 raters={name: sum(values) / len(values) for name, values in ratings.items() if values},
-                metrics={name: estimate for (kind, name), estimate in estimates.items() if kind == "scores"},
+                metrics=_estimate_all({name: _mean(mine, "scores", name) for name in rows.metrics}),
             )
 
 
-def _estimate(figure: Figure, bound: tuple[float, float]) -> Estimate:
-    return Estimate(value=figure.value, ci95=bound if figure.clusters > 1 else None)
+def _estimate_all(figures: Mapping[str, Figure | None]) -> dict[str, Estimate]:
+    from turnmark.evaluation.stats import intervals
+
+    known = {name: figure for name, figure in figures.items() if figure is not None}
+    bounds = intervals(list(known.values()), SEED, RESAMPLES)
+    return {name: Estimate(value=known[name].value, ci95=bound) for name, bound in zip(known, bounds, strict=True)}
 
 
 def _mean(answers: Sequence[Answer], kind: str, name: str) -> Figure | None:
     import numpy as np
 
-    from turnmark.evaluation.stats import Mean
+    from turnmark.evaluation.stats import mean_figure
 
-    pairs = [(answer, values[name]) for answer in answers if name in (values := getattr(answer, kind))]
-    if not pairs:
+    rated = [answer for answer in answers if name in getattr(answer, kind)]
+    if not rated:
         return None
-    return Mean.of(
-        np.array([value for _, value in pairs]), clusters_of([answer for answer, _ in pairs]), np.ones(len(pairs))
-    )
+    values = np.array([getattr(answer, kind)[name] for answer in rated])
+    return mean_figure(values, number_conversations(rated), np.ones(len(rated)))
 
 
 # --- raters ----------------------------------------------------------------------------------------------------------
 
 
 def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:
-    from turnmark.evaluation.metrics.agreement import krippendorff_alpha
-    from turnmark.evaluation.metrics.counted import alpha_figure
-
     for name in rows.properties:
-        raters_answers = [answer for answer in rows.answers if answer.ratings.get(name)]
-        rated = [answer.ratings[name] for answer in raters_answers]
-        if not rated:
+        answers = [answer for answer in rows.answers if answer.ratings.get(name)]
+        rated = [answer.ratings[name] for answer in answers]
+        three = [ratings for ratings in rated if len(ratings) == 3]
+        if not three:
             continue
         point = rows.points.get(name) or _step(rated)
-        agreeing = [annotators_agree(ratings, point) for ratings in rated]
-        three = [ratings for ratings in rated if len(ratings) == 3]
-        if three:
-            yield (
-                name,
-                Annotators(
-                    n=len(three),
-                    fewer=len(rated) - len(three),
-                    point=point,
-                    absolute=sum(len(set(ratings)) == 1 for ratings in three) / len(three),
-                    two_equal=sum(len(set(ratings)) < 3 for ratings in three) / len(three),
-                    agreeing=sum(map(bool, agreeing)) / len(three),
-                    alpha=krippendorff_alpha(rated, "interval"),
-                    alpha_ci95=bounds_of(alpha_figure(rated, "interval", clusters_of(raters_answers))),
-                ),
-            )
+        alpha = _estimate_all({"alpha": alpha_figure(rated, "interval", number_conversations(answers))}).get("alpha")
+        yield (
+            name,
+            Annotators(
+                n=len(three),
+                fewer=len(rated) - len(three),
+                point=point,
+                absolute=sum(len(set(ratings)) == 1 for ratings in three) / len(three),
+                two_equal=sum(len(set(ratings)) < 3 for ratings in three) / len(three),
+                agreeing=sum(bool(annotators_agree(ratings, point)) for ratings in three) / len(three),
+                alpha=alpha.value if alpha else None,
+                alpha_ci95=alpha.ci95 if alpha else None,
+            ),
+        )
 
 
 def _step(rated: Iterable[Sequence[float]]) -> float:
-    """The smallest distance of two ratings that were given, where no scale says what a point is."""
+    """The smallest distance of two ratings that were given, if no scale says what a point is."""
     values = sorted({value for ratings in rated for value in ratings})
     return min((high - low for low, high in pairwise(values)), default=1.0)
 
@@ -245,27 +234,28 @@ def _correlated(
 ) -> Iterator[Correlated]:
     import numpy as np
 
-    from turnmark.evaluation.metrics.agreement import Correlation
-    from turnmark.evaluation.stats import intervals
-
-    rows_of_both = [
+    both = [
         answer
         for answer in answers
         if metric in answer.scores and against in answer.reference and _within(subset)(answer)
     ]
-    if len(rows_of_both) < 2:
+    if len(both) < 2:
         return
-    scores, people = np.array([(answer.scores[metric], answer.reference[against]) for answer in rows_of_both]).T
-    figures = [Correlation.of(scores, people, clusters_of(rows_of_both), balanced) for balanced in (False, True)]
-    bounds = iter(intervals([figure for figure in figures if figure is not None], SEED, RESAMPLES))
-    plain, weighted = (None if answer is None else _estimate(answer, next(bounds)) for answer in figures)
+    scores, people = np.array([(answer.scores[metric], answer.reference[against]) for answer in both]).T
+    clusters = number_conversations(both)
+    estimates = _estimate_all(
+        {
+            "plain": correlation_figure(scores, people, clusters, balanced=False),
+            "weighted": correlation_figure(scores, people, clusters, balanced=True),
+        }
+    )
     yield Correlated(
         metric=metric,
         against=against,
         subset=subset,
         systems=systems,
-        n=len(rows_of_both),
-        conversations=len({answer.conversation for answer in rows_of_both}),
-        plain=plain,
-        weighted=weighted,
+        n=len(both),
+        conversations=len({answer.conversation for answer in both}),
+        plain=estimates.get("plain"),
+        weighted=estimates.get("weighted"),
     )

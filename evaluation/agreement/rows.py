@@ -1,4 +1,4 @@
-"""What is agreed on: answers with what people, another judge, or a run of ours say of each.
+"""The answers of `agreement`, with the ratings and scores of people, another judge, or a run of ours.
 
 A rating is of an answer, not of a task: a run's scores join the row of the same task only where the run's answer is the
 text that was rated.
@@ -18,11 +18,10 @@ from turnmark.corpora.mtrag import canonical_id, conversation_of
 from turnmark.corpora.rows import Row, json_lines, non_blank, objects, string
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
-from turnmark.evaluation import facts
 from turnmark.evaluation.agreement.rating_pages import is_key, is_ratings, rated_answers
 from turnmark.evaluation.records import Panel, Sample, Summary
 from turnmark.evaluation.report.stored import StoredRun, read_one, samples, scores
-from turnmark.evaluation.summary import Facts
+from turnmark.evaluation.summary import Facts, read_facts
 
 FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
 """The properties that people rate, in the order of MTRAG's tables."""
@@ -41,7 +40,6 @@ class Answer:
     """An answer and all that is said of it.
 
     Attributes:
-        target: the reference answer, where a file has it.
         ratings: property -> a rating for each person.
         reference: what the scores are held against: the medians of the raters, or another judge's scores.
         scores: metric -> value.
@@ -51,7 +49,6 @@ class Answer:
     system: str
     text: str
     answerability: str | None = None
-    target: str = ""
     ratings: dict[str, tuple[float, ...]] = field(default_factory=dict)
     reference: dict[str, float] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
@@ -121,7 +118,7 @@ def _add_pages(files: Sequence[Path], rows: Rows) -> None:
         rated, problems = rated_answers(key, ratings)
         rows.people = True
         rows.problems += problems
-        answers = [Answer(one.task, one.system, one.text, ratings=dict(one.ratings)) for one in rated]
+        answers = [Answer(*answer[:3], ratings=dict(answer.ratings)) for answer in rated]
         for answer in answers:
             answer.reference = {name: float(statistics.median(values)) for name, values in answer.ratings.items()}
             if all(name in answer.reference for name in FANC):
@@ -167,7 +164,6 @@ def _rated(rated: RatedAnswer, content: Evaluation) -> Answer:
         system=rated.model,
         text=rated.response,
         answerability=task.answerability,
-        target=task.reference,
         ratings=ratings,
         reference=medians,
         scores=dict(rated.scores),
@@ -200,63 +196,25 @@ def _add_lines(path: Path, rows: Rows) -> None:
 
 
 def _add_answers(answers: Sequence[Answer], source: str, rows: Rows) -> None:
-    """Take in the answers of a file; one that an earlier file has too counts once, with what both say of it."""
-    earlier: dict[str, dict[str, list[Answer]]] = {}
-    for answer in rows.answers:
-        earlier.setdefault(answer.system, {}).setdefault(answer.task, []).append(answer)
-    by_system: dict[str, list[Answer]] = {}
+    """Take in the answers of a file; one that an earlier file has too counts once, and earlier figures hold."""
+    earlier = {(answer.system, answer.task, _normalise(answer.text)): answer for answer in rows.answers}
+    repeated = 0
     for answer in answers:
-        by_system.setdefault(answer.system, []).append(answer)
-    for system, mine in by_system.items():
-        twin = system if system in earlier else next((name for name in earlier if _alike(mine, earlier[name])), system)
-        if twin != system:
-            rows.systems.pop(system, None)
-        pairs: list[tuple[Answer, Answer]] = []
-        for answer in mine:
-            answer.system = twin
-            twins = [twin for twin in earlier.get(twin, {}).get(answer.task, ()) if _says_the_same(twin, answer)]
-            if twins:
-                pairs.append((twins[0], answer))
-            else:
-                rows.answers.append(answer)
-        if pairs:
-            rows.notes.append(_put_together(pairs, system, source))
+        first = earlier.get((answer.system, answer.task, _normalise(answer.text)))
+        if first is None:
+            rows.answers.append(answer)
+            continue
+        repeated += 1
+        first.ratings = answer.ratings | first.ratings
+        first.reference = answer.reference | first.reference
+        first.scores = answer.scores | first.scores
+        first.answerability = first.answerability or answer.answerability
+    if repeated:
+        rows.notes.append(f"{source}: {repeated} answers are in an earlier file too, whose ratings and scores hold")
 
 
-def _alike(answers: Sequence[Answer], earlier: Mapping[str, Sequence[Answer]]) -> bool:
-    """Whether these are a system's answers under another name: the same to every task of both, and not to one alone."""
-    shared = [(answer, earlier[answer.task]) for answer in answers if answer.task in earlier]
-    equal = all(any(_says_the_same(twin, answer) for twin in twins) for answer, twins in shared)
-    return equal and len({answer.text for answer, _ in shared}) > 1
-
-
-def _says_the_same(first: Answer, second: Answer) -> bool:
-    return _same(first.text, second.text) or _same(second.text, first.text)
-
-
-def _put_together(pairs: Sequence[tuple[Answer, Answer]], system: str, source: str) -> str:
-    """Put what a further file says of answers beside what is there; the note on it.
-
-    Ratings and labels are those of the first file that has them. A score that is another one in the further file has
-    that file's name beside its own.
-    """
-    conflicting = {
-        name
-        for first, second in pairs
-        for name, value in second.scores.items()
-        if first.scores.get(name, value) != value
-    }
-    otherwise = 0
-    for first, second in pairs:
-        otherwise += any(first.reference.get(name, value) != value for name, value in second.reference.items())
-        first.ratings = second.ratings | first.ratings
-        first.reference = second.reference | first.reference
-        first.answerability, first.target = first.answerability or second.answerability, first.target or second.target
-        scores = {f"{name} ({source})" if name in conflicting else name: value for name, value in second.scores.items()}
-        first.scores = scores | first.scores
-    name = pairs[0][0].system
-    note = f"{source}: {len(pairs)} answers of {system} are answers of {name} in an earlier file; each counts once"
-    return f"{note}; {otherwise} of them are rated otherwise there, and the earlier ratings hold" if otherwise else note
+def _normalise(text: str) -> str:
+    return " ".join(strip_citations(text).split())
 
 
 def _line(row: Row, system: str) -> tuple[Answer, list[str]]:
@@ -303,7 +261,7 @@ def _measured(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]:
 
 
 def _join(run: StoredRun, into: Rows) -> None:
-    """Put a run's scores beside the rows whose very answer it scored; under its own name where a score is there."""
+    """Add a run's scores to the rows whose very answer it scored; with the run's name if a score is there already."""
     rated: dict[str, list[Answer]] = {}
     for answer in into.answers:
         rated.setdefault(answer.task, []).append(answer)
@@ -313,7 +271,7 @@ def _join(run: StoredRun, into: Rows) -> None:
         rows = rated.get(sample.id, [])
         tasks += bool(rows)
         for row in rows:
-            if _same(row.text, sample.prediction):
+            if sample.prediction is not None and _normalise(row.text) == _normalise(sample.prediction):
                 matches.setdefault(row.system, []).append((row, values))
     if not matches:
         raise RequestError(
@@ -326,17 +284,13 @@ def _join(run: StoredRun, into: Rows) -> None:
     names = {name for row, _ in joined for name in row.scores}
     for row, values in joined:
         row.scores |= {f"{name} ({run.path.name})" if name in names else name: value for name, value in values.items()}
-    _say_judges(run, into)
+    _add_panels(run, into)
     into.sources.append(run.path.name)
     into.notes.append(f"{run.path.name}: its answers are those of {system} to {len(joined)} of {tasks} tasks in common")
 
 
-def _same(rated: str, prediction: str | None) -> bool:
-    return prediction is not None and rated.split() in (prediction.split(), strip_citations(prediction).split())
-
-
 def _alone(run: StoredRun, rows: Rows) -> None:
-    facts_of: Mapping[str, Facts] = facts.read(run.path) or {}
+    facts_of: Mapping[str, Facts] = read_facts(run.path) or {}
     name = run.path.name
     for sample, values in _measured(run):
         labels = facts_of[sample.id].labels.get("answerability", ()) if sample.id in facts_of else ()
@@ -349,10 +303,10 @@ def _alone(run: StoredRun, rows: Rows) -> None:
         )
         rows.answers.append(answer)
     rows.systems[name] = name
-    _say_judges(run, rows)
+    _add_panels(run, rows)
     rows.sources.append(name)
 
 
-def _say_judges(run: StoredRun, rows: Rows) -> None:
+def _add_panels(run: StoredRun, rows: Rows) -> None:
     for metric, panel in run.summary.judging.items():
         rows.panels[metric if metric not in rows.panels else f"{metric} ({run.path.name})"] = panel

@@ -1,11 +1,10 @@
-"""A comparison as a whole: all that the tables, the page and `--json` show.
+"""Finished runs compared with the first of them: all that the tables, the page and `--json` show.
 
 Folders of `eval all` are compared too: one pipeline a folder, over the parts that all of them ran.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,19 +12,24 @@ from pydantic import Field
 
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.types import Record
-from turnmark.evaluation.comparison import loading
-from turnmark.evaluation.comparison.figures import Compared, Figures, Place, Slice
-from turnmark.evaluation.comparison.judges import Judges, judges_of
-from turnmark.evaluation.comparison.loading import Reason, Run, facts_together, load_all
+from turnmark.evaluation.comparison.figures import Figures, MetricComparison, Ranked
+from turnmark.evaluation.comparison.judges import JudgeComparison, compare_judges
+from turnmark.evaluation.comparison.loading import ComparedRun, check_folders, load_runs, merge_facts
+from turnmark.evaluation.comparison.manifests import (
+    Reason,
+    check_comparable,
+    find_reasons,
+    list_differences,
+    note_versions,
+)
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.stored import Stored, read_run, samples
-from turnmark.evaluation.summary import Facts
+from turnmark.evaluation.summary import no_interval
 
 MOST_CHANGED = 5
 """Samples shown in each direction, for each run."""
-ROLES = ("retriever", "generator")
-PIPELINE_ROLES = (*ROLES, "judge")
+PIPELINE_ROLES = ("retriever", "generator", "judge")
 
 
 class Side(Record):
@@ -41,7 +45,7 @@ class Side(Record):
     skipped: int
 
 
-class Changed(Record):
+class ChangedSample(Record):
     """A sample that one run does much better, or worse, than the first."""
 
     id: str
@@ -54,66 +58,67 @@ class Changed(Record):
     answers: tuple[str | None, str | None] = Field(description="of the first run, and of this one; of repeat 0")
 
 
-class Comparison(Record):
-    """What `turnmark compare` found."""
+class RunComparison(Record):
+    """What `turnmark compare` prints."""
 
     benchmark: str
     task: str
     data: DataUsed
     runs: tuple[Side, ...]
-    comparable: bool = Field(description="False: `why` says what else differs beside the systems")
+    comparable: bool = Field(description="False: `why` says what else differs, apart from the systems")
     why: tuple[Reason, ...]
     differs: dict[str, list[str]] = Field(description="field of the manifest -> its value in each run")
     n: int = Field(description="samples that all runs have and tried")
     clusters: int
-    metrics: dict[str, Compared]
-    breakdowns: dict[str, dict[str, dict[str, Compared]]]
-    ranking: dict[str, tuple[Place, ...]]
-    lead: tuple[str, ...] = Field(description="the metrics that stand for all, the most telling first")
-    changed: tuple[Changed, ...]
-    judges: Judges | None = Field(default=None, description="the judges beside each other; None: no metric has two")
+    metrics: dict[str, MetricComparison]
+    breakdowns: dict[str, dict[str, dict[str, MetricComparison]]]
+    ranking: dict[str, tuple[Ranked, ...]]
+    lead: tuple[str, ...] = Field(description="the metrics that represent all, the most telling first")
+    changed: tuple[ChangedSample, ...]
+    judges: JudgeComparison | None = Field(default=None, description="None: no metric has two judges")
     warnings: tuple[str, ...] = Field(description="what is said before the figures, with the letter of its run")
     notes: tuple[str, ...]
 
 
-def compare(paths: Sequence[Path]) -> Comparison:
+def compare_runs(paths: Sequence[Path]) -> RunComparison:
     """Compare finished runs with the first of them.
 
     Raises:
         RequestError: every reason why they cannot be compared at all.
     """
-    runs = load_all(paths)
-    loading.check(runs)
+    runs = load_runs(paths)
+    check_comparable(runs)
     first = runs[0]
     shared = [name for name in first.domains if all(name in run.domains for run in runs)]
-    ids = [name for name in shared if not any(name in run.skipped for run in runs)]
-    facts = facts_together(runs, ids)
-    figures = Figures(runs, ids, facts)
-    headline = figures.headline()
-    lead = _lead(runs, headline)
-    reasons = loading.reasons(runs)
-    return Comparison(
+    facts = merge_facts(runs, [name for name in shared if not any(name in run.skipped for run in runs)])
+    figures = Figures(runs, facts)
+    metrics = figures.compare(figures.headline, corrected=True)
+    lead = _choose_lead(first, metrics)
+    reasons = find_reasons(runs)
+    clusters = len({known.cluster for known in facts.values()})
+    one_cluster = [no_interval(first.manifest.benchmark)] if clusters == 1 else []
+    return RunComparison(
         benchmark=first.manifest.benchmark,
         task=first.manifest.task,
         data=first.manifest.data,
-        runs=tuple(map(_side, runs)),
+        runs=tuple(map(_describe, runs)),
         comparable=not reasons,
         why=tuple(reasons),
-        differs=loading.compared(runs),
-        n=len(ids),
-        clusters=len({facts[name].cluster for name in ids}),
-        metrics=headline,
-        breakdowns=figures.breakdowns(),
-        ranking=figures.ranking(),
+        differs=list_differences(runs),
+        n=len(facts),
+        clusters=clusters,
+        metrics=metrics,
+        breakdowns=figures.break_down(),
+        ranking=figures.rank(),
         lead=lead,
-        changed=_changed(runs, ids, facts, lead),
-        judges=judges_of(runs, ids),
+        changed=_find_changed(runs, [name for name in facts if facts[name].headline], lead),
+        judges=compare_judges(runs, list(facts)),
         warnings=tuple(_warnings(runs)),
-        notes=tuple(_notes(runs, len(shared) - len(ids))),
+        notes=(*one_cluster, *_notes(runs, len(shared) - len(facts), lead)),
     )
 
 
-def _side(run: Run) -> Side:
+def _describe(run: ComparedRun) -> Side:
     summary = run.summary
     return Side(
         letter=run.letter,
@@ -127,64 +132,50 @@ def _side(run: Run) -> Side:
     )
 
 
-def _lead(runs: Sequence[Run], headline: Slice) -> tuple[str, ...]:
+def _choose_lead(first: ComparedRun, metrics: Mapping[str, MetricComparison]) -> tuple[str, ...]:
     """The metrics that have differences, as a report of the first run would choose them."""
-    metrics = {name: runs[0].summary.metrics[name] for name in headline if name in runs[0].summary.metrics}
-    changed_metrics = {name: metric for name, metric in metrics.items() if headline[name].changes}
-    return tuple(tables.chosen(changed_metrics, len(changed_metrics))) if changed_metrics else ()
+    changed = {name: first.summary.metrics[name] for name in metrics if metrics[name].changes}
+    return tuple(tables.chosen(changed, len(changed))) if changed else ()
 
 
-def _changed(
-    runs: Sequence[Run], ids: Sequence[str], facts: Mapping[str, Facts], lead: Sequence[str]
-) -> tuple[Changed, ...]:
-    """By the metric that stands first: what each run gained most over the first one, then what it lost most."""
+def _find_changed(runs: Sequence[ComparedRun], ids: Sequence[str], lead: Sequence[str]) -> tuple[ChangedSample, ...]:
+    """By the leading metric: what each run gained most over the first one, then what it lost most."""
+    import pandas as pd
+
     if not lead:
         return ()
     metric, first = lead[0], runs[0]
-    picked: list[tuple[Run, str, tuple[float, float]]] = []
+    values = pd.DataFrame({run.letter: run.values(metric) for run in runs}).reindex(sorted(ids))
+    changed: list[ChangedSample] = []
     for run in runs[1:]:
-        changes: list[tuple[float, str, tuple[float, float]]] = []
-        for name in ids:
-            cells = [side.cells[metric].get(name) for side in (first, run)]
-            before, after = (cell.value if cell else None for cell in cells)
-            if before is not None and after is not None and before != after and facts[name].headline:
-                changes.append((round(after - before, 9), name, (before, after)))
-        changes.sort(key=lambda change: (-abs(change[0]), change[1]))
-        gained = [change for change in changes if change[2][1] > change[2][0]][:MOST_CHANGED]
-        worse = [change for change in changes if change[2][1] < change[2][0]][:MOST_CHANGED]
-        picked += [(run, name, values) for _, name, values in (*gained, *worse)]
-    samples_of = {run.letter: _written(run, {name for _, name, _ in picked}) for run in runs}
-    changed_samples = []
-    for run, name, values in picked:
-        mine, theirs = (samples_of[side.letter].get(name) for side in (first, run))
-        changed_samples.append(
-            Changed(
-                id=name,
-                run=run.letter,
-                metric=metric,
-                values=values,
-                difference=values[1] - values[0],
-                domain=mine.domain if mine else None,
-                query=(mine.query if mine else None) or (theirs.query if theirs else None),
-                answers=(_answer(mine), _answer(theirs)),
-            )
-        )
-    return tuple(changed_samples)
+        change = (values[run.letter] - values[first.letter]).dropna().round(9)
+        gained = change[change > 0].sort_values(ascending=False, kind="stable")[:MOST_CHANGED]
+        lost = change[change < 0].sort_values(kind="stable")[:MOST_CHANGED]
+        names = [*gained.index, *lost.index]
+        before, after = (_read_samples(side, names) for side in (first, run))
+        for name in names:
+            old, new = float(values.at[name, first.letter]), float(values.at[name, run.letter])
+            changed.append(
+                ChangedSample(
+                    id=name, run=run.letter, metric=metric, values=(old, new), difference=new - old,
+                    domain=before[name].domain, query=before[name].query or after[name].query,
+                    answers=(_answer(before[name]), _answer(after[name])),
+                )
+            )  # fmt: skip
+    return tuple(changed)
 
 
-def _answer(sample: Sample | None) -> str | None:
+def _read_samples(run: ComparedRun, names: Sequence[str]) -> dict[str, Sample]:
+    return {sample.id: sample for sample in samples(run.path) if sample.id in names and not sample.repeat}
+
+
+def _answer(sample: Sample) -> str | None:
     """What a sample says; of one that only searched, what it found."""
-    if sample is None:
-        return None
     documents = ", ".join(ref.document_id for ref in sample.contexts[:5])
     return sample.prediction if sample.prediction is not None else f"found: {documents}" if documents else None
 
 
-def _written(run: Run, names: set[str]) -> dict[str, Sample]:
-    return {sample.id: sample for sample in samples(run.path) if sample.id in names and not sample.repeat}
-
-
-def _warnings(runs: Sequence[Run]) -> Iterator[str]:
+def _warnings(runs: Sequence[ComparedRun]) -> Iterator[str]:
     """That the data are the demo's, once, and what else a run's own report says first."""
     for run in runs:
         demo = run.summary.notes[:1] if run.summary.data.demo else ()
@@ -193,39 +184,37 @@ def _warnings(runs: Sequence[Run]) -> Iterator[str]:
         yield from (f"{run.letter}: {line}" for line in tables.warnings(run.summary) if line not in demo)
 
 
-def _notes(runs: Sequence[Run], skipped: int) -> list[str]:
-    first, notes = runs[0], list[str]()
+def _notes(runs: Sequence[ComparedRun], skipped: int, lead: Sequence[str]) -> Iterator[str]:
+    first = runs[0]
     if skipped:
-        notes.append(f"{skipped} samples were not tried in some run and are left out")
+        yield f"{skipped} samples were not tried in some run and are left out"
     for run in runs[1:]:
         for side, other_run in ((first, run), (run, first)):
             if alone := len(side.domains.keys() - other_run.domains.keys()):
-                notes.append(f"{alone} samples of {side.letter} are not in {other_run.letter} and are left out")
+                yield f"{alone} samples of {side.letter} are not in {other_run.letter} and are left out"
         if run.manifest.repeat != first.manifest.repeat:
             times = f"{first.manifest.repeat} in {first.letter}, {run.manifest.repeat} in {run.letter}"
-            notes.append(f"repeats of a task: {times}; a sample counts once, by its mean")
-    notes += loading.versions(runs)
-    notes += _alone(runs)
-    notes += [
+            yield f"repeats of a task: {times}; a sample counts once, by its mean"
+    for run in runs:
+        for name in lead[:1]:
+            if spread := tables.describe_repeats(name, run.summary.metrics[name]):
+                yield f"{run.letter}: {name} {spread}"
+    yield from note_versions(runs)
+    yield from _note_alone(runs)
+    yield from (
         f"{run.unreadable} lines of scores.jsonl of {run.letter} cannot be read" for run in runs if run.unreadable
-    ]
-    return [note for note in notes if note]
+    )
 
 
-def _alone(runs: Sequence[Run]) -> list[str]:
-    """Metrics that cannot be paired: of some runs alone, or ranked over a whole run."""
-    names = dict.fromkeys(name for run in runs for name, metric in run.summary.metrics.items() if metric.n)
-    notes = []
-    for name in names:
-        have = [run.letter for run in runs if name in run.cells]
-        if not have:
-            figures = (f"{run.letter} {tables.mean(name, run.summary.metrics.get(name))}" for run in runs)
-            notes.append(
-                f"{name} is a figure of a whole run, not of its samples, and has no pairs: {', '.join(figures)}"
-            )
-        elif len(have) < len(runs):
-            notes.append(f"{name} is measured in {', '.join(have)} alone")
-    return notes
+def _note_alone(runs: Sequence[ComparedRun]) -> Iterator[str]:
+    """Metrics that cannot be paired: of some runs alone, or ranked over a full run."""
+    for name in dict.fromkeys(name for run in runs for name, metric in run.summary.metrics.items() if metric.n):
+        letters = [run.letter for run in runs if name in run.by]
+        if not letters:
+            figures = ", ".join(f"{run.letter} {tables.mean(name, run.summary.metrics.get(name))}" for run in runs)
+            yield f"{name} is a figure of a full run, not of its samples, and has no pairs: {figures}"
+        elif len(letters) < len(runs):
+            yield f"{name} is measured in {', '.join(letters)} alone"
 
 
 # --- pipelines -------------------------------------------------------------------------------------------------------
@@ -240,78 +229,62 @@ class Pipeline(Record):
     specs: dict[str, str] = Field(description="those that any of its runs names, by role")
 
 
-class Pipelines(Record):
+class PipelineComparison(Record):
     """Several pipelines over the same parts."""
 
     pipelines: tuple[Pipeline, ...]
-    parts: dict[str, Comparison] = Field(description="part -> its runs compared, each with the first")
+    parts: dict[str, RunComparison] = Field(description="part -> its runs compared, each with the first")
     left_out: dict[str, str] = Field(description="part -> why it is not compared")
 
 
-def compare_all(paths: Sequence[Path]) -> Comparison | Pipelines:
+def compare_folders(paths: Sequence[Path]) -> RunComparison | PipelineComparison:
     """Compare finished runs, or folders of `eval all`, with the first of them.
 
     Raises:
         RequestError: every reason why they cannot be compared at all.
     """
-    kinds = {path: _several(path) for path in dict.fromkeys(paths)}
-    if len({kind for kind in kinds.values() if kind is not None}) > 1:
-        folders = ", ".join(str(path) for path, kind in kinds.items() if kind)
-        raise RequestError(
-            f"RUN: {folders}: a folder of `eval all` is compared with others of its kind, not with a run"
-        )
-    return compare_pipelines(paths) if any(kinds.values()) else compare(paths)
-
-
-def _several(path: Path) -> bool | None:
-    """Whether it is a folder of `eval all`; None where it cannot be read."""
-    try:
-        return read_run(path).several
-    except RequestError:
-        return None
-
-
-def compare_pipelines(paths: Sequence[Path]) -> Pipelines:
-    """Compare the parts that all of these folders have.
-
-    Raises:
-        RequestError: a folder cannot be read, one is named twice, or no part can be compared.
-    """
+    folders = [_try_to_read(path) for path in paths]
+    several = [folder.several for folder in folders if folder is not None]
+    if not any(several):
+        return compare_runs(paths)
+    if not all(several):
+        named = ", ".join(str(folder.path) for folder in folders if folder is not None and folder.several)
+        raise RequestError(f"RUN: {named}: a folder of `eval all` is compared with others of its kind, not with a run")
     errors = ErrorCollector()
-    if len(paths) < 2:
-        errors.add("RUN: one pipeline alone has nothing to be compared with; name two or more")
-    if len({os.path.realpath(path) for path in paths}) < len(paths):
-        errors.add("RUN: a folder is named twice; a pipeline is not compared with itself")
-    read_folders = [errors.collect(read_run, path) for path in paths]
+    check_folders(paths, "pipeline", errors)
+    stored = [folder for path in paths if (folder := errors.collect(read_run, path)) is not None]
     errors.raise_all()
-    stored = [folder for folder in read_folders if folder is not None]
-    part_names = dict.fromkeys(run.path.name for folder in stored for run in folder.runs)
-    parts: dict[str, Comparison] = {}
+    parts: dict[str, RunComparison] = {}
     left_out: dict[str, str] = {}
-    for name in part_names:
+    for name in dict.fromkeys(run.path.name for folder in stored for run in folder.runs):
         without = [str(folder.path) for folder in stored if name not in {run.path.name for run in folder.runs}]
         if without:
             left_out[name] = f"not in {', '.join(without)}"
             continue
         try:
-            parts[name] = compare([folder.path / name for folder in stored])
+            parts[name] = compare_runs([folder.path / name for folder in stored])
         except RequestError as error:
             left_out[name] = "; ".join(error.problems)
     if not parts:
         raise RequestError([f"{name}: {why}" for name, why in left_out.items()] or ["RUN: there is no finished part"])
     letters = [side.letter for side in next(iter(parts.values())).runs]
-    names = [folder.path.resolve().name for folder in stored]
     pipelines = (
-        Pipeline(letter=letter, name=name, run=str(folder.path), specs=_specs(folder))
-        for letter, name, folder in zip(letters, names, stored, strict=True)
+        Pipeline(letter=letter, name=folder.path.resolve().name, run=str(folder.path), specs=_merge_specs(folder))
+        for letter, folder in zip(letters, stored, strict=True)
     )
-    return Pipelines(pipelines=tuple(pipelines), parts=parts, left_out=left_out)
+    return PipelineComparison(pipelines=tuple(pipelines), parts=parts, left_out=left_out)
 
 
-def _specs(stored: Stored) -> dict[str, str]:
-    specs_by_role: dict[str, dict[str, None]] = {}
-    for run in stored.runs:
-        for role, spec in run.summary.specs.items():
-            if role in PIPELINE_ROLES and spec:
-                specs_by_role.setdefault(role, {})[spec] = None
-    return {role: " | ".join(specs) for role, specs in specs_by_role.items()}
+def _try_to_read(path: Path) -> Stored | None:
+    try:
+        return read_run(path)
+    except RequestError:
+        return None
+
+
+def _merge_specs(stored: Stored) -> dict[str, str]:
+    specs = {
+        role: dict.fromkeys(spec for run in stored.runs if (spec := run.summary.specs.get(role)))
+        for role in PIPELINE_ROLES
+    }
+    return {role: " | ".join(named) for role, named in specs.items() if named}

@@ -21,8 +21,7 @@ from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import RAW, REASON, Outcome
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
-from turnmark.evaluation.metrics.agreement import Level, krippendorff_alpha
-from turnmark.evaluation.metrics.counted import alpha_figure
+from turnmark.evaluation.metrics.agreement import Level, alpha_figure
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Panel, Score
 
@@ -322,6 +321,10 @@ def agreement(
         cases: for each what each judge made of it.
         clusters: of each case; empty: no interval is wanted.
     """
+    import numpy as np
+
+    from turnmark.evaluation.stats import intervals
+
     units: list[list[float | str | None]] = []
     values: dict[str, list[tuple[float, float]]] = {name: [] for name in judges}
     failed = dict.fromkeys(judges, 0)
@@ -336,29 +339,17 @@ def agreement(
                 failed[name] += outcome is not None and outcome.status == "failed"
                 unit.append(None)
         units.append(unit)
-    comparable = [unit for unit in units if sum(value is not None for value in unit) > 1]
-    alpha = krippendorff_alpha(comparable, rubric.level)
+    alpha = alpha_figure(units, rubric.level, np.unique(clusters, return_inverse=True)[1] if clusters else None)
     return Panel(
         judges=tuple(judges),
         rule="one judge" if len(judges) == 1 else "majority" if rubric.values is not None else "median",
-        alpha=alpha,
-        alpha_ci95=_alpha_bounds(units, rubric.level, clusters) if clusters and alpha is not None else None,
+        alpha=alpha.value if alpha else None,
+        alpha_ci95=intervals([alpha], 0)[0] if clusters and alpha else None,
         level=rubric.level,
-        n=len(comparable),
+        n=sum(sum(value is not None for value in unit) > 1 for unit in units),
         means={name: _weighted_mean(pairs) for name, pairs in values.items()},
         failed=failed,
     )
-
-
-def _alpha_bounds(
-    units: Sequence[Sequence[float | str | None]], level: Level, clusters: Sequence[str]
-) -> tuple[float, float] | None:
-    import numpy as np
-
-    from turnmark.evaluation.stats import intervals
-
-    figure = alpha_figure(units, level, np.unique(clusters, return_inverse=True)[1])
-    return None if figure is None or figure.clusters == 1 else intervals([figure], 0)[0]
 
 
 def _weighted_mean(pairs: Sequence[tuple[float, float]]) -> float | None:

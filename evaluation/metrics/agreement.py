@@ -1,17 +1,17 @@
 """How far scores agree with people, and people with each other: rank correlation, shared ratings, judge and label.
 
-A figure that there is nothing for (ranks that do not vary, a denominator of 0) is None, never 0 and never NaN.
+A figure without a basis (ranks that do not vary, a denominator of 0) is None or NaN here, and never 0. Those of this
+file are computed over draws of clusters at once (`turnmark.evaluation.stats`); scikit-learn and scipy, which give the
+same for one table or one list, are their tests.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
 
-from turnmark.evaluation.metrics.decisions import Detection
-from turnmark.evaluation.stats import in_order
+from turnmark.evaluation.stats import Figure, in_blocks, number_clusters
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.integer]
+
+Level = Literal["nominal", "interval"]
+
+
+# --- ranks -----------------------------------------------------------------------------------------------------------
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -30,13 +35,41 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
     return float(spearmanr(first, second).statistic)
 
 
-def rank_correlations(first: Any, second: Any, weights: Any, shares: Any = None) -> Any:
+def correlation_figure(metric: Floats, human: Floats, clusters: Ints, balanced: bool) -> Figure | None:
+    """A metric against human scores, over rows in clusters; None if one of the two does not vary.
+
+    Balanced, rows are ranked as they are, and then weigh one over how often their human score, rounded up, occurs, in
+    each draw anew. Of the computations that were tried this is the one that gives MTRAG's figure 4.
+
+    Args:
+        metric: values, finite, (rows,); as `human`.
+        clusters: a number for the cluster of each row.
+    """
+    import numpy as np
+
+    first, second = (np.unique(side, return_inverse=True)[1] for side in (metric, human))
+    grades, grade = np.unique(np.ceil(human), return_inverse=True)
+    number, count = number_clusters(clusters)
+
+    def over_block(draws: Floats) -> Floats:
+        weights, shares = draws[:, number], None
+        if balanced:
+            occurrences = weights @ np.eye(len(grades))[grade]
+            shares = 1 / np.maximum(occurrences, 1)[:, grade]  # a score that was not drawn has no weight anyway
+        return rank_correlations(first, second, weights, shares)
+
+    over = in_blocks(over_block, len(number))
+    value = over(np.ones((1, count)))
+    return Figure(float(value[0]), count, over) if len(value) else None
+
+
+def rank_correlations(first: Ints, second: Ints, weights: Floats, shares: Floats | None = None) -> Floats:
     """Spearman's correlation, Pearson's over ranks, for each row of weights that has one; ties share their mean rank.
 
     A row of weight 2 counts as two rows, in the ranks and in the correlation.
 
     Args:
-        first: level of each row, from 0 and without gaps, equal where values tie; integers, (rows,). As `second`.
+        first: level of each row, from 0 and without gaps, equal if values tie; integers, (rows,). As `second`.
         weights: (draws, rows), 0 or more.
         shares: of each row in the correlation, once it is ranked; as `weights`; None: one for all.
 
@@ -48,28 +81,32 @@ def rank_correlations(first: Any, second: Any, weights: Any, shares: Any = None)
     total = weights.sum(axis=1)
     drawn = total > 0
     weights, total = weights[drawn], total[drawn]
-    ranks = [_centred(side, weights, total) for side in (first, second)]
+    ranks = [_rank(side, weights) - total[:, None] / 2 for side in (first, second)]
     if shares is not None:
         weights = weights * shares[drawn]
         means = [np.einsum("ij,ij->i", weights, rank) / weights.sum(axis=1) for rank in ranks]
         ranks = [rank - mean[:, None] for rank, mean in zip(ranks, means, strict=True)]
     squares = [np.einsum("ij,ij->i", weights * rank, rank) for rank in ranks]
-    # What is left by rounding where all of the weight lies on one level is no variation.
+    # What is left by rounding if all of the weight lies on one level is no variation.
     lowest = 1e-12 * total**2 * weights.sum(axis=1)
     varying = (squares[0] > lowest) & (squares[1] > lowest)
     products = np.einsum("ij,ij->i", weights * ranks[0], ranks[1])[varying]
-    return np.clip(products / np.sqrt(squares[0][varying] * squares[1][varying]), -1, 1)
+    correlations: Floats = np.clip(products / np.sqrt(squares[0][varying] * squares[1][varying]), -1, 1)
+    return correlations
 
 
-def _centred(levels: Any, weights: Any, total: Any) -> Any:
-    """The rank of each row in each draw, less its mean, which is half of the weight: (draws, rows)."""
+def _rank(levels: Ints, weights: Floats) -> Floats:
+    """The rank of each row in each draw, from 0 to the weight of the draw: (draws, rows)."""
     import numpy as np
 
     order = np.argsort(levels, kind="stable")
     starts = np.flatnonzero(np.diff(levels[order], prepend=-1))
     on_level = np.add.reduceat(weights[:, order], starts, axis=1)
-    below = np.cumsum(on_level, axis=1) - on_level / 2
-    return below[:, levels] - total[:, None] / 2
+    ranks: Floats = (np.cumsum(on_level, axis=1) - on_level / 2)[:, levels]
+    return ranks
+
+
+# --- raters ----------------------------------------------------------------------------------------------------------
 
 
 def annotators_agree(ratings: Sequence[float], point: float = 1.0) -> bool | None:
@@ -86,137 +123,112 @@ def annotators_agree(ratings: Sequence[float], point: float = 1.0) -> bool | Non
     return low == high or (middle in (low, high) and math.isclose(high - low, point, rel_tol=1e-9))
 
 
-@dataclass(frozen=True)
-class Classified:
-    """A judge's labels against the true ones."""
+def alpha_figure(
+    units: Sequence[Sequence[float | str | None]], level: Level, clusters: Ints | None = None
+) -> Figure | None:
+    """Krippendorff's alpha: the reliability of the values that several judges gave to the same units, 1 at most.
 
-    n: int
-    accuracy: float
-    kappa: float | None
-    labels: dict[str, Detection]
-
-    @property
-    def mean_tpr(self) -> float | None:
-        """The mean of the labels' true positive rates, over labels that occur. Source: Compound-QA, section 5."""
-        return _mean(label.recall for label in self.labels.values())
-
-    @property
-    def mean_fpr(self) -> float | None:
-        """The mean of the labels' false positive rates, over labels that not all rows have. Source as `mean_tpr`."""
-        return _mean(label.false_positive_rate for label in self.labels.values())
-
-    @property
-    def macro_f1(self) -> float | None:
-        """The mean of the labels' F1."""
-        return _mean(label.f1 for label in self.labels.values())
-
-
-def classified(truth: Sequence[str], judged: Sequence[str]) -> Classified | None:
-    """Count a judge's labels against the true ones; labels sorted, those that either uses. None if there are none.
-
-    Kappa is Cohen's; None if both use the same single label throughout.
-    """
-    from sklearn.metrics import accuracy_score, cohen_kappa_score, multilabel_confusion_matrix
-
-    names = sorted({*truth, *judged})
-    if not names:
-        return None
-    tables = multilabel_confusion_matrix(truth, judged, labels=names)
-    counts = {name: [int(cell) for cell in table.ravel()] for name, table in zip(names, tables, strict=True)}
-    return Classified(
-        n=len(truth),
-        accuracy=float(accuracy_score(truth, judged)),
-        kappa=float(cohen_kappa_score(truth, judged)) if len(names) > 1 else None,
-        labels={name: Detection(tp, fp, fn, tn) for name, (tn, fp, fn, tp) in counts.items()},
-    )
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
-    return sum(numbers) / len(numbers) if numbers else None
-
-
-Level = Literal["nominal", "interval"]
-
-
-def krippendorff_alpha(units: Iterable[Sequence[float | str | None]], level: Level) -> float | None:
-    """The reliability of the values that several judges gave to the same units, 1 at most.
+    None if it is not defined: no unit has two values, or all values are the same.
 
     Args:
-        units: for each unit what the judges said, None if one said nothing.
+        units: for each unit the values of the judges, None for a judge without one.
         level: `nominal` for labels, `interval` for numbers.
-
-    Returns:
-        None if it is not defined: no unit has two values, or all values are the same.
+        clusters: a number for the cluster of each unit; None: each is its own.
     """
     import numpy as np
 
-    said = [[value for value in unit if value is not None] for unit in units]
-    comparable = [values for values in said if len(values) > 1]
-    domain = sorted({value for values in comparable for value in values})
+    values_of_unit = [[value for value in unit if value is not None] for unit in units]
+    paired = [index for index, values in enumerate(values_of_unit) if len(values) > 1]
+    domain = sorted({value for index in paired for value in values_of_unit[index]})
     if len(domain) < 2:
         return None
-    counts = np.array([[values.count(value) for value in domain] for values in comparable], dtype=float)
-    per_unit = counts / (counts.sum(axis=1, keepdims=True) - 1)
-    coincidences = counts.T @ per_unit - np.diag(per_unit.sum(axis=0))
-    totals = coincidences.sum(axis=0)
-    same = np.eye(len(domain))
-    distances = 1 - same if level == "nominal" else np.subtract.outer(domain, domain).astype(float) ** 2
-    expected = (np.outer(totals, totals) * distances).sum() / (totals.sum() - 1)
-    return float(1 - (coincidences * distances).sum() / expected)
+    number, count = number_clusters((np.arange(len(units)) if clusters is None else np.asarray(clusters))[paired])
+    tables = np.zeros((count, len(domain), len(domain)))  # coincidences of two values, by cluster
+    for index, cluster in zip(paired, number, strict=True):
+        counts = np.array([values_of_unit[index].count(value) for value in domain], dtype=float)
+        tables[cluster] += (np.outer(counts, counts) - np.diag(counts)) / (counts.sum() - 1)
+    scale = np.arange(len(domain)) if level == "nominal" else np.array(domain, dtype=float)
+    apart = np.subtract.outer(scale, scale)
+    distances = (apart != 0).astype(float) if level == "nominal" else apart**2
+
+    def alphas(drawn: Floats) -> Floats:
+        totals = drawn.sum(axis=2)
+        expected = np.einsum("ij,jk,ik->i", totals, distances, totals) / (totals.sum(axis=1) - 1)
+        reliabilities: Floats = 1 - (drawn * distances).sum(axis=(1, 2)) / expected
+        return reliabilities
+
+    return table_figure(tables, alphas)
 
 
-_CELLS = 1 << 20
+# --- labels ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Correlation:
-    """A metric against human scores, over rows in clusters; see `turnmark.evaluation.stats.Figure`.
+def confusion_tables(truth: Sequence[str], judged: Sequence[str], clusters: Ints) -> tuple[list[str], Floats]:
+    """The labels, and how often each true one has each judged one, in each cluster: (clusters, true, judged)."""
+    import numpy as np
 
-    Balanced, rows are ranked as they are, and then weigh one over how often their human score, rounded up, occurs, in
-    each draw anew. Of the computations that were tried this is the one that gives MTRAG's figure 4.
+    names = sorted({*truth, *judged})
+    number, count = number_clusters(clusters)
+    tables = np.zeros((count, len(names), len(names)))
+    np.add.at(tables, (number, np.array([*map(names.index, truth)]), np.array([*map(names.index, judged)])), 1)
+    return names, tables
+
+
+def table_figure(tables: Floats, read: Callable[[Floats], Floats]) -> Figure | None:
+    """A figure of tables of counts, which add up over clusters; None if their sum has none.
+
+    Args:
+        tables: of each cluster, (clusters, labels, labels).
+        read: tables -> figures, not finite if a table has none.
     """
+    import numpy as np
 
-    value: float
-    clusters: int
-    fixed: bool
-    metric: Ints
-    human: Ints
-    grade: Ints | None
-    number: Ints
+    def over_block(draws: Floats) -> Floats:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = read(np.tensordot(draws, tables, axes=1))
+        return values[np.isfinite(values)]
 
-    @classmethod
-    def of(cls, metric: Floats, human: Floats, clusters: Ints, balanced: bool) -> Correlation | None:
-        """A correlation to be resampled; None where one of the two does not vary.
+    over = in_blocks(over_block, tables[0].size)
+    value = over(np.ones((1, len(tables))))
+    return Figure(float(value[0]), len(tables), over) if len(value) else None
 
-        Args:
-            metric: values, finite, (rows,); as `human`.
-            clusters: a number for the cluster of each row; they are taken in the order in which they first occur.
-        """
+
+def accuracies(tables: Floats) -> Floats:
+    """Share of the rows whose judged label is the true one."""
+    accuracy: Floats = tables.trace(axis1=1, axis2=2) / tables.sum(axis=(1, 2))
+    return accuracy
+
+
+def kappas(tables: Floats) -> Floats:
+    """Cohen's; NaN if both sides use one label throughout."""
+    chance = (tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1) / tables.sum(axis=(1, 2)) ** 2
+    kappa: Floats = (accuracies(tables) - chance) / (1 - chance)
+    return kappa
+
+
+def label_rates(tables: Floats) -> dict[str, Floats]:
+    """Precision, recall (TPR), FPR and F1 of each label in each table, NaN without a denominator: (tables, labels)."""
+    import numpy as np
+
+    hits = np.diagonal(tables, axis1=1, axis2=2)
+    true, judged, total = tables.sum(axis=2), tables.sum(axis=1), tables.sum(axis=(1, 2))[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {
+            "precision": hits / judged,
+            "recall": hits / true,
+            "fpr": (judged - hits) / (total - true),
+            "f1": 2 * hits / (true + judged),
+        }
+
+
+def mean_rates(rate: str) -> Callable[[Floats], Floats]:
+    """The mean of a rate over the labels that have one. Source of mean TPR and FPR: Compound-QA, section 5."""
+
+    def read(tables: Floats) -> Floats:
         import numpy as np
 
-        levels = [np.unique(side, return_inverse=True)[1] for side in (metric, human)]
-        grade = np.unique(np.ceil(human), return_inverse=True)[1] if balanced else None
-        number, count = in_order(clusters)
-        correlation = cls(0.0, count, count == 1, levels[0], levels[1], grade, number)
-        values = correlation.over(np.ones((1, count)))
-        return replace(correlation, value=float(values[0])) if len(values) else None
+        rates = label_rates(tables)[rate]
+        means: Floats = np.nansum(rates, axis=1) / np.isfinite(rates).sum(axis=1)
+        return means
 
-    def over(self, draws: Floats) -> Floats:
-        """The correlation over each draw in which both sides vary."""
-        import numpy as np
-
-        rows = max(1, _CELLS // len(self.number))
-        return np.concatenate([self._some(draws[index : index + rows]) for index in range(0, len(draws), rows)])
-
-    def _some(self, draws: Floats) -> Floats:
-        import numpy as np
-
-        weights, shares = draws[:, self.number], None
-        if self.grade is not None:
-            one_hot = np.zeros((len(self.grade), int(self.grade.max()) + 1))
-            one_hot[np.arange(len(self.grade)), self.grade] = 1
-            often = np.maximum(weights @ one_hot, 1)  # of a score that was not drawn, no row has weight
-            shares = 1 / often[:, self.grade]
-        correlations: Floats = rank_correlations(self.metric, self.human, weights, shares)
-        return correlations
+    return read

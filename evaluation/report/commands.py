@@ -144,15 +144,16 @@ def compare(
 ) -> None:
     """Compare runs with the first of them: paired differences, intervals, tests, and the samples that changed most."""
     from turnmark.corpora.home import write_atomic
-    from turnmark.evaluation.comparison import writing
-    from turnmark.evaluation.comparison.compare import compare_all
+    from turnmark.evaluation.comparison import showing
+    from turnmark.evaluation.comparison.compare import compare_folders
 
     errors = ErrorCollector()
     _check_targets(html, markdown, errors)
-    comparison = errors.collect(compare_all, runs)
+    comparison = errors.collect(compare_folders, runs)
     errors.raise_all()
     assert comparison is not None, "errors.raise_all() raised otherwise"
-    targets = [(path, text) for path, text in ((markdown, writing.markdown), (html, writing.page)) if path is not None]
+    writers = ((markdown, showing.comparison_markdown), (html, showing.comparison_page))
+    targets = [(path, text) for path, text in writers if path is not None]
     for path, text in targets:
         write_atomic(path, text(comparison))
     if as_json:
@@ -160,7 +161,7 @@ def compare(
         return
     from rich.console import Console
 
-    writing.show(comparison, Console())
+    showing.show_comparison(comparison, Console())
     for path, _ in targets:
         typer.echo(f"written: {path}")
 
@@ -177,18 +178,18 @@ def agreement(
     as_json: Json = False,
 ) -> None:
     """How far scores agree with people: correlations, raters among themselves, judges against labels."""
-    from turnmark.evaluation.agreement.measuring import agreement as measure
+    from turnmark.evaluation.agreement.measuring import measure_agreement
 
-    measured = measure(sources)
+    measured = measure_agreement(sources)
     if as_json:
         print_json(measured.model_dump(mode="json"))
         return
     from rich.console import Console
 
-    from turnmark.evaluation.agreement.tables import document
+    from turnmark.evaluation.agreement.tables import describe_agreement
     from turnmark.evaluation.report.rendering import show_document
 
-    show_document(document(measured), Console())
+    show_document(describe_agreement(measured), Console())
 
 
 def register(app: typer.Typer) -> None:

@@ -169,6 +169,14 @@ def interval(name: str, metric: MetricSummary | None) -> str:
     return "-".join(f"{bound:.{metric_info(name).digits[1]}f}" for bound in metric.ci95)
 
 
+def describe_repeats(name: str, metric: MetricSummary) -> str:
+    """The figure of each repeat and their spread, in words; empty if tasks were answered once."""
+    if metric.spread is None:
+        return ""
+    figures = ", ".join(figure(name, value) for value in metric.repeats)
+    return f"over {len(metric.repeats)} repeats: {figures} (standard deviation {figure(name, metric.spread)})"
+
+
 def chosen(metrics: Metrics, limit: int) -> list[str]:
     """The metrics that stand for all of them, at most so many, in the order of `CHOICE`; those without a value last.
 
@@ -209,12 +217,14 @@ def arranged(names: Iterable[str]) -> list[tuple[str, str, bool]]:
 
 def means(summary: Summary) -> Table:
     """Every metric with its interval and its counts."""
-    columns = (Column("metric"), *(Column(name, True) for name in ("mean", "95% interval", "n", "failed", "n/a")))
+    heads = ["mean", "95% interval", "n", "failed", "n/a"]
+    repeated = any(metric.repeats for metric in summary.metrics.values())
+    columns = (Column("metric"), *(Column(name, True) for name in (*heads, *["sd of repeats"] * repeated)))
     rows = []
     for name, label, below in arranged(summary.metrics):
         metric = summary.metrics[name]
         counts = (str(metric.n), str(metric.failed), str(metric.not_applicable))
-        cells = (label, mean(name, metric), interval(name, metric), *counts)
+        cells = (label, mean(name, metric), interval(name, metric), *counts, *[figure(name, metric.spread)] * repeated)
         rows.append(Row(cells, "below" if below else "plain", mark(name, metric)))
     return Table("Means", columns, tuple(rows))
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import classification_report, cohen_kappa_score
 
 from tests.conftest import DATA
 from tests.intervals import mean_interval
@@ -32,10 +33,10 @@ from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.extractive import FAITHFULNESS, HIGH, IDK, LOW, Embed, SentenceVectors, reply_features
 from turnmark.evaluation.judging.idk import WEIGHTS, conditioned, mark_of, says_idk, wording
 from turnmark.evaluation.judging.rubrics import EMBEDDED
-from turnmark.evaluation.metrics.agreement import classified, rank_correlations, spearman
+from turnmark.evaluation.metrics.agreement import rank_correlations, spearman
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.records import Score
-from turnmark.evaluation.stats import _draws
+from turnmark.evaluation.stats import draw_clusters
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.task_passages import by_text
 
@@ -167,10 +168,11 @@ def idk() -> dict[str, Any]:
         ):
             mean, low, high = mean_interval(list(map(float, right)), conversations, SEED)
             print(f"  {name}: {mean:.3f} [{low:.3f}, {high:.3f}]")
-        agreement = classified([str(row.idk) for row in tested], verdicts)
-        assert agreement is not None
-        print("  " + ", ".join(f"{k} F1 {v.f1 or 0:.2f} of {v.positives}" for k, v in agreement.labels.items()), end="")
-        print(f", kappa {agreement.kappa:.2f}" if agreement.kappa is not None else "")
+        truth = [str(row.idk) for row in tested]
+        report = classification_report(truth, verdicts, output_dict=True, zero_division=0)
+        labels = [(name, report[name]) for name in sorted({*truth, *verdicts})]
+        print("  " + ", ".join(f"{k} F1 {v['f1-score']:.2f} of {v['support']:.0f}" for k, v in labels), end="")
+        print(f", kappa {cohen_kappa_score(truth, verdicts):.2f}")
     for path in (SYNTHETIC, RATED):
         rows_of_file = evaluated(DATA / path)
         for system in dict.fromkeys(row.system for row in rows_of_file):
@@ -207,7 +209,7 @@ def held_out(x: Floats, y: Floats, *groups: Sequence[str]) -> Floats:
 def correlated(scores: Floats, y: Floats, rows: Sequence[Row], beside: Floats | None = None) -> str:
     """Spearman's correlation with its interval and, with `beside`, that of the difference, over the same draws."""
     clusters = np.unique([row.conversation for row in rows], return_inverse=True)[1]
-    draws = np.concatenate(list(_draws(int(clusters.max()) + 1, SEED, DRAWS)))[:, clusters]
+    draws = np.concatenate(list(draw_clusters(int(clusters.max()) + 1, SEED, DRAWS)))[:, clusters]
     levels = [
         np.unique(side, return_inverse=True)[1] for side in (y, scores, *([beside] if beside is not None else []))
     ]

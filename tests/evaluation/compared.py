@@ -8,10 +8,9 @@ from typing import Any
 
 from tests.evaluation.run_records import summarise
 from turnmark.corpora.home import write_json
-from turnmark.evaluation import facts
 from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import DataUsed, RunManifest, Sample, Score, Summary
-from turnmark.evaluation.summary import Facts
+from turnmark.evaluation.summary import Facts, write_facts
 
 IDS = tuple(f"c{conversation}<::>{turn}" for conversation in range(1, 7) for turn in (1, 2, 3))
 """Eighteen turns of six conversations."""
@@ -84,7 +83,7 @@ def write_run(
     )  # fmt: skip
     write_json(path / "summary.json", summary.model_dump(mode="json"))
     if with_facts:
-        with facts.writing(path) as write:
+        with write_facts(path) as write:
             for name in ids:
                 write(name, facts_of(name))
     return path
@@ -102,7 +101,7 @@ def _score(name: str, repeat: int, metric: str, value: float | str | None, instr
 def shifted(
     shift: float, metrics: Sequence[str] = ("rouge_l.word", "token_recall"), ids: Sequence[str] = IDS
 ) -> Values:
-    """A value for every id that grows with its place, and is `shift` more than with 0, by half that in other places."""
+    """A value for every id that grows with its index, and is `shift` more at odd indices, half of it at others."""
     return {
         metric: {name: round(index / 100 + (shift if index % 2 else shift / 2), 4) for index, name in enumerate(ids)}
         for metric in metrics

@@ -35,6 +35,6 @@ def summarise(scores: Iterable[Score], facts: Mapping[str, Facts], seed: int) ->
         Both as `Tally` gives them.
     """
     tally = Tally(seed)
-    for (identifier, _), group in groupby(scores, key=lambda score: (score.id, score.repeat)):
-        tally.add(tuple(group), facts[identifier])
+    for (identifier, repeat), group in groupby(scores, key=lambda score: (score.id, score.repeat)):
+        tally.add(tuple(group), facts[identifier], repeat=repeat)
     return tally.metrics(), tally.breakdowns()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 
 import numpy as np
@@ -11,25 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
+from sklearn.metrics import accuracy_score, cohen_kappa_score, recall_score
 
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.inspector import read_evaluation
 from turnmark.evaluation.metrics.agreement import (
-    Correlation,
-    annotators_agree,
-    classified,
-    krippendorff_alpha,
-    spearman,
-)
-from turnmark.evaluation.metrics.counted import (
-    Tabled,
     accuracies,
     alpha_figure,
+    annotators_agree,
     confusion_tables,
+    correlation_figure,
     kappas,
-    mean_fprs,
-    mean_tprs,
+    label_rates,
+    mean_rates,
+    spearman,
+    table_figure,
 )
 from turnmark.evaluation.stats import intervals
 
@@ -96,21 +92,6 @@ def test_a_file_of_another_kind_is_refused(tmp_path, text, problem):
         read_evaluation(tmp_path / "nowhere.json")
 
 
-def scipys(first, second):
-    from scipy.stats import spearmanr
-
-    if len(first) < 2:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        correlation = float(spearmanr(first, second)[0])
-    return None if np.isnan(correlation) else correlation
-
-
-def close(first, second):
-    return first == second or (first is not None and second is not None and abs(first - second) < 1e-9)
-
-
 def test_a_rank_correlation_needs_variation():
     assert spearman([1, 2, 2], [3, 4, 4]) == pytest.approx(1)
     assert spearman([1, 1], [3, 4]) is None
@@ -126,42 +107,35 @@ def in_plain_words(metric, human, balanced):
     return covariance[0, 1] / math.sqrt(covariance[0, 0] * covariance[1, 1])
 
 
-@given(st.integers(0, 2**32), st.integers(1, 12), st.booleans())
+def rows_of(draws, number):
+    """The rows of each draw of clusters, written out."""
+    order = list(dict.fromkeys(number.tolist()))
+    return [[r for r, cluster in enumerate(number) for _ in range(int(draw[order.index(cluster)]))] for draw in draws]
+
+
+def draw(generator, clusters):
+    return generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=6).astype(float)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 12), st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_an_interval_of_a_correlation_is_that_of_resampled_rows(seed, clusters, balanced):
     generator = np.random.default_rng(seed)
-    n = 24
-    metric, human = generator.integers(0, 9, n).astype(float), generator.integers(2, 9, n) / 2
-    number = generator.integers(0, clusters, n)
-
-    def plainly(rows):
-        rows = list(rows)
-        return in_plain_words(metric[rows].tolist(), human[rows].tolist(), balanced)
-
-    correlation = Correlation.of(metric, human, number, balanced)
-    assert close(correlation.value, plainly(range(n)))
-    count = correlation.clusters
-    draws = generator.multinomial(count, np.full(count, 1 / count), size=7).astype(float)
-    order = list(dict.fromkeys(number.tolist()))
-    rows_of_draws = [
-        [
-            row
-            for place, times in enumerate(draw)
-            for row in np.flatnonzero(number == order[place])
-            for _ in range(int(times))
-        ]
-        for draw in draws
-    ]
-    expected = [value for rows in rows_of_draws if (value := plainly(rows)) is not None]
-    assert correlation.over(draws) == pytest.approx(expected, abs=1e-9)
+    metric, human = generator.integers(0, 9, 24).astype(float), generator.integers(2, 9, 24) / 2
+    number = np.arange(24) % clusters
+    correlation = correlation_figure(metric, human, number, balanced)
+    assert correlation.value == pytest.approx(in_plain_words(metric, human, balanced))
+    draws = draw(generator, clusters)
+    plain = [in_plain_words(metric[rows].tolist(), human[rows].tolist(), balanced) for rows in rows_of(draws, number)]
+    assert correlation.over(draws) == pytest.approx([value for value in plain if value is not None], abs=1e-9)
     ((low, high),) = intervals([correlation], 0, 50)
     assert -1 <= low <= high <= 1
 
 
 def test_a_correlation_with_what_does_not_vary_is_none():
     ones = np.ones(4)
-    assert Correlation.of(ones, np.arange(4.0), np.arange(4), False) is None
-    assert Correlation.of(np.arange(4.0), ones, np.arange(4), True) is None
+    assert correlation_figure(ones, np.arange(4.0), np.arange(4), False) is None
+    assert correlation_figure(np.arange(4.0), ones, np.arange(4), True) is None
 
 
 @pytest.mark.parametrize(
@@ -176,50 +150,42 @@ def test_three_raters_agree_as_appendix_e_says(ratings, agree):
     assert annotators_agree([50 * rating for rating in ratings], 50) is agree
 
 
+def figure_of(truth, judged, read):
+    figure = table_figure(confusion_tables(truth, judged, np.arange(len(truth)))[1], read)
+    return figure.value if figure else None
+
+
 def test_labels_by_hand():
     # 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: the usual example of Cohen's kappa, .4.
     truth = ["yes"] * 25 + ["no"] * 25
     judged = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
-    counts = classified(truth, judged)
-    assert (counts.n, counts.accuracy, counts.kappa) == (50, 0.7, pytest.approx(0.4))
-    yes, no = counts.labels["yes"], counts.labels["no"]
-    assert (yes.precision, yes.recall, yes.false_positive_rate, yes.positives) == (20 / 30, 0.8, 0.4, 25)
-    assert (no.precision, no.recall, no.false_positive_rate) == (0.75, 0.6, 0.2)
-    assert (counts.mean_tpr, counts.mean_fpr) == (pytest.approx(0.7), pytest.approx(0.3))
-
-
-def test_labels_without_anything_to_divide_by():
-    assert classified([], []) is None
-    alike = classified(["a", "a"], ["a", "a"])
-    assert (alike.kappa, alike.accuracy, alike.mean_fpr) == (None, 1, None)
-    never = classified(["a", "a"], ["b", "a"])
-    assert (never.labels["b"].recall, never.labels["b"].precision, never.labels["b"].f1) == (None, 0, 0)
+    expected = ((accuracies, 0.7), (kappas, 0.4), (mean_rates("recall"), 0.7), (mean_rates("fpr"), 0.3))
+    for read, value in expected:
+        assert figure_of(truth, judged, read) == pytest.approx(value)
+    names, tables = confusion_tables(truth, judged, np.zeros(50, dtype=int))
+    assert names == ["no", "yes"]
+    assert label_rates(tables)["precision"].tolist() == [[0.75, pytest.approx(20 / 30)]]
+    alike = ["a", "a"]
+    assert [figure_of(alike, alike, read) for read in (kappas, accuracies, mean_rates("fpr"))] == [None, 1, None]
+    assert np.isnan(label_rates(confusion_tables(alike, ["b", "a"], np.zeros(2))[1])["recall"][0, 1])
 
 
 @given(st.integers(0, 2**32), st.integers(2, 6))
 @settings(max_examples=20, deadline=None)
 def test_figures_of_tables_are_those_of_resampled_rows(seed, clusters):
-    """Accuracy, kappa, mean TPR and FPR, and alpha, over draws of conversations: as over the rows written out."""
+    """Accuracy, kappa, mean TPR and alpha over draws of conversations: scikit-learn's over the rows written out."""
     generator = np.random.default_rng(seed)
-    truth, judged = (generator.choice(list("abc"), 20).tolist() for _ in range(2))
+    truth, judged = (generator.choice(list("abc"), 20) for _ in range(2))
     number = np.arange(20) % clusters
-    units = [list(pair) for pair in generator.integers(1, 5, (20, 3)).astype(float)]
-    draws = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=5).astype(float)
-    rows_of_draws = [[r for r in range(20) for _ in range(int(draw[number[r]]))] for draw in draws]
-    tables = confusion_tables(truth, judged, number)
-    for read, name in ((accuracies, "accuracy"), (kappas, "kappa"), (mean_tprs, "mean_tpr")):
-        figure = Tabled.of(tables, read)
-        drawn = [classified([truth[r] for r in rows], [judged[r] for r in rows]) for rows in rows_of_draws]
-        expected = [value for one in drawn if one and (value := getattr(one, name)) is not None]
-        assert figure
-        assert figure.over(draws) == pytest.approx(expected)
-    fpr = Tabled.of(tables, mean_fprs)
-    assert fpr
-    assert fpr.value == pytest.approx(classified(truth, judged).mean_fpr)
-    figure = alpha_figure(units, "interval", number)
-    assert figure
-    assert figure.value == pytest.approx(krippendorff_alpha(units, "interval"))
-    expected = [krippendorff_alpha([units[r] for r in rows], "interval") for rows in rows_of_draws]
-    assert figure.over(draws) == pytest.approx(expected)
-    low, high = intervals([figure], 0, 100)[0]
-    assert low <= high
+    draws = draw(generator, clusters)
+    rows_of_draws = rows_of(draws, number)
+    _, tables = confusion_tables(truth, judged, number)
+    for read, theirs in ((accuracies, accuracy_score), (kappas, cohen_kappa_score)):
+        expected = [theirs(truth[rows], judged[rows]) for rows in rows_of_draws]
+        assert table_figure(tables, read).over(draws) == pytest.approx([v for v in expected if np.isfinite(v)])
+    expected = [recall_score(truth[rows], judged[rows], average="macro", labels=sorted(set(truth[rows])),
+                             zero_division=0) for rows in rows_of_draws]  # fmt: skip
+    assert table_figure(tables, mean_rates("recall")).over(draws) == pytest.approx(expected)
+    units = [list(unit) for unit in generator.integers(1, 5, (20, 3)).astype(float)]
+    expected = [alpha_figure([units[r] for r in rows], "interval").value for rows in rows_of_draws]
+    assert alpha_figure(units, "interval", number).over(draws) == pytest.approx(expected)

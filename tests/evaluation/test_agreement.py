@@ -11,8 +11,9 @@ from tests.evaluation.compared import IDS, facts_of, shifted, write_run
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
 from tests.evaluation.reported import golden
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.agreement.measuring import Agreement, agreement
-from turnmark.evaluation.agreement.tables import PRINTED_CORRELATIONS
+from turnmark.evaluation.agreement.measuring import Agreement
+from turnmark.evaluation.agreement.measuring import measure_agreement as agreement
+from turnmark.evaluation.agreement.tables import printed_figures
 from turnmark.evaluation.metrics.agreement import spearman
 
 HUMAN = "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
@@ -101,55 +102,47 @@ def test_what_is_wrong_in_the_file_is_noted(tmp_path):
 
 
 def test_an_answer_that_two_files_have_counts_once(human, tmp_path):
-    """The export of a run over rated answers, beside the file that rates them."""
-    content = evaluation()
-    ours = [row for row in content["evaluations"] if row["model_id"] == "gpt-4o"]
-    for index, row in enumerate(ours):
-        row["model_response"] = f"  {row['model_response']} [1]\n"
-        row["annotations"] = {
-            "rl_f": row["annotations"]["rl_f"], "rb_llm": {"composite": {"value": index / 12}},
-            "new": {"composite": {"value": index / 12}},
-        }  # fmt: skip
-    content["evaluations"] = ours
-    content["metrics"] = [{"name": name, "author": "algorithm"} for name in ("rl_f", "rb_llm", "new")]
-    alone = agreement([human])
-    for name in ("gpt-4o", "my-run"):
-        content["models"] = [{"model_id": name, "name": name}]
-        for row in ours:
-            row["model_id"] = name
-        measured = agreement([human, write_evaluation(tmp_path / "export.json", content)])
-        assert (measured.n, set(measured.systems), measured.people) == (36, set(MODELS), True)
-        assert measured.annotators == alone.annotators
-        assert of(measured, "rl_f", "faithfulness") == of(alone, "rl_f", "faithfulness")
-        assert of(measured, "rb_llm", "faithfulness") == of(alone, "rb_llm", "faithfulness")
-        assert of(measured, "rb_llm (export.json)", "faithfulness").n == of(measured, "new", "faithfulness").n == 12
-        assert measured.metrics.count("rl_f") == 1
-        message = f"export.json: 12 answers of {name} are answers of gpt-4o in an earlier file; each counts once"
-        assert [note for note in measured.notes if note.startswith("export.json")] == [message]
-
-
-def test_other_answers_and_other_ratings_are_told_apart(human, tmp_path):
+    """Another file about rated answers, next to the one that rates them: earlier ratings and scores hold."""
     content = evaluation()
     rows = [row for row in content["evaluations"] if row["model_id"] == "gpt-4o"]
-    rows[0]["model_response"] = "something else"
-    rows[1]["annotations"]["faithfulness"] = {f"r{index}": {"value": "4" if index else "1"} for index in range(3)}
-    rows[2]["annotations"]["faithfulness"] = {f"r{index}": {"value": "1" if index else "4"} for index in range(3)}
+    for index, row in enumerate(rows):
+        row["model_response"] = f"  {row['model_response']} [1]\n" if index else "something else"
+        row["annotations"] = {name: {"composite": {"value": index / 12}} for name in ("rl_f", "new")}
     content["evaluations"] = rows
-    measured = agreement([human, write_evaluation(tmp_path / "other.json", content)])
-    assert measured.n == 37, "another text is another answer"
-    (note,) = [note for note in measured.notes if note.startswith("other.json")]
-    assert "11 answers of gpt-4o" in note
-    assert "rated otherwise there, and the earlier ratings hold" in note
-    # Of one system's "I don't know" to one question nothing follows for another system.
-    for row in rows:
-        row["model_id"], row["model_response"] = "shy", "I don't know."
-    content["models"] = [{"model_id": "shy", "name": "shy"}]
-    human_rows = evaluation()
-    human_rows["evaluations"][1]["model_response"] = "I don't know."
-    measured = agreement(
-        [write_evaluation(tmp_path / "h.json", human_rows), write_evaluation(tmp_path / "s.json", content)]
-    )
-    assert measured.n == 48
+    content["metrics"] = [{"name": name, "author": "algorithm"} for name in ("rl_f", "new")]
+    alone, measured = agreement([human]), agreement([human, write_evaluation(tmp_path / "export.json", content)])
+    assert (measured.n, set(measured.systems), measured.people) == (37, set(MODELS), True)
+    assert measured.annotators == alone.annotators
+    assert of(measured, "rl_f", "faithfulness") == of(alone, "rl_f", "faithfulness")
+    assert of(measured, "new", "faithfulness").n == 11
+    note = "export.json: 11 answers are in an earlier file too, whose ratings and scores hold"
+    assert [note for note in measured.notes if note.startswith("export.json")] == [note]
+
+
+def test_one_conversation_has_no_interval(tmp_path, turnmark):
+    content = evaluation()
+    content["evaluations"] = [row for row in content["evaluations"] if row["task_id"].startswith("c0")]
+    content["tasks"] = [task for task in content["tasks"] if task["task_id"].startswith("c0")]
+    file = write_evaluation(tmp_path / "h.json", content)
+    measured = agreement([file])
+    assert measured.notes[0] == "one conversation: no interval"
+    assert not any(estimate.ci95 for means in measured.means for estimate in means.people.values())
+    assert not any(verdict.ci95 for verdict in measured.verdicts)
+    shown = turnmark.ok("agreement", file).out
+    assert "no interval" in shown
+    assert "95% interval  " not in shown.split("Raters")[1].split("Spearman")[0], "no line for an interval of alpha"
+
+
+def test_the_printed_columns_that_come_out_are_named(tmp_path, turnmark):
+    """The file's answerable tasks, changed so that naturalness is what Table 6 prints."""
+    content = evaluation()
+    for row in content["evaluations"]:
+        printed = {"reference": "4", "gpt-4o": "4", "llama-3.1-405b-instruct": "4"}[row["model_id"]]
+        row["annotations"]["naturalness"] = {f"r{n}": {"value": printed} for n in range(3)}
+    rows = [row for row in content["evaluations"] if row["model_id"] == "llama-3.1-405b-instruct"]
+    rows[0]["annotations"]["naturalness"] = {f"r{n}": {"value": "3"} for n in range(3)}
+    out = " ".join(turnmark.ok("agreement", write_evaluation(tmp_path / "h.json", content)).out.split())
+    assert "Of the 9 printed columns these come out over the answerable tasks here: N." in out
 
 
 def scored(path, model="gpt-4o", metric="k_precision"):
@@ -296,7 +289,7 @@ def test_the_published_human_evaluation(real_data, turnmark):
                 if row.subset == "answerable and partial" and row.systems == "without the reference"}  # fmt: skip
     errors = [
         abs(estimate.value - printed)
-        for name, figures in PRINTED_CORRELATIONS.items() if name != "win-rate"
+        for name, figures in printed_figures()["correlations"].items() if name != "win-rate"
         for metric, printed in figures.items()
         if (estimate := weighted[name, metric]) is not None
     ]  # fmt: skip

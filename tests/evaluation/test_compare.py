@@ -9,9 +9,9 @@ import pytest
 
 from tests.evaluation.compared import HEADLINE, IDS, facts_of, shifted, write_run
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation import facts
-from turnmark.evaluation.comparison.compare import compare
-from turnmark.evaluation.comparison.writing import markdown
+from turnmark.evaluation.comparison.compare import compare_runs as compare
+from turnmark.evaluation.comparison.showing import comparison_markdown as markdown
+from turnmark.evaluation.summary import FACTS, read_facts, write_facts
 
 
 def test_differences_are_those_of_numpy(three_runs):
@@ -67,8 +67,8 @@ def test_a_ranking_says_which_neighbours_a_test_tells_apart(three_runs, tmp_path
     assert [place.run for place in places][:2] == ["B", "C"]
     assert {place.run for place in places[2:]} == {"A", "D"}
     # Six conversations in three pairs of neighbours: .03 times 3 is not below .05.
-    assert [place.told_apart for place in places] == [None, False, False, False]
-    assert compare(three_runs[:2]).ranking["rouge_l.word"][1].told_apart is True
+    assert [place.significant for place in places] == [None, False, False, False]
+    assert compare(three_runs[:2]).ranking["rouge_l.word"][1].significant is True
 
 
 def test_failed_and_inapplicable_samples_are_left_out_on_all_sides(tmp_path):
@@ -98,6 +98,37 @@ def test_repeats_count_once_by_their_mean(tmp_path):
     alike = compare([once, write_run(tmp_path / "mean", shifted(0.2))]).metrics["rouge_l.word"].changes[0].difference
     assert comparison.metrics["rouge_l.word"].changes[0].difference == pytest.approx(alike, abs=1e-4)
     assert any("repeats of a task: 1 in A, 3 in B" in note for note in comparison.notes)
+
+
+def test_the_repeats_of_a_run_are_shown_with_their_spread(tmp_path, turnmark):
+    once = write_run(tmp_path / "once", shifted(0))
+    thrice = write_run(tmp_path / "thrice", shifted(0.1), repeats=(shifted(0.2), shifted(0.3)))
+    metric = json.loads((thrice / "summary.json").read_text())["metrics"]["rouge_l.word"]
+    means = [np.mean([shifted(shift)["rouge_l.word"][name] for name in HEADLINE]) for shift in (0.1, 0.2, 0.3)]
+    assert metric["repeats"] == pytest.approx(means)
+    assert metric["spread"] == pytest.approx(np.std(means, ddof=1))
+    assert (metric["n"], metric["clusters"]) == (51, 6), "repeats of a sample belong to its conversation"
+    assert "repeats" not in json.loads((once / "summary.json").read_text())["metrics"]["rouge_l.word"]
+    words = "B: rouge_l.word over 3 repeats: 0.1653, 0.2418, 0.3182 (standard deviation 0.0765)"
+    assert words in compare([once, thrice]).notes
+    out = turnmark.ok("report", thrice).out
+    assert "sd of" in out
+    assert "0.0765" in out
+    assert "sd of" not in turnmark.ok("report", once).out
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "words"), [("mtrag", "one conversation: no interval"), ("kiwi", "one question: no interval")]
+)
+def test_one_cluster_has_no_interval(tmp_path, turnmark, benchmark, words):
+    runs = [write_run(tmp_path / f"{n}", shifted(n, ids=IDS[:2]), benchmark=benchmark) for n in (0, 1)]
+    comparison = compare(runs)
+    assert (comparison.clusters, comparison.notes[0]) == (1, words)
+    assert {change.ci95 for metric in comparison.metrics.values() for change in metric.changes} == {None}
+    out = turnmark.ok("compare", *runs).out
+    assert words in out
+    assert "0.75 to" not in out
+    assert "no interval" in turnmark.ok("report", runs[0]).out
 
 
 def test_baselines_are_no_metrics_of_a_system(tmp_path):
@@ -208,27 +239,27 @@ def test_skipped_samples_are_left_out(tmp_path):
 
 
 def test_facts_come_back_as_they_were_written(tmp_path):
-    with facts.writing(tmp_path) as write:
+    with write_facts(tmp_path) as write:
         for name in IDS:
             write(name, facts_of(name))
-    assert facts.read(tmp_path) == {name: facts_of(name) for name in IDS}
-    (tmp_path / facts.NAME).write_text("{}\n")
-    assert facts.read(tmp_path) is None
+    assert read_facts(tmp_path) == {name: facts_of(name) for name in IDS}
+    (tmp_path / FACTS).write_text("{}\n")
+    assert read_facts(tmp_path) is None
 
 
 def test_facts_that_break_off_leave_the_old_ones(tmp_path):
-    with facts.writing(tmp_path) as write:
+    with write_facts(tmp_path) as write:
         write("a", facts_of("c1<::>1"))
-    before = (tmp_path / facts.NAME).read_bytes()
+    before = (tmp_path / FACTS).read_bytes()
 
     def broken():
-        with facts.writing(tmp_path) as write:
+        with write_facts(tmp_path) as write:
             write("b", facts_of("c1<::>1"))
             raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
         broken()
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {facts.NAME: before}
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {FACTS: before}
 
 
 def test_of_runs_without_facts_one_at_least_has_to_know_what_belongs_together(tmp_path, three_runs):

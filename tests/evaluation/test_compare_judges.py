@@ -10,9 +10,11 @@ from lxml import html
 
 from tests.evaluation.compared import IDS, shifted, write_run
 from tests.evaluation.reported import golden
-from turnmark.evaluation.comparison.compare import Comparison, compare
+from turnmark.evaluation.comparison.compare import RunComparison as Comparison
+from turnmark.evaluation.comparison.compare import compare_runs as compare
 from turnmark.evaluation.comparison.judges import judge_tables
-from turnmark.evaluation.comparison.writing import markdown, page
+from turnmark.evaluation.comparison.showing import comparison_markdown as markdown
+from turnmark.evaluation.comparison.showing import comparison_page as page
 from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.judging.judgements import Judgement
 from turnmark.evaluation.published import facts
@@ -124,22 +126,6 @@ def test_the_same_replies_judged_apart_are_one_system(tmp_path):
     (pair,) = correlated.pairs
     assert (pair.systems, pair.replies) == (1, 4)
     assert pair.rank_replies == pytest.approx(1.0)
-
-
-def test_one_judgement_of_a_reply_that_is_repeated_counts_for_each(tmp_path):
-    """Judges are asked once about replies that are the same; means are over the samples all the same."""
-    values = shifted(0, ids=FEW)
-    run = write_run(tmp_path / "a", values, repeats=(values,), answers=dict.fromkeys(FEW, "the same"))
-    runs = write_run(tmp_path / "b", values, repeats=(values,), answers=dict.fromkeys(FEW, "another"))
-    for judge in "xy":
-        judged(run, judge, dict(zip(FEW, [1, 2, 3, 4], strict=True)))
-    (pair,) = of(run, runs).pairs
-    assert pair.replies == 8
-    lines = (run / "predictions.jsonl").read_text().splitlines()
-    lines[1] = json.dumps({**json.loads(lines[1]), "prediction": "something else"})
-    (run / "predictions.jsonl").write_text("\n".join(lines) + "\n")
-    (pair,) = of(run, runs).pairs
-    assert pair.replies == 7, "of the second repeat of the first task nobody said anything"
 
 
 def test_the_embedded_judge_stands_under_the_metric_whose_name_it_has(tmp_path):

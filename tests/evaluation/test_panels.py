@@ -11,7 +11,7 @@ from turnmark.evaluation.judging.idk import answered_right, conditioned, is_cond
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM, RL_F
 from turnmark.evaluation.judging.rubrics import agreement, majority, panel_outcome, too_few
-from turnmark.evaluation.metrics.agreement import krippendorff_alpha
+from turnmark.evaluation.metrics.agreement import alpha_figure
 from turnmark.evaluation.records import Score
 
 _ = None
@@ -35,14 +35,14 @@ def units(table):
      (TABLE_C, "interval", 0.849)],
 )  # fmt: skip
 def test_alpha_is_that_of_the_published_examples(table, level, published):
-    assert krippendorff_alpha(units(table), level) == pytest.approx(published, abs=5e-4)
+    assert alpha_figure(units(table), level).value == pytest.approx(published, abs=5e-4)
 
 
 def test_alpha_where_it_is_not_defined_or_perfect():
-    assert krippendorff_alpha([], "nominal") is None
-    assert krippendorff_alpha([("yes", None), (None, "no")], "nominal") is None, "no unit has two values"
-    assert krippendorff_alpha([(7, 7), (7, 7)], "interval") is None, "nothing varies"
-    assert krippendorff_alpha([(7, 7), (3, 3)], "interval") == 1.0
+    assert alpha_figure([], "nominal") is None
+    assert alpha_figure([("yes", None), (None, "no")], "nominal") is None, "no unit has two values"
+    assert alpha_figure([(7, 7), (7, 7)], "interval") is None, "nothing varies"
+    assert alpha_figure([(7, 7), (3, 3)], "interval").value == 1.0
 
 
 def test_numbers_by_the_median_and_labels_by_the_majority():

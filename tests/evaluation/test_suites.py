@@ -73,7 +73,7 @@ def test_folders_of_eval_all_are_compared_as_pipelines(turnmark):
     message = turnmark.refused("compare", "ours", "silent/mtrag")
     assert "compared with others of its kind" in message
     twice = turnmark("compare", "ours", "ours")
-    assert (twice.code, "named twice" in twice.err) == (2, True)
+    assert (twice.code, "named 2 times" in twice.err) == (2, True)
 
 
 class Dear(Silent):
