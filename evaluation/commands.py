@@ -289,7 +289,7 @@ def _run(request: EvalRequest, problems: list[str], flags: EvalFlags) -> None:
     summary, folder, gave_up = running.run(spread(made_plan))
     show_summary(summary, folder, flags.as_json, flags.full)
     if gave_up:
-        noun = "queries" if made_plan.prepared.retrieves else "samples"
+        noun = "queries" if made_plan.task.retrieves else "samples"
         raise TurnmarkError(f"{summary.failed} {noun} failed; the same command tries them again, and what was skipped")
 
 

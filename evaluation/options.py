@@ -14,7 +14,7 @@ import typer
 
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector
-from turnmark.evaluation.benchmarks.registry import TASKS, load_tasks, names, task_names
+from turnmark.evaluation.benchmarks.registry import TASKS, benchmark_names, import_tasks, task_names
 
 if TYPE_CHECKING:
     from turnmark.evaluation.records import Summary
@@ -118,11 +118,11 @@ def from_flags(kind: type[F], run: Callable[[F], None]) -> Callable[..., None]:
 def refusals(benchmark: str, task: str | None, command: str) -> list[str]:
     """Why a request names nothing that there is."""
     errors = ErrorCollector()
-    errors.collect(load_tasks, benchmark)
+    errors.collect(import_tasks, benchmark)
     own_tasks = task_names(benchmark)
     task_choices = own_tasks or TASKS
     if not own_tasks and benchmark != "all" and not errors.problems:
-        errors.add(f"no benchmark is called {benchmark!r}; there are: {', '.join(names())}")
+        errors.add(f"no benchmark is called {benchmark!r}; there are: {', '.join(benchmark_names())}")
     elif benchmark == "all" and command == "score":
         errors.add("score: name one benchmark; `all` is for eval")
     if task is not None and benchmark == "all":

@@ -19,10 +19,9 @@ from turnmark.assistant.generators.replay import ReferenceGenerator
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.home import file_sha256
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Benchmark
 from turnmark.evaluation.benchmarks.mtrag_data import data_notes
 from turnmark.evaluation.benchmarks.registry import find_task, setting_of, task_of
-from turnmark.evaluation.benchmarks.task import Prepared
+from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.engine import DEADLINE, Answer, Limits
 from turnmark.evaluation.passages import HIDDEN, FirstPassages
 from turnmark.evaluation.predictions import Answers
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from turnmark.evaluation.benchmarks.turns import Parts
     from turnmark.retrieval.types import Retriever
 
-Answering = Callable[[Benchmark[Any]], AbstractContextManager[Answer]]
+Answering = Callable[[Task], AbstractContextManager[Answer]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,8 @@ class Plan:
     """A request that was found to be in order: what will be done, and where it will be written down.
 
     Attributes:
-        domain_of_id: of every item of the data, in its order.
+        task: opened, without the parts that answer.
+        domain_of_id: of every item of the domains asked for, in the order of the data.
         chosen: ids of the items that take part; None: all of them.
         answers: those that are written already; None: items are answered.
         elsewhere: what other runs on the same budget have used.
@@ -53,7 +53,7 @@ class Plan:
     """
 
     request: EvalRequest
-    prepared: Prepared
+    task: Task
     manifest: RunManifest
     folder: Path
     notes: tuple[str, ...]
@@ -90,7 +90,7 @@ class Plan:
         """What `--dry-run` says: samples, calls and estimated tokens a role."""
         from turnmark.evaluation.budget import usage_json
 
-        retrieves = self.prepared.retrieves
+        retrieves = self.task.retrieves
         return {
             "dry_run": True,
             "benchmark": self.manifest.benchmark,
@@ -113,11 +113,11 @@ class Plan:
         from turnmark.evaluation.benchmarks.turns import Parts
         from turnmark.evaluation.budget import counting_like, estimate_usage
 
-        retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.prepared.corpora.items()}
-        benchmark = self.prepared.build(Parts(prompts=self.request.prompts), retrievers)
-        items = selected(benchmark.items(), self.chosen)
+        retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.task.corpora.items()}
+        task = self.task.using(Parts(prompts=self.request.prompts, retrievers=retrievers))
+        items = selected(task.items(), self.chosen)
         counting = counting_like(generator)
-        return estimate_usage(items, self.samples, lambda item: benchmark.answer(item, counting).usage)
+        return estimate_usage(items, self.samples, lambda item: task.answer(item, counting).usage)
 
     def mean_sample(self) -> Usage:
         """What one sample takes by the estimate."""
@@ -139,42 +139,42 @@ def plan(request: EvalRequest) -> Plan:
     setting = setting_of(request.benchmark, _setting_name(request, errors), errors, request.task)
     flags = check_flags(request, errors)
     answers = _answers(request, errors) if request.scoring else None
-    prepared = _prepared(request, setting, request.domains, answers, errors)
-    if prepared is None and request.domains:  # the rest of the request is checked against all domains
-        prepared = _prepared(request, setting, (), answers, ErrorCollector())
+    task = _open_task(request, setting, request.domains, answers, errors)
+    if task is None and request.domains:  # the rest of the request is checked against all domains
+        task = _open_task(request, setting, (), answers, ErrorCollector())
     if request.out is not None:
         errors.collect(stored_manifest, request.out, RunManifest)
-    domain_of_id, problems = _read_through(prepared) if prepared is not None else ({}, [])
+    domain_of_id, problems, everything = _read_through(task) if task is not None else ({}, [], 0)
     chosen_ids = list(domain_of_id)
-    if prepared is not None and not request.scoring and not prepared.selected:
+    if task is not None and not request.scoring:
         if not domain_of_id:
             first = f"; the first mistake in it: {problems[0]}" if problems else ""
             errors.add(f"{_in_words(request, setting)}: there is nothing to answer in the data{first}")
-        chosen_ids = select(request, chosen_ids, errors, prepared.stratum)
-    if prepared is not None and answers is not None:
-        _check_answers(request, setting, prepared, answers, domain_of_id, errors)
+        chosen_ids = select(request, chosen_ids, errors, task.stratum)
+    if task is not None and answers is not None:
+        _check_answers(request, setting, task, answers, domain_of_id, errors)
     errors.raise_all()
-    assert prepared is not None, "errors.raise_all() raised otherwise"
+    assert task is not None, "errors.raise_all() raised otherwise"
     extra_notes: tuple[str, ...] = ()
     if answers is not None:
-        prepared, chosen_ids = _narrowed(request, setting, prepared, answers, domain_of_id)
-        extra_notes = (*answers.notes, *_strangers(request, setting, prepared, answers, chosen_ids))
-    manifest = _manifest(request, setting, prepared, flags, answers)
+        task, chosen_ids = _narrow(request, setting, task, answers, domain_of_id)
+        extra_notes = (*answers.notes, *_note_mismatches(request, setting, task, answers, chosen_ids))
+    manifest = _manifest(request, setting, task, flags, answers)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
     return Plan(
         request=request,
-        prepared=prepared,
+        task=task,
         manifest=manifest,
         folder=folder,
-        notes=(*data_notes(prepared.data, problems), *prepared.notes, *extra_notes),
+        notes=(*data_notes(task.data, problems), *task.notes, *extra_notes),
         began=began,
         domain_of_id=domain_of_id,
-        chosen=frozenset(chosen_ids) if len(chosen_ids) < len(domain_of_id) else None,
-        generator=None if prepared.retrieves and not prepared.asks else flags.generator,
+        chosen=frozenset(chosen_ids) if len(chosen_ids) < everything else None,
+        generator=None if task.batched else flags.generator,
         limits=Limits(
             request.concurrency,
-            prepared.deadline or request.deadline or DEADLINE,
+            task.deadline or request.deadline or DEADLINE,
             failures(request, len(chosen_ids) * request.repeat, errors),
         ),
         answers=answers,
@@ -185,35 +185,38 @@ def _in_words(request: EvalRequest, setting: str | None, domains: Sequence[str] 
     return " ".join(filter(None, (request.benchmark, setting, f"({', '.join(domains)})" if domains else "")))
 
 
-def _prepared(
+def _open_task(
     request: EvalRequest,
     setting: str | None,
     domains: tuple[str, ...],
     answers: Answers | None,
     errors: ErrorCollector,
-) -> Prepared | None:
-    """The data of a request; None where something was wrong, which is then taken down."""
-    # A task that there is not has been said; whatever else is wrong is looked for with the first.
+) -> Task | None:
+    """The task of a request, opened; None if something was wrong, which is then recorded."""
+    # A task that there is not has been reported; whatever else is wrong is looked for with the first.
     task = find_task(request.benchmark, request.task) or find_task(request.benchmark, None)
     if task is None:
         return None
     hidden = answers is not None and setting == "rag" and any(sample.id.endswith(HIDDEN) for sample in answers.samples)
     changed = {"domains": domains, "counterfactual": request.counterfactual or hidden}
-    return task.prepare(request.model_copy(update=changed), setting, errors)
+    return errors.collect(task, request.model_copy(update=changed), setting)
 
 
-def _read_through(prepared: Prepared) -> tuple[dict[str, str | None], list[Problem]]:
-    """Every item's id with its domain, in the order of the data, and what of the data could not be read."""
-    from turnmark.evaluation.benchmarks.turns import Parts
-
+def _read_through(task: Task) -> tuple[dict[str, str | None], list[Problem], int]:
+    """Id and domain of each item of the domains asked for, in the order of the data; what could not be read; and how
+    many items there are in all.
+    """
     domain_of_id: dict[str, str | None] = {}
     problems: list[Problem] = []
-    for item in prepared.build(Parts(), {}).items():
+    count = 0
+    for item in task.items():
         if isinstance(item, Problem):
             problems.append(item)
-        else:
+            continue
+        count += 1
+        if not task.domains or item.domain in task.domains:
             domain_of_id[item.id] = item.domain
-    return domain_of_id, problems
+    return domain_of_id, problems, count
 
 
 # --- answers that are written already --------------------------------------------------------------------------------
@@ -250,54 +253,54 @@ def _answers(request: EvalRequest, errors: ErrorCollector) -> Answers | None:
 def _check_answers(
     request: EvalRequest,
     setting: str | None,
-    prepared: Prepared,
+    task: Task,
     answers: Answers,
     known_ids: Collection[str],
     errors: ErrorCollector,
 ) -> None:
     ids = {sample.id for sample in answers.samples}
     if ids.isdisjoint(known_ids):
-        noun = "queries" if prepared.retrieves else "ids"
+        noun = "queries" if task.retrieves else "ids"
         first = answers.samples[0].id if answers.samples else ""
-        data = _in_words(request, setting, prepared.domains if prepared.retrieves else ())
+        data = _in_words(request, setting, task.domains if task.retrieves else ())
         errors.add(
             f"--predictions: none of the {len(ids)} {noun} (the first is {first!r}) is one of {data} in "
-            f"{prepared.data.name!r}; are they answers to this data?"
+            f"{task.data.name!r}; are they answers to this data?"
         )
 
 
-def _narrowed(
+def _narrow(
     request: EvalRequest,
     setting: str | None,
-    prepared: Prepared,
+    task: Task,
     answers: Answers,
     domain_of_id: Mapping[str, str | None],
-) -> tuple[Prepared, list[str]]:
-    """The data of the domains that are asked for or, where none is, that are answered; and the ids that take part."""
+) -> tuple[Task, list[str]]:
+    """The task in the domains that are asked for or, if none is, that are answered; and the ids that take part."""
     ids = {sample.id for sample in answers.samples}
     answered = {domain_of_id[name] for name in ids & domain_of_id.keys()}
-    domains = request.domains or tuple(name for name in prepared.domains if name in answered)
-    if domains != prepared.domains:
+    domains = request.domains or tuple(name for name in task.domains if name in answered)
+    if domains != task.domains:
         errors = ErrorCollector()
-        narrowed = _prepared(request, setting, domains, answers, errors)
+        narrowed = _open_task(request, setting, domains, answers, errors)
         errors.raise_all()
         assert narrowed is not None, "errors.raise_all() raised otherwise"
-        prepared = narrowed
-    chosen = [key for key, name in domain_of_id.items() if not prepared.domains or name in prepared.domains]
-    return prepared, [key for key in chosen if key in ids] if request.answered_only else chosen
+        task = narrowed
+    chosen = [key for key, name in domain_of_id.items() if not task.domains or name in task.domains]
+    return task, [key for key in chosen if key in ids] if request.answered_only else chosen
 
 
-def _strangers(
-    request: EvalRequest, setting: str | None, prepared: Prepared, answers: Answers, chosen: Sequence[str]
+def _note_mismatches(
+    request: EvalRequest, setting: str | None, task: Task, answers: Answers, chosen: Sequence[str]
 ) -> list[str]:
     """What is not answered though it should be, of lists of passages, and what is answered and does not take part."""
     ids = {sample.id for sample in answers.samples}
     notes = []
-    if prepared.retrieves and (absent := len(set(chosen) - ids)):
+    if task.retrieves and (absent := len(set(chosen) - ids)):
         notes.append(f"{absent} of {len(chosen)} queries have no entry in the run and count as 0")
-    if strange := len(ids.difference(chosen)):
-        noun = "queries of the run" if prepared.retrieves else "ids of the predictions"
-        notes.append(f"{strange} {noun} are none of {_in_words(request, setting, prepared.domains)}, and are left out")
+    if unknown := len(ids.difference(chosen)):
+        noun = "queries of the run" if task.retrieves else "ids of the predictions"
+        notes.append(f"{unknown} {noun} are none of {_in_words(request, setting, task.domains)}, and are left out")
     return notes
 
 
@@ -305,73 +308,67 @@ def _strangers(
 
 
 def _manifest(
-    request: EvalRequest, setting: str | None, prepared: Prepared, flags: Checked, answers: Answers | None
+    request: EvalRequest, setting: str | None, task: Task, flags: Checked, answers: Answers | None
 ) -> RunManifest:
     if answers is not None:
         # Neither the order of the files nor where they lie changes a result; two may have the same name.
         files = sorted((path.name, file_sha256(path)) for path in answers.paths)
         specs = {"predictions": ", ".join(name for name, _ in files)}
-        specs |= {} if prepared.retrieves else {"embedder": request.embedder}
+        specs |= {} if task.retrieves else {"embedder": request.embedder}
         inputs = {f"predictions/{number}/{name}": content for number, (name, content) in enumerate(files, 1)}
         repeat = 1 + max((sample.repeat for sample in answers.samples), default=0)
     else:
-        specs, repeat = _specs(request, prepared, flags), request.repeat
-        inputs = {**prepared.inputs, **(_reranked_by(flags.retriever) if prepared.searched else {})}
+        specs, repeat = _specs(request, task, flags), request.repeat
+        inputs = {**task.inputs, **(_reranked_by(flags.retriever) if task.searched else {})}
     return RunManifest(
         benchmark=request.benchmark,
         task=task_of(request.benchmark, request.task),
         setting=setting,
         specs=specs,
-        prompts=dict(flags.prompts if prepared.prompts is None else prepared.prompts),
+        prompts=dict(flags.prompts if task.prompts is None else task.prompts),
         inputs=inputs,
-        data=prepared.data,
-        domains=prepared.domains,
-        corpora=dict(prepared.corpora_used),
+        data=task.data,
+        domains=task.domains,
+        corpora=dict(task.corpora_used),
         limit=request.limit,
         sample=request.sample,
         repeat=repeat,
-        counterfactual=prepared.counterfactual,
+        counterfactual=task.request.counterfactual,
         only=tuple(sorted(set(request.only))),
         seed=request.seed,
         version=version_of("turnmark"),
-        versions=package_versions(_packages(request, prepared, flags)),
+        versions=package_versions(_packages(request, task, flags)),
         command=request.command,
         started=now(),
     )
 
 
-def _specs(request: EvalRequest, prepared: Prepared, flags: Checked) -> dict[str, str]:
+def _specs(request: EvalRequest, task: Task, flags: Checked) -> dict[str, str]:
     from turnmark.assistant.generators import GENERATORS
     from turnmark.corpora.specs import parse_spec
 
-    if prepared.retrieves:
-        query = {"query": prepared.query or "assistant"}
-        searching = {"retriever": flags.retriever, "embedder": flags.embedder, **query, **_weighed(flags.retriever)}
-        return searching | dict(prepared.asks)
-    specs = {"generator": str(GENERATORS.check(request.generator))}
-    if prepared.searched:
+    if task.retrieves:
+        return {"retriever": flags.retriever, "embedder": flags.embedder, **_weighed(flags.retriever), **task.specs}
+    specs = {"generator": str(GENERATORS.check(request.generator)), **task.specs}
+    if task.searched:
         specs |= {"retriever": flags.retriever, **_weighed(flags.retriever)}
     chosen = {
-        "query": prepared.query,
-        "passages": prepared.found_by,
         "embedder": flags.embedder or str(parse_spec(request.embedder)),
         "protocol": request.protocol if request.protocol != "turn" else None,
-        "types": ", ".join(sorted(set(request.types))),
-        "chain": "our own answers" if request.chain else None,
         "steps": ", ".join(sorted(set(request.steps))),
     }
     return specs | {name: value for name, value in chosen.items() if value}
 
 
-def _packages(request: EvalRequest, prepared: Prepared, flags: Checked) -> list[str]:
+def _packages(request: EvalRequest, task: Task, flags: Checked) -> list[str]:
     """What a result depends on beside Turnmark."""
-    embeds = not request.scoring and bool(flags.embedder or not prepared.retrieves)
+    embeds = not request.scoring and bool(flags.embedder or not task.retrieves)
     return [
-        "pytrec_eval-terrier" if prepared.retrieves else "rapidfuzz",
+        "pytrec_eval-terrier" if task.retrieves else "rapidfuzz",
         "numpy",
         *(("sentence-transformers", "torch") if embeds else ()),
-        *(("bm25s", "PyStemmer") if prepared.searched else ()),
-        *(("chromadb",) if prepared.searched and embeds else ()),
+        *(("bm25s", "PyStemmer") if task.searched else ()),
+        *(("chromadb",) if task.searched and embeds else ()),
     ]
 
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from turnmark.assistant.generators.base import Generator, make_ready
 from turnmark.assistant.generators.replay import ReferenceGenerator
 from turnmark.corpora.console import NoProgress, inert, shown_progress
 from turnmark.evaluation import passages
-from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
-from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.budget import open_ledger, spent_on_judges
 from turnmark.evaluation.engine import Answer, RunOutcome, SampleJob, generate
 from turnmark.evaluation.judging.mounting import open_judging
@@ -47,24 +47,24 @@ def run(plan: Plan) -> tuple[Summary, Path, bool]:
         finished = len(folder.samples) - folder.samples.unfinished
         pending = plan.samples - finished
         folder.reopen(pending)
-        if plan.prepared.searched and finished and (pending or plan.prepared.retrieves):
+        if plan.task.searched and finished and (pending or plan.task.retrieves):
             _check_indexes(plan, folder)
         if plan.answers is not None:
             benchmark, outcome = _take_over(plan, folder), RunOutcome()
-        elif plan.prepared.search is not None:
-            benchmark, outcome = _search(plan, folder, pending, seconds), RunOutcome()
+        elif plan.task.batched:
+            benchmark, outcome = plan.task, RunOutcome()
+            seconds |= benchmark.search(folder, partial(_open_corpus, plan, folder)) if pending else {}
         else:
             benchmark, outcome = _answer(plan, folder, pending, seconds)
         notes = [*plan.notes, *judge_notes, *folder.resumed, *problem_notes(folder.samples.problems)]
         if outcome.stopped:
             notes.append(outcome.stopped)
         if finished and plan.answers is None:
-            verb = "queries were searched" if plan.prepared.retrieves else "samples were answered"
+            verb = "queries were searched" if plan.task.retrieves else "samples were answered"
             notes.append(f"{finished} of {plan.samples} {verb} by an earlier call; seconds are of this call")
-        if plan.prepared.finish is not None:
-            notes += plan.prepared.finish(folder)
+        notes += plan.task.finish(folder)
         # Scoring lists takes no time that one would want to see pass.
-        with nullcontext(NoProgress()) if plan.prepared.retrieves else shown_progress() as progress:
+        with nullcontext(NoProgress()) if plan.task.retrieves else shown_progress() as progress:
             progress.start(f"scoring {inert(plan.manifest.benchmark)}", plan.items)
             summary = score_run(
                 folder,
@@ -83,10 +83,10 @@ def run(plan: Plan) -> tuple[Summary, Path, bool]:
 # --- answers that are written already, and searches ------------------------------------------------------------------
 
 
-def _take_over(plan: Plan, folder: RunFolder) -> Benchmark[Any]:
+def _take_over(plan: Plan, folder: RunFolder) -> Task:
     """Write down the answers that are there; what has none is a failed sample, or of a retrieval an empty list."""
     assert plan.answers is not None, "a plan of `score` has answers"
-    benchmark = plan.prepared.build(plan.parts(), {})
+    benchmark = plan.task.using(plan.parts())
     for sample in plan.answers.samples:
         takes_part = sample.id in (plan.domain_of_id if plan.chosen is None else plan.chosen)
         if takes_part and not folder.samples.finished(sample.key):
@@ -96,15 +96,8 @@ def _take_over(plan: Plan, folder: RunFolder) -> Benchmark[Any]:
             if (item.id, repeat) not in folder.samples:
                 empty = Sample(id=item.id, status="done", domain=item.domain)
                 absent = missing(item, "the predictions have no answer to it", repeat)
-                folder.append(empty if plan.prepared.retrieves else absent)
+                folder.append(empty if plan.task.retrieves else absent)
     return benchmark
-
-
-def _search(plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, float]) -> Benchmark[Any]:
-    if pending:
-        assert plan.prepared.search is not None, "called where there is one"
-        seconds.update(plan.prepared.search(folder, partial(_open_corpus, plan, folder)))
-    return plan.prepared.build(Parts(), {})
 
 
 def _open_corpus(plan: Plan, folder: RunFolder | None, name: str) -> Retriever:
@@ -114,7 +107,7 @@ def _open_corpus(plan: Plan, folder: RunFolder | None, name: str) -> Retriever:
         folder: None: on a worker, which writes nothing down.
     """
     spec = plan.manifest.specs["retriever"]
-    retriever, index = passages.open_corpus(plan.prepared.corpora[name], spec, plan.request.embedder)
+    retriever, index = passages.open_corpus(plan.task.corpora[name], spec, plan.request.embedder)
     if folder is not None:
         folder.record_index(name, index)
     return retriever
@@ -138,17 +131,14 @@ def _check_indexes(plan: Plan, folder: RunFolder) -> None:
 # --- answering -------------------------------------------------------------------------------------------------------
 
 
-def _answer(
-    plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, float]
-) -> tuple[Benchmark[Any], RunOutcome]:
+def _answer(plan: Plan, folder: RunFolder, pending: int, seconds: dict[str, float]) -> tuple[Task, RunOutcome]:
     """Answer what is not answered yet."""
-    load, work = ("index", "search") if plan.prepared.retrieves else ("load", "generate")
+    load, work = ("index", "search") if plan.task.retrieves else ("load", "generate")
     began = time.perf_counter()
-    parts = plan.parts()
     retrievers = open_retrievers(plan, folder) if pending else {}
-    benchmark = plan.prepared.build(parts, retrievers)
+    benchmark = plan.task.using(replace(plan.parts(), retrievers=retrievers))
     if pending and plan.answering is None:
-        warm(plan, benchmark, parts)
+        warm(plan, benchmark)
     seconds[load] = time.perf_counter() - began
     began = time.perf_counter()
     outcome = _generate(plan, folder, benchmark, pending) if pending else RunOutcome()
@@ -162,23 +152,25 @@ def open_retrievers(plan: Plan, folder: RunFolder | None) -> Mapping[str, Retrie
     Args:
         folder: where the indexes are written down; None: on a worker, which writes nothing.
     """
-    if not plan.prepared.searched:
+    if not plan.task.searched:
         return {}
-    names = list(plan.prepared.corpora)
-    if folder is not None and plan.prepared.retrieves:
-        pending = {job.item.domain for job in _jobs(plan, folder, plan.prepared.build(Parts(), {}))}
+    names = list(plan.task.corpora)
+    if folder is not None and plan.task.retrieves:
+        pending = {job.item.domain for job in _jobs(plan, folder, plan.task)}
         names = [name for name in names if name in pending]
     return {name: passages.OneAtATime(_open_corpus(plan, folder, name)) for name in names}
 
 
-def warm(plan: Plan, benchmark: Benchmark[Any], parts: Parts) -> None:
+def warm(plan: Plan, benchmark: Task) -> None:
     """Load the model before any sample's time begins: it takes longer than most samples do."""
-    embeds = benchmark.embeds and (plan.generator is None or plan.request.passages is not None)
-    if embeds and parts.embed is not None:
-        parts.embed(["load the model"])
+    embeds = not (benchmark.retrieves or benchmark.measures_judges) and (
+        plan.generator is None or plan.request.passages is not None
+    )
+    if embeds and benchmark.parts.embed is not None:
+        benchmark.parts.embed(["load the model"])
 
 
-def _generate(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending: int) -> RunOutcome:
+def _generate(plan: Plan, folder: RunFolder, benchmark: Task, pending: int) -> RunOutcome:
     guess = plan.mean_sample() if plan.request.budget is not None else None
     if plan.generator is not None and plan.answering is None:
         make_ready(plan.generator)  # before any sample's time begins: a server may have to be started
@@ -188,12 +180,10 @@ def _generate(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending:
         spent += plan.elsewhere
     ledger = open_ledger(plan.request.generator, budget, folder.samples, guess, spent)
     targets = isinstance(plan.generator, ReferenceGenerator)
-    in_process = nullcontext(
-        _answering_with_targets(benchmark, plan.prepared.searched) if targets else benchmark.answer
-    )
+    in_process = nullcontext(_answering_with_targets(benchmark, plan.task.searched) if targets else benchmark.answer)
     with plan.answering(benchmark) if plan.answering else in_process as answer, shown_progress() as progress:
         name = inert(" ".join(filter(None, (plan.manifest.benchmark, plan.manifest.setting))))
-        verb = "rewording and searching" if plan.prepared.retrieves else "answering"
+        verb = "rewording and searching" if plan.task.retrieves else "answering"
         progress.start(f"{verb} {name}", pending)
         return generate(_jobs(plan, folder, benchmark), answer, plan.generator, folder, plan.limits, ledger, progress)
 
@@ -201,7 +191,7 @@ def _generate(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending:
 NO_TARGET = "the data has no reference answer"
 
 
-def _answering_with_targets(benchmark: Benchmark[Any], searched: bool) -> Answer:
+def _answering_with_targets(benchmark: Task, searched: bool) -> Answer:
     """What gives the reference of each item, as the Reference rows of the papers' tables do; one without is skipped.
 
     Args:
@@ -223,7 +213,7 @@ def _answering_with_targets(benchmark: Benchmark[Any], searched: bool) -> Answer
     return answer
 
 
-def _jobs(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> Iterator[SampleJob]:
+def _jobs(plan: Plan, folder: RunFolder, benchmark: Task) -> Iterator[SampleJob]:
     """The samples that are not done yet, in the data's order, the repeats of an item one after the other."""
     items = selected(benchmark.items(), plan.chosen)
     for item in in_turns(items) if plan.request.chain else items:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
+from turnmark.evaluation.benchmarks.base import Item, measured
 from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words
 from turnmark.evaluation.benchmarks.registry import find_task
+from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.budget import add_usage
 from turnmark.evaluation.judging.judged import ROLE, Judging
 from turnmark.evaluation.passages import OFFICIAL_SEARCH
@@ -73,7 +73,7 @@ class Scoring:
 
 def score_run(
     run: RunFolder,
-    benchmark: Benchmark[Any],
+    benchmark: Task,
     items: Iterable[Item],
     *,
     notes: Sequence[str] = (),
@@ -140,7 +140,7 @@ def score_run(
     return summary
 
 
-def _judge(judging: Judging, run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> None:
+def _judge(judging: Judging, run: RunFolder, benchmark: Task, progress: Progress) -> None:
     """Ask the judges, and write down who they are."""
     judge_metrics = {judge.name: ", ".join(sorted(judge.metrics or ())) or "all" for judge in judging.judges}
     run.update_manifest(judges=judge_metrics, judge_prompts=judging.prompt_hashes)
@@ -158,7 +158,7 @@ def _samples(run: RunFolder, items: Iterable[Item], progress: Progress) -> Itera
 
 
 def _scores(
-    benchmark: Benchmark[Any],
+    benchmark: Task,
     judging: Judging | None,
     samples: Iterable[tuple[Item, Sample]],
     tally: Tally,
@@ -171,7 +171,7 @@ def _scores(
     for item, sample in samples:
         scores = measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
         if facts is None or item is not latest:  # the repeats of an item follow each other
-            latest, facts = item, benchmark.facts(item)
+            latest, facts = item, item.facts
             note(item.id, facts)
         order.append(sample.key)
         if judging is not None:
@@ -183,7 +183,7 @@ def _scores(
 
 def _ran(
     manifest: RunManifest,
-    benchmark: Benchmark[Any],
+    benchmark: Task,
     headline: Metrics,
     breakdowns: Breakdowns,
     judging: Judging | None,
@@ -216,7 +216,7 @@ def _known(manifest: RunManifest) -> tuple[Fact, ...]:
     return (*published_facts(), *(task.published if task is not None else ()))
 
 
-def _raters(benchmark: Benchmark[Any], judging: Judging | None) -> tuple[str, ...]:
+def _raters(benchmark: Task, judging: Judging | None) -> tuple[str, ...]:
     """Whose judgement the published one is held against: of judges without a language model the metrics have a name
     of their own, or no judge was published for them."""
     if judging is None:

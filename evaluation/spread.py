@@ -17,7 +17,8 @@ from typing import Any
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError, make_ready
 from turnmark.assistant.generators.cache import Cached, with_cache
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.engine import GRACE, Answer, SampleJob, failed_sample
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.planning import Plan, plan
@@ -45,7 +46,7 @@ def spread(plan: Plan) -> Plan:
 
 
 @contextmanager
-def _answering(plan: Plan, _: Benchmark[Any]) -> Iterator[Answer]:
+def _answering(plan: Plan, _: Task) -> Iterator[Answer]:
     """See `planning.Answering`.
 
     Raises:
@@ -60,7 +61,7 @@ def _answering(plan: Plan, _: Benchmark[Any]) -> Iterator[Answer]:
 
 
 class Remote:
-    """`Benchmark.answer`, elsewhere.
+    """`Task.answer`, elsewhere.
 
     Args:
         deadline: seconds for a sample that asks no model; one that does brings its own.
@@ -70,7 +71,7 @@ class Remote:
         self._workers, self._deadline = workers, deadline
 
     def __call__(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`.
+        """See `Task.answer`.
 
         Raises:
             GeneratorError: no worker gave a sample in time, or each that tried died.
@@ -100,9 +101,8 @@ def open_there(request: EvalRequest) -> tuple[Callable[[Item, int, float], Reply
         RequestError: the request cannot be carried out on this node: the data are not there, say.
     """
     planned = plan(request)
-    parts = planned.parts()
-    benchmark = planned.prepared.build(parts, open_retrievers(planned, None))
-    warm(planned, benchmark, parts)
+    benchmark = planned.task.using(replace(planned.parts(), retrievers=open_retrievers(planned, None)))
+    warm(planned, benchmark)
     if planned.generator is not None:
         make_ready(planned.generator)
 
@@ -112,7 +112,7 @@ def open_there(request: EvalRequest) -> tuple[Callable[[Item, int, float], Reply
     return answer, mark(planned.manifest)
 
 
-def answered(benchmark: Benchmark[Any], item: Item, repeat: int, generator: Generator | None, seconds: float) -> Reply:
+def answered(benchmark: Task, item: Item, repeat: int, generator: Generator | None, seconds: float) -> Reply:
     """An item's sample, or the failed one that the engine would make of the same error."""
     complaints: list[None] = []
     token = ON_RATE_LIMIT.set(lambda: complaints.append(None))

@@ -1,22 +1,15 @@
-"""What a benchmark is to the engine: items in, a sample for each, scores for each sample, and what is known of it.
-
-The engine (`turnmark.evaluation.engine`) knows no benchmark, and a benchmark knows nothing of threads, files or
-resuming. One pass asks `answer` for every item; another, which may be days later or over a file of somebody else's,
-asks `context` and hands it to metrics and judges. Items are streamed, so that memory does not grow with the data.
-"""
+"""What benchmarks, metrics and judges share: an item to answer, a reply as it is scored, a metric, the scores."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
-from turnmark.assistant.generators.base import Generator
-from turnmark.corpora.types import Message, Problem
+from turnmark.corpora.types import Message
 from turnmark.evaluation.records import Sample, Score
-from turnmark.evaluation.summary import Facts, Ranked
+from turnmark.evaluation.summary import Facts
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -28,20 +21,40 @@ Value = float | tuple[float, float] | None
 
 @dataclass(frozen=True)
 class Item:
-    """One thing to answer.
+    """One thing to answer, with what the data say of it.
 
     Attributes:
         id: as in `predictions.jsonl`.
-        task: the record of the benchmark's loader.
+        task: the record of the benchmark's loader, or whatever else the task's own methods need.
         after: id of the item whose sample this one goes on from; it is answered first.
         earlier: that sample, whatever became of it, when this one is answered.
+        history: the turns before the question.
+        reference: as people read it; empty where the data have none.
+        passages: id -> title and text of what comes with the item.
+        relevant: ids that the data call relevant; None: they do not say.
+        labels: dimension of a breakdown -> values; the item counts under each of them.
+        cluster: what is resampled as one, such as its conversation; empty: the item alone.
+        headline: False: it stays out of the headline means.
     """
 
     id: str
-    task: Any
+    task: Any = None
     domain: str | None = None
     after: str | None = None
     earlier: Sample | None = None
+    question: str = ""
+    history: tuple[Message, ...] = ()
+    reference: str = ""
+    passages: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    relevant: frozenset[str] | None = None
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cluster: str = ""
+    headline: bool = True
+
+    @property
+    def facts(self) -> Facts:
+        """Cluster and labels, for the summary."""
+        return Facts(cluster=self.cluster or self.id, labels=self.labels, headline=self.headline)
 
 
 @dataclass(frozen=True)
@@ -79,22 +92,6 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Material:
-    """What the data hold of an item, for whoever browses its samples.
-
-    Attributes:
-        texts: passage id -> title and text, of those that come with the item.
-        relevant: ids that the data calls relevant; None: it does not say.
-    """
-
-    question: str = ""
-    reference: str = ""
-    history: tuple[Message, ...] = ()
-    texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    relevant: frozenset[str] | None = None
-
-
-@dataclass(frozen=True)
 class Metric(Generic[C_contra]):
     """One or several metrics that are measured together.
 
@@ -111,65 +108,11 @@ class Metric(Generic[C_contra]):
     without: str = "there is nothing to compare with"
 
 
-class Benchmark(ABC, Generic[C]):
-    """A benchmark's task in one setting, with the parts that answer it.
-
-    Attributes:
-        metrics: what is measured of every sample.
-        embeds: whether answering without a model takes an embedder, which is then loaded beforehand.
-        raters: whose ratings the figures are of, where no judge is asked, to set them beside published ones.
-    """
-
-    metrics: Sequence[Metric[C]]
-    embeds = True
-    raters: tuple[str, ...] = ()
-
-    @property
-    def asks_as_paper(self) -> bool:
-        """Whether what is measured is asked by the very prompts of the paper."""
-        return False
-
-    @abstractmethod
-    def items(self) -> Iterator[Item | Problem]:
-        """Every item in the order of the data, and a Problem for each row that cannot be read. May be asked again."""
-
-    @abstractmethod
-    def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """The sample for an item, its status `done`. Called from many threads at once.
-
-        Args:
-            generator: what calls the language model, its deadline being that of the sample; None: the extractive forms.
-
-        Raises:
-            GeneratorError: the language model gave nothing usable.
-        """
-
-    @abstractmethod
-    def context(self, item: Item, sample: Sample) -> C:
-        """What the metrics look at; of a task with judged metrics a `Case`, which judges look at, too."""
-
-    @abstractmethod
-    def facts(self, item: Item) -> Facts:
-        """Cluster and labels of an item."""
-
-    def material(self, item: Item) -> Material:  # noqa: ARG002
-        """What the data hold of an item."""
-        return Material()
-
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
-        """Name of an AUROC metric -> whether the sample is positive, and its score; empty where it takes no part."""
-        return {}
-
-    def target(self, item: Item) -> Mapping[str, Any] | None:  # noqa: ARG002
-        """Fields of a sample that answers an item with its reference; None where the data has none."""
-        return None
-
-
 def attempted(scorer: Callable[[], T]) -> tuple[T | None, str]:
-    """What a scorer gives, or why it gives nothing. This is the one place that catches what a scorer throws."""
+    """What a scorer gives, or why it gives nothing."""
     try:
         return scorer(), ""
-    except Exception as error:
+    except Exception as error:  # metrics and rubrics may be anybody's: one that breaks fails its score, not the run
         return None, f"{type(error).__name__}: {error}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -151,7 +151,9 @@ def in_orders(item: Item) -> Iterator[Item]:
         return
     for number, order in enumerate(ORDERS, 1):
         question = " ".join(parts[place] for place in order)
-        yield Item(f"{item.id}#order{number}", task.model_copy(update={"question": question}), item.domain)
+        labels = {**item.labels, "order": (f"order{number}",)}
+        ordered = task.model_copy(update={"question": question})
+        yield replace(item, id=f"{item.id}#order{number}", task=ordered, question=question, labels=labels)
 
 
 def order_of(item_id: str) -> tuple[int, ...]:

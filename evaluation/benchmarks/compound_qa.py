@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from turnmark.assistant.generators.base import EmptyReply, Generator, PromptMessage
@@ -37,62 +39,19 @@ from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.evaluation.benchmarks import compound_modes as modes
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric
+from turnmark.evaluation.benchmarks.base import Item, Metric
 from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, CompoundCase, compound_metrics
 from turnmark.evaluation.benchmarks.measures import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
-from turnmark.evaluation.benchmarks.task import Prepared, Task, picked, prompt_inputs, used
-from turnmark.evaluation.benchmarks.turns import Parts, titled_texts, turn_sample, unmarked, with_steps
+from turnmark.evaluation.benchmarks.task import Task, choose_domains, data_used, hash_prompts
+from turnmark.evaluation.benchmarks.turns import turn_sample, unmarked, with_steps
 from turnmark.evaluation.judging.compound_qa import judged_texts, rubrics
 from turnmark.evaluation.metrics.matching import assign
 from turnmark.evaluation.records import Sample, SubAnswer
 from turnmark.evaluation.report.stored import read_run, samples
-from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.task_passages import by_text, cut, ranked_by
 
-
-def tasks() -> Task:
-    """The task of Compound-QA."""
-    return Task(
-        "generation", settings=modes.SETTINGS, open=open_compound, flags=("references", "types"), rubrics=rubrics,
-        unnamed=modes.DECOMPOSE,  # as before there were others, so that such runs stay comparable
-    )  # fmt: skip
-
-
-def open_compound(request: EvalRequest, setting: str | None) -> Prepared:
-    """Find the files of a request, and the references that it names.
-
-    Raises:
-        RequestError: everything that is wrong with it, at once.
-    """
-    errors = ErrorCollector()
-    source = compound_qa.locate(request.data)
-    files = compound_qa.files(source.root)
-    domains = errors.collect(picked, dict.fromkeys(file.capability for file in files), request.domains) or ()
-    known_types = dict.fromkeys(file.type for file in files if file.capability in domains)
-    for name in request.types:
-        if name not in known_types:
-            errors.add(f"--types: no type {name!r} in the data; there are: {', '.join(known_types)}")
-    if setting in modes.PROMPTS and not request.asks_model and not request.scoring:
-        errors.add(
-            f"--setting {setting}: a language model is asked by a prompt of the paper; add --generator (without one "
-            "there are decompose, dialogue and positions)"
-        )
-    references = errors.collect(read_references, request.references) if request.references is not None else None
-    names = modes.prompts_of(setting) if request.asks_model else ()
-    prompts = errors.collect(prompt_inputs, names, request.prompts) or {}
-    errors.raise_all()
-    tuning = modes.tuning_of(request.generator)
-    answers_of_id, digest = references or (None, "")
-    return Prepared(
-        data=used(source, {file.shown: file.path for file in files}),
-        domains=domains,
-        build=lambda parts, _: CompoundQA(
-            source, parts, request.domains, setting, tuning, answers_of_id, request.types
-        ),
-        inputs=({"references": digest} if references else {}) | prompts,
-        stratum=compound_qa.file_of,
-    )
+References = Mapping[str, tuple[SubAnswer, ...]]
+"""Id -> the sub-questions, each with the answer that replies are compared with."""
 
 
 def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str]:
@@ -122,69 +81,94 @@ def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str
     return answers_of_id, hashlib.sha256((run / "predictions.jsonl").read_bytes()).hexdigest()
 
 
-References = Mapping[str, tuple[SubAnswer, ...]]
-"""Id -> the sub-questions, each with the answer that replies are compared with."""
-
-
-class CompoundQA(Benchmark[CompoundCase]):
+class CompoundQA(Task):
     """Compound-QA, streamed.
 
-    Intervals resample contexts, which upstream several questions share; a closed-book question stands for itself.
-
-    Args:
-        domains: only these capabilities; empty: all that are there.
-        setting: one of `modes.SETTINGS`; None: the first.
-        tuning: what calls of the paper's modes say.
-        references: answers to the sub-questions, of a run in the setting `dialogue`; None: there are none.
-        types: only these question types; empty: all that are there.
-
-    Raises:
-        RequestError: no such capability or type, or no file.
+    Intervals resample contexts, which upstream several questions share; a closed-book question is its own cluster.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        parts: Parts,
-        domains: Collection[str] = (),
-        setting: str | None = None,
-        tuning: modes.Tuning | None = None,
-        references: References | None = None,
-        types: Collection[str] = (),
-    ) -> None:
-        self.source, self.parts, self.domains, self.types = source, parts, tuple(domains), tuple(types)
-        self.setting, self.tuning = setting or modes.DECOMPOSE, tuning or modes.Tuning()
-        self.references = references or {}
-        capabilities = {
-            file.capability for file in compound_qa.files(source.root)
-            if file.capability in (self.domains or (file.capability,)) and file.type in (self.types or (file.type,))
-        }  # fmt: skip
-        self._several = len(capabilities) > 1
-        compound_qa.stream_tasks(
-            source.root, self.domains, self.types
-        )  # says what is wrong with the request; nothing is read yet
-        self.metrics: Sequence[Metric[CompoundCase]] = (
-            *compound_metrics(parts.embed, self.setting == modes.POSITIONS),
+    settings = modes.SETTINGS
+    flags = ("references", "types")
+    rubrics = staticmethod(rubrics)
+
+    source: Source
+    references: References = MappingProxyType({})
+
+    def open(self) -> None:
+        """See `Task.open`."""
+        errors, request = ErrorCollector(), self.request
+        self.source = compound_qa.locate(request.data)
+        files = compound_qa.files(self.source.root)
+        capabilities = dict.fromkeys(file.capability for file in files)
+        self.domains = errors.collect(choose_domains, capabilities, request.domains) or ()
+        chosen = [file for file in files if file.capability in self.domains]
+        known_types = dict.fromkeys(file.type for file in chosen)
+        for name in request.types:
+            if name not in known_types:
+                errors.add(f"--types: no type {name!r} in the data; there are: {', '.join(known_types)}")
+        if self.setting in modes.PROMPTS and not request.asks_model and not request.scoring:
+            errors.add(
+                f"--setting {self.setting}: a language model is asked by a prompt of the paper; add --generator "
+                "(without one there are decompose, dialogue and positions)"
+            )
+        references = errors.collect(read_references, request.references) if request.references is not None else None
+        names = modes.prompts_of(self.setting) if request.asks_model else ()
+        self.inputs = errors.collect(hash_prompts, names, request.prompts) or {}
+        if references is not None:
+            self.references, digest = references
+            self.inputs = {"references": digest, **self.inputs}
+        errors.raise_all()
+        self.data = data_used(self.source, {file.shown: file.path for file in files})
+        self.specs = {"types": ", ".join(sorted(set(request.types)))} if request.types else {}
+        of_types = [file for file in chosen if not request.types or file.type in request.types]
+        self._several = len({file.capability for file in of_types}) > 1
+
+    @property
+    def metrics(self) -> Sequence[Metric[Any]]:  # type: ignore[override]
+        """See `Task.metrics`; those of the parts ask the embedder."""
+        return (
+            *compound_metrics(self.parts.embed, self.setting == modes.POSITIONS),
             *REFERENCE_METRICS,
             *PASSAGE_METRICS,
             *LEAD_METRICS,
             *STYLE_METRICS,
         )
 
+    def stratum(self, item_id: str) -> str:
+        """See `Task.stratum`."""
+        return compound_qa.file_of(item_id)
+
     def items(self) -> Iterator[Item | Problem]:
-        """See `Benchmark.items`; the domain is the capability."""
-        for task in compound_qa.stream_tasks(self.source.root, self.domains, self.types):
+        """See `Task.items`; the domain is the capability."""
+        for task in compound_qa.stream_tasks(self.source.root, self.domains, self.request.types):
             if isinstance(task, Problem):
                 yield task
-                continue
-            item = Item(task.id, task, task.capability)
-            if self.setting == modes.POSITIONS:
-                yield from modes.in_orders(item)
+            elif self.setting == modes.POSITIONS:
+                yield from modes.in_orders(self._item(task))
             else:
-                yield item
+                yield self._item(task)
+
+    def _item(self, task: Row) -> Item:
+        labels = {
+            "capability": (task.capability,),
+            "type": (task.type,),
+            "context": ("closed-book" if task.closed_book else "with",),
+        }
+        if self._several:  # the cells of Table 2, which are those of the types if there is one capability
+            labels["capability+type"] = (f"{task.capability}, {task.type}",)
+        return Item(
+            task.id,
+            task,
+            task.capability,
+            question=task.question,
+            reference=task.reference,
+            passages={} if task.context is None else {task.id: ("", task.context)},
+            labels=labels,
+            cluster=hashlib.sha256(task.group.encode()).hexdigest()[:16],
+        )
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`. An empty reply is one: it stays in the mean, and loses.
+        """See `Task.answer`. An empty reply is one: it stays in the mean, and loses.
 
         Raises:
             GeneratorError: no reply was to be had.
@@ -212,7 +196,7 @@ class CompoundQA(Benchmark[CompoundCase]):
         return sample.model_copy(update={"sub_answers": _paired(parts, assign(parts, text, self.parts.embed))})
 
     def context(self, item: Item, sample: Sample) -> CompoundCase:
-        """See `Benchmark.context`."""
+        """See `Task.context`."""
         task: Row = item.task
         text = with_steps(sample.prediction or "", sample.procedure)
         order = self._order(item)
@@ -235,28 +219,9 @@ class CompoundQA(Benchmark[CompoundCase]):
             order=order,
         )
 
-    def facts(self, item: Item) -> Facts:
-        """See `Benchmark.facts`."""
-        task: Row = item.task
-        labels = {
-            "capability": (task.capability,),
-            "type": (task.type,),
-            "context": ("closed-book" if task.closed_book else "with",),
-        }
-        if self._several:  # the cells of Table 2, which are those of the types where there is one capability
-            labels["capability+type"] = (f"{task.capability}, {task.type}",)
-        if self._order(item):
-            labels["order"] = (item.id.rpartition("#")[2],)
-        return Facts(cluster=hashlib.sha256(task.group.encode()).hexdigest()[:16], labels=labels)
-
-    def material(self, item: Item) -> Material:
-        """See `Benchmark.material`."""
-        task: Row = item.task
-        return Material(task.question, task.reference, (), titled_texts(_passages(task)))
-
-    def target(self, item: Item) -> Mapping[str, Any]:
-        """See `Benchmark.target`."""
-        return {"query": item.task.question, "prediction": item.task.reference}
+    @cached_property
+    def _tuning(self) -> modes.Tuning:
+        return modes.tuning_of(self.request.generator)
 
     def _order(self, item: Item) -> tuple[int, ...]:
         """See `modes.order_of`; an id of the data may look like one of ours, so only `positions` has orders."""
@@ -293,9 +258,9 @@ class CompoundQA(Benchmark[CompoundCase]):
             reply = write_text(generator, load_prompt("compound", self.parts.prompts).render(question=task.question))
             note = f"the answer is not whole: it was ended by {reply.finish_reason}" if reply.note is not None else ""
         else:
-            mode = "vanilla" if self.setting == modes.POSITIONS else self.setting
+            mode = "vanilla" if self.setting == modes.POSITIONS else str(self.setting)
             prompt = modes.prompt_of(mode, task.question, task.context, self.parts.prompts)
-            reply = modes.said(generator, prompt, self.tuning)
+            reply = modes.said(generator, prompt, self._tuning)
             note = reply.note or ""
         decision = "unknown" if not reply.note and says_unknown(reply.text) else "answer"
         return _sample(item, task, reply.text, decision, reply.usage, began, (note,) if note else ())
@@ -344,10 +309,10 @@ class CompoundQA(Benchmark[CompoundCase]):
     def _spoken(self, task: Row, parts: Sequence[str], generator: Generator) -> list[modes.Reply]:
         """A model's turns of a dialogue; the first question is put as in `vanilla`, with the context."""
         messages: tuple[PromptMessage, ...] = modes.prompt_of("vanilla", parts[0], task.context, self.parts.prompts)
-        replies = [modes.said(generator, messages, self.tuning)]
+        replies = [modes.said(generator, messages, self._tuning)]
         for part in parts[1:]:
             messages = modes.next_turn(messages, replies[-1].text, part)
-            replies.append(modes.said(generator, messages, self.tuning))
+            replies.append(modes.said(generator, messages, self._tuning))
         return replies
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from turnmark.corpora.inscoqa import InstructionalDocument, Split
 from turnmark.corpora.inscoqa import Task as Row
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric, Value
+from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
 from turnmark.evaluation.benchmarks.inscoqa_prompt import PROMPT, has_two_parts, prompted_sample, read_reply
 from turnmark.evaluation.benchmarks.measures import (
     CHARACTER_METRICS,
@@ -40,68 +40,16 @@ from turnmark.evaluation.benchmarks.measures import (
     STYLE_METRICS,
 )
 from turnmark.evaluation.benchmarks.mtrag_data import corpus_used
-from turnmark.evaluation.benchmarks.task import Prepared, Task, picked, prompt_inputs, used
-from turnmark.evaluation.benchmarks.turns import Parts, headed, titled_texts, turn_sample, unmarked
+from turnmark.evaluation.benchmarks.task import Task, choose_domains, data_used, hash_prompts
+from turnmark.evaluation.benchmarks.turns import headed, turn_sample, unmarked
 from turnmark.evaluation.judging.inscoqa import REFERENCE_STEP, STEP, rubrics
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.rundir import fingerprint
-from turnmark.evaluation.summary import Facts
-from turnmark.retrieval.task_passages import by_list, cut, ranked_by
+from turnmark.retrieval.task_passages import Embed, by_list, cut, ranked_by
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"
-BINS: Mapping[str, tuple[int, ...]] = {"rounds": (1, 2, 3, 4), "documents": (1, 3, 5), "steps": (3, 6, 9)}
-"""Dimension -> the last number of each part but the open one. The paper's tables give means alone (3.11 rounds, 4.09
-documents, 6.50 steps), so the parts are ours, laid around these."""
-
-
 POOL = "pool"
-
-
-def tasks() -> Task:
-    """The task of InsCoQA."""
-    return Task("generation", settings=SETTINGS, open=open_inscoqa, flags=("query",), rubrics=rubrics)
-
-
-def open_inscoqa(request: EvalRequest, setting: str | None) -> Prepared:
-    """Find the split that is run; in `rag` write the pool that is searched, once.
-
-    Raises:
-        RequestError: everything that is wrong with the request, at once.
-    """
-    errors = ErrorCollector()
-    setting = setting or SETTINGS[0]
-    asks = setting == "prompt" and not request.scoring
-    if asks and not request.asks_model:
-        errors.add(NEEDS_MODEL)
-    if asks and request.steps:
-        errors.add("--step is for the steps of the turn, which --setting prompt does without; give one of them")
-    prompts = errors.collect(prompt_inputs, (PROMPT,) if asks else (), request.prompts) or {}
-    source = errors.collect(inscoqa.locate, request.data)
-    errors.raise_all()
-    assert source is not None, "errors.raise_all() raised otherwise"
-    split = inscoqa.split_named(request.data) or split_of(source)
-    files = {f"{split}.jsonl": source.root / f"{split}.jsonl"}
-    rows = (row for row in inscoqa.stream_tasks(source.root, split) if not isinstance(row, Problem))
-    domains = picked(sorted({row.domain for row in rows}), request.domains)
-    corpora: dict[str, Path] = {}
-    if setting == "rag":
-        corpora[POOL] = home() / "cache" / f"inscoqa-{fingerprint(files)[:16]}.jsonl"
-        if not corpora[POOL].is_file():
-            write_pool(inscoqa.stream_tasks(source.root, split), corpora[POOL])
-    return Prepared(
-        data=used(source, files),
-        domains=domains,
-        build=lambda parts, retrievers: InsCoQA(
-            source, setting, parts.over(retrievers.get(POOL)), request.domains, split
-        ),
-        corpora=corpora,
-        inputs=prompts,
-        corpora_used={name: corpus_used(name, path) for name, path in corpora.items()},
-        searched=setting == "rag" and not request.scoring,
-        query="assistant" if setting == "rag" else None,
-    )
 
 
 @dataclass(frozen=True)
@@ -176,55 +124,81 @@ def _content(document: InstructionalDocument) -> str:
     return hashlib.sha256(f"{document.title}\0{document.text}".encode()).hexdigest()
 
 
-class InsCoQA(Benchmark[InstructionalCase]):
+class InsCoQA(Task):
     """A split of InsCoQA in one setting.
 
     Intervals resample source documents: samples share a cluster when the least of their documents' content hashes is
-    the same. Samples made from the same documents always do, in whatever order and under whatever ids these stand;
-    of samples that share some, the more likely the more they share. The first document's id would not do: data may
-    number the documents of each sample anew, and then all samples were one cluster.
-
-    Args:
-        setting: `documents`; `prompt`, which needs a model; `rag`, whose `parts.retriever` searches what `write_pool`
-            wrote.
-        domains: only these; empty: all.
-        split: None: that of `split_of`.
-
-    Raises:
-        RequestError: the split is not there.
+    the same. Samples made from the same documents always do, in whatever order and under whatever ids; of samples that
+    share some, the more likely the more they share. The first document's id would not do: data may number the documents
+    of each sample anew, and then all samples were one cluster.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        setting: str,
-        parts: Parts,
-        domains: Collection[str] = (),
-        split: Split | None = None,
-    ) -> None:
-        self.source, self.setting, self.parts, self.domains = source, setting, parts, tuple(domains)
-        self.split = split or split_of(source)
-        self.metrics: Sequence[Metric[InstructionalCase]] = (
-            *((FORMAT_METRIC,) if setting == "prompt" else ()),
+    settings = SETTINGS
+    flags = ("query",)
+    rubrics = staticmethod(rubrics)
+
+    source: Source
+    split: Split
+
+    def open(self) -> None:
+        """See `Task.open`. In `rag` the pool that is searched is written, once."""
+        errors, request = ErrorCollector(), self.request
+        self.metrics: Sequence[Metric[Any]] = (
+            *((FORMAT_METRIC,) if self.setting == "prompt" else ()),
             *REFERENCE_METRICS,
             *CHARACTER_METRICS,
             *PASSAGE_METRICS,
             *LEAD_METRICS,
             *STYLE_METRICS,
         )
-        self._embed = by_list(parts.embed) if parts.embed else None
-        inscoqa.stream_tasks(source.root, self.split)  # says what is wrong with the folder; nothing is read yet
+        asks = self.setting == "prompt" and not request.scoring
+        if asks and not request.asks_model:
+            errors.add(NEEDS_MODEL)
+        if asks and request.steps:
+            errors.add("--step is for the steps of the turn, which --setting prompt does without; give one of them")
+        self.inputs = errors.collect(hash_prompts, (PROMPT,) if asks else (), request.prompts) or {}
+        source = errors.collect(inscoqa.locate, request.data)
+        errors.raise_all()
+        assert source is not None, "errors.raise_all() raised otherwise"
+        self.source, self.split = source, inscoqa.split_named(request.data) or split_of(source)
+        files = {f"{self.split}.jsonl": source.root / f"{self.split}.jsonl"}
+        rows = (row for row in inscoqa.stream_tasks(source.root, self.split) if not isinstance(row, Problem))
+        self.domains = choose_domains(sorted({row.domain for row in rows}), request.domains)
+        self.data = data_used(source, files)
+        if self.setting == "rag":
+            path = home() / "cache" / f"inscoqa-{fingerprint(files)[:16]}.jsonl"
+            if not path.is_file():
+                write_pool(inscoqa.stream_tasks(source.root, self.split), path)
+            self.corpora, self.corpora_used = {POOL: path}, {POOL: corpus_used(POOL, path)}
+            self.searched, self.specs = not request.scoring, {"query": "assistant"}
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Benchmark.items`; streamed."""
-        for task in inscoqa.stream_tasks(self.source.root, self.split):
-            if isinstance(task, Problem):
-                yield task
-            elif not self.domains or task.domain in self.domains:
-                yield Item(task.id, task, task.domain)
+        """See `Task.items`; streamed."""
+        for row in inscoqa.stream_tasks(self.source.root, self.split):
+            yield row if isinstance(row, Problem) else self._item(row)
+
+    def _item(self, row: Row) -> Item:
+        least_hash = min(map(_content, row.documents))
+        labels = {"domain": row.domain, "turn": "later" if row.history else "first", "split": self.split}
+        steps = "\n".join(f"{number}. {step}" for number, step in enumerate(row.procedure, 1))
+        return Item(
+            row.id,
+            row,
+            row.domain,
+            question=row.question,
+            history=row.history,
+            reference=f"{row.answer}\n\n{steps}",
+            passages={document.id: (document.title, document.text) for document in row.documents},
+            labels={name: (value,) for name, value in labels.items()},
+            cluster=f"documents {least_hash[:16]}",
+        )
+
+    @cached_property
+    def _embed(self) -> Embed | None:
+        return by_list(self.parts.embed) if self.parts.embed else None
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`. In `documents` all passages are evidence, ranked for the message and its rewrite."""
+        """See `Task.answer`. In `documents` all passages are evidence, ranked for the message and its rewrite."""
         task: Row = item.task
         if self.setting == "prompt":
             if generator is None:
@@ -237,12 +211,11 @@ class InsCoQA(Benchmark[InstructionalCase]):
                 passage for document in task.documents for passage in cut(document.id, document.title, document.text)
             ]
             evidence = ranked_by(passages, (query.text, *query.variants), self._embed)
-        return turn_sample(
-            item, task.history, task.question, generator, self.parts, evidence, trusted=evidence is not None
-        )
+        parts = self.parts.over(self.parts.retrievers.get(POOL))
+        return turn_sample(item, task.history, task.question, generator, parts, evidence, trusted=evidence is not None)
 
     def context(self, item: Item, sample: Sample) -> InstructionalCase:
-        """See `Benchmark.context`. The passages are the sample's documents, or in `rag` what was found in the pool.
+        """See `Task.context`. The passages are the sample's documents, or in `rag` what was found in the pool.
 
         A reply that is as a model wrote it, in the setting `prompt` or in another system's file, is taken apart.
         """
@@ -265,25 +238,8 @@ class InsCoQA(Benchmark[InstructionalCase]):
             format_ok=format_ok,
         )
 
-    def facts(self, item: Item) -> Facts:
-        """See `Benchmark.facts`."""
-        task: Row = item.task
-        least_hash = min(map(_content, task.documents))
-        counts = {"rounds": task.rounds, "documents": len(task.documents), "steps": len(task.procedure)}
-        labels = {"domain": task.domain, "turn": "later" if task.history else "first", "split": self.split}
-        labels |= {name: part_of(count, BINS[name]) for name, count in counts.items()}
-        return Facts(cluster=f"documents {least_hash[:16]}", labels={name: (value,) for name, value in labels.items()})
-
-    def material(self, item: Item) -> Material:
-        """See `Benchmark.material`."""
-        task: Row = item.task
-        steps = "\n".join(f"{number}. {step}" for number, step in enumerate(task.procedure, 1))
-        cuts = (cut(document.id, document.title, document.text) for document in task.documents)
-        texts = titled_texts(passage for passages in cuts for passage in passages)
-        return Material(task.question, f"{task.answer}\n\n{steps}", tuple(task.history), texts)
-
     def target(self, item: Item) -> Mapping[str, Any]:
-        """See `Benchmark.target`."""
+        """See `Task.target`."""
         row: Row = item.task
         steps = tuple({"step": step, "citations": []} for step in row.procedure)
         return {"query": row.question, "prediction": row.answer, "procedure": steps}
@@ -296,17 +252,3 @@ class InsCoQA(Benchmark[InstructionalCase]):
         """The texts of what was found: from the sample where another system gave them, else from the pool."""
         texts = (context.text or self._pool.get(context.document_id, "") for context in sample.contexts)
         return tuple(filter(None, texts))
-
-
-def part_of(count: int, ends: Sequence[int]) -> str:
-    """The part that a number from 1 lies in: `4-6`, `3`, `over 9`; parts sort as their texts do.
-
-    Args:
-        ends: the last number of each part but the open one, ascending.
-    """
-    below = 0
-    for end in ends:
-        if count <= end:
-            return str(end) if end == below + 1 else f"{below + 1}-{end}"
-        below = end
-    return f"over {below}"

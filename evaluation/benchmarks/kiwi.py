@@ -16,8 +16,9 @@ judge to say (`turnmark.evaluation.judging.kiwi`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from turnmark.assistant.generators.base import Generator
@@ -28,35 +29,32 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.kiwi import Session, Turn
-from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric, Value
+from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
+from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
+from turnmark.evaluation.benchmarks.kiwi_judge import KiwiJudge
 from turnmark.evaluation.benchmarks.kiwi_turns import (
     EDITS_AS_WRITTEN,
     FIRST,
     NEEDS_MODEL,
     PROMPTS,
     Instruction,
+    KiwiTask,
     Rewritten,
-    facts_of,
     first_answer,
     is_good,
-    material_of,
+    item_of,
     rewritten,
 )
 from turnmark.evaluation.benchmarks.measures import WORDS
-from turnmark.evaluation.benchmarks.task import Prepared, Task, prompt_inputs, used
-from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, rubrics
 from turnmark.evaluation.judging.kiwi_instructions import typed
 from turnmark.evaluation.judging.kiwi_operations import operations
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.summary import Facts
-from turnmark.retrieval.task_passages import by_list, hits_of, ranked_by
+from turnmark.retrieval.task_passages import Embed, by_list, hits_of, ranked_by
 from turnmark.retrieval.types import Hit
 
 PARAGRAPHS = 5
@@ -67,118 +65,6 @@ TEMPERATURE = 0.7
 
 MOST_TURNS = 100
 """Turns before one that `--only` names that are looked for; the paper's sessions end after ten."""
-JUDGE_SETTINGS = ("zero-shot", "few-shot", "zero-shot+by-question", "few-shot+by-question")
-
-
-def tasks() -> tuple[Task, ...]:
-    """The tasks of KIWI."""
-    return (
-        Task("revise", open=open_revise, flags=("chain",), rubrics=rubrics),
-        Task("judge", settings=JUDGE_SETTINGS, open=open_judge, flags=("chain",), measures_judges=True),
-        Task("analyse", open=open_analyse, flags=("chain",), measures_judges=True),
-    )
-
-
-def open_revise(request: EvalRequest, _: str | None) -> Prepared:
-    """The sessions to be revised.
-
-    Raises:
-        RequestError: everything that is wrong with the request, at once.
-    """
-    errors = _checked(request)
-    paper, model = request.protocol == "paper", request.asks_model
-    if request.chain:
-        _check_chain(request, errors)
-    if paper and not (model or request.scoring):
-        errors.add(NEEDS_MODEL)
-    if paper and request.steps:
-        errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
-    stripped = "" if paper else ", its marks stripped"
-    notes = [f"each turn starts from our own revision before it{stripped}"] if request.chain else []
-    if request.chain and not model:
-        notes.append("rules write no first answer: sessions begin with the recorded one")
-    inputs = {"temperature": f"{TEMPERATURE:g}, unless the spec names one"} if model else {}
-    prompts = PROMPTS if paper else (FIRST,) * request.chain
-    return _opened(request, errors, lambda source, parts: Kiwi(source, parts, request.chain, paper), prompts, notes,
-                   inputs)  # fmt: skip
-
-
-def open_judge(request: EvalRequest, setting: str | None) -> Prepared:
-    """The test turns of the split; as `open_revise`."""
-    from turnmark.evaluation.benchmarks.kiwi_judge import PROMPT, KiwiJudge
-
-    errors = _checked(request)
-    setting = setting or JUDGE_SETTINGS[0]
-    if setting.startswith("few-shot") and not (request.asks_model or request.scoring):
-        errors.add(
-            f"--setting {setting}: examples are shown to a language model; name one with --judge (the embedded judge "
-            "learns nothing from them)"
-        )
-
-    def build(source: Source, parts: Parts) -> KiwiJudge:
-        return KiwiJudge(source, setting, parts, request.seed)
-
-    source = errors.collect(kiwi.locate, request.data)
-    benchmark = errors.collect(build, source, Parts()) if source else None
-    errors.raise_all()
-    return _opened(request, errors, build, (PROMPT,), [benchmark.split_note()] if benchmark else [])
-
-
-def open_analyse(request: EvalRequest, _: str | None) -> Prepared:
-    """All turns; as `open_revise`."""
-    from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
-    from turnmark.evaluation.benchmarks.kiwi_labels import PROMPTS as LABELS
-
-    labeller = "a language model" if request.asks_model else "rules"
-    note = f"instruction types, errors and what was retrieved are labelled by {labeller}; all else is as recorded"
-    return _opened(request, _checked(request), KiwiAnalyse, LABELS, [note])
-
-
-def _checked(request: EvalRequest) -> ErrorCollector:
-    errors = ErrorCollector()
-    if request.domains:
-        errors.add("--domains: kiwi has no domains; leave it out")
-    task = request.task or "revise"
-    if request.chain and task != "revise":
-        errors.add(f"--chain is for the task revise; {task} looks at recorded answers")
-    if request.protocol == "paper" and task != "revise":
-        errors.add(f"--protocol paper is for the task revise; the prompts of {task} are the paper's way to ask already")
-    return errors
-
-
-def _check_chain(request: EvalRequest, errors: ErrorCollector) -> None:
-    """Take down what of a selection would break a session that goes on from its own answers."""
-    if request.sample is not None:
-        errors.add("--sample draws single turns, and a chain needs those before them; use --limit, or --only")
-    for name in request.only:
-        session, _, turn = name.partition("/")
-        earlier_ids = (f"{session}/{n}" for n in range(min(int(turn), MOST_TURNS) if turn.isdecimal() else 0))
-        lacking = [turn_id for turn_id in earlier_ids if turn_id not in request.only]
-        if lacking:
-            errors.add(f"--only {name}: a chain needs the turns before it, too: {', '.join(lacking)}")
-
-
-def _opened(
-    request: EvalRequest,
-    errors: ErrorCollector,
-    build: Callable[[Source, Parts], Benchmark[Any]],
-    prompts: Sequence[str],
-    notes: Sequence[str],
-    inputs: Mapping[str, str] | None = None,
-) -> Prepared:
-    source = errors.collect(kiwi.locate, request.data)
-    hashes = errors.collect(prompt_inputs, prompts if request.asks_model else (), request.prompts) or {}
-    if source is not None:
-        errors.collect(kiwi.stream_sessions, source.root)  # says what is wrong with the folder; nothing is read yet
-    errors.raise_all()
-    assert source is not None, "errors.raise_all() raised otherwise"
-    return Prepared(
-        data=used(source, kiwi.files(source.root)),
-        domains=(),
-        build=lambda parts, _: build(source, parts),
-        inputs={**hashes, **(inputs or {})},
-        notes=tuple(notes),
-    )
 
 
 class EarlierTurn(TurnmarkError):
@@ -194,15 +80,11 @@ def _edits(case: Case) -> Mapping[str, Value]:
     }
 
 
-class Kiwi(Benchmark[Case]):
-    """KIWI's turns, each a revision to make.
+class Kiwi(KiwiTask):
+    """KIWI's turns, each a revision to make. Intervals resample sessions."""
 
-    Intervals resample sessions.
-
-    Raises:
-        RequestError: the interaction data is not there.
-    """
-
+    name = "revise"
+    rubrics = staticmethod(rubrics)
     metrics: Sequence[Metric[Case]] = (
         Metric(
             ("length_ratio", "edit_distance", "edit_ratio"),
@@ -213,30 +95,67 @@ class Kiwi(Benchmark[Case]):
         Metric(("answer_words",), WORDS, lambda case: {"answer_words": overlap.answer_words(case.answer)}),
     )
 
-    def __init__(self, source: Source, parts: Parts, chain: bool = False, paper: bool = False) -> None:
-        """The turns of a folder.
+    def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
+        """See `KiwiTask.open_turns`."""
+        errors, request, model = ErrorCollector(), self.request, self.request.asks_model
+        if request.chain:
+            self._check_chain(errors)
+        if self.paper and not (model or request.scoring):
+            errors.add(NEEDS_MODEL)
+        if self.paper and request.steps:
+            errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
+        errors.raise_all()
+        stripped = "" if self.paper else ", its marks stripped"
+        notes = [f"each turn starts from our own revision before it{stripped}"] if self.chain else []
+        if self.chain and not model:
+            notes.append("rules write no first answer: sessions begin with the recorded one")
+        self.specs = {"chain": "our own answers"} if self.chain else {}
+        return (PROMPTS if self.paper else (FIRST,) * self.chain), notes
 
-        Args:
-            chain: go on from our own revisions, not from the recorded ones.
-            paper: a model writes whole answers by the paper's prompts (`turnmark.evaluation.benchmarks.kiwi_turns`).
-        """
-        self.source, self.parts, self.chain, self.paper = source, parts, chain, paper
-        kiwi.stream_sessions(source.root)  # says what is wrong with the folder; nothing is read yet
-        self._embed = by_list(parts.embed) if parts.embed else None
+    def open(self) -> None:
+        """See `Task.open`."""
+        super().open()
+        if self.request.asks_model:
+            self.inputs = {**self.inputs, "temperature": f"{TEMPERATURE:g}, unless the spec names one"}
+
+    @property
+    def chain(self) -> bool:
+        """Whether turns go on from our own revisions, not from the recorded ones."""
+        return self.request.chain
+
+    @property
+    def paper(self) -> bool:
+        """Whether a model writes whole answers by the paper's prompts (`turnmark.evaluation.benchmarks.kiwi_turns`)."""
+        return self.request.protocol == "paper"
+
+    @cached_property
+    def _embed(self) -> Embed | None:
+        return by_list(self.parts.embed) if self.parts.embed else None
+
+    def _check_chain(self, errors: ErrorCollector) -> None:
+        """Record what of a selection would break a session that goes on from its own answers."""
+        if self.request.sample is not None:
+            errors.add("--sample draws single turns, and a chain needs those before them; use --limit, or --only")
+        for name in self.request.only:
+            session, _, turn = name.partition("/")
+            earlier_ids = (f"{session}/{n}" for n in range(min(int(turn), MOST_TURNS) if turn.isdecimal() else 0))
+            lacking = [turn_id for turn_id in earlier_ids if turn_id not in self.request.only]
+            if lacking:
+                errors.add(f"--only {name}: a chain needs the turns before it, too: {', '.join(lacking)}")
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Benchmark.items`; an item is a turn."""
+        """See `Task.items`; an item is a turn."""
         for session in kiwi.stream_sessions(self.source.root):
             if isinstance(session, Problem):
                 yield session
                 continue
             turn_before: str | None = None
             for turn in session.turns:
-                yield Item(turn.id, Instruction(session, turn), after=turn_before)
+                yield item_of(Instruction(session, turn), after=turn_before)
                 turn_before = turn.id if self.chain else None
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`.
+        """See `Task.answer`.
 
         Raises:
             EarlierTurn: in a chain, what it goes on from has failed.
@@ -319,7 +238,7 @@ class Kiwi(Benchmark[Case]):
         return answer if self.paper else strip_citations(answer)
 
     def context(self, item: Item, sample: Sample) -> Case:
-        """See `Benchmark.context`; both answers as written, since instructions may be about citation marks.
+        """See `Task.context`; both answers as written, since instructions may be about citation marks.
 
         The previous answer is the recorded one, whatever a file of predictions says; in a chain, that of the sample.
         """
@@ -328,16 +247,8 @@ class Kiwi(Benchmark[Case]):
         texts = ((PREVIOUS, previous), (INSTRUCTION, turn.instruction))
         return Case(question=item.task.session.question, answer=sample.prediction or "", more=texts)
 
-    def material(self, item: Item) -> Material:
-        """See `Benchmark.material`."""
-        return material_of(item.task)
-
-    def facts(self, item: Item) -> Facts:
-        """See `Benchmark.facts`. What a user did not say, or what cannot be read, is no value of a dimension."""
-        return facts_of(item.task)
-
     def target(self, item: Item) -> Mapping[str, Any] | None:
-        """See `Benchmark.target`: the answer that the user accepted."""
+        """See `Task.target`: the answer that the user accepted."""
         turn: Turn = item.task.turn
         accepted = turn.edit or (turn.answer if is_good(turn.rating) else None)
         if accepted is None:
@@ -375,3 +286,6 @@ def _passages(texts: Sequence[kiwi.Passage], place: str) -> list[Passage]:
         )
         start = end
     return passages
+
+
+TASKS = (Kiwi, KiwiJudge, KiwiAnalyse)

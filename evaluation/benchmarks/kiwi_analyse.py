@@ -22,23 +22,20 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, Session, Turn
-from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric, Value
-from turnmark.evaluation.benchmarks.kiwi_labels import Labels, Retrieved, labels_asked, labels_by_rules, seeks
+from turnmark.evaluation.benchmarks.base import Item, Metric, Value
+from turnmark.evaluation.benchmarks.kiwi_labels import PROMPTS, Labels, Retrieved, labels_asked, labels_by_rules, seeks
 from turnmark.evaluation.benchmarks.kiwi_turns import (
     EDITS,
     EDITS_AS_WRITTEN,
     Instruction,
-    facts_of,
+    KiwiTask,
     is_good,
-    material_of,
+    item_of,
 )
-from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.summary import Facts
 
 GOOD = "share of turns that the user rated good"
 LABELLED = "the labels of this run, by its model or by rules"
@@ -139,15 +136,15 @@ def _each(name: str, values: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{name}[{value}]" for value in values)
 
 
-class KiwiAnalyse(Benchmark[Analysed]):
+class KiwiAnalyse(KiwiTask):
     """KIWI's turns as they were recorded, each to be labelled.
 
     Raises:
         RequestError: the interaction data is not there.
     """
 
-    embeds = False
-    """No embedder has to be loaded."""
+    name = "analyse"
+    measures_judges = True
     raters = ("human",)
     """Whose ratings the figures are of, for whoever sets them beside published ones."""
     metrics: Sequence[Metric[Analysed]] = (
@@ -171,20 +168,22 @@ class KiwiAnalyse(Benchmark[Analysed]):
                "the data have no such label"),
     )  # fmt: skip
 
-    def __init__(self, source: Source, parts: Parts) -> None:
-        self.source, self.parts = source, parts
-        kiwi.stream_sessions(source.root)  # says what is wrong with the folder; nothing is read yet
+    def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
+        """See `KiwiTask.open_turns`."""
+        labeller = "a language model" if self.request.asks_model else "rules"
+        note = f"instruction types, errors and what was retrieved are labelled by {labeller}; all else is as recorded"
+        return PROMPTS, [note]
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Benchmark.items`; an item is a turn."""
+        """See `Task.items`; an item is a turn."""
         for session in kiwi.stream_sessions(self.source.root):
             if isinstance(session, Problem):
                 yield session
                 continue
-            yield from (Item(turn.id, Instruction(session, turn)) for turn in session.turns)
+            yield from (item_of(Instruction(session, turn)) for turn in session.turns)
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`; the sample's text is `Labels` as JSON.
+        """See `Task.answer`; the sample's text is `Labels` as JSON.
 
         Raises:
             GeneratorError: the model gave no label, or the turn does not fit into its context.
@@ -202,17 +201,9 @@ class KiwiAnalyse(Benchmark[Analysed]):
         )  # fmt: skip
 
     def context(self, item: Item, sample: Sample) -> Analysed:
-        """See `Benchmark.context`.
+        """See `Task.context`.
 
         Raises:
             ValueError: the sample's text is no `Labels`.
         """
         return Analysed(item.task.session, item.task.turn, Labels.model_validate_json(sample.prediction or ""))
-
-    def facts(self, item: Item) -> Facts:
-        """See `Benchmark.facts`."""
-        return facts_of(item.task)
-
-    def material(self, item: Item) -> Material:
-        """See `Benchmark.material`."""
-        return material_of(item.task)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
@@ -25,27 +25,24 @@ from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
-from turnmark.corpora.errors import RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.kiwi import Session, Turn, same_question
-from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric, Value
+from turnmark.evaluation.benchmarks.base import Item, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi_turns import (
     Instruction,
+    KiwiTask,
     asked,
     asked_plainly,
-    facts_of,
     fits,
     is_good,
-    material_of,
+    item_of,
 )
-from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.metrics.decisions import sample_values
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, asks_for_text, whose
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.summary import Facts
 
 Part = Literal["train", "validation", "test"]
 
@@ -115,6 +112,7 @@ class Examples:
 FEW_SHOT = "few-shot"
 BY_QUESTION = "+by-question"
 """Ends a setting in which whole questions are drawn, not turns as in the paper."""
+JUDGE_SETTINGS = ("zero-shot", "few-shot", "zero-shot+by-question", "few-shot+by-question")
 PROMPT = "kiwi-verdict"
 MAJORITY, RANDOM = "[majority]", "[random]"
 BY = "against the users' ratings, good being positive"
@@ -167,19 +165,14 @@ def _metric(mark: str, instrument: str) -> Metric[Verdict]:
     )
 
 
-class KiwiJudge(Benchmark[Verdict]):
+class KiwiJudge(KiwiTask):
     """KIWI's test turns, each a revision to judge.
 
-    Args:
-        setting: `zero-shot` or `few-shot`, either with `+by-question` behind it.
-        seed: of the split and of the random baseline.
-
-    Raises:
-        RequestError: the interaction data is not there, or too little to be split.
+    The request's seed is that of the split and of the random baseline.
     """
 
-    embeds = False
-    """No embedder has to be loaded."""
+    name, settings = "judge", JUDGE_SETTINGS
+    measures_judges = True
     metrics: Sequence[Metric[Verdict]] = (
         *(_metric(mark, by) for mark, by in _BASELINES.items()),
         Metric(
@@ -189,28 +182,45 @@ class KiwiJudge(Benchmark[Verdict]):
         ),
     )
 
-    def __init__(self, source: Source, setting: str, parts: Parts, seed: int) -> None:
-        self.source, self.setting, self.parts, self.seed = source, setting, parts, seed
-        self._lock = threading.Lock()
-        loaded = kiwi.load_sessions(source.root)
+    def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
+        """See `KiwiTask.open_turns`."""
+        self.seed, self._lock = self.request.seed, threading.Lock()
+        errors = ErrorCollector()
+        if self._few_shot and not (self.request.asks_model or self.request.scoring):
+            errors.add(
+                f"--setting {self.setting}: examples are shown to a language model; name one with --judge (the "
+                "embedded judge learns nothing from them)"
+            )
+        loaded = kiwi.load_sessions(self.source.root)
         self._sessions, self._problems = loaded.data, loaded.problems
-        self.parts_of: Mapping[str, Part] = split(self._sessions, seed, setting.endswith(BY_QUESTION))
+        self.parts_of = errors.collect(split, self._sessions, self.seed, self._by_question) or {}
+        errors.raise_all()
+        return (PROMPT,), [self.split_note()]
+
+    @property
+    def _few_shot(self) -> bool:
+        return (self.setting or "").startswith(FEW_SHOT)
+
+    @property
+    def _by_question(self) -> bool:
+        return (self.setting or "").endswith(BY_QUESTION)
 
     def split_note(self) -> str:
         """How the turns were split, for the report."""
         counts = Counter(self.parts_of.values())
-        method = "whole questions" if self.setting.endswith(BY_QUESTION) else "turns at random, as in the paper"
+        method = "whole questions" if self._by_question else "turns at random, as in the paper"
         shares = ", ".join(f"{counts[part]} {part}" for part in get_args(Part))
         return f"split by seed {self.seed}, {method}: {shares}; judged are the test turns"
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Benchmark.items`; an item is a test turn."""
+        """See `Task.items`; an item is a test turn."""
         yield from self._problems
         for session, turn in self._turns("test"):
-            yield Item(turn.id, Instruction(session, turn))
+            item = item_of(Instruction(session, turn))
+            yield replace(item, labels={**item.labels, "split": (self.parts_of[turn.id],)})
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`.
+        """See `Task.answer`.
 
         Raises:
             GeneratorError: the judge gave no rating, or the turn does not fit into its context.
@@ -229,7 +239,7 @@ class KiwiJudge(Benchmark[Verdict]):
         )  # fmt: skip
 
     def context(self, item: Item, sample: Sample) -> Verdict:
-        """See `Benchmark.context`.
+        """See `Task.context`.
 
         Raises:
             ValueError: the sample's text is none of the ratings.
@@ -242,15 +252,6 @@ class KiwiJudge(Benchmark[Verdict]):
         return Verdict(
             is_good(item.task.turn.rating), {"": rating == "good", MAJORITY: share > 1 / 2, RANDOM: random_verdict}
         )
-
-    def facts(self, item: Item) -> Facts:
-        """See `Benchmark.facts`."""
-        turn_facts = facts_of(item.task)
-        return turn_facts.model_copy(update={"labels": {**turn_facts.labels, "split": (self.parts_of[item.id],)}})
-
-    def material(self, item: Item) -> Material:
-        """See `Benchmark.material`."""
-        return material_of(item.task)
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
@@ -268,7 +269,7 @@ class KiwiJudge(Benchmark[Verdict]):
         return Examples(self._turns("train"))
 
     def _nearest(self, turn: Turn) -> list[tuple[Session, Turn]]:
-        if not self.setting.startswith(FEW_SHOT):
+        if not self._few_shot:
             return []
         with self._lock:
             return self._examples.nearest(turn.instruction)
@@ -293,7 +294,7 @@ class KiwiJudge(Benchmark[Verdict]):
 
     @property
     def asks_as_paper(self) -> bool:
-        """See `Benchmark.asks_as_paper`."""
+        """See `Task.asks_as_paper`."""
         return whose((PROMPT,), self.parts.prompts) == OFFICIAL
 
     @property

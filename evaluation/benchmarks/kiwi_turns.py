@@ -21,15 +21,17 @@ from turnmark.assistant.steps.llm import WrittenText, write_text
 from turnmark.assistant.structured import Failure, ask, merge_roles
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.kiwi import Rating, Session, Turn
+from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Message
-from turnmark.evaluation.benchmarks.base import Material
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.task import Task, data_used, hash_prompts
 from turnmark.evaluation.benchmarks.turns import titled
 from turnmark.evaluation.judging.kiwi_instructions import typed
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.prompts import JUDGES
-from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.types import Hit
 
 T = TypeVar("T", bound=BaseModel)
@@ -49,12 +51,13 @@ class Instruction:
     turn: Turn
 
 
-def facts_of(task: Instruction) -> Facts:
-    """Cluster and labels of a turn; sessions about one question are one cluster.
+def item_of(task: Instruction, after: str | None = None) -> Item:
+    """A turn as an item: the session's question and the answer before it are the history, passages have sample ids.
 
-    What a user did not say, or what cannot be read, is no value of a dimension. A model of the paper's has the paper's
-    name, however the file spells it (`turnmark.corpora.kiwi.model_name`), so that published rows are beside it. A turn
-    whose fine type nobody gave is under `instruction_by_rules`, by its words.
+    Sessions about one question are one cluster. What a user did not say, or what cannot be read, is no value of a
+    dimension. A model of the paper's has the paper's name, however the file spells it
+    (`turnmark.corpora.kiwi.model_name`), so that published rows are beside it. A turn whose fine type nobody gave is
+    under `instruction_by_rules`, by its words.
     """
     session, turn = task.session, task.turn
     labels = {
@@ -66,24 +69,65 @@ def facts_of(task: Instruction) -> Facts:
     }
     if not turn.fine:
         labels["instruction_by_rules"] = (typed(turn.instruction).fine,)
-    return Facts(cluster=f"question {kiwi.same_question(session.question)}", labels=labels)
-
-
-def material_of(task: Instruction) -> Material:
-    """The session's question and the answer before the turn as its history, passages under the ids of samples."""
-    session, turn = task.session, task.turn
-    paragraphs = session.papers.paragraphs if session.papers else ()
     groups = {
-        f"{turn.id}#passage": turn.passages, f"{session.index}#passage": session.passages,
-        f"{session.index}#paragraph": paragraphs,
-    }  # fmt: skip
-    texts = {
-        f"{place}-{number}": (passage.title, passage.text)
-        for place, passages in groups.items()
-        for number, passage in enumerate(passages, 1)
+        f"{turn.id}#passage": turn.passages,
+        f"{session.index}#passage": session.passages,
+        f"{session.index}#paragraph": session.papers.paragraphs if session.papers else (),
     }
-    history = (Message(role="user", content=session.question), Message(role="assistant", content=turn.previous))
-    return Material(turn.instruction, turn.edit or turn.answer, history, texts)
+    return Item(
+        turn.id,
+        task,
+        after=after,
+        question=turn.instruction,
+        history=(
+            Message(role="user", content=session.question),
+            Message(role="assistant", content=turn.previous),
+        ),
+        reference=turn.edit or turn.answer,
+        passages={
+            f"{prefix}-{number}": (passage.title, passage.text)
+            for prefix, passages in groups.items()
+            for number, passage in enumerate(passages, 1)
+        },
+        labels=labels,
+        cluster=f"question {kiwi.same_question(session.question)}",
+    )
+
+
+class KiwiTask(Task):
+    """A task over the recorded sessions."""
+
+    flags = ("chain",)
+    source: Source
+
+    def open(self) -> None:
+        """See `Task.open`."""
+        errors, request = ErrorCollector(), self.request
+        if request.domains:
+            errors.add("--domains: kiwi has no domains; leave it out")
+        if self.name != "revise":
+            if request.chain:
+                errors.add(f"--chain is for the task revise; {self.name} looks at recorded answers")
+            if request.protocol == "paper":
+                own = f"the prompts of {self.name} are the paper's way to ask already"
+                errors.add(f"--protocol paper is for the task revise; {own}")
+        source = errors.collect(kiwi.locate, request.data)
+        if source is not None:
+            self.source = source
+            errors.collect(kiwi.stream_sessions, source.root)  # says what is wrong with the folder; reads nothing yet
+            prompts, notes = errors.collect(self.open_turns) or ((), [])
+            self.inputs = errors.collect(hash_prompts, prompts if request.asks_model else (), request.prompts) or {}
+            self.notes = tuple(notes)
+            self.data = data_used(source, kiwi.files(source.root))
+        errors.raise_all()
+
+    def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
+        """Check what is the task's own.
+
+        Returns:
+            The prompts that a model is asked with, and notes.
+        """
+        raise NotImplementedError
 
 
 def is_good(rating: Rating) -> bool:

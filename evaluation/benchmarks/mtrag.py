@@ -1,174 +1,343 @@
-"""The tasks of MTRAG, MTRAG-UN and MTRAG-S, and what a request means of their generation task."""
+"""MTRAG's generation task (section 6.1) in its three settings, for MTRAG, MTRAG-UN and MTRAG-S.
+
+`reference`: the passages that the annotators chose; a task without any (unanswerable, conversational) has none.
+`reference+rag`: on tasks with at most two of them, topped up to five with what the retriever finds, shuffled by the
+task's id. `rag`: the five passages that the retriever finds. The conversation before the question is the recorded one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.steps.llm import write_text
+from turnmark.assistant.steps.marks import says_unknown
+from turnmark.assistant.structured import merge_roles
+from turnmark.assistant.types import Decision
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import file_sha256
-from turnmark.corpora.mtrag import Benchmark as Name
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks import measures
 from turnmark.evaluation.benchmarks import mtrag_data as bench
-from turnmark.evaluation.benchmarks.mtrag_evidence import (
-    SEARCHING,
-    Evidence,
-    Relevant,
-    check_hidden,
-    is_setting_file,
-    recorded_file,
-    relevant_passages,
-    unasked,
-    unread,
-    unrecorded,
+from turnmark.evaluation.benchmarks import mtrag_passages as shown
+from turnmark.evaluation.benchmarks.base import Case, Item, Metric
+from turnmark.evaluation.benchmarks.mtrag_passages import MtragTurn
+from turnmark.evaluation.benchmarks.mtrag_queries import (
+    NoQuery,
+    QuerySource,
+    check_mode,
+    open_queries,
+    read_query_file,
 )
-from turnmark.evaluation.benchmarks.mtrag_generation import PROMPTS, Mtrag, takes_part
-from turnmark.evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
-from turnmark.evaluation.benchmarks.mtrag_retrieval import open_retrieval, trec_answers
-from turnmark.evaluation.benchmarks.task import Prepared, Task, picked, prompt_inputs
-from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.benchmarks.mtrag_retrieval import Retrieval
+from turnmark.evaluation.benchmarks.task import Task, choose_domains, hash_prompts
+from turnmark.evaluation.benchmarks.turns import fit_question, turn_sample, unmarked, with_steps
 from turnmark.evaluation.judging.mtrag import rubrics, un_rubrics
 from turnmark.evaluation.judging.rubrics import BERT
-from turnmark.evaluation.passages import OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
-from turnmark.evaluation.records import ContextRef
-from turnmark.evaluation.request import EvalRequest
-from turnmark.retrieval.types import Retriever
+from turnmark.evaluation.metrics.decisions import unknown_label
+from turnmark.evaluation.passages import HIDDEN, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
+from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.scoring import missing
+from turnmark.evaluation.summary import Ranked
+from turnmark.retrieval.types import Hit
+
+if TYPE_CHECKING:
+    from turnmark.evaluation.benchmarks.task import Rubrics
 
 NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompt: add --generator, or leave it out"
-SETTINGS = ("reference", *SEARCHING)
+SETTINGS = ("reference", *shown.SEARCHING)
+TOPPED_UP = 2
+"""`reference+rag` is for tasks with so many references at most (section 6.1)."""
+FEW_REFERENCES = {"references": ("at most two",)}
+"""The label of these tasks in the other settings: MTRAG Table 5 has all three on them, conversational ones left out."""
+FIRST = 3
+"""A pair is in `hidden.auroc` if a relevant passage was among so many that were found before it was hidden."""
 
 
-def tasks() -> tuple[Task, ...]:
-    """The tasks of MTRAG and MTRAG-S."""
-    return (
-        Task("generation", settings=SETTINGS, open=open_generation, rubrics=rubrics, brought=BERT,
-             flags=("query", "queries", "passages", "counterfactual")),
-        Task("retrieval", open=open_retrieval, flags=("query", "queries"), read=trec_answers),
-    )  # fmt: skip
+class Mtrag(Task):
+    """The generation task of MTRAG and MTRAG-S."""
 
+    settings = SETTINGS
+    flags = ("query", "queries", "passages", "counterfactual")
+    brought = BERT
+    rubrics: ClassVar[Rubrics] = staticmethod(rubrics)
+    prompt: ClassVar[str] = "mtrag-answer"
+    asks_back: ClassVar[bool] = False
 
-def un_tasks() -> tuple[Task, ...]:
-    """The tasks of MTRAG-UN, in which judges also say whether a reply asks back."""
-    generation, retrieval = tasks()
-    return replace(generation, rubrics=un_rubrics), retrieval
+    _data: bench.MtragData
+    _shown: shown.Shown
+    _relevant: Mapping[str, tuple[str, ...]] = {}
 
+    def open(self) -> None:
+        """See `Task.open`."""
+        errors, request = ErrorCollector(), self.request
+        self.metrics: Sequence[Metric[Any]] = (
+            *measures.REFERENCE_METRICS,
+            *measures.LEAD_METRICS,
+            *measures.PASSAGE_METRICS,
+            *measures.STYLE_METRICS,
+            *(measures.UNKNOWN_METRICS if self.setting == "rag" else ()),
+            *(measures.CLARIFY_METRICS if self.asks_back else ()),
+        )
+        self._sure: dict[tuple[str, int], float] = {}  # confidence if a relevant passage was among the first
+        if request.setting is None or request.setting == self.setting:  # else what is meant is not known
+            self._check_search_flags(errors)
+        source = errors.collect(mtrag.locate, request.data)
+        loaded = errors.collect(mtrag.load_tasks, source.root, self._benchmark) if source else None
+        passages = (
+            None if request.scoring else shown.recorded_file(request, self._benchmark, self._where, source, errors)
+        )
+        lists = errors.collect(recorded, passages) if passages else None
+        if source is None or loaded is None:
+            if request.query:
+                errors.collect(check_mode, request.query, self._benchmark)
+            raise RequestError(errors.problems)
+        known = sorted({task.domain for task in loaded.data.values()})
+        self.domains = errors.collect(choose_domains, known, request.domains) or ()
+        self._data = bench.MtragData(
+            benchmark=self._benchmark,
+            source=source,
+            tasks={key: task for key, task in loaded.data.items() if task.domain in self.domains},
+            qrels={key: {} for key in self.domains},
+            problems=loaded.problems,
+            files={"tasks": loaded.path},
+        )
+        self._open_passages(source, passages, lists, errors)
+        errors.raise_all()
 
-def open_generation(request: EvalRequest, setting: str | None) -> Prepared:
-    """Find the tasks, corpora, queries and lists of a request.
+    @property
+    def _benchmark(self) -> mtrag.Benchmark:
+        return self.request.benchmark  # type: ignore[return-value]
 
-    Raises:
-        RequestError: everything that is wrong with it, at once.
-    """
-    errors = ErrorCollector()
-    setting = setting or "reference"
-    data, passages, lists = _load(request, setting, errors)
-    name, root, domains, tasks = data.benchmark, data.source.root, tuple(data.qrels), data.tasks
-    official = passages is not None and is_setting_file(passages, root, name, setting)
-    searching = setting in SEARCHING
-    corpora: dict[str, Path] = {}
-    if searching and (request.scoring or (lists is not None and official)):
-        corpora = bench.corpora_there(root, domains)
-    elif searching:
-        corpora = errors.collect(bench.find_corpora, data, domains) or {}
-    mode = request.query or ("file" if request.queries else "assistant")
-    asking = searching and not request.scoring and not passages
-    queries = _queries(request, mode, data, errors) if asking else None
-    relevant = relevant_passages(root, name, domains) if request.counterfactual else Relevant()
-    texts = {domain: CorpusTexts(path) for domain, path in corpora.items()}
-    if request.counterfactual and not request.scoring and corpora:
-        check_hidden(tasks.values(), relevant.passages, texts, errors)
-    setting_tasks = {key: task for key, task in tasks.items() if takes_part(task, setting)}
-    notes = [
-        *bench.problem_notes((*relevant.problems, *(queries.problems if queries else ()))),
-        *unasked(queries, mode, setting_tasks),
-        *unrecorded(lists, setting_tasks, texts, request.counterfactual, errors),
-        *(unread(domains, corpora) if request.scoring and searching else ()),
-    ]
-    prompts = _prompts(request, errors)
-    errors.raise_all()
-    corpora_used = {} if official else {domain: bench.corpus_used(domain, path) for domain, path in corpora.items()}
+    @property
+    def _where(self) -> str:
+        return self.setting or "reference"
 
-    def build(parts: Parts, retrievers: Mapping[str, Retriever]) -> Mtrag:
-        complete = passages is not None and is_official(passages)
-        evidence = Evidence(retrievers, texts, queries if mode != "assistant" else None, lists, complete)
-        return Mtrag(
-            name, setting, tasks.values(), parts, evidence,
-            problems=data.problems, relevant=relevant.passages, counterfactual=request.counterfactual,
-            prompted=request.protocol == "paper",
-        )  # fmt: skip
+    @property
+    def _prompted(self) -> bool:
+        """Whether a model is asked by the paper's prompt, without the assistant's turn."""
+        return self.request.protocol == "paper"
 
-    query = mode if lists is None else "rewrite" if official else "recorded"
-    return Prepared(
-        data=data.used({**(queries.files if queries else {}), **relevant.files}), domains=domains, build=build,
-        corpora=corpora, corpora_used=corpora_used, searched=searching and not request.scoring and lists is None,
-        query=query if searching and not request.scoring else None, found_by=OFFICIAL_SEARCH if official else None,
-        inputs=_inputs(request, passages) | prompts, counterfactual=request.counterfactual,
-        notes=(*notes, *bench.corpus_notes(corpora_used)),
-    )  # fmt: skip
+    def _check_search_flags(self, errors: ErrorCollector) -> None:
+        request = self.request
+        if self._where not in shown.SEARCHING:
+            for flag in ("query", "queries", "passages"):
+                if getattr(request, flag):
+                    errors.add(f"--{flag}: the setting {self.setting} searches for nothing; use --setting rag")
+        if request.counterfactual and self.setting != "rag":
+            errors.add("--counterfactual hides passages from the index: it needs --setting rag")
+        if request.passages and (request.query or request.queries):
+            errors.add("--passages answers from a recorded retrieval, so --query and --queries have no use with it")
+        if request.query and request.queries:
+            errors.add("--query and --queries name two sources of queries; give one of them")
 
+    def _open_passages(
+        self,
+        source: Source,
+        passages: Path | None,
+        lists: Mapping[str, Sequence[ContextRef]] | None,
+        errors: ErrorCollector,
+    ) -> None:
+        """Find the corpora, the queries, and what is hidden."""
+        request, root = self.request, source.root
+        official = passages is not None and shown.is_setting_file(passages, root, self._benchmark, self._where)
+        searching = self._where in shown.SEARCHING
+        if searching and (request.scoring or (lists is not None and official)):
+            self.corpora = bench.corpora_there(root, self.domains)
+        elif searching:
+            self.corpora = errors.collect(bench.find_corpora, root, self.domains) or {}
+        mode = request.query or ("file" if request.queries else "assistant")
+        queries = self._open_queries(mode, errors) if searching and not request.scoring and not passages else None
+        texts = {domain: CorpusTexts(path) for domain, path in self.corpora.items()}
+        files, problems = dict(queries.files) if queries else {}, list(queries.problems) if queries else []
+        if request.counterfactual:
+            relevant = shown.relevant_passages(root, self._benchmark, self.domains)
+            self._relevant = relevant.passages
+            files, problems = {**files, **relevant.files}, [*relevant.problems, *problems]
+            if not request.scoring and texts:
+                shown.check_hidden(self._data.tasks.values(), self._relevant, texts, errors)
+        self._shown = shown.Shown(
+            setting=self._where,
+            texts=texts,
+            queries=queries if mode != "assistant" else None,
+            recorded=lists,
+            complete=passages is not None and is_official(passages),
+        )
+        used = {} if official else {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
+        tasks = {key: task for key, task in self._data.tasks.items() if self._takes(task)}
+        self.notes = (
+            *bench.problem_notes(problems),
+            *shown.note_unasked(queries, mode, tasks),
+            *shown.note_unrecorded(lists, tasks, texts, request.counterfactual, errors),
+            *(shown.note_unread(self.domains, self.corpora) if request.scoring and searching else ()),
+            *bench.corpus_notes(used),
+        )
+        self.data, self.corpora_used = self._data.used(files), used
+        self.searched = searching and not request.scoring and lists is None
+        if searching and not request.scoring:
+            self.specs = {"query": mode if lists is None else "rewrite" if official else "recorded"}
+        if official:
+            self.specs = {**self.specs, "passages": OFFICIAL_SEARCH}
+        given = {"queries": request.queries, "passages": samples_file(passages) if passages else None}
+        files_given = {name: file_sha256(file) for name, file in given.items() if file and file.is_file()}
+        self.inputs = {**files_given, **self._prompt_hashes(errors)}
 
-def _load(
-    request: EvalRequest, setting: str, errors: ErrorCollector
-) -> tuple[bench.RetrievalData, Path | None, Mapping[str, Sequence[ContextRef]] | None]:
-    """The tasks of the domains that are asked for; the file with recorded passages, where one is, and what it holds.
+    def _prompt_hashes(self, errors: ErrorCollector) -> dict[str, str]:
+        """Hashes of the prompts of the paper's protocol, if that is asked for."""
+        if not self._prompted or self.request.scoring:
+            return {}
+        if not self.request.asks_model:
+            errors.add(NEEDS_MODEL)
+        if self.request.steps:
+            errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
+        return errors.collect(hash_prompts, (self.prompt,), self.request.prompts) or {}
 
-    Raises:
-        RequestError: there are no tasks.
-    """
-    name: Name = request.benchmark  # type: ignore[assignment]
-    if request.setting is None or request.setting == setting:  # else what is meant is not known
-        _check_search_flags(request, setting, errors)
-    source = errors.collect(mtrag.locate, request.data)
-    loaded = errors.collect(mtrag.load_tasks, source.root, name) if source else None
-    passages = None if request.scoring else recorded_file(request, name, setting, source, errors)
-    lists = errors.collect(recorded, passages) if passages else None
-    if loaded is None and request.query:
-        errors.collect(check_mode, request.query, name)
-    if source is None or loaded is None:
-        raise RequestError(errors.problems)
-    domains = errors.collect(picked, sorted({task.domain for task in loaded.data.values()}), request.domains) or ()
-    data = bench.RetrievalData(
-        benchmark=name, source=source, tasks={key: task for key, task in loaded.data.items() if task.domain in domains},
-        qrels={key: {} for key in domains}, problems=loaded.problems, files={"tasks": loaded.path},
-    )  # fmt: skip
-    return data, passages, lists
-
-
-def _check_search_flags(request: EvalRequest, setting: str, errors: ErrorCollector) -> None:
-    if setting not in SEARCHING:
-        for flag in ("query", "queries", "passages"):
-            if getattr(request, flag):
-                errors.add(f"--{flag}: the setting {setting} searches for nothing; use --setting rag")
-    if request.counterfactual and setting != "rag":
-        errors.add("--counterfactual hides passages from the index: it needs --setting rag")
-    if request.passages and (request.query or request.queries):
-        errors.add("--passages answers from a recorded retrieval, so --query and --queries have no use beside it")
-    if request.query and request.queries:
-        errors.add("--query and --queries name two sources of queries; give one of them")
-
-
-def _prompts(request: EvalRequest, errors: ErrorCollector) -> dict[str, str]:
-    """Hashes of the prompts of the paper's protocol, where it is asked for."""
-    if request.protocol != "paper" or request.scoring:
-        return {}
-    if not request.asks_model:
-        errors.add(NEEDS_MODEL)
-    if request.steps:
-        errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
-    return errors.collect(prompt_inputs, (PROMPTS[request.benchmark],), request.prompts) or {}
-
-
-def _queries(request: EvalRequest, mode: str, data: bench.RetrievalData, errors: ErrorCollector) -> QuerySource | None:
-    if request.queries:
-        source = errors.collect(read_query_file, request.queries, data)
-        if source is not None and source.recorded is not None and source.recorded.keys().isdisjoint(data.tasks):
+    def _open_queries(self, mode: str, errors: ErrorCollector) -> QuerySource | None:
+        if not self.request.queries:
+            return errors.collect(open_queries, mode, self._data)
+        source = errors.collect(read_query_file, self.request.queries, self._data)
+        if source is not None and source.recorded is not None and source.recorded.keys().isdisjoint(self._data.tasks):
             n = len(source.recorded)
-            errors.add(f"--queries {request.queries.name}: none of its {n} ids is a task of the data")
+            errors.add(f"--queries {self.request.queries.name}: none of its {n} ids is a task of the data")
         return source
-    return errors.collect(open_queries, mode, data)
+
+    def _takes(self, task: mtrag.Task, setting: str | None = None) -> bool:
+        """Whether a task is one of those of a setting."""
+        return (setting or self.setting) != "reference+rag" or len(task.contexts) <= TOPPED_UP
+
+    def _relevant_of(self, task: mtrag.Task) -> frozenset[str]:
+        return frozenset(self._relevant.get(task.id, ())) | {context.document_id for context in task.contexts}
+
+    def items(self) -> Iterator[Item | Problem]:
+        """See `Task.items`. With `--counterfactual` answerable and partial tasks are there once more.
+
+        Their relevant passages are hidden then. These items stay out of the headline, as CONVERSATIONAL ones do.
+        """
+        yield from self._data.problems
+        for task in self._data.tasks.values():
+            if not self._takes(task):
+                continue
+            item = replace(bench.item_of(task, task.domain), task=MtragTurn(task))
+            # In the setting `reference+rag` there are no other tasks.
+            few = self._benchmark == "mtrag" and self.setting != "reference+rag" and self._takes(task, "reference+rag")
+            yield replace(item, labels={**item.labels, **FEW_REFERENCES}) if few and item.headline else item
+            hidden = self._relevant_of(task) if self.request.counterfactual else frozenset()
+            if hidden and task.answerability in ("ANSWERABLE", "PARTIAL"):
+                labels = {"counterfactual": ("hidden",)}
+                turn = MtragTurn(task, hidden)
+                yield replace(item, id=task.id + HIDDEN, task=turn, reference="", labels=labels, headline=False)
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        """See `Task.answer`."""
+        turn: MtragTurn = item.task
+        task, parts, passages = turn.task, self.parts, self._passages
+        retriever = passages.retriever(turn)
+        if retriever is not None and passages.queries is None and not self._prompted:
+            return turn_sample(item, task.history, task.question, generator, parts.over(retriever))
+        try:
+            hits, query = passages.hits(turn, retriever, generator)
+        except NoQuery as error:
+            # With other passages than asked for, only these tasks, the unanswerable ones, would be told from the rest.
+            return missing(item, str(error))
+        if self._prompted and generator is not None:
+            sample = self._prompt(item, task, hits, generator)
+        else:
+            sample = turn_sample(item, task.history, task.question, generator, parts, hits, passages.trusted(generator))
+        if passages.recorded is not None:
+            sample = sample.model_copy(update={"contexts": passages.with_texts(task, sample.contexts)})
+        if query is None:
+            return sample
+        searched = "\n".join(text for text in (query.text, *query.variants) if text != task.question)
+        return sample.model_copy(update={"rewrite": searched or None})
+
+    @property
+    def _passages(self) -> shown.Shown:
+        return replace(self._shown, parts=self.parts)
+
+    def _prompt(self, item: Item, task: mtrag.Task, hits: Sequence[Hit], generator: Generator) -> Sample:
+        """Ask a model as the paper does, and record its reply."""
+        began = time.perf_counter()
+        texts = [(hit.passage.title, hit.passage.text) for hit in hits]
+        prompt = fit_question(self.prompt, texts, task.history, task.question, generator, self.parts.prompts)
+        if prompt is None:
+            raise GeneratorError("bad_request", "the question does not fit into the model's context")
+        reply = write_text(generator, merge_roles(prompt.messages))
+        decision: Decision | None = "unknown" if reply.note is None and says_unknown(reply.text) else "answer"
+        return Sample(
+            id=item.id,
+            status="done",
+            domain=item.domain,
+            query=task.question,
+            contexts=tuple(map(shown.ref_of, hits)),
+            prediction=reply.text,
+            # Whether a text asks back is for a judge to say, and not to be taken for an answer until then.
+            decision=None if self.asks_back else decision,
+            notes=(*prompt.notes, *([reply.note] if reply.note else [])),
+            usage={"answer": reply.usage},
+            timings={"answer": round(time.perf_counter() - began, 4)},
+        )
+
+    def context(self, item: Item, sample: Sample) -> Case:
+        """See `Task.context`. Steps count as a part of the answer."""
+        turn: MtragTurn = item.task
+        text = with_steps(sample.prediction or "", sample.procedure)
+        return Case(
+            question=item.question,
+            answer=unmarked(text, sample).strip(),
+            history=item.history,
+            reference=item.reference,
+            passages=self._shown.texts_of(turn.task, sample),
+            answerability="UNANSWERABLE" if turn.hidden else turn.task.answerability,
+            raw=sample.prediction or "",
+            decision=sample.decision,
+        )
+
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
+        """See `Task.rankings`: `unknown.auroc` and, over pairs, `hidden.auroc`; low confidence means unknown.
+
+        A pair takes part with its second half, so that none is there alone.
+        """
+        turn: MtragTurn = item.task
+        if self.setting != "rag" or sample.confidence is None or sample.status != "done":
+            return {}
+        score, key = -sample.confidence, (turn.task.id, sample.repeat)
+        if turn.hidden:
+            confidence = self._sure.pop(key, None)
+            return {} if confidence is None else {"hidden.auroc": [(False, -confidence), (True, score)]}
+        first = {context.document_id for context in sample.contexts[:FIRST]}
+        if self.request.counterfactual and first & self._relevant_of(turn.task):
+            self._sure[key] = sample.confidence
+        positive = unknown_label(turn.task.answerability)
+        return {} if positive is None else {"unknown.auroc": (positive, score)}
+
+    def target(self, item: Item) -> Mapping[str, Any] | None:
+        """See `Task.target`: with the recorded passages of the setting."""
+        fields = super().target(item)
+        if fields is None or self.setting == "reference" or self._shown.recorded is None:
+            return fields
+        passages, task = self._passages, item.task.task
+        with suppress(NoQuery):  # without a list nothing says what was shown
+            fields = {
+                **fields,
+                "contexts": passages.with_texts(task, list(map(shown.ref_of, passages.listed(item.task)))),
+            }
+        return fields
 
 
-def _inputs(request: EvalRequest, passages: Path | None) -> dict[str, str]:
-    files = {"queries": request.queries, "passages": samples_file(passages) if passages else None}
-    return {name: file_sha256(file) for name, file in files.items() if file and file.is_file()}
+class MtragUn(Mtrag):
+    """MTRAG-UN: judges also say whether a reply asks back, and the prompt has a sentence on that (section 3.3)."""
+
+    rubrics = staticmethod(un_rubrics)
+    prompt = "mtrag-un-answer"
+    asks_back = True
+
+
+TASKS = (Mtrag, Retrieval)
+UN_TASKS = (MtragUn, Retrieval)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -15,10 +13,10 @@ from turnmark.corpora import mtrag
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem, Record
-from turnmark.evaluation.benchmarks.base import Material
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.task import choose_domains
 from turnmark.evaluation.records import CorpusUsed, DataUsed
 from turnmark.evaluation.rundir import fingerprint
-from turnmark.evaluation.summary import Facts
 
 NEARLY_ALL = 0.99
 """A corpus with this share of the published passages counts as the full one."""
@@ -31,16 +29,8 @@ DEMO_NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class JudgedQuery:
-    """A query with relevance labels: its task, where the data has it, and passage -> grade."""
-
-    task: mtrag.Task | None
-    relevant: Mapping[str, int]
-
-
-class RetrievalData(Record):
-    """Everything that scoring retrieval needs, for the domains of a run."""
+class MtragData(Record):
+    """Tasks, relevance labels and what could not be read, for the domains of a run."""
 
     benchmark: mtrag.Benchmark
     source: Source
@@ -56,7 +46,7 @@ class RetrievalData(Record):
         )
 
 
-def labelled(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, ...]:
+def labelled_domains(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, ...]:
     """The domains with relevance labels, sorted.
 
     Raises:
@@ -75,7 +65,7 @@ def labelled(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, ...]:
     return domains
 
 
-def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]) -> RetrievalData:
+def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]) -> MtragData:
     """Load tasks and relevance labels; domains are in the order of the data.
 
     Args:
@@ -84,11 +74,6 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
     Raises:
         RequestError: there are no relevance labels, or none for a domain that is wanted.
     """
-    known_domains = labelled(benchmark, source)
-    unknown = [domain for domain in domains if domain not in known_domains]
-    if unknown:
-        names = ", ".join(known_domains)
-        raise RequestError([f"--domains: no domain {domain!r} in the data; there are: {names}" for domain in unknown])
     problems: list[Problem] = []
     files: dict[str, Path] = {}
     tasks: Mapping[str, mtrag.Task] = {}
@@ -102,17 +87,17 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
         problems.extend(loaded_tasks.problems)
         files["tasks"] = loaded_tasks.path
     qrels: dict[str, Mapping[str, Mapping[str, int]]] = {}
-    for domain in (name for name in known_domains if not domains or name in domains):
+    for domain in choose_domains(labelled_domains(benchmark, source), domains):
         labels = mtrag.load_qrels(source.root, benchmark, domain)
         qrels[domain] = labels.data
         problems.extend(labels.problems)
         files[f"qrels/{domain}"] = labels.path
-    return RetrievalData(
+    return MtragData(
         benchmark=benchmark, source=source, tasks=tasks, qrels=qrels, problems=tuple(problems), files=files
     )
 
 
-def only_domains(data: RetrievalData, domains: Iterable[str]) -> RetrievalData:
+def only_domains(data: MtragData, domains: Iterable[str]) -> MtragData:
     """The same data without the other domains."""
     names = set(domains)
     return data.model_copy(update={
@@ -124,16 +109,8 @@ def only_domains(data: RetrievalData, domains: Iterable[str]) -> RetrievalData:
     })  # fmt: skip
 
 
-def facts_of(data: RetrievalData, query: str, domain: str) -> Facts:
-    """What the breakdowns need of a query. The conversation is the cluster; CONVERSATIONAL stays out of headlines."""
-    task = data.tasks.get(query)
-    if task is None:
-        return Facts(cluster=mtrag.conversation_of(query), labels={"domain": (domain,)})
-    return task_facts(task, domain)
-
-
-def task_facts(task: mtrag.Task, domain: str) -> Facts:
-    """What the breakdowns need of a task. The conversation is the cluster; CONVERSATIONAL stays out of headlines."""
+def item_of(task: mtrag.Task, domain: str) -> Item:
+    """A task as an item. The conversation is the cluster; CONVERSATIONAL stays out of headlines."""
     labels: dict[str, tuple[str, ...]] = {
         "domain": (domain,),
         "turn": ("first" if task.turn == 1 else "later",),
@@ -144,19 +121,20 @@ def task_facts(task: mtrag.Task, domain: str) -> Facts:
     standalone = _standalone(task)
     if standalone is not None:
         labels["standalone"] = (STANDALONE[not standalone],)
-    return Facts(cluster=task.conversation, labels=labels, headline=task.answerability != "CONVERSATIONAL")
-
-
-def task_material(task: mtrag.Task | None, hidden: bool = False) -> Material:
-    """What the data hold of a task.
-
-    Args:
-        hidden: its passages are hidden from the system, and its reference is none then.
-    """
-    if task is None:
-        return Material()
     texts = {context.document_id: (context.title, context.text) for context in task.contexts}
-    return Material(task.question, "" if hidden else task.reference, tuple(task.history), texts, frozenset(texts))
+    return Item(
+        task.id,
+        task,
+        domain,
+        question=task.question,
+        history=task.history,
+        reference=task.reference,
+        passages=texts,
+        relevant=frozenset(texts),
+        labels=labels,
+        cluster=task.conversation,
+        headline=task.answerability != "CONVERSATIONAL",
+    )
 
 
 def _standalone(task: mtrag.Task) -> bool | None:
@@ -176,7 +154,9 @@ def standalone_labels() -> Mapping[str, bool]:
 
     `mtrag_standalone.tsv` says how they were drawn and labelled.
     """
-    return MappingProxyType(read_standalone(Path(__file__).with_name("mtrag_standalone.tsv")))
+    rows = Path(__file__).with_name("mtrag_standalone.tsv").read_text(encoding="utf-8").splitlines()
+    _, *labelled = (row.split("\t") for row in rows if not row.startswith("#"))
+    return MappingProxyType({task: label == STANDALONE[0] for task, label in labelled})
 
 
 @lru_cache(maxsize=1)
@@ -184,39 +164,7 @@ def _labelled_conversations() -> frozenset[str]:
     return frozenset(map(mtrag.conversation_of, standalone_labels()))
 
 
-def read_standalone(path: Path) -> dict[str, bool]:
-    """Labels of later turns from a TSV file: `#` lines, a line of column names, then task id and label.
-
-    Raises:
-        RequestError: what is wrong, line by line.
-    """
-    errors, labels, header = ErrorCollector(), dict[str, bool](), False
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        place, cells = f"{path.name}, line {number}", tuple(line.split("\t"))
-        if not line.strip() or line.startswith("#"):
-            continue
-        if not header:
-            header = True
-            if cells != ("task_id", "label"):
-                errors.add(f"{place}: the columns are task_id and label, divided by a tab")
-            continue
-        if len(cells) != 2:
-            errors.add(f"{place}: {len(cells)} cells; a task id, a tab and a label were expected")
-            continue
-        task, label = cells
-        conversation, _, turn = task.rpartition("<::>")
-        if not conversation or not re.fullmatch(r"[1-9]\d{0,5}", turn, re.ASCII) or turn == "1":
-            errors.add(f"{place}: {task!r} is no task id of a later turn (<conversation><::><turn>)")
-        if label not in STANDALONE:
-            errors.add(f"{place}: label {label!r}; use {' or '.join(STANDALONE)}")
-        if task in labels:
-            errors.add(f"{place}: {task!r} has a label already")
-        labels[task] = label == STANDALONE[0]
-    errors.raise_all()
-    return labels
-
-
-def find_corpora(data: RetrievalData, domains: Sequence[str]) -> dict[str, Path]:
+def find_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
     """The passage files of the domains.
 
     Raises:
@@ -225,7 +173,7 @@ def find_corpora(data: RetrievalData, domains: Sequence[str]) -> dict[str, Path]
     errors = ErrorCollector()
     corpora: dict[str, Path] = {}
     for domain in domains:
-        path = errors.collect(mtrag.corpus_path, data.source.root, domain)
+        path = errors.collect(mtrag.corpus_path, root, domain)
         if path is not None:
             corpora[domain] = path
     if errors.problems:

@@ -14,7 +14,7 @@ from turnmark.corpora import mtrag
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import RecordedQuery, read_recorded
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.mtrag_data import RetrievalData
+from turnmark.evaluation.benchmarks.mtrag_data import MtragData
 from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Query
 
@@ -147,7 +147,7 @@ def check_mode(mode: str, benchmark: mtrag.Benchmark, asking: bool = False) -> s
     return mode
 
 
-def open_queries(mode: str, data: RetrievalData, asking: bool = False) -> QuerySource:
+def open_queries(mode: str, data: MtragData, asking: bool = False) -> QuerySource:
     """The queries of a mode for every domain of the data; of one that asks a language model, without its wordings.
 
     Args:
@@ -172,14 +172,14 @@ def open_queries(mode: str, data: RetrievalData, asking: bool = False) -> QueryS
     return QuerySource(mode, data.tasks, texts, f"the recorded {mode} queries", files, problems)
 
 
-def _refuse_without_tasks(mode: str, data: RetrievalData) -> NoReturn:
+def _refuse_without_tasks(mode: str, data: MtragData) -> NoReturn:
     """Always raises: a mode made from conversations needs the tasks, and there are none."""
     loaded = mtrag.load_tasks(data.source.root, data.benchmark)
     first = f"; the first mistake in it: {loaded.problems[0]}" if loaded.problems else ""
     raise RequestError(f"--query {mode}: it is made from conversations, and {loaded.path.name} holds none{first}")
 
 
-def read_query_file(path: Path, data: RetrievalData | None) -> QuerySource:
+def read_query_file(path: Path, data: MtragData | None) -> QuerySource:
     """The queries of a file that was handed in.
 
     Args:

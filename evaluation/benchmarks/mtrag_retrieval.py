@@ -13,7 +13,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -26,7 +26,7 @@ from turnmark.corpora.errors import ErrorCollector, TurnmarkError
 from turnmark.corpora.home import file_sha256, write_atomic
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import mtrag_data as bench
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Material, Metric, Value
+from turnmark.evaluation.benchmarks.base import Item, Metric, Value
 from turnmark.evaluation.benchmarks.mtrag_queries import (
     Asking,
     NoQuery,
@@ -36,15 +36,14 @@ from turnmark.evaluation.benchmarks.mtrag_queries import (
     open_queries,
     read_query_file,
 )
-from turnmark.evaluation.benchmarks.task import OpenCorpus, Prepared
+from turnmark.evaluation.benchmarks.task import Task, choose_domains
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.metrics import retrieval as metrics
 from turnmark.evaluation.predictions import Answers
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.request import EvalRequest, select
+from turnmark.evaluation.request import select
 from turnmark.evaluation.rundir import RunFolder
 from turnmark.evaluation.scheduler import HOPELESS
-from turnmark.evaluation.summary import Facts
 from turnmark.evaluation.trec import format_trec, ranked, read_runs
 from turnmark.retrieval.types import Hit, Query, Retriever
 
@@ -63,147 +62,111 @@ def measured_list(context: Lists) -> Mapping[str, Value]:
     return metrics.score_lists({"query": relevant}, {"query": contexts}).get("query", {})
 
 
-def trec_answers(paths: Sequence[Path], _: str) -> Answers:
-    """Read TREC runs to be scored.
-
-    Raises:
-        RequestError: every wrong line of every file.
-    """
-    lists = read_runs(paths)
-    samples = (Sample(id=query, status="done", contexts=contexts[:DEPTH]) for query, contexts in lists.items())
-    return Answers(tuple(samples), (), tuple(paths))
-
-
-# --- what is asked for -----------------------------------------------------------------------------------------------
-
-
-def open_retrieval(request: EvalRequest, _: str | None) -> Prepared:
-    """Find the data, the queries and the corpora of a request.
-
-    Raises:
-        RequestError: everything that is wrong with it, at once.
-    """
-    errors = ErrorCollector()
-    name = cast(mtrag.Benchmark, request.benchmark)
-    if request.query and request.queries:
-        errors.add("--query and --queries name two sources of queries; give one of them")
-    known_mode = errors.collect(check_mode, request.query, name, True) if request.query else "assistant"
-    asking = asking_of(request, errors)
-    data, domains = _load(request, name, errors)
-    queries: QuerySource | None = None
-    if request.queries:
-        queries = errors.collect(read_query_file, request.queries, data)
-    elif data is not None and known_mode and not request.scoring:
-        queries = errors.collect(open_queries, known_mode, bench.only_domains(data, domains), True)
-    ids: dict[str, str] = {}
-    corpora: dict[str, Path] = {}
-    if data is not None:
-        ids = _selected(data, request, queries, errors)
-    if data is not None and not request.scoring:
-        data = bench.only_domains(data, [domain for domain in ids.values() if domain in domains])
-        corpora = errors.collect(bench.find_corpora, data, list(data.qrels)) or {}
-    errors.raise_all()
-    assert data is not None, "errors.raise_all() raised otherwise"
-    corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in corpora.items()}
-    retrieval = Retrieval(data, ids, queries, asking)
-    return Prepared(
-        data=data.used(queries.files if queries else {}),
-        domains=tuple(data.qrels),
-        build=lambda _, retrievers: Retrieval(data, ids, queries, asking, retrievers),
-        corpora=corpora,
-        corpora_used=corpora_used,
-        searched=not request.scoring,
-        query="file" if request.queries else known_mode,
-        inputs={"queries": file_sha256(request.queries)} if request.queries else {},
-        prompts=dict(asking.hashes) if asking else {},
-        notes=tuple(bench.corpus_notes(corpora_used)),
-        retrieves=True,
-        selected=True,
-        asks=asking.specs() if asking else {},
-        deadline=asking.deadline if asking else None,
-        search=None if request.scoring or asking else retrieval.search_all,
-        finish=retrieval.finish,
-    )
-
-
-def _load(
-    request: EvalRequest, name: mtrag.Benchmark, errors: ErrorCollector
-) -> tuple[bench.RetrievalData | None, Sequence[str]]:
-    """The data of a request, and which of its domains are asked for.
-
-    Where --domains is wrong the data is that of all domains, so that the rest of the request can be checked.
-    """
-    source = errors.collect(mtrag.locate, request.data)
-    known_domains = errors.collect(bench.labelled, name, source) if source else None
-    if source is None or known_domains is None:
-        return None, ()
-    unknown = [domain for domain in request.domains if domain not in known_domains]
-    for domain in unknown:
-        errors.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(known_domains)}")
-    domains = [domain for domain in known_domains if not request.domains or domain in request.domains]
-    return errors.collect(bench.load_data, name, source, () if unknown else domains), domains
-
-
-def _selected(
-    data: bench.RetrievalData, request: EvalRequest, queries: QuerySource | None, errors: ErrorCollector
-) -> dict[str, str]:
-    """Query id -> domain of what is asked for, in the order of the data."""
-    labels = data.qrels
-    if request.queries and queries and queries.recorded is not None and not request.domains:
-        recorded_ids = queries.recorded.keys()
-        labels = {domain: judged for domain, judged in labels.items() if not recorded_ids.isdisjoint(judged)}
-    ids = {query: domain for domain, judged in labels.items() for query in judged}
-    return {query: ids[query] for query in select(request, list(ids), errors)}
-
-
 # --- the benchmark ---------------------------------------------------------------------------------------------------
 
 
-class Retrieval(Benchmark[Lists]):
-    """The judged queries that are asked for, each with the list that a retriever finds.
+class Retrieval(Task):
+    """The judged queries that are asked for, each with the list that a retriever finds."""
 
-    Args:
-        ids: query id -> domain, in the order of the data.
-        queries: what is searched for; None: lists are scored that are there already.
-        asking: what a language model is asked for, where the mode asks one.
-        retrievers: domain -> retriever; safe to call from many threads.
-    """
-
+    name = "retrieval"
+    flags = ("query", "queries")
     metrics: Sequence[Metric[Lists]] = (Metric(metrics.NAMES, metrics.VARIANT, measured_list),)
-    embeds = False
+    retrieves = True
 
-    def __init__(
-        self,
-        data: bench.RetrievalData,
-        ids: Mapping[str, str],
-        queries: QuerySource | None,
-        asking: Asking | None,
-        retrievers: Mapping[str, Retriever] | None = None,
-    ) -> None:
-        self._data, self._ids, self._queries, self._asking = data, ids, queries, asking
-        self._retrievers = retrievers or {}
+    _data: bench.MtragData
+    _ids: Mapping[str, str]
+    """Query id -> domain, in the order of the data."""
+    _queries: QuerySource | None = None
+    """What is searched for; None: lists are scored that are there already."""
+    _asking: Asking | None = None
+
+    def open(self) -> None:
+        """See `Task.open`."""
+        errors, request = ErrorCollector(), self.request
+        name = cast(mtrag.Benchmark, request.benchmark)
+        if request.query and request.queries:
+            errors.add("--query and --queries name two sources of queries; give one of them")
+        known_mode = errors.collect(check_mode, request.query, name, True) if request.query else "assistant"
+        self._asking = asking_of(request, errors)
+        data = self._load(name, errors)
+        if request.queries:
+            self._queries = errors.collect(read_query_file, request.queries, data)
+        elif data is not None and known_mode and not request.scoring:
+            asked = bench.only_domains(data, self.domains)
+            self._queries = errors.collect(open_queries, known_mode, asked, True)
+        if data is not None:
+            self._ids = self._select(data, errors)
+            if not request.scoring:
+                data = bench.only_domains(data, [domain for domain in self._ids.values() if domain in self.domains])
+                self.corpora = errors.collect(bench.find_corpora, data.source.root, data.qrels) or {}
+        errors.raise_all()
+        assert data is not None, "errors.raise_all() raised otherwise"
+        self._data = data
+        self.data = data.used(self._queries.files if self._queries else {})
+        self.domains = tuple(data.qrels)
+        self.corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
+        self.notes = tuple(bench.corpus_notes(self.corpora_used))
+        self.searched = not request.scoring
+        self.batched = self.searched and self._asking is None
+        self.specs = {"query": ("file" if request.queries else known_mode) or "assistant"}
+        self.inputs = {"queries": file_sha256(request.queries)} if request.queries else {}
+        self.prompts = {}
+        if self._asking is not None:
+            self.specs, self.prompts = {**self.specs, **self._asking.specs()}, dict(self._asking.hashes)
+            self.deadline = self._asking.deadline
+
+    def _load(self, name: mtrag.Benchmark, errors: ErrorCollector) -> bench.MtragData | None:
+        """The data; that of all domains if --domains is wrong, so that the rest of the request can be checked."""
+        source = errors.collect(mtrag.locate, self.request.data)
+        known = errors.collect(bench.labelled_domains, name, source) if source else None
+        if source is None or known is None:
+            return None
+        domains = errors.collect(choose_domains, known, self.request.domains)
+        self.domains = domains or tuple(domain for domain in known if domain in self.request.domains)
+        return errors.collect(bench.load_data, name, source, domains or ())
+
+    def _select(self, data: bench.MtragData, errors: ErrorCollector) -> dict[str, str]:
+        """Query id -> domain of what is asked for, in the order of the data."""
+        labels, queries = data.qrels, self._queries
+        if self.request.queries and queries and queries.recorded is not None and not self.request.domains:
+            recorded_ids = queries.recorded.keys()
+            labels = {domain: judged for domain, judged in labels.items() if not recorded_ids.isdisjoint(judged)}
+        ids = {query: domain for domain, judged in labels.items() for query in judged}
+        return {query: ids[query] for query in select(self.request, list(ids), errors)}
+
+    @classmethod
+    def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:  # noqa: ARG003
+        """Read TREC runs to be scored."""
+        lists = read_runs(paths)
+        samples = (Sample(id=query, status="done", contexts=contexts[:DEPTH]) for query, contexts in lists.items())
+        return Answers(tuple(samples), (), tuple(paths))
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Benchmark.items`; an item's task is what the data says of the query."""
+        """See `Task.items`; an item's task is passage -> grade."""
         yield from (*self._data.problems, *(self._queries.problems if self._queries else ()))
         for query, domain in self._ids.items():
-            relevant = self._data.qrels[domain][query]
-            yield Item(query, bench.JudgedQuery(self._data.tasks.get(query), relevant), domain)
+            relevant, task = self._data.qrels[domain][query], self._data.tasks.get(query)
+            if task is None:
+                labels = {"domain": (domain,)}
+                item = Item(query, domain=domain, labels=labels, cluster=mtrag.conversation_of(query))
+            else:
+                item = bench.item_of(task, domain)
+            yield replace(item, task=relevant, relevant=frozenset(relevant))
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`: reworded by a model, then searched.
+        """See `Task.answer`: reworded by a model, then searched.
 
         Raises:
             GeneratorError: the endpoint refuses the key: no other query would fare better.
             TurnmarkError: the retriever gave nonsense.
         """
         asking = self._asking
-        assert asking is not None, "other queries are searched by `search_all`"
+        assert asking is not None, "other queries are searched by `search`"
         assert generator is not None, "a mode that asks a model is planned with one"
         query = self._query(item.id, item.domain)
         if isinstance(query, Sample):
             return query
-        retriever = self._retrievers[item.domain or ""]
+        retriever = self.parts.retrievers[item.domain or ""]
         began = time.monotonic()
         bounded = Bounded(generator, began + asking.seconds, asking.seconds)
         wordings = asking.mode.make(bounded, query.history, query.text, asking.prompts)
@@ -228,7 +191,7 @@ class Retrieval(Benchmark[Lists]):
         except NoQuery as error:
             return Sample(id=task_id, status="failed", kind="no_query", reason=str(error), domain=domain)
 
-    def search_all(self, run: RunFolder, open_corpus: OpenCorpus) -> Mapping[str, float]:
+    def search(self, run: RunFolder, open_corpus: Callable[[str], Retriever]) -> Mapping[str, float]:
         """Search for every query that has no finished sample yet; every batch is on file before the next begins.
 
         Raises:
@@ -268,16 +231,8 @@ class Retrieval(Benchmark[Lists]):
         return notes
 
     def context(self, item: Item, sample: Sample) -> Lists:
-        """See `Benchmark.context`."""
-        return item.task.relevant, sample.contexts
-
-    def facts(self, item: Item) -> Facts:
-        """See `Benchmark.facts`."""
-        return bench.facts_of(self._data, item.id, item.domain or "")
-
-    def material(self, item: Item) -> Material:
-        """See `Benchmark.material`."""
-        return replace(bench.task_material(item.task.task), relevant=frozenset(item.task.relevant))
+        """See `Task.context`."""
+        return item.task, sample.contexts
 
 
 def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], retriever: Retriever) -> None:

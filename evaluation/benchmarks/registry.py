@@ -1,9 +1,9 @@
 """The benchmarks there are, each with its tasks: ours in a plain table, others by an entry point or a spec.
 
 A package adds a benchmark by an entry point of the group `turnmark.benchmarks`, whose name is that of the benchmark, or
-without being installed by `python:package.module:factory`. Either names a function that gives a `Task`
-(`turnmark.evaluation.benchmarks.task`), or several, as the table does for ours. Nothing is imported before a benchmark
-is named.
+without being installed by `python:package.module:attribute`. Either names a class derived from `Task`
+(`turnmark.evaluation.benchmarks.task`), or a tuple of them, as the table does for ours. Nothing is imported before a
+benchmark is named.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.errors import ErrorCollector, RequestError
 
@@ -24,27 +24,27 @@ TASKS = ("generation", RETRIEVAL, "revise", "judge", "analyse")
 """The names of our tasks."""
 _OURS = "turnmark.evaluation.benchmarks"
 BENCHMARKS: Mapping[str, str] = {
-    "mtrag": f"{_OURS}.mtrag:tasks",
-    "mtrag-un": f"{_OURS}.mtrag:un_tasks",
-    "mtrag-s": f"{_OURS}.mtrag:tasks",
-    "inscoqa": f"{_OURS}.inscoqa:tasks",
-    "compound-qa": f"{_OURS}.compound_qa:tasks",
-    "kiwi": f"{_OURS}.kiwi:tasks",
+    "mtrag": f"{_OURS}.mtrag:TASKS",
+    "mtrag-un": f"{_OURS}.mtrag:UN_TASKS",
+    "mtrag-s": f"{_OURS}.mtrag:TASKS",
+    "inscoqa": f"{_OURS}.inscoqa:InsCoQA",
+    "compound-qa": f"{_OURS}.compound_qa:CompoundQA",
+    "kiwi": f"{_OURS}.kiwi:TASKS",
 }
-"""Our benchmarks, each with the function that gives its tasks, the default first."""
+"""Our benchmarks, each with its task or tasks, the default first."""
 
 
-def names() -> list[str]:
+def benchmark_names() -> list[str]:
     """The names that `eval` knows without importing anything."""
     return [*BENCHMARKS, *(point.name for point in importlib.metadata.entry_points(group=GROUP)), "all"]
 
 
 @lru_cache(maxsize=16)
-def load_tasks(benchmark: str) -> tuple[Task, ...]:
-    """The tasks of a benchmark, the default first; none where there is no such one.
+def import_tasks(benchmark: str) -> tuple[type[Task], ...]:
+    """The tasks of a benchmark, the default first; none if there is no such benchmark.
 
     Raises:
-        RequestError: it cannot be imported, or gives no task.
+        RequestError: it cannot be imported, or is no task.
     """
     from turnmark.corpora.specs import load_python
     from turnmark.evaluation.benchmarks.task import Task
@@ -54,35 +54,34 @@ def load_tasks(benchmark: str) -> tuple[Task, ...]:
     target = argument if kind == "python" else targets.get(benchmark)
     if target is None:
         return ()
-    factory = load_python(target, "benchmark")
-    result = factory()
-    tasks = (result,) if isinstance(result, Task) else tuple(result)
-    if not tasks or not all(isinstance(task, Task) for task in tasks):
-        raise RequestError(f"benchmark {benchmark!r}: a Task, or several, were expected from {factory!r}")
+    named: Any = load_python(target, "benchmark")
+    tasks = named if isinstance(named, tuple) else (named,)
+    if not tasks or not all(isinstance(task, type) and issubclass(task, Task) for task in tasks):
+        raise RequestError(f"benchmark {benchmark!r}: a class derived from Task, or a tuple of them, was expected")
     return tasks
 
 
-def tasks(benchmark: str) -> tuple[Task, ...]:
-    """As `load_tasks`; none where they cannot be loaded."""
+def _known_tasks(benchmark: str) -> tuple[type[Task], ...]:
     try:
-        return load_tasks(benchmark)
-    except RequestError:  # told once, by `refusals`
+        return import_tasks(benchmark)
+    except RequestError:  # reported once, by `refusals`
         return ()
 
 
 def task_names(benchmark: str) -> tuple[str, ...]:
     """Names of the tasks of a benchmark, the default first."""
-    return tuple(task.name for task in tasks(benchmark))
+    return tuple(task.name for task in _known_tasks(benchmark))
 
 
-def find_task(benchmark: str, name: str | None) -> Task | None:
-    """A task by its name; None: the benchmark's first. None where there is no such one."""
-    return next((task for task in tasks(benchmark) if name is None or task.name == name), None)
+def find_task(benchmark: str, name: str | None) -> type[Task] | None:
+    """A task by its name; None: the benchmark's first. None if there is no such task."""
+    return next((task for task in _known_tasks(benchmark) if name is None or task.name == name), None)
 
 
 def retrieves(benchmark: str, name: str | None) -> bool:
-    """Whether a retrieval task is asked for, of a benchmark of ours that has one."""
-    return name == RETRIEVAL and benchmark.startswith("mtrag") and benchmark in BENCHMARKS
+    """Whether a retrieval task is asked for."""
+    task = find_task(benchmark, name) if name == RETRIEVAL else None
+    return task is not None and task.retrieves
 
 
 def measures_judges(benchmark: str, name: str | None) -> bool:
@@ -97,12 +96,11 @@ def task_of(benchmark: str, name: str | None) -> str:
 
 
 def setting_of(benchmark: str, name: str | None, errors: ErrorCollector, task: str | None = None) -> str | None:
-    """The setting that is meant; None where it is the unnamed one, there is none, or another was asked for."""
+    """The setting that is meant; None if there is none, or another was asked for."""
     known_task = find_task(benchmark, task) or find_task(benchmark, None)
     settings = known_task.settings if known_task is not None else ()
     if name is not None and name not in settings:
         has = f"it has: {', '.join(settings)}" if settings else "it has no settings; leave it out"
         errors.add(f"--setting: {benchmark} has no setting {name!r}; {has}")
         return None
-    setting = name or (settings[0] if settings else None)
-    return None if known_task is None or setting == known_task.unnamed else setting
+    return name or next(iter(settings), None)

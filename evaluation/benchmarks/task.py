@@ -1,41 +1,38 @@
-"""A benchmark in one file: a `Task` that says how its rows are loaded, answered and scored.
+"""A benchmark in one file: a class `Task` that says which items there are, how they are answered and how scored.
 
-    from turnmark.evaluation.benchmarks.task import Row, Task
+    from turnmark.evaluation.benchmarks.base import Item
+    from turnmark.evaluation.benchmarks.task import Task
 
-    def load(data):
-        yield Row(id="1", question="Who made the bell?", reference="A founder.", passages=("A founder made it.",))
+    class Bells(Task):
+        def items(self):
+            yield Item("1", question="Who made the bell?", reference="A founder.", passages={"b": ("", "A founder.")})
 
-    def benchmark():
-        return Task(name="generation", load=load)
-
-`turnmark eval python:my_module:benchmark` runs it: answered by the assistant's turn over each row's passages, scored
-by overlap with the reference, resumed, judged, reported and compared as ours are. Ours are tasks too; where rows in
-memory are not enough (streams, corpora to be searched, recorded passages), `open` takes the place of `load`.
+`turnmark eval python:my_module:Bells` runs it: answered by the assistant's turn over each item's passages, scored by
+overlap with the reference, resumed, judged, reported and compared as ours are, which are tasks in the same way.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
-from turnmark.corpora.types import Message, Record
+from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import measures
-from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, Metric
+from turnmark.evaluation.benchmarks.base import Case, Item, Metric
 from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, unmarked, with_steps
 from turnmark.evaluation.predictions import Answers, check_predictions
 from turnmark.evaluation.records import CorpusUsed, DataUsed, Sample
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.rundir import RunFolder, fingerprint
-from turnmark.evaluation.summary import Facts
+from turnmark.evaluation.summary import Ranked
 from turnmark.retrieval.task_passages import cut, ranked_by
 from turnmark.retrieval.types import Retriever
 
@@ -43,62 +40,9 @@ if TYPE_CHECKING:
     from turnmark.evaluation.judging.rubrics import Rubric
     from turnmark.evaluation.published import Fact
 
-Build = Callable[[Parts, Mapping[str, Retriever]], Benchmark[Any]]
-OpenCorpus = Callable[[str], Retriever]
-"""Name of a corpus -> what searches it; its index is built where it is not there yet."""
+    Rubrics = staticmethod[[str | None, str], Sequence[Rubric]]
+    """Setting, embedder's spec -> what judges are asked."""
 
-SCORERS: tuple[Metric[Case], ...] = (
-    *measures.REFERENCE_METRICS,
-    *measures.PASSAGE_METRICS,
-    *measures.STYLE_METRICS,
-)
-"""What is measured where a task names nothing else."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A task in one setting, checked before anything heavy is loaded, and ready to be built once there are parts.
-
-    Attributes:
-        build: parts, retrievers by corpus -> the benchmark.
-        corpora: name -> passage file to be searched, or looked passages up in.
-        searched: whether these files are searched; False: passages are recorded, or answers are there already.
-        query: the query mode, where something is searched.
-        found_by: what found the recorded passages, where that is known.
-        inputs: role -> SHA-256 of files that were handed in.
-        prompts: prompt -> hash, for the manifest; None: those of the assistant.
-        counterfactual: items are there once more, with their passages hidden.
-        stratum: of an item's id; what `--sample` draws of in equal shares; None: all are alike.
-        retrieves: lists of passages are made and scored, and nothing is answered.
-        selected: the benchmark's items are those asked for already.
-        asks: specs of what a retrieval asks a language model for.
-        deadline: seconds for a sample, where the task has a time of its own.
-        search: searches for all queries, a batch at a time, in place of `answer`; gives seconds by phase.
-        finish: writes further files of the run before it is scored; what to note.
-    """
-
-    data: DataUsed
-    domains: tuple[str, ...]
-    build: Build
-    corpora: Mapping[str, Path] = field(default_factory=dict)
-    corpora_used: Mapping[str, CorpusUsed] = field(default_factory=dict)
-    searched: bool = False
-    query: str | None = None
-    found_by: str | None = None
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    prompts: Mapping[str, str] | None = None
-    counterfactual: bool = False
-    notes: tuple[str, ...] = ()
-    stratum: Callable[[str], str] | None = None
-    retrieves: bool = False
-    selected: bool = False
-    asks: Mapping[str, str] = field(default_factory=dict)
-    deadline: float | None = None
-    search: Callable[[RunFolder, OpenCorpus], Mapping[str, float]] | None = None
-    finish: Callable[[RunFolder], list[str]] | None = None
-
-
-OpenData = Callable[[EvalRequest, str | None], Prepared]
 FLAGS: Mapping[str, str] = {
     "query": "it is for the MTRAG family, setting rag",
     "queries": "it is for the MTRAG family, setting rag",
@@ -108,165 +52,190 @@ FLAGS: Mapping[str, str] = {
     "references": "it is for compound-qa, whose questions have parts",
     "types": "it is for compound-qa, whose questions have types",
 }
-"""Flags that single benchmarks have a use for."""
+"""Flags that only single benchmarks take."""
 
 
-class Row(Record):
-    """One thing to answer."""
+class Task(ABC):
+    """One task of a benchmark. The class says what it is; an object of it is one request, opened and checked.
 
-    id: str
-    question: str
-    history: tuple[Message, ...] = Field(default=(), description="the turns before the question")
-    reference: str = Field(default="", description="empty: the data has none")
-    passages: tuple[str, ...] = Field(default=(), description="texts to answer from")
-    domain: str | None = None
-    labels: Mapping[str, tuple[str, ...]] = Field(default_factory=dict, description="dimension -> values")
-    extra: Mapping[str, Any] = Field(default_factory=dict, description="whatever the task's own functions need")
-
-
-def by_turn(row: Row, generator: Generator | None, parts: Parts) -> Sample:
-    """Answer a row by the assistant's turn over its passages."""
-    passages = [passage for n, text in enumerate(row.passages, 1) for passage in cut(f"{row.id}#{n}", "", text)]
-    hits = ranked_by(passages, (row.question,), parts.embed)
-    item = Item(row.id, row, row.domain)
-    return turn_sample(item, row.history, row.question, generator, parts, hits, trusted=True)
-
-
-def case_of(row: Row, sample: Sample) -> Case:
-    """What a sample is scored by, its steps being part of the answer."""
-    text = with_steps(sample.prediction or "", sample.procedure)
-    return Case(
-        question=row.question,
-        answer=unmarked(text, sample).strip(),
-        history=row.history,
-        reference=row.reference,
-        passages=row.passages,
-        raw=sample.prediction or "",
-        decision=sample.decision,
-    )
-
-
-@dataclass(frozen=True)
-class Task:
-    """One task of a benchmark.
-
-    Attributes:
+    Class attributes:
         name: of `--task`.
-        load: `--data` (None: what ships with the benchmark) -> its rows; raises RequestError where it cannot.
         settings: of `--setting`, the default first; empty: there are none.
-        solve: answers a row; called from many threads, and with no generator for the extractive form.
-        scorers: what is measured of every sample, over `context`.
-        context: row, sample -> what scorers look at; with rubrics a `Case`.
-        rubrics: setting, embedder's spec -> what judges are asked: rubrics whose names end in `[embedded]` the embedded
-            judge, the others language models; empty: the task has no judged metrics.
-        brought: further judged metrics, whose rubrics a judge brings with it, without the model's name.
-        cluster: of a row: rows of one cluster are resampled together; by default each stands for itself.
+        flags: those of `FLAGS` that the task takes.
+        metrics: what is measured of every sample, over `context`.
+        rubrics: what judges are asked, by setting and embedder: rubrics whose names end in `[embedded]` the embedded
+            judge, the others language models.
+        brought: judged metrics whose rubrics a judge brings with it, without the model's name.
         published: figures to set beside ours.
-        open: request, setting -> the task prepared, in place of `load` and what goes with it; raises RequestError.
-        flags: those of `FLAGS` that the task has a use for.
-        read: reads answers that are written already.
-        unnamed: a setting that manifests leave out.
+        raters: whose ratings the figures are of if no judge is asked.
         measures_judges: a judge is not its instrument but what is measured.
+        retrieves: lists of passages are made and scored, and nothing is answered.
+
+    What `open` finds:
+        data: which data it is.
+        domains: those that take part; empty: the data have none.
+        corpora: name -> passage file that is searched, or looked passages up in.
+        corpora_used: the same for the manifest.
+        searched: whether these files are searched; False: passages are recorded, or answers are there already.
+        specs: further specs of the manifest, such as the query mode.
+        inputs: role -> SHA-256 of files that were handed in, and of prompts.
+        prompts: prompt -> hash, for the manifest; None: those of the assistant.
+        notes: for the report.
+        deadline: seconds for a sample; None: the request's.
+        batched: `search` makes the samples, not `answer`.
+
+    Raises:
+        RequestError: everything that is wrong with the request, at once.
     """
 
-    name: str
-    load: Callable[[Path | None], Iterable[Row]] = lambda _: ()
-    settings: tuple[str, ...] = ()
-    solve: Callable[[Row, Generator | None, Parts], Sample] = by_turn
-    scorers: Sequence[Metric[Any]] = SCORERS
-    context: Callable[[Row, Sample], Any] = case_of
-    rubrics: Callable[[str | None, str], Sequence[Rubric]] = lambda _setting, _embedder: ()
-    brought: tuple[str, ...] = ()
-    cluster: Callable[[Row], str] = lambda row: row.id
-    published: tuple[Fact, ...] = ()
-    open: OpenData | None = None
-    flags: tuple[str, ...] = ()
-    read: Callable[[Sequence[Path], str], Answers] = check_predictions
-    unnamed: str | None = None
-    measures_judges: bool = False
+    name: ClassVar[str] = "generation"
+    settings: ClassVar[tuple[str, ...]] = ()
+    flags: ClassVar[tuple[str, ...]] = ()
+    rubrics: ClassVar[Rubrics] = staticmethod(lambda _setting, _embedder: ())
+    brought: ClassVar[tuple[str, ...]] = ()
+    published: ClassVar[tuple[Fact, ...]] = ()
+    raters: ClassVar[tuple[str, ...]] = ()
+    measures_judges: ClassVar[bool] = False
+    retrieves: ClassVar[bool] = False
 
-    def prepare(self, request: EvalRequest, setting: str | None, errors: ErrorCollector) -> Prepared | None:
-        """Find and check the data of a request; None where something was wrong, which is then taken down."""
+    metrics: Sequence[Metric[Any]] = (
+        *measures.REFERENCE_METRICS,
+        *measures.PASSAGE_METRICS,
+        *measures.STYLE_METRICS,
+    )
+    data: DataUsed
+    domains: tuple[str, ...] = ()
+    corpora: Mapping[str, Path] = {}
+    corpora_used: Mapping[str, CorpusUsed] = {}
+    searched = False
+    specs: Mapping[str, str] = {}
+    inputs: Mapping[str, str] = {}
+    prompts: Mapping[str, str] | None = None
+    notes: tuple[str, ...] = ()
+    deadline: float | None = None
+    batched = False
+
+    def __init__(self, request: EvalRequest, setting: str | None = None) -> None:
+        self.request, self.setting = request, setting or next(iter(self.settings), None)
+        self.parts = Parts()
+        errors = ErrorCollector()
         for flag, purpose in FLAGS.items():
             if flag not in self.flags and getattr(request, flag):
                 errors.add(f"--{flag}: {request.benchmark} has no use for it; {purpose}")
-        return errors.collect(self.open or self._open_rows, request, setting)
+        errors.collect(self.open)
+        errors.raise_all()
 
-    def _open_rows(self, request: EvalRequest, setting: str | None) -> Prepared:
-        loaded = list(self.load(request.data))
-        domains = picked(dict.fromkeys(row.domain for row in loaded if row.domain), request.domains)
-        rows = [row for row in loaded if not request.domains or row.domain in domains]
-        digest = hashlib.sha256()
-        for row in rows:
-            digest.update(json.dumps(row.model_dump(mode="json"), sort_keys=True).encode())
-        name = request.data.name if request.data else request.benchmark
-        return Prepared(
-            data=DataUsed(name=name, demo=False, fingerprint=digest.hexdigest()),
-            domains=domains,
-            build=lambda parts, _: TaskBenchmark(self, rows, replace(parts, setting=setting)),
-        )
+    def using(self, parts: Parts) -> Self:
+        """The same task, answered with other parts."""
+        other = copy.copy(self)
+        other.parts = parts
+        return other
 
+    def open(self) -> None:
+        """Find and check the data; here, by the items themselves."""
+        digest, domains = hashlib.sha256(), dict[str, None]()
+        for item in self.items():
+            if isinstance(item, Item):
+                history = [message.model_dump() for message in item.history]
+                row = [item.id, item.question, history, item.reference, dict(item.passages), dict(item.labels)]
+                digest.update(json.dumps(row).encode())
+                domains |= {item.domain: None} if item.domain else {}
+        self.domains = choose_domains(domains, self.request.domains)
+        name = self.request.data.name if self.request.data else self.request.benchmark
+        self.data = DataUsed(name=name, demo=False, fingerprint=digest.hexdigest())
 
-class TaskBenchmark(Benchmark[Any]):
-    """A task over its rows."""
-
-    def __init__(self, task: Task, rows: Sequence[Row], parts: Parts) -> None:
-        self.metrics, self._task, self._rows, self._parts = task.scorers, task, rows, parts
-
-    def items(self) -> Iterator[Item]:
-        """See `Benchmark.items`."""
-        return (Item(row.id, row, row.domain) for row in self._rows)
+    @abstractmethod
+    def items(self) -> Iterator[Item | Problem]:
+        """Every item in the order of the data, and a Problem for each row that cannot be read. May be asked again."""
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`."""
-        return self._task.solve(item.task, generator, self._parts)
+        """The sample for an item, its status `done`. Called from many threads at once.
+
+        Args:
+            generator: what calls the language model, its deadline being that of the sample; None: the extractive forms.
+
+        Raises:
+            GeneratorError: the language model gave nothing usable.
+        """
+        texts = item.passages.items()
+        passages = [passage for name, (title, text) in texts for passage in cut(name, title, text)]
+        hits = ranked_by(passages, (item.question,), self.parts.embed)
+        return turn_sample(item, item.history, item.question, generator, self.parts, hits, trusted=True)
 
     def context(self, item: Item, sample: Sample) -> Any:
-        """See `Benchmark.context`."""
-        return self._task.context(item.task, sample)
+        """What the metrics look at; of a task with judged metrics a `Case`, which judges look at, too.
 
-    def facts(self, item: Item) -> Facts:
-        """See `Benchmark.facts`."""
-        row: Row = item.task
-        labels = {"domain": (row.domain,)} if row.domain else {}
-        return Facts(cluster=self._task.cluster(row), labels={**labels, **row.labels})
+        Steps are a part of the answer.
+        """
+        text = with_steps(sample.prediction or "", sample.procedure)
+        return Case(
+            question=item.question,
+            answer=unmarked(text, sample).strip(),
+            history=item.history,
+            reference=item.reference,
+            passages=tuple(text for _, text in item.passages.values()),
+            raw=sample.prediction or "",
+            decision=sample.decision,
+        )
 
-    def material(self, item: Item) -> Material:
-        """See `Benchmark.material`."""
-        row: Row = item.task
-        texts = {f"{row.id}#{n}": ("", text) for n, text in enumerate(row.passages, 1)}
-        return Material(row.question, row.reference, row.history, texts)
+    @classmethod
+    def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:
+        """Read answers that are written already."""
+        return check_predictions(paths, benchmark)
+
+    @property
+    def asks_as_paper(self) -> bool:
+        """Whether what is measured is asked by the very prompts of the paper."""
+        return False
+
+    def stratum(self, item_id: str) -> str:  # noqa: ARG002
+        """What `--sample` draws of in equal shares."""
+        return ""
+
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
+        """Name of an AUROC metric -> whether the sample is positive, and its score; empty: it takes no part."""
+        return {}
 
     def target(self, item: Item) -> Mapping[str, Any] | None:
-        """See `Benchmark.target`."""
-        row: Row = item.task
-        return {"query": row.question, "prediction": row.reference} if row.reference.strip() else None
+        """Fields of a sample that answers an item with its reference; None if the data have none."""
+        return {"query": item.question, "prediction": item.reference} if item.reference.strip() else None
+
+    def search(self, run: RunFolder, open_corpus: Callable[[str], Retriever]) -> Mapping[str, float]:  # noqa: ARG002
+        """Make all samples, a batch of searches at a time; see `batched`.
+
+        Args:
+            open_corpus: name of a corpus -> what searches it; its index is built if it is not there yet.
+
+        Returns:
+            Seconds by phase.
+        """
+        return {}
+
+    def finish(self, run: RunFolder) -> list[str]:  # noqa: ARG002
+        """Write further files of the run before it is scored; what to note."""
+        return []
 
 
-def picked(known_domains: Iterable[str], domains: Sequence[str]) -> tuple[str, ...]:
-    """The domains that are asked for, in the order of the data; all of them where none is named.
+def choose_domains(known_domains: Iterable[str], domains: Sequence[str]) -> tuple[str, ...]:
+    """The domains that are asked for, in the order of the data; all of them if none is named.
 
     Raises:
-        RequestError: those that there are not.
+        RequestError: those that the data do not have.
     """
     names = tuple(known_domains)
     known = ", ".join(names) or "none"
-    if strange := [domain for domain in domains if domain not in names]:
-        raise RequestError([f"--domains: no domain {domain!r} in the data; there are: {known}" for domain in strange])
+    if unknown := [domain for domain in domains if domain not in names]:
+        raise RequestError([f"--domains: no domain {domain!r} in the data; there are: {known}" for domain in unknown])
     return tuple(domain for domain in names if not domains or domain in domains)
 
 
-def used(source: Source, files: Mapping[str, Path]) -> DataUsed:
+def data_used(source: Source, files: Mapping[str, Path]) -> DataUsed:
     """Which data it is, by the content of the files that are read."""
     return DataUsed(name=source.name, demo=source.demo, fingerprint=fingerprint(files))
 
 
-def prompt_inputs(names: Sequence[str], prompts: Path | None) -> dict[str, str]:
-    """The hashes of prompts, as a manifest's `inputs` have them.
-
-    Raises:
-        RequestError: one of one's own is wrong.
-    """
+def hash_prompts(names: Sequence[str], prompts: Path | None) -> dict[str, str]:
+    """The hashes of prompts, as a manifest's `inputs` have them."""
     from turnmark.evaluation.prompts import JUDGES
 
     return {f"prompt {name}": content for name, content in JUDGES.hashes(names, prompts).items()}

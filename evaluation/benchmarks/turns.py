@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,10 @@ class Parts:
     Attributes:
         embed: embeds sentences and passages for the embedded forms; None: shared words decide.
         retriever: searches, in the settings that do.
+        retrievers: name of a corpus -> what searches it.
         passages: how many passages a turn looks at.
         prompts: folder with prompts of one's own.
         forms: `STEP=FORM`, where a step takes another form than by default.
-        setting: of the run, for tasks of others.
     """
 
     embed: Embed | None = None
@@ -43,7 +43,7 @@ class Parts:
     passages: int = PASSAGES
     prompts: Path | None = None
     forms: Sequence[str] = ()
-    setting: str | None = None
+    retrievers: Mapping[str, Retriever] = field(default_factory=dict)
 
     def over(self, retriever: Retriever | None) -> Parts:
         """The same with another retriever."""
@@ -140,11 +140,6 @@ def _bare(text: str) -> str:
 def headed(passage: Passage) -> str:
     """The title of a passage's document, with the headings above it."""
     return " › ".join(filter(None, (passage.title, passage.section)))
-
-
-def titled_texts(passages: Iterable[Passage]) -> dict[str, tuple[str, str]]:
-    """Id -> title and text of passages that a document is searched as (`base.Material.texts`)."""
-    return {passage.id: (headed(passage), passage.text) for passage in passages}
 
 
 def titled(title: str, text: str) -> str:

@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, GeneratorError, make_ready
 from turnmark.assistant.settings import Budget, Price, price_of
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, attempted
+from turnmark.evaluation.benchmarks.base import Case, Item, attempted
+from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.budget import CountingModel, Ledger, spent_on, with_cost
 from turnmark.evaluation.journal import Journal
 from turnmark.evaluation.judging.judge import Judge
@@ -120,7 +120,7 @@ class JudgeCalls:
         n = len(self._refused)
         return [f"judging {self._ledger.exhausted()}; {n} judgements were not asked for, and are with a larger budget"]
 
-    def ask(self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> None:
+    def ask(self, run: RunFolder, benchmark: Task, progress: Progress) -> None:
         """Ask the judges what there is no judgement for yet, and write each down as it comes.
 
         Raises:
@@ -182,7 +182,7 @@ class JudgeCalls:
                 self._ledger.expect(self._priced(job.judge, estimate_judgement(job.rubric, job.case, self.prompts)))
         return self._ledger.affords(running)
 
-    def _jobs(self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> Iterator[_Job]:
+    def _jobs(self, run: RunFolder, benchmark: Task, progress: Progress) -> Iterator[_Job]:
         assert self._file is not None, "opened before"
         keys: set[str] = set()
         ready: set[str] = set()
@@ -224,13 +224,13 @@ class JudgeCalls:
     def _priced(self, judge: Judge, used: Usage) -> Usage:
         return with_cost(used, price_of(judge.name, self._prices))
 
-    def case_of(self, benchmark: Benchmark[Any], item: Item, sample: Sample) -> Case | None:
+    def case_of(self, benchmark: Task, item: Item, sample: Sample) -> Case | None:
         """What is judged of a sample; None where it is not done, or cannot be read."""
         # What it throws is reported by the metrics, which meet it too.
         return attempted(partial(benchmark.context, item, sample))[0] if sample.status == "done" else None
 
 
-def _samples(run: RunFolder, benchmark: Benchmark[Any]) -> Iterator[tuple[Item, Sample]]:
+def _samples(run: RunFolder, benchmark: Task) -> Iterator[tuple[Item, Sample]]:
     """The samples of a run with their items, in the data's order."""
     for item in benchmark.items():
         if isinstance(item, Problem):

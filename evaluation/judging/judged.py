@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Metric
+from turnmark.evaluation.benchmarks.base import Case, Item, Metric
+from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.judging.calls import BUDGET, JudgeCalls
 from turnmark.evaluation.judging.idk import (
     ASKS_BACK,
@@ -62,7 +63,7 @@ class Judging(JudgeCalls):
         self._cut = 0
         self._short: dict[str, Counter[str]] = {}
 
-    def scores(self, benchmark: Benchmark[Any], item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
+    def scores(self, benchmark: Task, item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """The judged scores of one sample, and those of all its metrics that are conditioned.
 
         Args:
@@ -77,7 +78,7 @@ class Judging(JudgeCalls):
         for rubric in self.rubrics:
             outcomes = self._outcomes(case, rubric)
             if outcomes:
-                self._clusters[rubric.name].append(benchmark.facts(item).cluster)
+                self._clusters[rubric.name].append(item.facts.cluster)
             outcome = panel_outcome(rubric, outcomes) if outcomes else _nothing(rubric, case)
             fields = about | {"by": self._by(rubric)}
             if short := too_few(outcomes):

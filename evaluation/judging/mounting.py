@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import ErrorCollector
-from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task
+from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.judging.calls import estimate_judgement
 from turnmark.evaluation.judging.judge import Judge, can_grade, open_judges, own_rubrics, panel_notes
 from turnmark.evaluation.judging.judged import ROLE, Judging
@@ -104,15 +105,13 @@ def described(plan: Plan) -> dict[str, Any]:
     manifest, request = plan.manifest, plan.request
     if not request.judge or not judged_metrics(manifest.benchmark, manifest.task):
         return description
-    from turnmark.evaluation.benchmarks.turns import Parts
     from turnmark.evaluation.budget import usage_json
     from turnmark.evaluation.request import selected
 
     judges = open_judges(request.judge)
-    benchmark = plan.prepared.build(Parts(), {})
     used = estimate_judging(
-        benchmark, selected(benchmark.items(), plan.chosen), plan.items * request.repeat, judges, _rubrics(plan),
-        searched=plan.prepared.searched, prompts=request.prompts,
+        plan.task, selected(plan.task.items(), plan.chosen), plan.items * request.repeat, judges, _rubrics(plan),
+        searched=plan.task.searched, prompts=request.prompts,
     )  # fmt: skip
     specs = description["specs"] | {ROLE: ", ".join(judge.name for judge in judges)}
     return description | {"estimated": description["estimated"] | usage_json(used), "specs": specs}
@@ -142,7 +141,7 @@ _PASSAGES = ("A sentence of a passage that a retriever found. " * 25,) * 5
 
 
 def estimate_judging(
-    benchmark: Benchmark[Any],
+    benchmark: Task,
     items: Iterable[Item],
     total: int,
     judges: Sequence[Judge],

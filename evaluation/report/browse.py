@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
 from pydantic import Field, FiniteFloat
 
 from turnmark.corpora.types import Record
-from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Material, attempted
+from turnmark.evaluation.benchmarks.base import Case, Item, attempted
+from turnmark.evaluation.benchmarks.task import Task
+from turnmark.evaluation.benchmarks.turns import headed
 from turnmark.evaluation.journal import json_line, open_atomic
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import RunFolder
+from turnmark.retrieval.task_passages import cut as cut_document
 
 FILE = "browse.jsonl"
 TEXT = 4_000
@@ -68,7 +70,7 @@ class Browsed(Record):
         return self.id, self.repeat
 
 
-def noted(run: RunFolder, benchmark: Benchmark[Any], items: Iterable[Item]) -> Iterator[Item]:
+def noted(run: RunFolder, benchmark: Task, items: Iterable[Item]) -> Iterator[Item]:
     """Pass items on, and write down what is to be seen of their samples; the file is there when all were passed on.
 
     Raises:
@@ -83,29 +85,29 @@ def noted(run: RunFolder, benchmark: Benchmark[Any], items: Iterable[Item]) -> I
             yield item
 
 
-def browsed(benchmark: Benchmark[Any], item: Item, sample: Sample) -> Browsed:
+def browsed(benchmark: Task, item: Item, sample: Sample) -> Browsed:
     """The line of a sample."""
-    material = benchmark.material(item)
     # What it throws is told by the metrics, which meet it too. Passages are in the order of the sample's contexts.
     case = attempted(partial(benchmark.context, item, sample))[0]
     texts = case.passages or () if isinstance(case, Case) else ()
     return Browsed(
         id=sample.id,
         repeat=sample.repeat,
-        labels=dict(benchmark.facts(item).labels),
-        history=tuple(Said(role=message.role, text=cut(message.content)) for message in material.history),
-        question=cut(material.question or sample.query or ""),
-        reference=cut(material.reference),
-        passages=tuple(_passages(sample, material, texts))[:PASSAGES],
+        labels=dict(item.labels),
+        history=tuple(Said(role=message.role, text=cut(message.content)) for message in item.history),
+        question=cut(item.question or sample.query or ""),
+        reference=cut(item.reference),
+        passages=tuple(_passages(sample, item, texts))[:PASSAGES],
     )
 
 
-def _passages(sample: Sample, material: Material, texts: tuple[str, ...]) -> Iterator[SeenPassage]:
+def _passages(sample: Sample, item: Item, texts: tuple[str, ...]) -> Iterator[SeenPassage]:
     refs = sample.contexts
+    known_texts = _texts_of(item, {ref.document_id for ref in refs})
     if len(texts) != len(refs):
         texts = ()
     for rank, ref in enumerate(refs, 1):
-        title, text = material.texts.get(ref.document_id, (ref.title or "", ref.text))
+        title, text = known_texts.get(ref.document_id, (ref.title or "", ref.text))
         if text is None and texts:
             text = texts[rank - 1]
         yield SeenPassage(
@@ -114,12 +116,20 @@ def _passages(sample: Sample, material: Material, texts: tuple[str, ...]) -> Ite
             text=None if text is None else cut(text),
             rank=rank,
             score=ref.score,
-            relevant=None if material.relevant is None else ref.document_id in material.relevant,
+            relevant=None if item.relevant is None else ref.document_id in item.relevant,
         )
     found_ids = {ref.document_id for ref in refs}
-    for name in sorted((material.relevant or frozenset()) - found_ids):
-        title, text = material.texts.get(name, ("", None))
+    for name in sorted((item.relevant or frozenset()) - found_ids):
+        title, text = known_texts.get(name, ("", None))
         yield SeenPassage(id=name, title=title, text=None if text is None else cut(text), relevant=True)
+
+
+def _texts_of(item: Item, ids: set[str]) -> dict[str, tuple[str, str]]:
+    """Id -> title and text of what comes with an item: passages, or the documents that passages are cut from."""
+    texts = dict(item.passages)
+    for name, (title, text) in item.passages.items() if not ids <= texts.keys() else ():
+        texts |= {passage.id: (headed(passage), passage.text) for passage in cut_document(name, title, text)}
+    return texts
 
 
 def cut(text: str) -> Text:

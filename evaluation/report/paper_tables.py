@@ -8,8 +8,7 @@ from typing import get_args
 
 from turnmark.corpora.compound_qa import Capability
 from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, MODELS
-from turnmark.evaluation.benchmarks.mtrag import SETTINGS
-from turnmark.evaluation.benchmarks.mtrag_generation import FEW_REFERENCES
+from turnmark.evaluation.benchmarks.mtrag import FEW_REFERENCES, SETTINGS
 from turnmark.evaluation.judging.rubrics import EMBEDDED
 from turnmark.evaluation.published import RERUN, Fact, model
 from turnmark.evaluation.records import Summary

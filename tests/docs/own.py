@@ -11,13 +11,13 @@ from turnmark.assistant.generators.base import Completion, Generator
 from turnmark.assistant.structured import Failure
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Case, Item, Metric
+from turnmark.evaluation.benchmarks.base import Case, Item, Metric
+from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import YES_NO
 from turnmark.evaluation.judging.rubrics import Rubric, failed, judge_prompt
 from turnmark.evaluation.judging.verdicts import ask_verdict
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.summary import Facts
 from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
 from turnmark.evaluation.synth.folder import SynthItem
 from turnmark.evaluation.synth.source import Source
@@ -82,23 +82,20 @@ def vowels(answer: str) -> float:
     return sum(letter in "aeiou" for letter in answer) / len(answer)
 
 
-class Capitals(Benchmark[str]):
+class Capitals(Task):
     """A benchmark of two tasks."""
 
     metrics: Sequence[Metric[str]] = (Metric(("vowels",), "own", lambda answer: {"vowels": vowels(answer)}),)
 
     def items(self) -> Iterator[Item | Problem]:
-        yield Item("c1", "aeio")
-        yield Item("c2", "abab")
+        yield Item("c1", question="aeio", labels={"half": ("c1",)})
+        yield Item("c2", question="abab", labels={"half": ("c2",)})
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        return Sample(id=item.id, status="done", prediction=str(item.task))
+        return Sample(id=item.id, status="done", prediction=item.question)
 
     def context(self, item: Item, sample: Sample) -> str:
         return sample.prediction or ""
-
-    def facts(self, item: Item) -> Facts:
-        return Facts(cluster=item.id, labels={"half": (item.id,)})
 
 
 def asked(judge: Generator, case: Case, prompts: Path | None) -> Outcome:

@@ -21,6 +21,7 @@ from turnmark.corpora.specs import Entry
 from turnmark.evaluation.benchmarks.base import Case, Item
 from turnmark.evaluation.budget import Ledger
 from turnmark.evaluation.engine import Limits, SampleJob, generate
+from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.rundir import open_run
 from turnmark.evaluation.scoring import score_run
 
@@ -29,7 +30,7 @@ OWN = "python:tests.docs.own"
 PROTOCOLS = {
     "How to add a retriever": ("turnmark.retrieval.types:Retriever", "turnmark.retrieval.rerank:Reranker"),
     "How to add a generator": ("turnmark.assistant.generators.base:Generator",),
-    "How to add a benchmark": ("turnmark.evaluation.benchmarks.base:Benchmark",),
+    "How to add a benchmark": ("turnmark.evaluation.benchmarks.task:Task",),
     "How to add a kind of synthetic data": ("turnmark.evaluation.synth.attempt:Synthesis",),
 }
 """Section -> the protocols whose members it names."""
@@ -106,7 +107,7 @@ def test_every_form_of_a_step_runs(step: str, form: str, scene: Scene) -> None:
 
 
 def test_a_metric_and_a_benchmark(tmp_path: Path) -> None:
-    benchmark = own.Capitals()
+    benchmark = own.Capitals(EvalRequest(benchmark="capitals"))
     items = [item for item in benchmark.items() if isinstance(item, Item)]
     with open_run(tmp_path / "run", manifest()) as run:
         generate(map(SampleJob, items), benchmark.answer, None, run, Limits(), Ledger(), NoProgress())

@@ -3,32 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tests.servers import Script, ScriptedServer
 from turnmark.assistant.generators import open_generator
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
+from turnmark.corpora.rows import Source
+from turnmark.evaluation.benchmarks.base import Item, measured
+from turnmark.evaluation.benchmarks.task import Task
+from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import Sample
+from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.embed import open_embedder
+
+T = TypeVar("T", bound=Task)
 
 
 def minilm(texts: Sequence[str]) -> NDArray[np.float32]:
     return open_embedder("minilm").encode(texts, "passage")
 
 
-def items_of(bench: Benchmark[Any]) -> list[Item]:
-    return [item for item in bench.items() if isinstance(item, Item)]
+def open_task(
+    kind: type[T], source: Source, setting: str | None = None, parts: Parts | None = None, **fields: Any
+) -> T:
+    """A task over a folder, answered with these parts."""
+    request = EvalRequest(**{"benchmark": "own", "data": source.root, "generator": "openai:tiny", **fields})
+    return kind(request, setting).using(parts or Parts())
 
 
-def only(bench: Benchmark[Any]) -> Item:
+def items_of(bench: Task) -> list[Item]:
+    """The items of the domains that are asked for."""
+    items = [item for item in bench.items() if isinstance(item, Item)]
+    return [item for item in items if not bench.domains or item.domain in bench.domains]
+
+
+def only(bench: Task) -> Item:
     (item,) = items_of(bench)
     return item
 
 
-def values(bench: Benchmark[Any], item: Item, sample: Sample) -> dict[str, float | None]:
+def values(bench: Task, item: Item, sample: Sample) -> dict[str, float | None]:
     """Metric -> value; none of them may fail."""
     scores = measured(bench.metrics, sample, lambda: bench.context(item, sample))
     assert not [score for score in scores if score.status == "failed"]
@@ -39,9 +55,7 @@ def done(item: Item, prediction: str, **more: Any) -> Sample:
     return Sample(id=item.id, status="done", prediction=prediction, **more)
 
 
-def asked(
-    bench: Benchmark[Any], item: Item, *replies: Script, options: str = ""
-) -> tuple[Sample, list[dict[str, Any]]]:
+def asked(bench: Task, item: Item, *replies: Script, options: str = "") -> tuple[Sample, list[dict[str, Any]]]:
     """The sample that these replies of a model make, and what the model was sent."""
     with ScriptedServer(*replies) as server:
         return bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0{options}")), server.bodies

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.evaluation.benched import items_of, minilm
+from tests.evaluation.benched import items_of, minilm, open_task
 from turnmark.corpora.rows import Source
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
@@ -36,5 +36,8 @@ def bench_of(
     root: Path, *rows: Any, setting: str | None = None, embed: bool = True, **more: Any
 ) -> tuple[CompoundQA, list[Item]]:
     """A benchmark over these rows, and its items."""
-    bench = CompoundQA(written(root, *rows), Parts(embed=minilm if embed else None), (), setting, **more)
+    parts = Parts(embed=minilm if embed else None)
+    references = more.pop("references", None)
+    bench = open_task(CompoundQA, written(root, *rows), setting, parts, **more)
+    bench.references = references or {}
     return bench, items_of(bench)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.evaluation.benched import items_of
+from tests.evaluation.benched import items_of, open_task
 from turnmark.corpora.rows import Source
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
+from turnmark.evaluation.benchmarks.base import Item, measured
 from turnmark.evaluation.benchmarks.kiwi import Kiwi
 from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
+from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.benchmarks.turns import Parts
 
 ANSWER = "The lamp was lit in 1868. It burned rape oil."
@@ -53,10 +54,10 @@ def four_turns(tmp_path: Path) -> KiwiAnalyse:
         ),
         session(turn(instruction="Who built it?", answer_1=f"{ANSWER} Ellis built it."), model_name="tiny"),
     ]  # fmt: skip
-    return KiwiAnalyse(written(tmp_path, *rows), Parts())
+    return open_task(KiwiAnalyse, written(tmp_path, *rows))
 
 
-def means(bench: Benchmark[Any]) -> dict[str, float]:
+def means(bench: Task) -> dict[str, float]:
     """The mean of every metric over what the benchmark answers without a model, by the weights of its lines."""
     sums: dict[str, tuple[float, float]] = {}
     for item in items_of(bench):
@@ -70,5 +71,5 @@ def means(bench: Benchmark[Any]) -> dict[str, float]:
 
 def revising(root: Path, *rows: Any, papers: Sequence[str] = (), **parts: Any) -> tuple[Kiwi, list[Item]]:
     """KIWI's revisions over these sessions, and the turns."""
-    bench = Kiwi(written(root, *rows, papers=papers), Parts(**parts))
+    bench = open_task(Kiwi, written(root, *rows, papers=papers), parts=Parts(**parts))
     return bench, items_of(bench)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.benched import asked, done, items_of, values
+from tests.evaluation.benched import asked, done, items_of, open_task, values
 from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
 from tests.servers import Raw, Say
 from turnmark.assistant.generators import GeneratorError
@@ -26,7 +26,7 @@ LIT_BY = "The lamp of the tower was lit in 1868 by a girl."
 
 
 def test_every_demo_question_is_answered_and_measured_without_a_model():
-    bench = CompoundQA(compound_qa.locate(None), Parts())
+    bench = open_task(CompoundQA, compound_qa.locate(None))
     items = items_of(bench)
     assert len(items) == len(list(bench.items())) == 17
     for item in items:
@@ -119,7 +119,7 @@ def test_a_closed_book_question_is_put_to_the_model_by_its_own_prompt(tmp_path):
 
 def test_a_prompt_of_ones_own_is_used(tmp_path):
     (tmp_path / "compound.txt").write_text("Answer in one word: {{ question }}", encoding="utf-8")
-    bench = CompoundQA(written(tmp_path, row(context=None)), Parts(prompts=tmp_path))
+    bench = open_task(CompoundQA, written(tmp_path, row(context=None)), parts=Parts(prompts=tmp_path))
     sample, [body] = asked(bench, items_of(bench)[0], Say("1868."))
     assert [message["content"] for message in body["messages"]] == [f"Answer in one word: {QUESTION}"]
     assert sample.sub_answers == ()
@@ -166,8 +166,8 @@ def test_values_by_hand(tmp_path):
 
 def test_labels_tell_the_halves_apart_and_questions_about_one_context_are_one_cluster(tmp_path):
     written(tmp_path, row(), row(ID="x_2", context=None), row(ID="x_3", context=None))
-    bench = CompoundQA(written(tmp_path, row(), kind="Cause-and-Effect"), Parts())
-    facts = {item.id: bench.facts(item) for item in items_of(bench)}
+    bench = open_task(CompoundQA, written(tmp_path, row(), kind="Cause-and-Effect"))
+    facts = {item.id: item.facts for item in items_of(bench)}
     first, second, third = (facts[f"Understanding/Factual-Statement/x_{n}"] for n in (1, 2, 3))
     assert first.labels == {"capability": ("Understanding",), "type": ("Factual-Statement",), "context": ("with",)}
     assert second.labels["context"] == ("closed-book",)
@@ -179,12 +179,11 @@ def test_labels_tell_the_halves_apart_and_questions_about_one_context_are_one_cl
 def test_unreadable_rows_are_problems_and_domains_are_capabilities(tmp_path):
     written(tmp_path, row(), "[]", row(ID="x_2", com_question=" "), row(ID="x_1"), row(ID="x_3"))
     source = written(tmp_path, row(), capability="Reasoning")
-    entries = list(CompoundQA(source, Parts(), ["Understanding"]).items())
+    entries = list(open_task(CompoundQA, source, domains=("Understanding",)).items())
     assert [item.id[-3:] if isinstance(item, Item) else item.line for item in entries] == ["x_1", 2, 3, 4, "x_3"]
-    assert [item.domain for item in items_of(CompoundQA(source, Parts(), ["Reasoning"]))] == ["Reasoning"]
-    for wrong, message in (("Cooking", "no 'Cooking'"), ("Knowledge", "there is none")):
-        with pytest.raises(RequestError, match=message):
-            CompoundQA(source, Parts(), [wrong])
+    assert [item.domain for item in items_of(open_task(CompoundQA, source, domains=("Reasoning",)))] == ["Reasoning"]
+    with pytest.raises(RequestError, match="no domain 'Cooking' in the data; there are: Understanding, Reasoning"):
+        open_task(CompoundQA, source, domains=("Cooking",))
 
 
 def test_types_are_named_and_a_sample_has_equally_many_of_each(turnmark, tmp_path: Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.benched import asked, done, items_of, values
+from tests.evaluation.benched import asked, done, items_of, open_task, values
 from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
 from tests.evaluation.judged_runs import lines
 from tests.servers import Say, ScriptedServer
@@ -48,7 +48,7 @@ def test_temperature_and_limit_are_the_papers_unless_the_spec_says_otherwise(tmp
     spec = "openai:tiny?temperature=0.9&max_tokens=77"
     assert modes.tuning_of(spec) == modes.Tuning(None, None)
     assert modes.tuning_of("openai:tiny?max_tokens=77") == modes.Tuning(0.3, None)
-    own, [item] = bench_of(tmp_path, row(), setting="vanilla", tuning=modes.tuning_of(spec))
+    own, [item] = bench_of(tmp_path, row(), setting="vanilla", generator=spec)
     _, [body] = asked(own, item, Say("Yes."), options="&temperature=0.9&max_tokens=77")
     assert (body["temperature"], body["max_tokens"]) == (0.9, 77)
 
@@ -94,7 +94,7 @@ def test_a_dialogue_without_a_model_is_the_assistants_turns(tmp_path):
 
 
 def test_a_model_takes_the_question_apart_where_that_is_asked_for(tmp_path):
-    bench = CompoundQA(written(tmp_path, row()), Parts(forms=("understand=llm",)), (), "dialogue")
+    bench = open_task(CompoundQA, written(tmp_path, row()), "dialogue", Parts(forms=("understand=llm",)))
     [item] = items_of(bench)
     listed = json.dumps({"questions": ["When was it lit?", " ", "What\ndid it burn?"]})
     sample, bodies = asked(bench, item, Say(listed), Say("1868."), Say("Oil."))
@@ -122,14 +122,15 @@ def test_the_parts_are_those_of_the_references_where_there_are_some(tmp_path):
 
 def test_four_orders_put_every_part_in_every_place(tmp_path):
     """Table 20, as printed."""
-    bench, items = bench_of(tmp_path, row(com_question=THREE), row(ID="x_2"), setting="positions")
+    _, items = bench_of(tmp_path, row(com_question=THREE), row(ID="x_2"), setting="positions")
     assert [item.id for item in items] == [f"{NAME}#order{n}" for n in (1, 2, 3, 4)]
     a, b, c = PARTS
     assert [item.task.question for item in items] == [THREE, f"{b} {a} {c}", f"{b} {c} {a}", f"{c} {a} {b}"]
-    assert [bench.facts(item).labels["order"] for item in items] == [(f"order{n}",) for n in (1, 2, 3, 4)]
-    assert len({bench.facts(item).cluster for item in items}) == 1
+    assert [item.facts.labels["order"] for item in items] == [(f"order{n}",) for n in (1, 2, 3, 4)]
+    assert len({item.facts.cluster for item in items}) == 1
     assert len({(part, place) for order in modes.ORDERS for place, part in enumerate(order)}) == 9
-    another = CompoundQA(written(tmp_path, row(com_question=THREE), kind="Cause-and-Effect"), Parts(), (), "positions")
+    source = written(tmp_path, row(com_question=THREE), kind="Cause-and-Effect")
+    another = open_task(CompoundQA, source, "positions")
     assert len(items_of(another)) == 4, "only Factual-Statement questions are asked in other orders"
 
 
@@ -155,9 +156,9 @@ def test_an_id_of_the_data_may_look_like_one_of_an_order(tmp_path):
     bench, [item] = bench_of(tmp_path, rows, references=references)
     context = bench.context(item, done(item, "So."))
     assert (context.order, references_of(context)) == ((), ["1", "2", "3"])
-    assert "order" not in bench.facts(item).labels
+    assert "order" not in item.facts.labels
     bench, [*_, last] = bench_of(tmp_path, rows, setting="positions", references=references)
-    assert (last.id, bench.facts(last).labels["order"]) == (f"{name}#order4", ("order4",))
+    assert (last.id, last.facts.labels["order"]) == (f"{name}#order4", ("order4",))
     assert references_of(bench.context(last, done(last, "So."))) == ["3", "1", "2"]
 
 
@@ -214,7 +215,7 @@ def test_what_a_request_for_a_mode_lacks(turnmark, tmp_path):
         assert "--generator" in message
         assert "no domain 'Baking'" in message
     for flag in ([], ["--setting", "decompose"]):
-        assert turnmark.json("eval", "compound-qa", *flag, "--limit", "2", "--dry-run")["setting"] is None
+        assert turnmark.json("eval", "compound-qa", *flag, "--limit", "2", "--dry-run")["setting"] == "decompose"
     assert "--references" in turnmark.refused("eval", "mtrag", "--references", "x")
     assert "--references" in turnmark.refused("eval", "compound-qa", "--references", tmp_path)
     written(tmp_path, row())
@@ -249,11 +250,11 @@ def test_rows_that_cannot_be_read_are_counted_and_cost_no_other(turnmark, tmp_pa
 def test_the_cells_of_table_2_are_a_breakdown_where_there_are_several_capabilities(tmp_path):
     written(tmp_path, row())
     source = written(tmp_path, row(), capability="Knowledge")
-    both, alone = CompoundQA(source, Parts()), CompoundQA(source, Parts(), ["Knowledge"])
-    assert [both.facts(item).labels["capability+type"] for item in items_of(both)] == [
+    both, alone = open_task(CompoundQA, source), open_task(CompoundQA, source, domains=("Knowledge",))
+    assert [item.facts.labels["capability+type"] for item in items_of(both)] == [
         ("Understanding, Factual-Statement",), ("Knowledge, Factual-Statement",),
     ]  # fmt: skip
-    assert "capability+type" not in alone.facts(items_of(alone)[0]).labels
+    assert "capability+type" not in items_of(alone)[0].facts.labels
     summary = {"win_rate": MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=100, failed=0, not_applicable=0)}
     rows = beside(Ran(
         benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(), metrics=summary,

@@ -10,24 +10,25 @@ import pytest
 
 from tests.evaluation.run_records import manifest
 from turnmark.corpora.console import NoProgress
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
+from turnmark.evaluation.benchmarks.base import Item, Metric
+from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.budget import Ledger
 from turnmark.evaluation.engine import Limits, SampleJob, generate
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import open_run
 from turnmark.evaluation.scoring import score_run
-from turnmark.evaluation.summary import Facts
 
 
-class Trivial(Benchmark[str]):
+class Trivial(Task):
     """A benchmark of so many samples, none of which is kept."""
 
-    def __init__(self, size):
+    def __init__(self, size):  # no request: nothing is opened
         self.size = size
         self.metrics = [Metric(("length", "even"), "len", self._measure)]
 
     def items(self):
-        return (Item(f"item {number}", number) for number in range(self.size))
+        for number in range(self.size):
+            yield Item(f"item {number}", number, labels={"part": (str(number % 3),)}, cluster=f"c{number // 7}")
 
     def answer(self, item, _):
         return Sample(id=item.id, status="done", query=f"question {item.task}?", prediction="word " * 60)
@@ -37,9 +38,6 @@ class Trivial(Benchmark[str]):
 
     def _measure(self, text):
         return {"length": float(len(text)), "even": 1.0}
-
-    def facts(self, item):
-        return Facts(cluster=f"c{item.task // 7}", labels={"part": (str(item.task % 3),)})
 
 
 def trivial_run(path, size):

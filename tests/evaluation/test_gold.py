@@ -1,4 +1,4 @@
-"""What only the data know never reaches the system under test: every gold field of every benchmark and setting."""
+"""What only the data know never reaches the system under test: every gold field of every task and setting."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from turnmark.assistant.generators.base import Completion, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
 from turnmark.evaluation.benchmarks.kiwi_turns import Instruction
-from turnmark.evaluation.benchmarks.mtrag_evidence import Turn
-from turnmark.evaluation.benchmarks.registry import BENCHMARKS, load_tasks
+from turnmark.evaluation.benchmarks.mtrag_passages import MtragTurn
+from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task, import_tasks
 from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.passages import FirstPassages
 from turnmark.evaluation.request import EvalRequest
 
 TYPED: dict[type, frozenset[str]] = {
@@ -26,65 +27,84 @@ TYPED: dict[type, frozenset[str]] = {
     kiwi.Session: frozenset({"index", "question", "passages", "papers", "turns"}),
 }
 """What a user typed or ticked, what was found for it, and where it is. Whatever else a record has is gold."""
-SETTINGS = [
-    (name, setting, protocol)
+JUDGED = {"judge": {"answer"}, "analyse": {"answer", "rating", "comment"}}
+"""Task -> what of a turn is what it asks about."""
+CASES = [
+    (name, task.name, setting, more)
     for name in BENCHMARKS
-    for setting in (load_tasks(name)[0].settings or (None,))
-    if setting not in ("rag", "reference+rag")
-    for protocol in (("turn", "paper") if name.startswith(("mtrag", "kiwi")) else ("turn",))
-]
+    for task in import_tasks(name)
+    for setting in task.settings or (None,)
+    for more in (
+        {},
+        *([{"protocol": "paper"}] if name.startswith("mtrag") or task.name == "revise" else []),
+        *([{"chain": True}] if task.name == "revise" else []),
+    )
+    if not (task.retrieves and (more or name != "mtrag"))
+] + [("mtrag", "retrieval", None, {"query": "minimal"})]
 
 
 class Listener:
-    """Keeps all that it is asked."""
+    """Keeps all that it is asked, as a model and as a retriever."""
 
     name, context_tokens, reply_tokens, deadline = "listener", 128_000, 512, 60.0
 
-    def __init__(self) -> None:
+    def __init__(self, first: FirstPassages | None = None) -> None:
         self.heard: list[str] = []
+        self.first = first
 
     def complete(self, messages: Any, **_: Any) -> Completion:
         self.heard += [message.content for message in messages]
         text = '{"questions": ["a", "b"], "answer": "It is so [1].", "search": [], "rewrite": "a"}'
         return Completion(text=text, finish_reason="stop", usage=Usage(calls=1), model="m", max_tokens=512)
 
+    def search(self, queries: Any, k: int) -> Any:
+        assert self.first is not None
+        self.heard += [str(query) for query in queries]
+        return self.first.search(queries, k)
 
-def with_gold(record: Any) -> Any:
-    """The record with a mark of its own in every field that is gold; no validation, so that labels have it too."""
+
+def with_gold(record: Any, typed: frozenset[str]) -> Any:
+    """The record with a mark in every field that is gold; no validation, so that labels have it too."""
     marks: dict[str, Any] = {}
     for name, field in type(record).model_fields.items():
-        if name in TYPED[type(record)]:
-            continue
         value = getattr(record, name)
+        if name in typed:
+            continue
         if value is None or isinstance(value, str):
-            marks[name] = (
-                f"GOLD {name}" if "str" in str(field.annotation) or "Literal" in str(field.annotation) else None
-            )
+            texts = "str" in str(field.annotation) or "Literal" in str(field.annotation)
+            marks[name] = f"GOLD {name}" if texts else None
         elif isinstance(value, tuple):
             marks[name] = (f"GOLD {name}",)
     assert any(marks.values()) or isinstance(record, kiwi.Session)
     return record.model_copy(update=marks)
 
 
-def marked(task: Any) -> Any:
-    if isinstance(task, Turn):
-        return replace(task, task=with_gold(task.task))
-    if isinstance(task, Instruction):
-        return Instruction(with_gold(task.session), with_gold(task.turn))
-    return with_gold(task)
+def marked(record: Any, judged: frozenset[str]) -> Any:
+    if isinstance(record, MtragTurn):
+        return replace(record, task=marked(record.task, judged))
+    if isinstance(record, Instruction):
+        return Instruction(marked(record.session, judged), marked(record.turn, judged))
+    return with_gold(record, TYPED[type(record)] | judged)
 
 
-@pytest.mark.parametrize(("name", "setting", "protocol"), SETTINGS)
-def test_no_gold_field_is_in_a_request(name, setting, protocol, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("name", "task_name", "setting", "more"), CASES)
+def test_no_gold_field_is_in_a_request(name, task_name, setting, more, tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path))
-    request = EvalRequest(benchmark=name, setting=setting, protocol=protocol, generator="openai:listener")
-    task = load_tasks(name)[0]
-    assert task.open is not None
-    bench = task.open(request, setting).build(Parts(embed=minilm), {})
-    listener = Listener()
-    items = items_of(bench)
-    for item in [*items[:6], *items[-2:]]:
+    request = EvalRequest(benchmark=name, task=task_name, setting=setting, generator="openai:listener", **more)
+    kind = find_task(name, task_name)
+    assert kind is not None
+    task = kind(request, setting)
+    finders = {corpus: Listener(FirstPassages(path)) for corpus, path in task.corpora.items()}
+    task = task.using(Parts(embed=minilm, retrievers=finders))
+    listener, items = Listener(), items_of(task)
+    if task.batched:
+        assert not any("GOLD" in str(task._query(item.id, item.domain)) for item in items)  # type: ignore[attr-defined]
+        return
+    for item in (*items[:3], items[-1]):
+        record = item.task if task.retrieves else marked(item.task, frozenset(JUDGED.get(task_name, ())))
+        gold = replace(item, task=record, reference="GOLD reference", labels={"GOLD": ("GOLD",)}, cluster="GOLD")
         with suppress(GeneratorError):  # what it says does not matter, what it was asked does
-            bench.answer(replace(item, task=marked(item.task)), listener)  # type: ignore[arg-type]
-    assert listener.heard, "a model was asked"
-    assert not [text for text in listener.heard if "GOLD" in text]
+            task.answer(gold, listener)
+    heard = listener.heard + [text for finder in finders.values() for text in finder.heard]
+    assert heard, "somebody was asked"
+    assert not [text for text in heard if "GOLD" in text]

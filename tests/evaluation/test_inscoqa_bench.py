@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.evaluation.benched import asked, done, minilm, only, values
+from tests.evaluation.benched import asked, done, minilm, only, open_task, values
 from tests.evaluation.conftest import WordCount
 from tests.evaluation.instructions import row, written
 from tests.servers import Say, Status
@@ -19,7 +19,7 @@ from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Document, Problem
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, open_inscoqa, pool, split_of, write_pool
+from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, pool, split_of, write_pool
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.inscoqa import steps_of
 from turnmark.evaluation.records import ContextRef
@@ -34,7 +34,7 @@ NAMES = [
 
 
 def test_every_demo_sample_is_answered_and_measured_without_a_model():
-    bench = InsCoQA(DEMO, "documents", Parts())
+    bench = open_task(InsCoQA, DEMO, "documents")
     items = list(bench.items())
     assert len(items) == 13
     for item in items:
@@ -50,7 +50,7 @@ def test_every_demo_sample_is_answered_and_measured_without_a_model():
 
 
 def test_with_the_bundled_embedder_the_best_document_gives_the_procedure():
-    bench = InsCoQA(DEMO, "documents", Parts(embed=minilm), domains=["Travel"])
+    bench = open_task(InsCoQA, DEMO, "documents", Parts(embed=minilm), domains=("Travel",))
     item = only(bench)
     sample = bench.answer(item, None)
     assert sample.decision == "answer"
@@ -72,7 +72,7 @@ def test_with_the_bundled_embedder_the_best_document_gives_the_procedure():
 
 def test_a_model_gets_the_documents_and_the_conversation_and_gives_steps(tmp_path):
     history = [["Is there an oven?", "Yes, in the yard."]]
-    bench = InsCoQA(written(tmp_path, row(history=history)), "documents", Parts())
+    bench = open_task(InsCoQA, written(tmp_path, row(history=history)), "documents")
     item = only(bench)
     reply = "Bake it in the yard's oven [1].\n\nSteps:\n1. Light the oven [1]\n2. Bake the bread. [1]"
     sample, [body] = asked(bench, item, Say(reply))
@@ -86,7 +86,7 @@ def test_a_model_gets_the_documents_and_the_conversation_and_gives_steps(tmp_pat
 
 
 def test_a_model_that_fails_is_a_generator_error(tmp_path):
-    bench = InsCoQA(written(tmp_path, row()), "documents", Parts())
+    bench = open_task(InsCoQA, written(tmp_path, row()), "documents")
     with pytest.raises(GeneratorError):
         asked(bench, only(bench), Status(500))
 
@@ -131,7 +131,7 @@ def test_rag_answers_from_what_is_found_and_is_measured_against_it(tmp_path):
     )
     path = tmp_path / "pool.jsonl"
     write_pool(inscoqa.stream_tasks(source.root), path)
-    bench = InsCoQA(source, "rag", Parts(retriever=WordCount(path), passages=1))
+    bench = open_task(InsCoQA, source, "rag", Parts(retrievers={"pool": WordCount(path)}, passages=1))
     item = next(item for item in bench.items() if isinstance(item, Item))
     sample = bench.answer(item, None)
     assert [context.document_id for context in sample.contexts] == ["oven-0-58"]
@@ -151,7 +151,7 @@ def test_values_by_hand(tmp_path):
     source = written(
         tmp_path, row(answer="Bake bread.", documents=[{"id": "d", "title": "", "text": "Bake rolls first."}])
     )
-    bench = InsCoQA(source, "documents", Parts())
+    bench = open_task(InsCoQA, source, "documents")
     item = only(bench)
     scores = values(bench, item, done(item, "Bake rolls. [1]", decision="answer", marks=1))
     assert scores == pytest.approx({
@@ -172,7 +172,7 @@ def test_values_by_hand(tmp_path):
 
 def test_steps_beside_a_whole_answer_count_once(tmp_path):
     """As the paper's models write: the response says all, the procedure sums it up."""
-    bench = InsCoQA(written(tmp_path, row()), "documents", Parts())
+    bench = open_task(InsCoQA, written(tmp_path, row()), "documents")
     item = only(bench)
     steps = ({"step": "Light the oven.", "citations": []},)
     beside = values(bench, item, done(item, item.task.answer, procedure=steps))
@@ -180,7 +180,7 @@ def test_steps_beside_a_whole_answer_count_once(tmp_path):
 
 
 def test_unknown_by_the_decision_or_by_what_is_said(tmp_path):
-    bench = InsCoQA(written(tmp_path, row()), "documents", Parts())
+    bench = open_task(InsCoQA, written(tmp_path, row()), "documents")
     item = only(bench)
     assert values(bench, item, done(item, "I don't know."))["idk_rate"] == 1.0
     assert values(bench, item, done(item, "I don't know.", decision="answer"))["idk_rate"] == 0.0
@@ -196,15 +196,13 @@ def test_labels_and_clusters(tmp_path):
         row(id="b", documents=[two, first_document | {"id": "2"}], history=[["Hello?", "Yes."]]),
         row(id="c", documents=[{"id": "1", "title": "", "text": "Third."}], domain="Study"),
     )
-    bench = InsCoQA(source, "documents", Parts())
-    first, second, third = (bench.facts(item) for item in bench.items() if isinstance(item, Item))
+    bench = open_task(InsCoQA, source, "documents")
+    first, second, third = (item.facts for item in bench.items() if isinstance(item, Item))
     assert first.cluster == second.cluster != third.cluster
     assert first.labels == {
-        "domain": ("Gourmet",), "turn": ("first",), "split": ("test",), "rounds": ("1",), "documents": ("2-3",),
-        "steps": ("1-3",),
+        "domain": ("Gourmet",), "turn": ("first",), "split": ("test",),
     }  # fmt: skip
-    assert (second.labels["turn"], second.labels["rounds"]) == (("later",), ("2",))
-    assert third.labels["documents"] == ("1",)
+    assert second.labels["turn"] == ("later",)
     assert third.labels["domain"] == ("Study",)
     item = next(iter(bench.items()))
     assert isinstance(item, Item)
@@ -213,7 +211,7 @@ def test_labels_and_clusters(tmp_path):
 
 def test_unreadable_rows_are_problems_in_their_place(tmp_path):
     source = written(tmp_path, row(), "{not json", row(id="b", question=""), row(id="c"))
-    bench = InsCoQA(source, "documents", Parts())
+    bench = open_task(InsCoQA, source, "documents")
     entries = list(bench.items())
     assert [item.id if isinstance(item, Item) else item.line for item in entries] == ["a", 2, 3, "c"]
     assert list(bench.items()) == entries
@@ -234,26 +232,25 @@ def test_a_run_over_broken_data_counts_them_by_line(turnmark, tmp_path):
 
 def test_domains_choose_samples_and_unknown_ones_are_refused(tmp_path):
     source = written(tmp_path, row(), row(id="b", domain="Study"))
-    bench = InsCoQA(source, "documents", Parts(), domains=["Study"])
+    bench = open_task(InsCoQA, source, "documents", domains=("Study",))
     assert only(bench).id == "b"
     with pytest.raises(RequestError) as caught:
-        open_inscoqa(EvalRequest(benchmark="inscoqa", data=tmp_path, domains=("Study", "Sports", "Cars")), None)
+        InsCoQA(EvalRequest(benchmark="inscoqa", data=tmp_path, domains=("Study", "Sports", "Cars")))
     assert list(caught.value.problems) == [
         f"--domains: no domain {name!r} in the data; there are: Gourmet, Study" for name in ("Sports", "Cars")
     ]
 
 
 def test_a_split_is_chosen_by_its_file(tmp_path):
-    written(tmp_path, row(id="v"), split="validation")
-    source = written(tmp_path, row(id="x"))
-    bench = InsCoQA(source, "documents", Parts(), split="validation")
-    item = only(bench)
-    assert (item.id, bench.facts(item).labels["split"]) == ("v", ("validation",))
+    source = written(written(tmp_path, row(id="v"), split="validation").root, row(id="x"))
+    assert only(open_task(InsCoQA, source)).id == "x"
+    item = only(open_task(InsCoQA, source, data=tmp_path / "validation.jsonl"))
+    assert (item.id, item.labels["split"]) == ("v", ("validation",))
 
 
 def test_a_reply_in_two_parts_is_taken_apart(tmp_path):
     """As the models of the paper answered, in a file of predictions that holds what they wrote."""
-    bench = InsCoQA(written(tmp_path, row(answer="Bake it.")), "documents", Parts())
+    bench = open_task(InsCoQA, written(tmp_path, row(answer="Bake it.")), "documents")
     item = only(bench)
     context = bench.context(
         item, done(item, "Answer: Bake it.\nProcedural instructions: 1. Light it. 2. Bake [1].", marks=1)
@@ -267,8 +264,5 @@ def test_a_reply_in_two_parts_is_taken_apart(tmp_path):
 def test_the_split_is_test_where_there_is_one(tmp_path):
     written(tmp_path, row(id="t"), split="train")
     assert split_of(written(tmp_path, row(id="v"), split="validation")) == "validation"
-    source = written(tmp_path, row(id="x"))
-    bench = InsCoQA(source, "documents", Parts())
-    assert only(bench).id == "x"
-    with pytest.raises(RequestError, match=r"expected test\.jsonl"):
-        InsCoQA(Source(root=tmp_path / "nowhere", demo=False), "documents", Parts())
+    with pytest.raises(RequestError, match=r"a folder with a test\.jsonl"):
+        open_task(InsCoQA, Source(root=tmp_path / "nowhere", demo=False))

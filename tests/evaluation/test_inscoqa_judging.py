@@ -171,8 +171,6 @@ def test_a_run_judged_by_a_script(turnmark, tmp_path, check_run):
     assert values(tmp_path / "r", "task_completion") == {"a": 1.0, "b": 1.0}
     assert values(tmp_path / "r", "task_coverage") == {"a": 0.5, "b": 1.0}
     assert values(tmp_path / "r", "task_completion[steps]") == {"a": 0.25, "b": 0.5}, "one step holds both"
-    assert summary.breakdowns["steps"]["1-3"]["task_completion"].mean == 1.0
-    assert summary.breakdowns["steps"]["4-6"]["judge_score"].n == 1
     rows = [row for row in summary.published if "judge_score" in row.metrics]
     assert {row.source[:15] for row in rows} == {"InsCoQA Table 3"}, "Table 4 is of the validation split"
     assert all(not row.comparable and "metric" in row.differs and "judge" not in row.differs for row in rows)

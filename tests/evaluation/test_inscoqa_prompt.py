@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.evaluation.benched import only
+from tests.evaluation.benched import only, open_task
 from tests.evaluation.instructions import row, written
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.evaluation.benchmarks.base import measured
 from turnmark.evaluation.benchmarks.inscoqa import InsCoQA
 from turnmark.evaluation.benchmarks.inscoqa_prompt import ReadReply, read_reply
-from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.inscoqa import steps_of
 from turnmark.evaluation.records import Sample
 
@@ -106,7 +105,7 @@ def test_what_is_written_in_the_form_is_read_back(answer, steps):
 
 
 def asked(source, *replies, options=""):
-    bench = InsCoQA(source, "prompt", Parts())
+    bench = open_task(InsCoQA, source, "prompt")
     item = only(bench)
     with ScriptedServer(*replies) as server:
         sample = bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0{options}"))
@@ -146,7 +145,7 @@ def test_a_reply_is_asked_for_once_and_kept_as_written(tmp_path, reply, steps, f
     assert (sample.status, sample.prediction) == ("done", reply)
     assert tuple(step["step"] for step in sample.procedure) == steps
     assert bool(sample.notes) == (format_ok == 0)
-    bench = InsCoQA(source, "prompt", Parts())
+    bench = open_task(InsCoQA, source, "prompt")
     context = bench.context(item, sample)
     assert steps_of(context)[0] == (list(steps) or [reply]), "without a list it is judged as it is"
     assert context.answer == ("Light it, then bake." if steps else reply)
@@ -158,7 +157,7 @@ def test_a_reply_is_asked_for_once_and_kept_as_written(tmp_path, reply, steps, f
 def test_the_form_is_not_counted_where_it_was_not_asked_for(tmp_path):
     source = written(tmp_path, row())
     for setting, text in (("documents", "Light it."), ("prompt", "Light it.")):
-        bench = InsCoQA(source, setting, Parts())
+        bench = open_task(InsCoQA, source, setting)
         steps = ({"step": "Light the oven.", "citations": []},)
         sample = Sample(id="a", status="done", prediction=text, procedure=steps)
         context = bench.context(only(bench), sample)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.evaluation.benched import open_task
 from tests.evaluation.kiwis import ANSWER, four_turns, items_of, means, session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
@@ -17,7 +18,6 @@ from turnmark.evaluation.benchmarks import kiwi_labels
 from turnmark.evaluation.benchmarks.base import measured
 from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
 from turnmark.evaluation.benchmarks.kiwi_labels import Labels, error_by_rules, labels_by_rules, retrieved_by_rules
-from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.paper_tables import paper_tables
 from turnmark.evaluation.report.rendering import draw
@@ -76,7 +76,7 @@ def test_a_good_turn_has_no_error_and_a_stylistic_one_needs_nothing():
 
 def test_table_6_counts_words_as_written_and_without_marks_beside_it(tmp_path):
     before, after = "Lit in 1868 [0]. It burned oil [1].", "Lit in 1868."
-    bench = KiwiAnalyse(written(tmp_path, session(turn(answer_1=after), initial_answer=before)), Parts())
+    bench = open_task(KiwiAnalyse, written(tmp_path, session(turn(answer_1=after), initial_answer=before)))
     figures = means(bench)
     assert (figures["source_words"], figures["target_words"]) == (8, 3)
     assert (figures["source_words[unmarked]"], figures["target_words[unmarked]"]) == (6, 3)

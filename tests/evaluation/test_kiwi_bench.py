@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.benched import asked, items_of, minilm, only, values
+from tests.evaluation.benched import asked, items_of, minilm, only, open_task, values
 from tests.evaluation.kiwis import ANSWER, revising, session, turn, written
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError
@@ -18,7 +18,6 @@ from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.kiwi import Kiwi
-from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import Sample
 
 DEMO = kiwi.locate(None)
@@ -49,7 +48,7 @@ def revised(bench, item):
 
 
 def test_every_demo_turn_is_revised_and_measured_without_a_model():
-    bench = Kiwi(DEMO, Parts())
+    bench = open_task(Kiwi, DEMO)
     items = items_of(bench)
     assert len(items) == len(list(bench.items())) == 23
     assert [item.id for item in items[:5]] == ["0/0", "0/1", "0/2", "0/3", "1/0"]
@@ -63,7 +62,7 @@ def test_a_sentence_is_removed_and_the_operation_taken_down(tmp_path):
     assert sample.prediction == "The lamp was lit in 1868."
     assert sample.operations == ({"kind": "remove", "before": "It burned rape oil.", "after": ""},)
     assert figures(bench, item, sample) == [6 / 10, 4, 4 / 10, 6]
-    labels = bench.facts(item).labels
+    labels = item.facts.labels
     assert (labels["instruction"], labels["type"], labels["rating"]) == ((), (), ("good",)), "what a turn does not say"
 
 
@@ -123,8 +122,8 @@ def test_texts_count_as_written_and_a_file_does_not_choose_the_previous_answer(t
 
 
 def test_labels_and_clusters():
-    bench = Kiwi(DEMO, Parts())
-    facts = [bench.facts(item) for item in items_of(bench)]
+    bench = open_task(Kiwi, DEMO)
+    facts = [item.facts for item in items_of(bench)]
     assert facts[0].cluster.startswith("question ")
     assert facts[0].labels == {
         "instruction": ("More information",), "type": ("information-seeking",), "model": ("demo-large",),
@@ -137,17 +136,17 @@ def test_labels_and_clusters():
 
 def test_unreadable_rows_are_problems_and_ids_stay(tmp_path):
     source = written(tmp_path, session(), "{", session(turn(), turn(rating="superb"), turn(), model_name="other"))
-    entries = list(Kiwi(source, Parts()).items())
+    entries = list(open_task(Kiwi, source).items())
     assert [item.id for item in entries if isinstance(item, Item)] == ["0/0", "2/0"]
     problems = [item for item in entries if isinstance(item, Problem)]
     assert [problem.line for problem in problems] == [2, 3]
     assert "2 turns left out" in problems[1].what
-    assert list(Kiwi(source, Parts()).items()) == entries
+    assert list(open_task(Kiwi, source).items()) == entries
 
 
 def test_a_folder_without_interactions(tmp_path):
-    with pytest.raises(RequestError, match=r"interaction data of KIWI"):
-        Kiwi(Source(root=tmp_path / "nowhere", demo=False), Parts())
+    with pytest.raises(RequestError, match=r"put interaction_data_new.jsonl of"):
+        open_task(Kiwi, Source(root=tmp_path / "nowhere", demo=False))
 
 
 PASSAGES = [{"title": "Oil lamps", "text": "From 1885 it burned paraffin."}]
@@ -156,7 +155,7 @@ STYLE = turn(instruction="Shorten it.", instruction_type="stylistic", retrieved_
 
 
 def rewritten(root, turn_fields, *replies):
-    bench = Kiwi(written(root, session(turn_fields)), Parts(), paper=True)
+    bench = open_task(Kiwi, written(root, session(turn_fields)), protocol="paper")
     return asked(bench, only(bench), *replies)
 
 

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.benched import values
+from tests.evaluation.benched import open_task, values
 from tests.evaluation.judged_runs import lines
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
-from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.running import in_turns
@@ -45,7 +44,7 @@ def reviser(fail="never"):
 
 
 def test_judges_see_a_revision_as_it_was_written(tmp_path):
-    bench = Kiwi(written(tmp_path, session(turn(), initial_answer="It was lit [0].")), Parts())
+    bench = open_task(Kiwi, written(tmp_path, session(turn(), initial_answer="It was lit [0].")))
     [item] = items_of(bench)
     sample = Sample(id=item.id, status="done", prediction="It was lit [0]. By whom is not known [1].")
     case = bench.context(item, sample)
@@ -54,12 +53,12 @@ def test_judges_see_a_revision_as_it_was_written(tmp_path):
 
 def test_items_are_taken_turn_by_turn(tmp_path):
     source = written(tmp_path, session(say("One"), say("Two"), say("Three")), session(say("Four"), say("Five")))
-    items = items_of(Kiwi(source, Parts(), chain=True))
+    items = items_of(open_task(Kiwi, source, chain=True))
     assert [(item.id, item.after) for item in items] == [
         ("0/0", None), ("0/1", "0/0"), ("0/2", "0/1"), ("1/0", None), ("1/1", "1/0"),
     ]  # fmt: skip
     assert [item.id for item in in_turns(items)] == ["0/0", "1/0", "0/1", "1/1", "0/2"]
-    assert {item.after for item in items_of(Kiwi(source, Parts()))} == {None}
+    assert {item.after for item in items_of(open_task(Kiwi, source))} == {None}
 
 
 def test_each_turn_goes_on_from_our_own_answer(turnmark, tmp_path, check_run):
@@ -110,7 +109,7 @@ def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(turnmark, 
 
 
 def test_what_a_chain_cannot_go_on_from(tmp_path):
-    bench = Kiwi(written(tmp_path, session(say("One"), say("Two"))), Parts(), chain=True)
+    bench = open_task(Kiwi, written(tmp_path, session(say("One"), say("Two"))), chain=True)
     first, second = items_of(bench)
     bad = Sample(id="0/0", status="failed", kind="timeout", reason="timeout: late")
     with pytest.raises(EarlierTurn, match="timeout: late"):
@@ -124,7 +123,7 @@ def test_what_a_chain_cannot_go_on_from(tmp_path):
 
 
 def test_a_revision_is_one_call_and_a_spec_may_name_its_own_temperature(tmp_path):
-    bench = Kiwi(written(tmp_path, session(say("One"))), Parts())
+    bench = open_task(Kiwi, written(tmp_path, session(say("One"))))
     with ScriptedServer(reviser()) as server:
         url = f"openai:tiny@{server.url}?retries=0"
         sample = bench.answer(items_of(bench)[0], open_generator(url))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.evaluation.benched import items_of
 from tests.evaluation.mtrag_runs import SIX, planned, ran
 from turnmark.corpora.errors import RequestError
 
@@ -117,8 +118,4 @@ def test_labels_that_hide_passages_are_part_of_the_identity(benchmark_root, tmp_
 def test_how_many_tasks_a_setting_has(real_data, benchmark, setting, items, headline):
     plan = planned(real_data, Path("r"), benchmark=benchmark, setting=setting)
     assert plan.items == items
-    from turnmark.evaluation.benchmarks.base import Item
-    from turnmark.evaluation.benchmarks.turns import Parts
-
-    built = plan.prepared.build(Parts(), {})
-    assert sum(built.facts(item).headline for item in built.items() if isinstance(item, Item)) == headline
+    assert sum(item.headline for item in items_of(plan.task)) == headline

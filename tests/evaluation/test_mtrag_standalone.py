@@ -7,10 +7,7 @@ from collections import Counter
 import pytest
 
 from turnmark.corpora import mtrag
-from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.benchmarks.mtrag_data import read_standalone, standalone_labels, task_facts
-
-HEAD = "# a comment\ntask_id\tlabel\n"
+from turnmark.evaluation.benchmarks.mtrag_data import item_of, standalone_labels
 
 
 def a_task(name, standalone=None):
@@ -31,28 +28,14 @@ def test_the_packaged_labels_are_200_later_turns():
 def test_a_label_reaches_its_task_and_no_other_turn_of_the_conversation():
     name, alone = next(iter(standalone_labels().items()))
     expected = "standalone" if alone else "non-standalone"
-    assert task_facts(a_task(name, standalone=not alone), "clapnq").labels["standalone"] == (expected,)
+    assert item_of(a_task(name, standalone=not alone), "clapnq").labels["standalone"] == (expected,)
     first = name.rpartition("<::>")[0] + "<::>1"
-    assert "standalone" not in task_facts(a_task(first, standalone=True), "clapnq").labels
+    assert "standalone" not in item_of(a_task(first, standalone=True), "clapnq").labels
 
 
 def test_elsewhere_the_mark_of_the_data_counts():
-    assert task_facts(a_task("another<::>2", standalone=False), "x").labels["standalone"] == ("non-standalone",)
-    assert "standalone" not in task_facts(a_task("another<::>2"), "x").labels
-
-
-def test_every_mistake_is_named_with_its_line(tmp_path):
-    path = tmp_path / "labels.tsv"
-    rows = ("a<::>2\tstandalone", "a<::>2\tnon-standalone", "", "a<::>1\tstandalone", "b\tS", "<::>3\tstandalone", "c")
-    path.write_text(HEAD + "\n".join(rows))
-    with pytest.raises(RequestError) as caught:
-        read_standalone(path)
-    assert [problem.removeprefix("labels.tsv, ").split(";")[0] for problem in caught.value.problems] == [
-        "line 4: 'a<::>2' has a label already",
-        "line 6: 'a<::>1' is no task id of a later turn (<conversation><::><turn>)",
-        "line 7: 'b' is no task id of a later turn (<conversation><::><turn>)", "line 7: label 'S'",
-        "line 8: '<::>3' is no task id of a later turn (<conversation><::><turn>)", "line 9: 1 cells",
-    ]  # fmt: skip
+    assert item_of(a_task("another<::>2", standalone=False), "x").labels["standalone"] == ("non-standalone",)
+    assert "standalone" not in item_of(a_task("another<::>2"), "x").labels
 
 
 @pytest.mark.data

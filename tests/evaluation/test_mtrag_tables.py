@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.evaluation.benched import items_of
 from tests.evaluation.reported import DEMO, write_run
 from turnmark.corpora import mtrag
-from turnmark.evaluation.benchmarks.mtrag_generation import Mtrag
+from turnmark.evaluation.benchmarks.mtrag import Mtrag, MtragUn
 from turnmark.evaluation.planning import plan
 from turnmark.evaluation.published import RERUN, Ran, beside, facts
 from turnmark.evaluation.records import DataUsed, MetricSummary, Summary
@@ -241,8 +241,8 @@ def test_the_tasks_with_few_references_are_set_apart():
         ("mtrag", "reference+rag", set()),
         ("mtrag-un", "rag", set()),
     ):
-        bench: Any = Mtrag(benchmark, setting, tasks.values(), None, None)  # type: ignore[arg-type]
-        labelled = {item.id for item in bench.items() if "references" in bench.facts(item).labels}
+        bench = (MtragUn if benchmark == "mtrag-un" else Mtrag)(EvalRequest(benchmark=benchmark), setting)
+        labelled = {item.id for item in items_of(bench) if "references" in item.labels}
         assert labelled == ids
 
 

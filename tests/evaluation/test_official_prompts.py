@@ -11,7 +11,7 @@ from tests.evaluation.judged_runs import ANSWERS, done, lines, official, spec_of
 from tests.evaluation.published_rows import figures, ran
 from tests.servers import Say, ScriptedServer
 from turnmark.evaluation import prompts as judges_prompts
-from turnmark.evaluation.benchmarks.registry import load_tasks
+from turnmark.evaluation.benchmarks.registry import import_tasks
 from turnmark.evaluation.judging.bertscore import PUBLISHED, Bert, bert_rubrics
 from turnmark.evaluation.judging.judge import Judge, open_judges
 from turnmark.evaluation.judging.judged import Judging
@@ -121,7 +121,7 @@ def test_the_prompts_that_the_papers_print_are_known(printed):
 def test_with_a_printed_prompt_a_figure_is_the_published_one(printed, benchmark, metric):
     """Judge and metric of every printed figure of theirs agree, so that data and number of samples decide."""
     judges = open_judges([f"panel:{benchmark}@http://localhost:1"])
-    task = load_tasks(benchmark)[0]
+    task = import_tasks(benchmark)[0]
     rows = [row for row in facts() if row.benchmark == benchmark and metric in row.metrics]
     rows = [row for row in rows if "GPT-4" not in row.instruments[metric].judges]
     for prompts, expected in ((printed, set()), (None, {"metric"})):

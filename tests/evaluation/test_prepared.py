@@ -16,14 +16,14 @@ def prepared(benchmark, setting=None, **fields):
     errors = ErrorCollector()
     task = find_task(benchmark, None)
     setting = setting_of(benchmark, setting, errors)
-    return task.prepare(EvalRequest(benchmark=benchmark, **fields), setting, errors), errors.problems
+    return errors.collect(task, EvalRequest(benchmark=benchmark, **fields), setting), errors.problems
 
 
 def test_the_default_of_a_setting_is_its_first():
     errors = ErrorCollector()
     assert {name: setting_of(name, None, errors) for name in BENCHMARKS} == {
         "mtrag": "reference", "mtrag-un": "reference", "mtrag-s": "reference", "inscoqa": "documents",
-        "compound-qa": None, "kiwi": None,
+        "compound-qa": "decompose", "kiwi": None,
     }  # fmt: skip
     assert not errors.problems
     for name in ("mtrag", "kiwi"):
@@ -47,10 +47,12 @@ def test_flags_of_the_mtrag_family_are_refused_elsewhere(benchmark):
 def test_a_setting_that_searches_has_corpora(benchmark_root):
     task_data, problems = prepared("mtrag", "rag", data=benchmark_root)
     assert not problems
-    assert (task_data.searched, task_data.query, sorted(task_data.corpora)) == (True, "assistant", ["clapnq", "fiqa"])
+    assert (task_data.searched, task_data.specs, list(task_data.corpora)) == (
+        True, {"query": "assistant"}, ["clapnq", "fiqa"],
+    )  # fmt: skip
     assert task_data.corpora_used["clapnq"].passages == 6
     scoring, _ = prepared("mtrag", "rag", data=benchmark_root, predictions=(Path("answers.jsonl"),))
-    assert (scoring.searched, scoring.query, sorted(scoring.corpora)) == (False, None, ["clapnq", "fiqa"])
+    assert (scoring.searched, scoring.specs, list(scoring.corpora)) == (False, {}, ["clapnq", "fiqa"])
 
 
 def test_scoring_does_without_corpora_and_says_so(benchmark_root):

@@ -13,7 +13,7 @@ from turnmark.corpora import mtrag
 from turnmark.corpora.types import Message
 from turnmark.evaluation import planning, running
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.mtrag_data import task_material
+from turnmark.evaluation.benchmarks.mtrag_data import item_of
 from turnmark.evaluation.journal import json_line, read_records
 from turnmark.evaluation.records import ContextRef, Sample, Score
 from turnmark.evaluation.report import browse
@@ -93,14 +93,14 @@ def test_what_is_relevant_and_was_not_found_stands_after_what_was():
         status="done",
         contexts=(ContextRef(document_id="p9", score=2.0), ContextRef(document_id="p2", score=1.0)),
     )
-    passages = list(browse._passages(sample, task_material(TASK), ("nine", "two, as it was shown")))
+    passages = list(browse._passages(sample, item_of(TASK, "clapnq"), ("nine", "two, as it was shown")))
     assert passages == [
         SeenPassage(id="p9", text=cut("nine"), rank=1, score=2.0, relevant=False),
         SeenPassage(id="p2", text=cut("two"), rank=2, score=1.0, relevant=True),
         SeenPassage(id="p1", title="T", text=cut("one"), relevant=True),
     ]
     # Texts that are not one for each passage belong to nobody knows which.
-    assert next(iter(browse._passages(sample, task_material(TASK), ("two",)))).text is None
+    assert next(iter(browse._passages(sample, item_of(TASK, "clapnq"), ("two",)))).text is None
 
 
 def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(turnmark, tmp_path, monkeypatch):
@@ -118,7 +118,9 @@ def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(turnmark, t
 
 
 def test_an_item_of_which_the_data_hold_nothing_shows_its_query():
-    browsed = browse.browsed(own.Capitals(), Item("c1", "aeio"), Sample(id="c1", status="done", query="q"))
+    browsed = browse.browsed(
+        own.Capitals(EvalRequest(benchmark="own")), Item("c1"), Sample(id="c1", status="done", query="q")
+    )
     assert (browsed.question.text, browsed.reference.text, browsed.passages) == ("q", "", ())
 
 

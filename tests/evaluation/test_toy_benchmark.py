@@ -11,7 +11,7 @@ import pytest
 
 from tests.run_checker import problems_of_run
 
-SPEC = "python:tests.evaluation.toy:benchmark"
+SPEC = "python:tests.evaluation.toy:Toy"
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def installed(monkeypatch):
     def points(**chosen):
         if chosen.get("group") != "turnmark.benchmarks":
             return real(**chosen)
-        return EntryPoints([EntryPoint("toy", "tests.evaluation.toy:benchmark", "turnmark.benchmarks")])
+        return EntryPoints([EntryPoint("toy", "tests.evaluation.toy:Toy", "turnmark.benchmarks")])
 
     monkeypatch.setattr(importlib.metadata, "entry_points", points)
 
@@ -53,7 +53,7 @@ def test_it_is_run_scored_and_reported(turnmark):
 def test_the_turn_answers_by_default(turnmark):
     summary = ran(turnmark, "eval", SPEC, "--limit", "2")
     assert (summary["n"], summary["setting"]) == (2, "turn")
-    assert Path(summary["run"]).name.startswith("python-tests.evaluation.toy-benchmark-")
+    assert Path(summary["run"]).name.startswith("python-tests.evaluation.toy-Toy-")
     again = ran(turnmark, "eval", SPEC, "--limit", "2")
     assert any("answered by an earlier call" in note for note in again["notes"])
 
@@ -65,7 +65,7 @@ def test_what_is_wrong_is_said_at_once(turnmark, tmp_path):
     assert "none.json" in message
 
 
-@pytest.mark.parametrize("spec", ["python:tests.evaluation.toy:nothing", "python:nowhere:benchmark", "nobody"])
+@pytest.mark.parametrize("spec", ["python:tests.evaluation.toy:nothing", "python:nowhere:Toy", "nobody"])
 def test_a_benchmark_that_is_not_there(turnmark, spec):
     message = turnmark.refused("eval", spec, "--limit", "0")
     assert "--limit 0" in message

@@ -4,54 +4,46 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
+from turnmark.assistant.generators.base import Generator
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.benchmarks.base import Case, Metric, Value
+from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
 from turnmark.evaluation.benchmarks.measures import REFERENCE_METRICS
-from turnmark.evaluation.benchmarks.task import Row, Task, by_turn
-from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.published import Fact, Instrument
 from turnmark.evaluation.records import Sample
 
-WORDS = (("bell", "The bell was cast in 1858."), ("tower", "The tower is 96 metres tall."), ("clock", "It strikes."))
+WORDS = {"bell": "The bell was cast in 1858.", "tower": "The tower is 96 metres tall.", "clock": "It strikes."}
 
 
-def load(data: Path | None) -> Iterator[Row]:
-    rows = dict(WORDS)
-    if data is not None:
-        try:
-            rows = json.loads(data.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RequestError(f"--data {data.name}: {error}") from error
-    for number, (word, text) in enumerate(rows.items(), 1):
-        yield Row(
-            id=f"toy/{number}", question=f"What is said of the {word}?", reference=text,
-            passages=(text, "Something else altogether."), domain="words",
-            labels={"length": ("short" if len(text) < 20 else "long",)},
-        )  # fmt: skip
+def shouts(case: Case) -> Mapping[str, Value]:
+    return {"shouts": float(case.answer.isupper())}
 
 
-def solve(row: Row, generator: object, parts: Parts) -> Sample:
-    if parts.setting == "parrot":
-        return Sample(id=row.id, status="done", domain=row.domain, prediction=row.reference)
-    return by_turn(row, None, parts)
-
-
-def shouts(context: Case) -> Mapping[str, Value]:
-    return {"shouts": float(context.answer.isupper())}
-
-
-def benchmark() -> Task:
-    return Task(
-        name="generation",
-        settings=("turn", "parrot"),
-        load=load,
-        solve=solve,
-        scorers=(*REFERENCE_METRICS, Metric(("shouts",), "capitals", shouts)),
-        cluster=lambda row: row.labels["length"][0],
-        published=(
-            Fact(system="a parrot", benchmark="toy", task="generation", setting="parrot", subset="all", n=3,
-                 metrics={"rouge_l.word": 1.0}, instruments={"rouge_l.word": Instrument(by="rouge")}, source="none"),
-        ),
+class Toy(Task):
+    settings = ("turn", "parrot")
+    metrics = (*REFERENCE_METRICS, Metric(("shouts",), "capitals", shouts))
+    published = (
+        Fact(system="a parrot", benchmark="toy", task="generation", setting="parrot", subset="all", n=3,
+             metrics={"rouge_l.word": 1.0}, instruments={"rouge_l.word": Instrument(by="rouge")}, source="none"),
     )  # fmt: skip
+
+    def items(self) -> Iterator[Item]:
+        rows, data = WORDS, self.request.data
+        if data is not None:
+            try:
+                rows = json.loads(data.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                raise RequestError(f"--data {data.name}: {error}") from error
+        for number, (word, text) in enumerate(rows.items(), 1):
+            length = "short" if len(text) < 20 else "long"
+            yield Item(
+                f"toy/{number}", question=f"What is said of the {word}?", reference=text, domain="words",
+                passages={word: ("", text), "other": ("", "Something else altogether.")},
+                labels={"length": (length,)}, cluster=length,
+            )  # fmt: skip
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        if self.setting == "parrot":
+            return Sample(id=item.id, status="done", domain=item.domain, prediction=item.reference)
+        return super().answer(item, None)

@@ -18,7 +18,7 @@ from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, QuerySource
 from turnmark.evaluation.benchmarks.turns import PASSAGES, Parts
 from turnmark.evaluation.passages import OFFICIAL, CorpusTexts, Without
-from turnmark.evaluation.records import ContextRef
+from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.task_passages import hits_of, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -30,7 +30,7 @@ MOST_REFERENCES = 10
 
 
 @dataclass(frozen=True)
-class Turn:
+class MtragTurn:
     """An item's task, and what is hidden from the index at it."""
 
     task: mtrag.Task
@@ -38,46 +38,37 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Where passages come from, in the settings that search.
+class Shown:
+    """Gives the passages of a setting, for one task after the other.
 
     Attributes:
-        retrievers: domain -> retriever.
         texts: domain -> the corpus's passages by id.
         queries: what is searched for; None: what the assistant's turn searches for.
         recorded: task id -> passages that an earlier run found, instead of searching.
         complete: the recorded lists are the setting's passages, so that `reference+rag` adds nothing to them.
     """
 
-    retrievers: Mapping[str, Retriever] = field(default_factory=dict)
+    setting: str
     texts: Mapping[str, CorpusTexts] = field(default_factory=dict)
     queries: QuerySource | None = None
     recorded: Mapping[str, Sequence[ContextRef]] | None = None
     complete: bool = False
+    parts: Parts = field(default_factory=Parts)
 
-
-@dataclass(frozen=True)
-class Shown:
-    """Brings the passages of a setting, for one task after the other."""
-
-    setting: str
-    evidence: Evidence
-    parts: Parts
-
-    def retriever(self, turn: Turn) -> Retriever | None:
-        """What searches for a task; None where its passages are given or recorded."""
-        if self.setting == "reference" or self.evidence.recorded is not None:
+    def retriever(self, turn: MtragTurn) -> Retriever | None:
+        """What searches for a task; None if its passages are given or recorded."""
+        if self.setting == "reference" or self.recorded is not None:
             return None
-        retriever = self.evidence.retrievers[turn.task.domain]
+        retriever = self.parts.retrievers[turn.task.domain]
         if turn.hidden:
             retriever = Without(retriever, turn.hidden)
         if self.setting == "reference+rag":
-            given = self._weighed(turn.task, self._given(turn.task))
-            retriever = _ToppedUp(retriever, given, self.parts.passages, turn.task.id)
+            references = self._weighed(turn.task, _references(turn.task))
+            retriever = _ToppedUp(retriever, references, self.parts.passages, turn.task.id)
         return retriever
 
     def hits(
-        self, turn: Turn, retriever: Retriever | None, generator: Generator | None
+        self, turn: MtragTurn, retriever: Retriever | None, generator: Generator | None
     ) -> tuple[list[Hit], Query | None]:
         """The passages of the setting, best first, and what was searched for, if anything was.
 
@@ -86,30 +77,64 @@ class Shown:
         """
         task = turn.task
         if self.setting == "reference":
-            return (self._given(task) if generator else self._weighed(task, self._given(task))), None
-        if retriever is None:
-            return self._recorded_hits(turn), None
-        assistants = self.evidence.queries is None
-        query = conversation_query(task.history, task.question) if assistants else self._query(task)
+            return (_references(task) if generator else self._weighed(task, _references(task))), None
+        if retriever is None:  # recorded ones are weighed as those of a retriever of ours would be
+            return self.listed(turn, lambda hits: self._weighed(task, hits)), None
+        query = conversation_query(task.history, task.question) if self.queries is None else self._query(task)
         return retriever.search([query], self.parts.passages)[0], query
 
-    def _recorded_hits(self, turn: Turn) -> list[Hit]:
-        """Recorded passages, weighed as those of a retriever of ours would be; as `listed`."""
-        return self.listed(turn, lambda hits: self._weighed(turn.task, hits))
+    def trusted(self, generator: Generator | None) -> bool:
+        """Whether a turn tries passages that it was given, however little they look like the question."""
+        # Of recorded ones a model judges for itself if there are no vectors.
+        judges_itself = self.recorded is not None and generator is not None and self.parts.embed is None
+        return self.setting == "reference" or judges_itself
 
-    def listed(self, turn: Turn, weighed: Callable[[list[Hit]], list[Hit]] = lambda hits: hits) -> list[Hit]:
+    def listed(self, turn: MtragTurn, weighed: Callable[[list[Hit]], list[Hit]] = lambda hits: hits) -> list[Hit]:
         """The recorded passages of the setting.
 
         Raises:
             NoQuery: there is no list for the task.
         """
         task = turn.task
-        if task.id not in (self.evidence.recorded or {}):
+        if task.id not in (self.recorded or {}):
             raise NoQuery("the recorded retrieval has no list for it")
-        hits = weighed([_hit(passage, ref) for ref, passage in self._recorded(turn)])
-        if self.setting == "reference+rag" and not self.evidence.complete:
-            hits = _topped_up(weighed(self._given(task)), hits, self.parts.passages, task.id)
+        hits = weighed([Hit(passage=passage, score=ref.score) for ref, passage in self._recorded(turn)])
+        if self.setting == "reference+rag" and not self.complete:
+            hits = _top_up(weighed(_references(task)), hits, self.parts.passages, task.id)
         return hits
+
+    def texts_of(self, task: mtrag.Task, sample: Sample) -> tuple[str, ...] | None:
+        """The texts that the system was given: as its file says, else looked up, else the references.
+
+        None if one of them is not known: an answer is not held against a part of what it rests on. Nor are they known
+        if another system's file names no passages: it may have been shown some all the same.
+        """
+        if not sample.contexts:
+            if self.setting == "reference":
+                return tuple(context.text for context in task.contexts[:MOST_REFERENCES])
+            return None if sample.decision is None else ()
+        text_of_id = {context.document_id: context.text for context in task.contexts}
+        corpus = self.texts.get(task.domain)
+        texts: list[str] = []
+        for ref in sample.contexts:
+            text = ref.text if ref.text is not None else text_of_id.get(ref.document_id)
+            if text is None:
+                passage = corpus.get(ref.document_id) if corpus is not None else None
+                if passage is None:
+                    return None
+                text = passage.text
+            texts.append(text)
+        return tuple(texts)
+
+    def with_texts(self, task: mtrag.Task, contexts: Sequence[ContextRef]) -> tuple[ContextRef, ...]:
+        """Recorded passages with the texts that their file gave them: the data need not have these."""
+        recorded = {ref.document_id: ref for ref in (self.recorded or {}).get(task.id, ()) if ref.text}
+        return tuple(
+            ref.model_copy(update={"title": source.title, "text": source.text})
+            if (source := recorded.get(ref.document_id)) is not None
+            else ref
+            for ref in contexts
+        )
 
     def _query(self, task: mtrag.Task) -> Query:
         """The query of the mode. Recorded ones are there for judged tasks alone, what they are made of is for all.
@@ -117,7 +142,7 @@ class Shown:
         Raises:
             NoQuery: there is none, and the conversation does not say what it would be.
         """
-        queries = self.evidence.queries
+        queries = self.queries
         assert queries is not None, "asked for only with a mode"
         try:
             return queries.query(task.id)
@@ -128,9 +153,6 @@ class Shown:
             questions = earlier if queries.mode == "questions" else []
             return Query(text="\n".join((*questions, task.question)))
 
-    def _given(self, task: mtrag.Task) -> list[Hit]:
-        return hits_of([_passage(context) for context in task.contexts[:MOST_REFERENCES]])
-
     def _weighed(self, task: mtrag.Task, hits: list[Hit]) -> list[Hit]:
         """Passages that no retriever of ours found, with their cosines: what the turn decides by."""
         if self.parts.embed is None or not hits:
@@ -139,59 +161,61 @@ class Shown:
         ranked = {hit.passage.id: hit for hit in ranked_by([hit.passage for hit in hits], queries, self.parts.embed)}
         return [hit.model_copy(update={"found": ranked[hit.passage.id].found}) for hit in hits]
 
-    def _recorded(self, turn: Turn) -> Iterator[tuple[ContextRef, Passage]]:
+    def _recorded(self, turn: MtragTurn) -> Iterator[tuple[ContextRef, Passage]]:
         """The passages that were recorded for a task, without hidden ones."""
-        assert self.evidence.recorded is not None, "asked for only with --passages"
-        texts = self.evidence.texts.get(turn.task.domain)
+        assert self.recorded is not None, "asked for only with --passages"
+        texts = self.texts.get(turn.task.domain)
         room = self.parts.passages
-        for ref in self.evidence.recorded.get(turn.task.id, ()):
-            passage = _written(ref) if ref.text is not None else texts.get(ref.document_id) if texts else None
+        for ref in self.recorded.get(turn.task.id, ()):
+            if ref.text is not None:
+                passage: Passage | None = _passage(ref.document_id, ref.title or "", ref.text)
+            else:
+                passage = texts.get(ref.document_id) if texts else None
             if passage is not None and ref.document_id not in turn.hidden and room:
                 room -= 1
                 yield ref, passage
 
 
 class _ToppedUp:
-    """The references among what the retriever finds beside them."""
+    """The references among what the retriever finds next to them."""
 
     def __init__(self, retriever: Retriever, references: list[Hit], passages: int, seed: str) -> None:
         self.name = retriever.name
-        self._retriever, self._given, self._passages, self._seed = retriever, references, passages, seed
+        self._retriever, self._references, self._passages, self._seed = retriever, references, passages, seed
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `turnmark.retrieval.types.Retriever.search`."""
-        lists = self._retriever.search(queries, k + len(self._given))
-        return [_topped_up(self._given, hits, k, self._seed) for hits in lists]
+        lists = self._retriever.search(queries, k + len(self._references))
+        return [_top_up(self._references, hits, k, self._seed) for hits in lists]
 
 
-def _topped_up(references: list[Hit], hits: Sequence[Hit], passages: int, seed: str) -> list[Hit]:
+def _top_up(references: list[Hit], hits: Sequence[Hit], passages: int, seed: str) -> list[Hit]:
     """References and finds, shuffled by the task's id: a reference that is always first would give itself away.
 
     Scores are those of the order, so that whoever sorts by them keeps it.
     """
     ids = {hit.passage.id for hit in references}
-    places = {hit.passage.id: hit.found for hit in hits}
-    updated = [hit.model_copy(update={"found": places.get(hit.passage.id) or hit.found}) for hit in references]
-    others_found = [hit for hit in hits if hit.passage.id not in ids]
-    mixed = updated + others_found[: max(0, passages - len(updated))]
+    found_of_id = {hit.passage.id: hit.found for hit in hits}
+    updated = [hit.model_copy(update={"found": found_of_id.get(hit.passage.id) or hit.found}) for hit in references]
+    others = [hit for hit in hits if hit.passage.id not in ids]
+    mixed = updated + others[: max(0, passages - len(updated))]
     scores = sorted((hit.score for hit in mixed), reverse=True)
     random.Random(seed).shuffle(mixed)
     return [hit.model_copy(update={"score": score}) for hit, score in zip(mixed, scores, strict=True)]
 
 
-def _passage(context: mtrag.Context) -> Passage:
-    name = context.document_id
-    return Passage(id=name, document=name, title=context.title, text=context.text, start=0, end=len(context.text))
+def _references(task: mtrag.Task) -> list[Hit]:
+    contexts = task.contexts[:MOST_REFERENCES]
+    return hits_of([_passage(context.document_id, context.title, context.text) for context in contexts])
 
 
-def _written(ref: ContextRef) -> Passage:
-    """A passage whose text the record itself holds."""
-    name, text = ref.document_id, ref.text or ""
-    return Passage(id=name, document=name, title=ref.title or "", text=text, start=0, end=len(text))
+def _passage(name: str, title: str, text: str) -> Passage:
+    return Passage(id=name, document=name, title=title, text=text, start=0, end=len(text))
 
 
-def _hit(passage: Passage, ref: ContextRef) -> Hit:
-    return Hit(passage=passage, score=ref.score)
+def ref_of(hit: Hit) -> ContextRef:
+    """A hit as a sample records it."""
+    return ContextRef(document_id=hit.passage.id, score=round(hit.score, 4))
 
 
 # --- what is known of them before anything is answered ---------------------------------------------------------------
@@ -201,17 +225,17 @@ def _hit(passage: Passage, ref: ContextRef) -> Hit:
 class Relevant:
     """Passages labelled relevant by task, and what was read for them."""
 
-    passages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    files: Mapping[str, Path] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    passages: Mapping[str, tuple[str, ...]]
+    files: Mapping[str, Path]
+    problems: tuple[Problem, ...]
 
 
 def recorded_file(
     request: EvalRequest, name: mtrag.Benchmark, setting: str, source: Source | None, errors: ErrorCollector
 ) -> Path | None:
-    """The recorded passages that are answered from; of the clone's own file where it is asked for.
+    """The recorded passages that are answered from; of the clone's own file if it is asked for.
 
-    The paper's protocol takes that file where it is there and no other source of passages is named.
+    The paper's protocol takes that file if it is there and no other source of passages is named.
     """
     official = request.passages is not None and str(request.passages) == OFFICIAL
     if request.passages is not None and not official:
@@ -252,15 +276,13 @@ def check_hidden(
 ) -> None:
     """MTRAG-S, for one, names passages of FiQA by hashes that no corpus has: nothing could be hidden."""
     for task in tasks:
-        corpus = texts.get(task.domain, ())
-        if any(
-            name in corpus for name in (*relevant.get(task.id, ()), *(context.document_id for context in task.contexts))
-        ):
+        names = (*relevant.get(task.id, ()), *(context.document_id for context in task.contexts))
+        if any(name in texts.get(task.domain, ()) for name in names):
             return
     errors.add("--counterfactual: no passage of the tasks is in the corpora under its id, so none can be hidden")
 
 
-def unrecorded(
+def note_unrecorded(
     lists: Mapping[str, Sequence[ContextRef]] | None,
     tasks: Mapping[str, mtrag.Task],
     texts: Mapping[str, CorpusTexts],
@@ -276,7 +298,7 @@ def unrecorded(
     notes = []
     if lacking := [task for key, task in tasks.items() if key not in lists]:
         notes.append(
-            f"--passages has no list for {len(lacking)} of {len(tasks)} tasks ({by_label(lacking)}); they fail, "
+            f"--passages has no list for {len(lacking)} of {len(tasks)} tasks ({_count_labels(lacking)}); they fail, "
             "since no passages would tell an unanswerable task from the others"
         )
     limit = None if hiding else PASSAGES
@@ -285,26 +307,26 @@ def unrecorded(
     if unknown:
         notes.append(
             f"--passages: {unknown} of {len(references)} passages are not in the corpora here; the next ones of their "
-            "lists stand in for them"
+            "lists replace them"
         )
     return notes
 
 
-def unasked(queries: QuerySource | None, mode: str, tasks: Mapping[str, mtrag.Task]) -> list[str]:
+def note_unasked(queries: QuerySource | None, mode: str, tasks: Mapping[str, mtrag.Task]) -> list[str]:
     """Tasks for which a mode that is recorded has no query: the recorded queries are those of judged tasks alone."""
     if queries is None or queries.recorded is None:
         return []
     lacking = [task for key, task in tasks.items() if key not in queries.recorded]
-    if not lacking or mode in ("last-turn", "questions"):  # these are made from the conversation where they lack
+    if not lacking or mode in ("last-turn", "questions"):  # these are made from the conversation if they lack
         return []
     flag = "--queries" if mode == "file" else f"--query {mode}"
     return [
-        f"{flag}: nothing is recorded for {len(lacking)} of {len(tasks)} tasks ({by_label(lacking)}); they fail, "
+        f"{flag}: nothing is recorded for {len(lacking)} of {len(tasks)} tasks ({_count_labels(lacking)}); they fail, "
         "since a query of another kind would tell an unanswerable task from the others"
     ]
 
 
-def unread(domains: Sequence[str], corpora: Mapping[str, Path]) -> list[str]:
+def note_unread(domains: Sequence[str], corpora: Mapping[str, Path]) -> list[str]:
     """Domains whose passages cannot be looked up, of answers that are written already."""
     return [
         f"{domain}: no corpus in the data; where the predictions do not hold the texts of their passages, "
@@ -314,6 +336,6 @@ def unread(domains: Sequence[str], corpora: Mapping[str, Path]) -> list[str]:
     ]
 
 
-def by_label(tasks: Iterable[mtrag.Task]) -> str:
+def _count_labels(tasks: Iterable[mtrag.Task]) -> str:
     counts = Counter(task.answerability or "no label" for task in tasks)
     return ", ".join(f"{label} {count}" for label, count in sorted(counts.items()))
