@@ -74,7 +74,7 @@ def chat(
     from rich.console import Console
 
     from turnmark.assistant.open import open_checked
-    from turnmark.assistant.repl.chat import Chat, Scores
+    from turnmark.assistant.repl.chat import Chat
     from turnmark.assistant.repl.loop import choose_index, make_confirm, run_chat
     from turnmark.assistant.repl.parts import show_resumed, swap_of
     from turnmark.assistant.session import Began
@@ -110,9 +110,9 @@ def chat(
         assert opened is not None, "what could not be opened is a mistake"
         used, goes_on = swap_of(opened), session is not None
         session = session or new_session(Began(**used.model_dump(exclude={"event"})), not no_save)
-        interactive, scores = stdin_is_terminal(), ctx.obj if isinstance(ctx.obj, Scores) else None
+        interactive, grade = stdin_is_terminal(), ctx.obj if callable(ctx.obj) else None
         ask_person = make_confirm(console) if interactive else None
-        talk = Chat(opened.assistant, console, session, opened, scores, ask_person, interactive)
+        talk = Chat(opened.assistant, console, session, opened, grade, ask_person, interactive)
         if goes_on:
             if session.conversation.parts.model_dump() != used.model_dump(exclude={"event"}):
                 talk.record(used)

@@ -62,7 +62,7 @@ def _options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
     ] = False,
 ) -> None:
-    context.obj = turnmark.evaluation.grading.Grades()
+    context.obj = turnmark.evaluation.grading.grade_exchange
     turnmark.evaluation.configured.apply(context)
 
 

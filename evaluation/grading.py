@@ -10,46 +10,28 @@ if TYPE_CHECKING:
     from turnmark.corpora.types import Message
 
 
-class Grades:
-    """See `turnmark.assistant.repl.chat.Scores`. Nothing is imported before something is measured."""
+def grade_exchange(exchange: Exchange, history: Sequence[Message]) -> list[tuple[str, float | None, str]]:
+    """Name, value and a remark: the checks of the turn, overlap with its passages and with the person's version."""
+    from turnmark.corpora.text import strip_citations
+    from turnmark.evaluation.metrics import overlap
 
-    def similarity(self, answer: str, reference: str) -> tuple[str, float] | None:
-        """ROUGE-L F1: over the tokens of rouge-score, or over Unicode words where the reference has none of those."""
-        from turnmark.evaluation.metrics import overlap
-
-        for name, measure in (
-            ("rouge_l.word", overlap.rouge_l_word),
-            ("rouge_l.word[unicode]", overlap.rouge_l_unicode),
-        ):
-            value = measure(answer, reference)
-            if value is not None:
-                return name, value
-        return None
-
-    def grade(self, exchange: Exchange, history: Sequence[Message]) -> list[tuple[str, float | None, str]]:
-        """The checks of the turn, overlap with its passages and with the person's version."""
-        from turnmark.corpora.text import strip_citations
-        from turnmark.evaluation.metrics import overlap
-
-        reply = exchange.reply
-        answer = strip_citations(reply.answer).strip()
-        texts = [citation.text for citation in reply.citations]
-        messages = [*(message.content for message in history), exchange.question]
-        rows: list[tuple[str, float | None, str]] = [
-            ("grounded", reply.checks.grounded, "sentences that their sources support"),
-            ("k_precision", overlap.k_precision(answer, texts), "words that are in the sources"),
-            ("k_precision[+history]", overlap.k_precision(answer, texts, messages), "or in the conversation"),
-            ("answer_words", overlap.answer_words(answer), "words of the answer"),
-        ]
-        if reply.checks.parts_answered is not None:
-            rows.append(("part_coverage", reply.checks.parts_answered, "parts of the question that are answered"))
-        if exchange.edit is not None:
-            edit = strip_citations(exchange.edit)
-            similar = self.similarity(answer, edit)
-            rows.append(
-                (similar[0] if similar else "rouge_l.word", similar[1] if similar else None, "against your version")
-            )
-            rows.append(("token_recall", overlap.token_recall(answer, edit), "words of your version that it has"))
-        else:
-            rows.append(("rouge_l.word", None, "needs a version of yours: /edit"))
-        return rows
+    reply = exchange.reply
+    answer = strip_citations(reply.answer).strip()
+    texts = [citation.text for citation in reply.citations]
+    messages = [*(message.content for message in history), exchange.question]
+    rows: list[tuple[str, float | None, str]] = [
+        ("grounded", reply.checks.grounded, "sentences that their sources support"),
+        ("k_precision", overlap.k_precision(answer, texts), "words that are in the sources"),
+        ("k_precision[+history]", overlap.k_precision(answer, texts, messages), "or in the conversation"),
+        ("answer_words", overlap.answer_words(answer), "words of the answer"),
+    ]
+    if reply.checks.parts_answered is not None:
+        rows.append(("part_coverage", reply.checks.parts_answered, "parts of the question that are answered"))
+    if exchange.edit is None:
+        return [*rows, ("rouge_l.word", None, "needs a version of yours: /edit")]
+    edit = strip_citations(exchange.edit)
+    name, similarity = "rouge_l.word", overlap.rouge_l_word(answer, edit)
+    if similarity is None:  # a script of which rouge-score has no tokens
+        name, similarity = "rouge_l.word[unicode]", overlap.rouge_l_unicode(answer, edit)
+    token_recall = ("token_recall", overlap.token_recall(answer, edit), "words of your version that it has")
+    return [*rows, (name, similarity, "against your version"), token_recall]

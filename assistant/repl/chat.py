@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -24,24 +24,8 @@ if TYPE_CHECKING:
 OnEvent = Callable[[Event], None]
 Outcome = tuple[Reply, tuple[Event, ...]]
 
-NO_SCORES = "no metrics are available in this chat"
-
-
-@runtime_checkable
-class Scores(Protocol):
-    """Measures of an answer that need no judge, brought by whoever mounts `chat`: the metrics live in a later room."""
-
-    def similarity(self, answer: str, reference: str) -> tuple[str, float] | None:
-        """A metric's name, and how alike it finds two texts, 0..1; None: the texts cannot be compared."""
-        ...
-
-    def grade(self, exchange: Exchange, history: Sequence[Message]) -> Sequence[tuple[str, float | None, str]]:
-        """Name, value and a remark of each metric of a turn; None: the metric is not applicable.
-
-        Args:
-            history: the messages before the turn.
-        """
-        ...
+Grade = Callable[[Exchange, Sequence[Message]], Sequence[tuple[str, float | None, str]]]
+"""Name, value (None: not applicable) and a remark of each metric of a turn after these messages."""
 
 
 class Chat:
@@ -50,7 +34,7 @@ class Chat:
     Args:
         session: None: a new one that is not kept.
         opened: what the assistant was opened from; without it no part can be swapped.
-        scores: measures answers; None: `/grade` says that there are no metrics.
+        grade: measures a turn; None: `/grade` says that there are no metrics.
         confirm: asks the person a question; None: nobody is there, so the answer is always no.
         interactive: a person sits there: Ctrl-C ends the turn. Else it ends the command.
     """
@@ -61,11 +45,11 @@ class Chat:
         console: Console,
         session: ChatSession | None = None,
         opened: Opened | None = None,
-        scores: Scores | None = None,
+        grade: Grade | None = None,
         confirm: Callable[[str], bool] | None = None,
         interactive: bool = True,
     ) -> None:
-        self.assistant, self.console, self.opened, self.scores = assistant, console, opened, scores
+        self.assistant, self.console, self.opened, self.grade = assistant, console, opened, grade
         self.session = session or new_session(Began(index="", generator=assistant.name), keep=False)
         self.confirm: Callable[[str], bool] = confirm or (lambda _: False)
         self.interactive = interactive

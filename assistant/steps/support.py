@@ -54,10 +54,8 @@ LEAST_FIT = 0.6
 """The least fit of a sentence with a part that it is about, where there are others it could be about."""
 NEARLY = 0.1
 """A sentence is about every part that it fits so nearly as well as the one it fits best."""
-LEAST_APART = 0.45
-"""The least fit where the reply says which part the sentence is for, or there is only one."""
-LEAST_WORDS, LEAST_WORDS_APART = 0.5, 0.3
-"""The same without an embedder: shares of the part's content words."""
+LEAST_WORDS = 0.5
+"""The same without an embedder: a share of the part's content words."""
 
 
 def leaning(parts: Sequence[str]) -> list[str]:
@@ -83,42 +81,17 @@ def fit_scores(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) 
     ]
 
 
-def about(
-    parts: Sequence[str], lines: Sequence[str], embed: Embed | None, titles: Sequence[str] = ()
-) -> list[list[int]]:
-    """For each part the sentences (by place) that are about it; a sentence may be about several.
-
-    Args:
-        titles: see `about_one`; of several parts, which share their topic as a rule, they could not tell.
-    """
-    if len(parts) == 1:
-        return [about_one(parts[0], lines, embed, titles)]
+def about(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[int]]:
+    """For each of several parts the positions of the sentences that are about it; a sentence may be about several."""
     table = fit_scores(parts, lines, embed)
     threshold = LEAST_WORDS if embed is None else LEAST_FIT
-    places_by_part: list[list[int]] = [[] for _ in parts]
+    positions_by_part: list[list[int]] = [[] for _ in parts]
     for at in range(len(lines)):
         best = max(row[at] for row in table)
-        for row, places in zip(table, places_by_part, strict=True):
+        for row, positions in zip(table, positions_by_part, strict=True):
             if row[at] >= max(threshold, best - NEARLY):
-                places.append(at)
-    return places_by_part
-
-
-def about_one(part: str, lines: Sequence[str], embed: Embed | None, titles: Sequence[str] = ()) -> list[int]:
-    """The sentences (by place), of those that are known to be for one part, that are about it.
-
-    Args:
-        titles: for each sentence the title of what it cites, with which it is read, too: "At 240 °C." says what is
-            baked where it comes from "How to bake bread". Empty: none is known.
-    """
-    if embed is None and len(content_words(part)) < 2:
-        return list(range(len(lines)))  # "How hot?" shares no word with its answer
-    threshold = LEAST_WORDS_APART if embed is None else LEAST_APART
-    titled = [
-        f"{title}: {line}" if title else line for line, title in zip(lines, titles or [""] * len(lines), strict=True)
-    ]
-    [row] = fit_scores([part], [*lines, *titled], embed)
-    return [at for at in range(len(lines)) if max(row[at], row[at + len(lines)]) >= threshold]
+                positions.append(at)
+    return positions_by_part
 
 
 _ONES = (
@@ -342,11 +315,3 @@ class Sources:
             parts = [part for start, end in sentences(text) if words(part := plain(text[start:end]))]
             self._vectors[n] = self.embed(parts) if self.embed is not None and parts else None
         return self._vectors[n]
-
-    def supporter(self, text: str, cited_already: Sequence[int]) -> int | None:
-        """The passage that by itself supports a claim best, of those it does not cite; None where none does."""
-        candidates = [n for n in range(1, len(self.texts) + 1) if n not in cited_already]
-        supporters = [n for n in candidates if self._by_words(text, [n])]
-        # Passages are embedded only where no words decide.
-        supporters = supporters or [n for n in candidates if self._by_likeness(text, [n])]
-        return max(supporters, key=lambda n: (coverage(text, [self.texts[n - 1]]), -n), default=None)

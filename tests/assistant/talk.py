@@ -14,7 +14,7 @@ from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.loop import handle
 from turnmark.assistant.session import Began
 from turnmark.assistant.session_files import new_session
-from turnmark.evaluation.grading import Grades
+from turnmark.evaluation.grading import grade_exchange
 
 STARTER = "How do I keep a sourdough starter?"
 
@@ -27,7 +27,7 @@ class Talk:
         session = new_session(Began(index="demo", generator=generator), keep)
         self._out = io.StringIO()
         console = Console(file=self._out, width=100, highlight=False)
-        self.chat = Chat(opened.assistant, console, session, opened, Grades(), confirm)
+        self.chat = Chat(opened.assistant, console, session, opened, grade_exchange, confirm)
 
     def __call__(self, line: str) -> str:
         assert handle(self.chat, line)

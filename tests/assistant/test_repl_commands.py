@@ -43,21 +43,23 @@ def test_why_an_answer_its_sources_and_what_the_person_says_of_it(talk):
     assert "rated: good (just right)" in talk("/why")
 
 
-def test_an_edit_is_kept_next_to_the_original_with_the_likeness_of_the_two(talk):
+def test_an_edit_is_kept_next_to_the_original_and_compared_with_it(talk):
     talk(STARTER)
     original = talk.last.reply.answer
-    assert "rouge_l.word 0." in talk("/edit Feed the starter weekly [1].")
+    assert "edited" in talk("/edit Feed the starter weekly [1].")
     assert talk.last.edit == "Feed the starter weekly [1]."
     assert talk.last.reply.answer == original
     assert talk.chat.history[-1].content == "Feed the starter weekly."
-    assert "token_recall" in talk("/grade")
+    grades = talk("/grade")
+    assert "against your version" in grades.split("rouge_l.word ")[1]
+    assert "token_recall" in grades
     assert "nothing was changed" in talk("/edit Feed the starter weekly [1].")
 
 
 EDITOR = """\
 import os, stat, sys
 path = sys.argv[-1]
-mode = stat.S_IMODE(os.stat(path).st_mode), stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode)
+mode = stat.S_IMODE(os.stat(path).st_mode)
 open(sys.argv[1], "w").write(repr(mode) + " " + " ".join(sys.argv[2:-1]))
 text = open(path).read()
 open(path, "w").write(text + "More.")
@@ -71,16 +73,16 @@ def test_the_editor_gets_a_private_file_and_no_shell_and_one_that_fails_changes_
     talk(STARTER)
     assert "edited" in talk("/edit")
     assert talk.last.edit == f"{talk.last.reply.answer}\nMore."
-    assert report.read_text() == f"(384, 448) $(touch {tmp_path}/pwned); x"
+    assert report.read_text() == f"384 $(touch {tmp_path}/pwned); x"
     assert not (tmp_path / "pwned").exists()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("VISUAL", "true")
     before = set(tmp_path.iterdir())
     assert "nothing was changed" in talk("/edit")
     assert set(tmp_path.iterdir()) == before
-    for command, problem in (("false", "ended with 1"), ("/no/such", "cannot be run"), ("vim '", "is not a command")):
+    for command in ("false", "/no/such", "vim '"):
         monkeypatch.setenv("VISUAL", command)
-        assert problem in talk("/edit")
+        assert "nothing was changed" in talk("/edit")
     assert talk.last.edit.endswith("\nMore.")
 
 
