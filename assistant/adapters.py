@@ -26,26 +26,23 @@ from turnmark.retrieval.adapters import node_of
 TOOL = "turnmark"
 
 
-def as_chat_engine(assistant: Assistant, drafts: bool = False) -> TurnmarkChatEngine:
+def as_chat_engine(assistant: Assistant) -> TurnmarkChatEngine:
     """An assistant as a LlamaIndex `BaseChatEngine`.
 
     A reply's `source_nodes` are what it was answered from: mark `[n]` is the n-th of them. Its `metadata` (of a stream:
     `sources[0].raw_output`) is what `ask --json` prints. Of a history that is handed in, the messages of user and
     assistant count. A streamed turn begins when the stream is read. One that is not read to its end is ended, and is no
     part of the conversation.
-
-    Args:
-        drafts: streams hold drafts as they are written, and what checking changed after them; else what was checked.
     """
-    return TurnmarkChatEngine(assistant, drafts)
+    return TurnmarkChatEngine(assistant)
 
 
 class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
     """A Turnmark assistant, and the conversation that is held with it; see `as_chat_engine`."""
 
-    def __init__(self, assistant: Assistant, drafts: bool) -> None:
+    def __init__(self, assistant: Assistant) -> None:
         super().__init__()
-        self.assistant, self._drafts = assistant, drafts
+        self.assistant = assistant
         self._history: list[ChatMessage] = []
 
     @property
@@ -92,12 +89,9 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
         return StreamingAgentChatResponse(is_writing_to_memory=False)
 
     def _pieces(self, response: StreamingAgentChatResponse, message: str, stop: Stop) -> Iterator[ChatResponse]:
-        history, reply_text, text = _messages(self._history), ReplyText(False, self._drafts), ""
+        history, reply_text, text = _messages(self._history), ReplyText(footnotes=False), ""
         for event in stream_turn(lambda report: self.assistant.reply(history, message, report), stop):
-            if isinstance(event, Event):
-                pieces = [reply_text.draft(event.delta)] if event.delta else []
-            else:
-                pieces = list(reply_text.rest(event))
+            pieces = [reply_text.add(event)] if isinstance(event, Event) else reply_text.rest(event)
             for piece in filter(None, pieces):
                 text += piece
                 yield ChatResponse(message=ChatMessage(role="assistant", content=text), delta=piece)

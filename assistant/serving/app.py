@@ -17,10 +17,9 @@ from starlette.responses import StreamingResponse
 
 from turnmark.assistant.serving.guard import Guard
 from turnmark.assistant.serving.reply import ReplyForm, error, event_bytes, json_response, refuse
-from turnmark.assistant.serving.request import ChatRequest, Refusal, Streaming, parse_request
+from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request
 from turnmark.assistant.serving.turns import Turns
 from turnmark.assistant.types import Reply
-from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
     from turnmark.assistant.open import Opened
@@ -35,26 +34,20 @@ BODY = 1_000_000
 """Bytes of a request."""
 
 
-class ReplyDefaults(Record):
-    """How replies are given where a request does not say."""
-
-    footnotes: bool = True
-    streaming: Streaming = "final"
-
-
 def make_app(
     opened: Opened,
     at_once: int,
     seconds: float,
     names: frozenset[str] | None,
     token: str | None,
-    manner: ReplyDefaults,
+    footnotes: bool,
     on_ready: Callable[[], None] = lambda: None,
 ) -> Any:
     """The server as an ASGI application.
 
     Args:
         at_once, seconds: see `turnmark.assistant.serving.turns.Turns`.
+        footnotes: sources are footnotes if a request does not say; else marks [n] alone.
         names, token: see `turnmark.assistant.serving.guard.Guard`.
         on_ready: called when it takes requests.
     """
@@ -75,7 +68,7 @@ def make_app(
 
     @app.post("/v1/chat/completions")
     async def complete(request: Request) -> Response:
-        asked = parse_request(await _body(request), model, manner.footnotes, manner.streaming)
+        asked = parse_request(await _body(request), model, footnotes)
         form = ReplyForm(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, asked)
         if asked.stream:
             headers = {"X-Accel-Buffering": "no"}

@@ -11,7 +11,6 @@ import typer
 
 from turnmark.assistant.chat_command import Generator, Retriever, Step
 from turnmark.assistant.serving.guard import TOKEN_ENV, is_loopback, read_token, server_names
-from turnmark.assistant.serving.request import Streaming
 from turnmark.corpora.console import inert
 from turnmark.corpora.errors import ErrorCollector, MissingExtra, RequestError
 
@@ -32,9 +31,6 @@ TokenFile = Annotated[
         f"others see a command's flags); or set {TOKEN_ENV}",
         show_default=False,
     ),
-]
-Stream = Annotated[
-    Streaming, typer.Option(help="final: what was checked; draft: as it is written, with what checking changed after")
 ]
 Turns = Annotated[
     int | None,
@@ -60,7 +56,6 @@ def serve(
     retriever: Retriever = None,
     step: Step = None,
     footnotes: Annotated[bool, typer.Option(help="sources as Markdown footnotes; without, marks [n] alone")] = True,
-    stream: Stream = "final",
     concurrency: Turns = None,
     timeout: Annotated[
         float, typer.Option(min=0.1, max=86_400, help="seconds a turn may take, waiting included")
@@ -71,7 +66,7 @@ def serve(
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("turnmark serve", "serve")
     from turnmark.assistant.open import open_checked
-    from turnmark.assistant.serving.app import ReplyDefaults, make_app
+    from turnmark.assistant.serving.app import make_app
     from turnmark.assistant.serving.server import listen, run_server
 
     errors = ErrorCollector()
@@ -81,7 +76,6 @@ def serve(
     assert opened is not None, "what could not be opened is a mistake"
     # Without a language model turns compute.
     at_once = concurrency or (MODEL_TURNS if opened.assistant.generator is not None else max(2, os.cpu_count() or 2))
-    defaults = ReplyDefaults(footnotes=footnotes, streaming=stream)
     names = server_names(host, tuple(allow_host or ()))
     listening = listen(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -92,7 +86,7 @@ def serve(
 
     try:
         _warm(opened)
-        run_server(make_app(opened, at_once, timeout, names, secret, defaults, on_ready), listening)
+        run_server(make_app(opened, at_once, timeout, names, secret, footnotes, on_ready), listening)
     finally:
         listening.close()
 

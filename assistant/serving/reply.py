@@ -64,40 +64,41 @@ def _inert(text: str) -> str:
 
 
 class ReplyText:
-    """The text of one reply, sent piece by piece.
+    """The text of one reply, sent as it is written.
 
-    What was sent cannot be taken back. So only checked text is sent, unless drafts are wanted: they are sent as they
-    come, and if checking changed the answer, the checked one follows under a line that says so.
+    What was sent cannot be taken back: if checking changed the words, the checked answer follows under a line that
+    says so.
     """
 
-    def __init__(self, footnotes: bool, drafts: bool) -> None:
-        self._footnotes, self._drafts = footnotes, drafts
-        self._drafted = self._held = ""
+    def __init__(self, footnotes: bool) -> None:
+        self._footnotes = footnotes
+        self._written = self._held = ""
+        self._sources = _MOST_SOURCES
 
-    def draft(self, delta: str) -> str:
-        """What is sent of a piece of the draft; what may still become a footnote's mark waits for its end."""
-        self._drafted += delta
-        if not self._drafts:
-            return ""
-        if not self._footnotes:
-            return printable(delta)
-        text = self._held + delta
+    def add(self, event: Event) -> str:
+        """What is sent of an event; what may still become a footnote's mark waits for its end."""
+        if event.step == "retrieve":  # a model that searches on may cite more than was counted
+            self._sources = len(event.detail.get("hits", ())) or _MOST_SOURCES
+        self._written += event.delta
+        if not self._footnotes or not event.delta:
+            return printable(event.delta)
+        text = self._held + event.delta
         open_mark = _OPEN.search(text)
         cut = open_mark.start() if open_mark else len(text)
         self._held = text[cut:]
-        return footnote_marks(text[:cut], _MOST_SOURCES)
+        return footnote_marks(text[:cut], self._sources)
 
     def rest(self, reply: Reply) -> Iterator[str]:
         """What is still to be sent, line by line."""
         yield from _PIECE.findall(self._rest(reply))
 
     def _rest(self, reply: Reply) -> str:
-        full = content(reply, self._footnotes)
-        if not (self._drafts and self._drafted.strip()):
-            return full
-        pending = footnote_marks(self._held, _MOST_SOURCES)
-        if not says_same(self._drafted, reply):
-            return f"{pending}{AFTER}{full}"
+        complete = content(reply, self._footnotes)
+        if not self._written.strip():
+            return complete
+        pending = footnote_marks(self._held, self._sources)
+        if not says_same(self._written, reply):
+            return f"{pending}{AFTER}{complete}"
         notes = definitions(reply) if self._footnotes else ""
         return f"{pending}\n\n{notes}" if notes else pending
 
@@ -114,7 +115,7 @@ class ReplyForm:
     def __init__(self, identity: str, created: int, model: str, chat_request: ChatRequest) -> None:
         self._head = {"id": identity, "created": created, "model": model}
         self._request = chat_request
-        self._text = ReplyText(chat_request.footnotes, chat_request.streaming == "draft")
+        self._text = ReplyText(chat_request.footnotes)
 
     def completion(self, reply: Reply) -> dict[str, Any]:
         """A reply in one piece."""
@@ -132,7 +133,7 @@ class ReplyForm:
     def event(self, event: Event) -> Iterator[dict[str, Any]]:
         """What is sent of a turn's event."""
         extension = {"event": event.model_dump(mode="json")} if self._request.events else None
-        text = self._text.draft(event.delta) if event.delta else ""
+        text = self._text.add(event)
         if text or extension:
             yield self._chunk({"content": text} if text else {}, extension=extension)
 

@@ -16,7 +16,6 @@ from turnmark.corpora.console import cut, inert
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Record
 
-Streaming = Literal["final", "draft"]
 MESSAGES = 200
 """Of a conversation, at most."""
 
@@ -54,9 +53,8 @@ class ChatRequest(Record):
     message: str
     stream: bool = False
     usage: bool = Field(default=False, description="a stream ends with a chunk of token counts")
-    events: bool = Field(default=False, description="a stream has each step and the draft as they come")
+    events: bool = Field(default=False, description="a stream has each step as it ends")
     footnotes: bool = True
-    streaming: Streaming = "final"
     ignored: tuple[str, ...] = Field(default=(), description="what the request has and the turn does not heed")
 
 
@@ -104,7 +102,6 @@ class _Ours(_Wire):
 
     events: bool | None = None
     footnotes: bool | None = None
-    stream: Streaming | None = None
 
 
 class _Body(_Wire):
@@ -131,13 +128,13 @@ class _Body(_Wire):
         return self
 
 
-def parse_request(body: bytes, model: str, footnotes: bool = True, streaming: Streaming = "final") -> ChatRequest:
+def parse_request(body: bytes, model: str, footnotes: bool = True) -> ChatRequest:
     """What a request asks for.
 
     Args:
         body: its JSON object.
         model: the one that is served.
-        footnotes, streaming: what holds if the request does not say.
+        footnotes: what holds if the request does not say.
 
     Raises:
         Refusal: every mistake in it; 404 for another model.
@@ -162,7 +159,6 @@ def parse_request(body: bytes, model: str, footnotes: bool = True, streaming: St
         usage=bool(options and options.include_usage),
         events=bool(ours.events),
         footnotes=footnotes if ours.footnotes is None else ours.footnotes,
-        streaming=ours.stream or streaming,
         ignored=(*system, *map(_named, unknown))[:_MOST_IGNORED],
     )
 

@@ -51,9 +51,7 @@ def test_streams_say_the_same(engine):
     complete = engine.chat(ASK)
     engine.reset()
     streamed = engine.stream_chat(ASK)
-    pieces = list(streamed.response_gen)
-    assert len(pieces) > 1
-    assert "".join(pieces) == streamed.response == complete.response
+    assert "".join(streamed.response_gen) == streamed.response == complete.response
     assert [hit.node.node_id for hit in streamed.source_nodes] == [hit.node.node_id for hit in complete.source_nodes]
 
     async def both() -> tuple[str, str]:
@@ -69,7 +67,7 @@ def test_streams_say_the_same(engine):
 
 def test_a_failure_reaches_the_reader_and_neither_it_nor_a_stream_that_is_left_becomes_history(home):
     with ScriptedServer(Say("Sharpen it on a wet stone. [1]"), Status(401), Say("Sharpen it. [1]", stall=30)) as server:
-        engine = as_chat_engine(open_assistant("demo", f"openai:tiny@{server.url}?retries=0", steps=RULES), drafts=True)
+        engine = as_chat_engine(open_assistant("demo", f"openai:tiny@{server.url}?retries=0", steps=RULES))
         assert list(engine.stream_chat("How is a knife sharpened?").response_gen)[:2] == ["Sharpen", " it"]
         before = engine.chat_history
         with pytest.raises(GeneratorError):

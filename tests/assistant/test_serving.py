@@ -206,9 +206,9 @@ def test_a_model_that_fails_is_told_in_openais_form(written, endpoint):
     assert json.loads(streamed.text.strip().split("\n\n")[-1].removeprefix("data: "))["error"] == error
 
 
-def test_drafts_stream_where_they_are_asked_for(written, endpoint):
+def test_a_stream_comes_as_it_is_written(written, endpoint):
     endpoint.replies = [Say("Sharpen it on a stone. [1]")]
-    chunks = lines(written.post(said("How is a knife sharpened?", stream=True, turnmark={"stream": "draft"})))
+    chunks = lines(written.post(said("How is a knife sharpened?", stream=True)))
     pieces = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks]
     assert sum(bool(piece) for piece in pieces) > 3
     assert "".join(pieces).startswith("Sharpen it on a stone. [^1]")

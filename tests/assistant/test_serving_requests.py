@@ -39,7 +39,7 @@ def test_a_conversation_is_the_clients_messages():
     assert request.history == tuple(conversation("What is it?", "A kettle. It boils."))
     assert request.message == "And\nhow?"
     assert request.ignored == ("messages[0] (system)", "temperature", "chat_id", "tools")
-    assert (request.stream, request.events, request.footnotes, request.streaming) == (False, False, True, "final")
+    assert (request.stream, request.events, request.footnotes) == (False, False, True)
 
 
 def test_every_mistake_is_named_at_once():
@@ -47,12 +47,12 @@ def test_every_mistake_is_named_at_once():
         chat_request(
             user([{"type": "image_url", "image_url": {}}]), {"role": "tool", "content": "x"}, user("  "), "x",
             n=2, stream="yes", stream_options={"include_usage": True}, response_format={"type": "json_object"},
-            logprobs=True, tool_choice="required", modalities=["audio"], turnmark={"event": True, "stream": "all"},
+            logprobs=True, tool_choice="required", modalities=["audio"], turnmark={"event": True, "footnotes": "all"},
         )  # fmt: skip
     places = [problem.partition(": ")[0] for problem in raised.value.problems]
     assert places == [
         "messages[0].content[0].type", "messages[0].content[0].text", "messages[1].role", "messages[2]", "messages[3]",
-        "stream", "turnmark.stream", "turnmark.event", "n", "response_format.type", "tool_choice", "logprobs",
+        "stream", "turnmark.footnotes", "turnmark.event", "n", "response_format.type", "tool_choice", "logprobs",
         "modalities[0]",
     ]  # fmt: skip
     assert "messages[2]: the message is empty" in raised.value.problems
@@ -153,8 +153,8 @@ def test_an_answer_comes_back_without_its_footnotes(text):
 )
 def test_pieces_are_noted_as_the_whole_is(pieces):
     assume("".join(pieces).strip())
-    telling = ReplyText(footnotes=True, drafts=True)
-    text = "".join(telling.draft(piece) for piece in pieces)
+    telling = ReplyText(footnotes=True)
+    text = "".join(telling.add(Event(step="answer", delta=piece)) for piece in pieces)
     text += "".join(telling.rest(reply("".join(pieces), procedure=(), citations=())))
     assert text == footnote_marks("".join(pieces), 999)
 
@@ -170,22 +170,23 @@ def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[
     return content, [chunk["turnmark"] for chunk in chunks if "turnmark" in chunk]
 
 
-def test_a_stream_holds_only_what_was_checked():
-    content, extensions = streamed(reply(), ("It is ", "blue. [1]"))
+def test_a_stream_is_the_answer_as_it_is_written_and_says_each_step_where_that_is_asked_for():
+    drafts = ("It is red. [", "1] It boils. [2, ", "3]\n\n1. Boil it. [1]")
+    content, extensions = streamed(reply(), drafts)
     assert content == markdown_of(reply(), footnotes=True)
     assert [extension["decision"] for extension in extensions] == ["answer"]
-    content, extensions = streamed(reply(), ("It is ", "blue. [1]"), events=True, footnotes=False)
+    content, extensions = streamed(reply(), drafts, events=True, footnotes=False)
     assert content == "It is red. [1] It boils. [2, 3]\n\n1. Boil it. [1]"
-    assert [extension.get("event", {}).get("delta") for extension in extensions] == ["It is ", "blue. [1]", None]
+    assert [extension.get("event", {}).get("delta") for extension in extensions] == [*drafts, None]
 
 
-def test_a_draft_stands_where_checking_left_it_and_is_followed_where_not():
-    drafts = ("It is red. [", "1] It boils. [2, ", "3]\n\n1. Boil it. [1]")
-    content, _ = streamed(reply(), drafts, streaming="draft")
-    assert content == markdown_of(reply(), footnotes=True)
+def test_what_checking_changed_follows_and_a_mark_without_a_source_is_no_footnote():
     changed = reply(checks=Checks(repaired=True))
-    content, _ = streamed(changed, ("It is blue. [1]",), streaming="draft")
+    content, _ = streamed(changed, ("It is blue. [1]",))
     assert content == f"It is blue. [^1]\n\n*After checking:*\n\n{markdown_of(changed, footnotes=True)}"
+    text = ReplyText(footnotes=True)
+    text.add(Event(step="retrieve", detail={"hits": [("a", 1.0)]}))
+    assert text.add(Event(step="answer", delta="So [1], in [42].")) == "So [^1], in \\[42\\]."
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,6 @@ _OFFICIAL = (
 )
 _REQUEST = (
     b'{"model": "k", "stream": true, "stream_options": {"include_usage": true}, "temperature": 0,'
-    b' "turnmark": {"events": true, "stream": "draft"}, "messages": [{"role": "system", "content": "s"},'
+    b' "turnmark": {"events": true, "footnotes": false}, "messages": [{"role": "system", "content": "s"},'
     b' {"role": "user", "content": [{"type": "text", "text": "Where?"}]}]}'
 )

@@ -281,8 +281,8 @@ async function ask(question) {
   busy(stopper);
   talk.push({ role: "user", content: question });
   try {
-    const { reply, content } = await streamed(turn, stopper.signal);
-    talk.push({ role: "assistant", content });
+    const reply = await streamed(turn, stopper.signal);
+    talk.push({ role: "assistant", content: reply.answer });
     turn.finish(reply);
   } catch (error) {
     talk.pop();
@@ -295,23 +295,22 @@ async function ask(question) {
 }
 
 async function streamed(turn, signal) {
-  const body = { model: model.id, messages: talk, stream: true, turnmark: { events: true, footnotes: false, stream: "final" } };
+  const body = { model: model.id, messages: talk, stream: true, turnmark: { events: true, footnotes: false } };
   const answer = await fetch("v1/chat/completions", {
     method: "POST", signal, body: JSON.stringify(body), headers: { "Content-Type": "application/json", ...bearer() },
   });
   if (!answer.ok) throw await refused(answer);
-  let content = "", reply = null;
+  let reply = null;
   for await (const said of events(answer.body)) {
     if (said === "[DONE]") break;
     const chunk = JSON.parse(said);
     if (chunk.error) throw new Refused(chunk.error.message);
-    const ours = chunk.turnmark, choice = chunk.choices[0];
-    content += (choice && choice.delta.content) || "";
+    const ours = chunk.turnmark;
     if (ours && ours.event) turn.event(ours.event);
     else if (ours) reply = ours;
   }
   if (!reply) throw new Refused("The answer broke off.");
-  return { reply, content };
+  return reply;
 }
 
 async function* events(body) {
