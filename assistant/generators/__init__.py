@@ -35,10 +35,10 @@ GENERATORS = Registry(
             "turnmark.assistant.generators.replay:no_model", "no language model: the extractive forms of all steps"
         ),
         "openai": Entry(
-            "turnmark.assistant.generators.endpoints:open_openai", "openai:MODEL[@URL]: an OpenAI-compatible endpoint"
+            "turnmark.assistant.generators.openai:open_openai", "openai:MODEL[@URL]: an OpenAI-compatible endpoint"
         ),
         "ollama": Entry(
-            "turnmark.assistant.generators.endpoints:open_ollama", "ollama:MODEL[@URL]: Ollama, here on port 11434"
+            "turnmark.assistant.generators.openai:open_ollama", "ollama:MODEL[@URL]: Ollama, here on port 11434"
         ),
         "local": Entry(
             "turnmark.assistant.generators.local:open_local",

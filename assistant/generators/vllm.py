@@ -29,8 +29,7 @@ from pydantic import Field
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, seconds
 from turnmark.assistant.generators.client import client_of
-from turnmark.assistant.generators.endpoints import read_endpoint
-from turnmark.assistant.generators.openai import Endpoint, OpenAIGenerator
+from turnmark.assistant.generators.openai import Endpoint, OpenAIGenerator, read_endpoint
 from turnmark.assistant.settings import section
 from turnmark.corpora.console import notify
 from turnmark.corpora.errors import ErrorCollector

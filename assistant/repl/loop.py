@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.assistant.repl import answers, parts, why
+from turnmark.assistant.repl import answers, parts
 from turnmark.assistant.repl.chat import Chat
 from turnmark.corpora.console import inert, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
@@ -47,7 +47,7 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
-    "/why": Command("[N]", "how the last answer came about; with a number, the text of that source", why.why),
+    "/why": Command("[N]", "how the last answer came about; with a number, the text of that source", answers.why),
     "/grade": Command("", "what the metrics say of the last answer", answers.grade_answer),
     "/revise": Command("TEXT", "have the last answer revised as you say", answers.revise),
     "/edit": Command("[TEXT]", "replace it with your version, from your editor", answers.edit),

@@ -66,8 +66,7 @@ def serve(
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("turnmark serve", "serve")
     from turnmark.assistant.open import open_checked
-    from turnmark.assistant.serving.app import make_app
-    from turnmark.assistant.serving.server import listen, run_server
+    from turnmark.assistant.serving.app import listen, make_app, run_server
 
     errors = ErrorCollector()
     secret = errors.collect(_token, host, token)

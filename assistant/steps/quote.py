@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnmark.assistant.steps.lines import TextLine, lines_of
-from turnmark.assistant.steps.marks import escape_marks
-from turnmark.assistant.steps.pieces import ITEM
+from turnmark.assistant.steps.marks import ITEM, escape_marks
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from turnmark.assistant.steps.pieces import pieces_of
+from turnmark.assistant.steps.marks import pieces_of
 from turnmark.assistant.steps.support import coverage, missing_numbers, stems
 from turnmark.corpora.kiwi import Rating
 from turnmark.corpora.text import content_words, strip_citations, words

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from turnmark.assistant.steps.pieces import ITEM, pieces_of
+from turnmark.assistant.steps.marks import ITEM, pieces_of
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Record
 from turnmark.evaluation.judging.kiwi_instructions import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from turnmark.assistant.steps.pieces import ITEM, pieces_of
+from turnmark.assistant.steps.marks import ITEM, pieces_of
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Record

@@ -6,7 +6,7 @@ from collections import Counter
 from difflib import SequenceMatcher
 from typing import Literal
 
-from turnmark.assistant.steps.pieces import ITEM, pieces_of
+from turnmark.assistant.steps.marks import ITEM, pieces_of
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Record
 

@@ -16,8 +16,7 @@ from pydantic import BaseModel
 
 from tests.conftest import ROOT, Turnmark
 from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, open_generator
-from turnmark.assistant.generators.gguf import read_header
-from turnmark.assistant.generators.local import LocalGenerator
+from turnmark.assistant.generators.local import LocalGenerator, read_header
 from turnmark.assistant.generators.local_model import CHUNK
 from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
 from turnmark.corpora.errors import MissingExtra, RequestError

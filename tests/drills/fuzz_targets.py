@@ -139,8 +139,7 @@ def _pdf() -> bytes:
 def _texts() -> dict[str, Target]:
     """What models and people type."""
     from turnmark.assistant.settings import parse_budget
-    from turnmark.assistant.steps.marks import cited_numbers, escape_marks
-    from turnmark.assistant.steps.pieces import pieces_of
+    from turnmark.assistant.steps.marks import cited_numbers, escape_marks, pieces_of
     from turnmark.assistant.steps.requests import edit_request
     from turnmark.assistant.steps.understand import understand
     from turnmark.assistant.steps.understand_llm import UnderstandReply, understanding_of

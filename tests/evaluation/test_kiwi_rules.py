@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.assistant.steps.pieces import pieces_of
+from turnmark.assistant.steps.marks import pieces_of
 from turnmark.corpora import kiwi
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.judging.kiwi_constraints import Constraint, constraints_of, unmet
