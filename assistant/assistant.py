@@ -28,7 +28,7 @@ class Assistant:
         generator: writes rewrites and answers; None: the extractive forms, which need no language model.
         embed: embeds sentences for the extractive forms; None: shared words decide.
         passages: how many passages are found for a question, or a part of one; None: by who reads.
-        prompts: folder with prompts of one's own.
+        prompts: folder with other prompts.
         forms: step -> form (`turnmark.assistant.forms`); None: those of the reader.
         tokens: how much of the sections that were found a model reads, about; a message of many parts more.
     """
@@ -45,7 +45,7 @@ class Assistant:
     ) -> None:
         self.retriever, self.generator, self.embed = retriever, generator, embed
         self.prompts, self.tokens = prompts, tokens
-        self.requested = passages  # another reader, swapped in, has a default of its own
+        self.requested = passages  # another reader, swapped in, has its own default
         reader = reader_of(generator)
         self.passages = passages or (READ_PASSAGES if reader == "large" else PASSAGES)
         self.forms = forms_for(reader) if forms is None else forms
@@ -93,7 +93,7 @@ class Assistant:
         return turn.reply()
 
     def span(self, step: str) -> AbstractContextManager[object]:  # noqa: ARG002
-        """What stands around a step of a turn: nothing, or a span where turns are traced
+        """What wraps a step of a turn: nothing, or a span if turns are traced
         (`turnmark.assistant.tracing`).
         """
         return nullcontext()

@@ -1,4 +1,4 @@
-"""The steps of the turn in their forms: names, what they stand for, and which of them a turn takes.
+"""The steps of the turn in their forms: names, classes, and which of them a turn takes.
 
 Third parties add a form by an entry point of the group `turnmark.steps` named `STEP.FORM` (`decide.mine`), or name it
 as `STEP=python:package.module:factory`. The factory is called without arguments and gives a
@@ -43,7 +43,7 @@ STEPS: Mapping[str, Mapping[str, Form]] = {
         "rules": Form(f"{_STEPS}.understand:UnderstandByRules", "by rules, in English", default=("none",)),
         "condense": Form(
             f"{_STEPS}.understand_llm:Condense",
-            "rules; and in one call of a small model search phrases, and a question of its own for what leans",
+            "rules; and in one call of a small model search phrases, and a complete question for what leans",
             default=("small",),
             model=True,
         ),

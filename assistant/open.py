@@ -56,7 +56,7 @@ def open_parts(
     passages: int | None = None,
     steps: Sequence[str] = (),
 ) -> Opened:
-    """As `open_assistant`; what was opened is told, so that a part of it can be swapped.
+    """As `open_assistant`; with what was opened, so that a part of it can be swapped.
 
     Args:
         generator, retriever: a spec, or one that is open already.
@@ -78,7 +78,7 @@ def open_parts(
 def open_checked(
     errors: ErrorCollector, index: str | None, generator: str, retriever: str | None, steps: Sequence[str] = ()
 ) -> Opened | None:
-    """As `open_parts`; None after taking down everything that can be known to be wrong with the parts."""
+    """As `open_parts`; None if a part is wrong; every mistake that can be known is in `errors`."""
     opened_index = errors.collect(open_index, index) if index else None
     parts = (
         errors.collect(lambda: open_parts(opened_index, generator, retriever, None, steps)) if opened_index else None
@@ -96,7 +96,7 @@ def open_checked(
 def _model(errors: ErrorCollector, spec: str) -> tuple[Generator | None, Reader]:
     """The language model of a spec, and who reads.
 
-    One that cannot be had counts as a large one: that a form of a step needs a model would be no mistake of its own.
+    One that cannot be had counts as a large one: that a form of a step needs a model would not be a separate mistake.
     """
     from turnmark.assistant.generators import open_generator
 
@@ -110,21 +110,21 @@ def swap_parts(
     """The same with other parts; what stays is not opened again. Settings of the assistant are taken along."""
     errors = ErrorCollector()
     assistant = current.assistant
-    place = current.index if index is None else errors.collect(open_index, index)
+    store = current.index if index is None else errors.collect(open_index, index)
     model, reader = (
         (assistant.generator, reader_of(assistant.generator)) if generator is None else _model(errors, generator)
     )
     finder, spec = assistant.retriever, current.retriever if retriever is None else retriever
-    if place is not None and (index is not None or retriever is not None):
-        finder = errors.collect(lambda: _tried(open_retriever(spec or default_retriever(place), place)))
+    if store is not None and (index is not None or retriever is not None):
+        finder = errors.collect(lambda: _tried(open_retriever(spec or default_retriever(store), store)))
     forms = errors.collect(forms_for, reader, current.steps)
     errors.raise_all()
-    assert place is not None, "an index that cannot be opened is a mistake"
+    assert store is not None, "an index that cannot be opened is a mistake"
     embed = assistant.embed
     if index is not None:
-        embed = None if not place.manifest.embedder else lambda texts: place.embedder.encode(texts, "passage")
+        embed = None if not store.manifest.embedder else lambda texts: store.embedder.encode(texts, "passage")
     replacement = Assistant(finder, model, embed, assistant.requested, assistant.prompts, forms, assistant.tokens)
-    return Opened(_traced(replacement), place, generator or current.generator, spec, current.steps)
+    return Opened(_traced(replacement), store, generator or current.generator, spec, current.steps)
 
 
 def _traced(assistant: Assistant) -> Assistant:

@@ -111,14 +111,14 @@ class Exchange(Record):
     edit: str | None = None
 
     @property
-    def said(self) -> str:
+    def answer(self) -> str:
         """What the assistant said, steps included, or the person's version of it; without marks."""
         return strip_citations(self.edit if self.edit is not None else self.reply.answer)
 
     @property
     def approved(self) -> str | None:
         """The answer that the person approved: an edit, or a reply rated good; without marks. Else None."""
-        return self.said.strip() or None if self.edit is not None or self.rating == "good" else None
+        return self.answer.strip() or None if self.edit is not None or self.rating == "good" else None
 
 
 def messages(exchanges: Iterable[Exchange]) -> list[Message]:
@@ -131,7 +131,7 @@ def messages(exchanges: Iterable[Exchange]) -> list[Message]:
         if exchange.kind == "revise" and exchange.rating == "bad" and exchange.edit is None:
             continue
         turns.append(Message(role="user", content=exchange.question))
-        turns.append(Message(role="assistant", content=exchange.said))
+        turns.append(Message(role="assistant", content=exchange.answer))
     return turns
 
 
@@ -206,7 +206,7 @@ def cite(citation: Citation, section: bool = True) -> str:
     Args:
         section: with the headings above it; False: they are shown already.
     """
-    named = section and citation.section and not citation.section.startswith(citation.title)
-    heading = f"{citation.title} › {citation.section}" if named else citation.title
+    with_section = section and citation.section and not citation.section.startswith(citation.title)
+    heading = f"{citation.title} › {citation.section}" if with_section else citation.title
     page = f", page {citation.page}" if citation.page else ""
     return inert(f"{heading}, {citation.path or citation.document}{page}")

@@ -193,7 +193,7 @@ _BRACE = re.compile(r"\{")
 
 
 def find_object(text: str) -> str | None:
-    """The text of the one JSON object in `text`; None if there is none, or more than one.
+    """The text of the one JSON object in `text`; None unless there is exactly one.
 
     A brace that opens no complete object spoils the lot: what follows may be the inside of an object that was cut.
     """

@@ -1,4 +1,4 @@
-"""Spans of every turn, for any OpenTelemetry backend, in the OpenInference convention. Off unless it is asked for.
+"""Spans of every turn, for any OpenTelemetry backend, in the OpenInference convention. Off by default.
 
     TURNMARK_TRACING=1 turnmark chat …          steps, times, tokens, ids and scores; nothing that was said or found
     TURNMARK_TRACING=content turnmark chat …    what was said and found, too, less what OPENINFERENCE_HIDE_… hide
@@ -54,8 +54,8 @@ def read_settings() -> TracingSettings:
 
 def trace_if_on(assistant: Assistant) -> Assistant:
     """The assistant, traced if the environment or the configuration says so."""
-    asked = read_settings()
-    return traced(assistant, _own_provider(asked.endpoint), asked.content) if asked.on else assistant
+    configured = read_settings()
+    return traced(assistant, _own_provider(configured.endpoint), configured.content) if configured.on else assistant
 
 
 def traced(assistant: Assistant, provider: Any, content: bool = False) -> Assistant:
@@ -79,16 +79,16 @@ class Tracing:
         )
 
     @contextmanager
-    def span(self, name: str, kind: str, given: str = "", about: Mapping[str, Any] | None = None) -> Iterator[Add]:
+    def span(self, name: str, kind: str, value: str = "", about: Mapping[str, Any] | None = None) -> Iterator[Add]:
         """A span around what is done; yields what adds the result and further attributes.
 
         Args:
             kind: of the convention.
-            given: `input.value`.
+            value: `input.value`.
         """
         attributes = {"openinference.span.kind": kind, **(about or {})}
-        if given and self.inputs:
-            attributes["input.value"] = given
+        if value and self.inputs:
+            attributes["input.value"] = value
         options = {"record_exception": False, "set_status_on_exception": False}
         with self._tracer.start_as_current_span(name, attributes=attributes, **options) as span:
 
@@ -120,8 +120,8 @@ class _TracedAssistant(Assistant):
             inner = self.generator.generator if isinstance(self.generator, TracedGenerator) else self.generator
             self.generator = TracedGenerator(inner, tracing)
         if self.retriever is not None:
-            found = self.retriever.inner if isinstance(self.retriever, TracedRetriever) else self.retriever
-            self.retriever = TracedRetriever(found, tracing)
+            inner_retriever = self.retriever.inner if isinstance(self.retriever, TracedRetriever) else self.retriever
+            self.retriever = TracedRetriever(inner_retriever, tracing)
 
     def reply(self, *args: Any, **options: Any) -> Reply:
         """See `Assistant.reply`."""

@@ -86,7 +86,7 @@ class Turn:
         tokens: room for the sections that a model reads.
         system: what the reply names as its generator.
         forms: step -> the form of it that runs; a step that falls back to another writes that here.
-        notify, span: called with each event; stands around each step (tracing).
+        notify, span: called with each event; wraps each step (tracing).
 
     What the steps write:
 
@@ -160,7 +160,7 @@ class Turn:
         if len(texts) == 1:
             texts = (self.message,)
         self.parts = [Part(*row) for row in zip(texts, understanding.sub_questions, phrases, strict=True)]
-        self.tell(
+        self.report(
             "understand",
             # What rules carry over is for the search alone; a model's rewrite is worth reading.
             "" if understanding.topic or understanding.rewrite == self.message else understanding.rewrite,
@@ -182,18 +182,18 @@ class Turn:
         """Take a decision for all parts; None: as their judgements say, `partial` if some can be answered only."""
         if judgement is None:
             grounded = [part for part in self.parts if part.judgement.decision in GROUNDED]
-            whole = all(part.judgement.decision == "answer" for part in self.parts)
+            complete = all(part.judgement.decision == "answer" for part in self.parts)
             judgement = (
                 self.parts[0].judgement
                 if len(self.parts) == 1
                 else Judgement(
-                    decision="answer" if whole else "partial" if grounded else "unknown",
+                    decision="answer" if complete else "partial" if grounded else "unknown",
                     confidence=fmean(part.judgement.confidence for part in self.parts),
                     reason=f"{len(grounded)} of {len(self.parts)} parts are covered",
                 )
             )
         self.judgement = judgement
-        self.tell("decide", f"{judgement.decision}: {judgement.reason}", confidence=judgement.confidence)
+        self.report("decide", f"{judgement.decision}: {judgement.reason}", confidence=judgement.confidence)
 
     # -- evidence
 
@@ -221,9 +221,9 @@ class Turn:
             Search(why=reason, query=query.text, variants=query.variants, part=part, round=self.round, hits=rows)
         )
 
-    def tell_hits(self) -> None:
+    def report_hits(self) -> None:
         """Report what was searched for and found so far."""
-        self.tell(
+        self.report(
             "retrieve",
             f"{len(self.hits)} passages",
             hits=[(hit.passage.id, round(hit.score, 4)) for hit in self.hits],
@@ -239,9 +239,9 @@ class Turn:
     def settle(self, draft: Draft, checks: Checks, parts: Sequence[SubQuestion]) -> None:
         """The reply is ready: what it says, and what the checks found."""
         self.draft, self.checks, self.sub_questions = draft, checks, tuple(parts)
-        self.tell("verify", "", **checks.model_dump())
+        self.report("verify", "", **checks.model_dump())
 
-    def tell(self, step: str, text: str, **detail: Any) -> None:
+    def report(self, step: str, text: str, **detail: Any) -> None:
         """Report what a step came to."""
         self.notify(Event(step=step, text=text, detail=detail))
 
@@ -250,7 +250,7 @@ class Turn:
         self.usage[role] = self.usage.get(role, Usage()) + usage
         for note in filter(None, notes):
             self.notes.append(note)
-            self.tell("note", note)
+            self.report("note", note)
 
     def reply(self) -> Reply:
         """The finished turn."""

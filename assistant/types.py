@@ -88,7 +88,7 @@ class SubQuestion(Record):
 
     text: str
     answered: bool
-    answer: str = Field(default="", description="what the reply says to it, without marks, where that is apart")
+    answer: str = Field(default="", description="what the reply says to it, without marks, if that is separate")
 
 
 class SearchHit(Record):
@@ -106,7 +106,7 @@ class Search(Record):
     why: str = Field(description="in one clause: the message, a part of it, what evidence was missing …")
     query: str
     variants: tuple[str, ...] = ()
-    part: int | None = Field(default=None, description="0-based place of the sub-question it is for; None: the whole")
+    part: int | None = Field(default=None, description="0-based sub-question it is for; None: the message")
     round: int = 1
     hits: tuple[SearchHit, ...] = ()
 
@@ -118,7 +118,7 @@ class Trace(Record):
     understanding: Understanding | None = None
     searches: tuple[Search, ...] = ()
     judgement: Judgement | None = None
-    parts: tuple[Judgement, ...] = Field(default=(), description="for each sub-question; empty where there is but one")
+    parts: tuple[Judgement, ...] = Field(default=(), description="for each sub-question; empty if there is but one")
 
 
 class Checks(Record):
@@ -135,12 +135,12 @@ class Checks(Record):
 
 
 class Usage(Record):
-    """What language-model calls cost, summed over attempts. `cost` is None where no price is configured."""
+    """What language-model calls cost, summed over attempts. `cost` is None if no price is configured."""
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cached_tokens: int = Field(default=0, description="of the prompt tokens, those that were not read anew, where told")
+    cached_tokens: int = Field(default=0, description="of the prompt tokens, those not read anew, if reported")
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:

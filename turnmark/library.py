@@ -164,7 +164,7 @@ class Chat:
 
     @property
     def history(self) -> list[Message]:
-        """The messages so far, oldest first. A revised answer stands in the place of the one before it."""
+        """The messages so far, oldest first. A revised answer replaces the one before it."""
         return self._conversation.history()
 
     @property
@@ -176,7 +176,7 @@ class Chat:
         """The reply to the next message.
 
         Raises:
-            TurnmarkError: there is no reply; the conversation stands as it was before.
+            TurnmarkError: there is no reply; the conversation is unchanged.
         """
         return self._keep(message, self.assistant.reply(self.history, message))
 
@@ -184,7 +184,7 @@ class Chat:
         """As `ask`, event by event; the pieces of the answer are the events' `delta`.
 
         The reply is the last of `replies` when the events have ended. Leaving the loop early ends the turn, and the
-        conversation stands as it was before.
+        conversation is unchanged.
 
         Raises:
             TurnmarkError: there is no reply.

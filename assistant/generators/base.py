@@ -56,7 +56,7 @@ class GeneratorError(TurnmarkError):
 
     Args:
         kind: `timeout` no token came before the deadline; `rate_limited`; `unavailable` no connection, a server error,
-            a cut stream; `refused` the model or its filter declined; `bad_reply` an answer that is none; `auth`;
+            a cut stream; `refused` the model or its filter declined; `bad_reply` not a completion; `auth`;
             `bad_request`.
         message: for the person; never holds a secret.
         usage: requests sent in vain.

@@ -60,7 +60,7 @@ class ResponseStore:
         self._failed = False
 
     def get(self, key: str) -> str | None:
-        """The text kept under a key; None if there is none."""
+        """The text kept under a key; else None."""
         rows = self._run("SELECT value FROM reply WHERE key = ?", key)
         return str(rows[0][0]) if rows else None
 

@@ -213,7 +213,7 @@ def _pipeline(path: Path, **properties: object) -> Any:
 
 
 def convert(path: Path) -> Path:
-    """The folder with a GGUF file in OpenVINO's form, made now if there is none for this file as it is.
+    """The folder with a GGUF file in OpenVINO's form, made now unless this file has one already.
 
     It is next to the file, or in `$TURNMARK_HOME/cache/local` if that folder cannot be written.
     """

@@ -208,7 +208,7 @@ class OpenAIGenerator(ConfiguredGenerator):
                 try:
                     return self._retrying(call, request, tally), tally.sent
                 except EndpointFault as fault:
-                    if fault.status not in _OBJECTIONS or not self._leave_out(request, fault.said):
+                    if fault.status not in _OBJECTIONS or not self._leave_out(request, fault.words):
                         raise
                     if call.schema is not None and "response_format" in self._refused:
                         raise

@@ -29,7 +29,7 @@ def finish_reason(word: object) -> FinishReason:
 
 
 def first_choice(reply: Any) -> Any:
-    """The first choice of a completion or a chunk; None if there is none."""
+    """The first choice of a completion or a chunk, else None."""
     choices = field_of(reply, "choices")
     return choices[0] if isinstance(choices, list) and choices else None
 
@@ -67,7 +67,7 @@ class Received:
         """Take in an event of a stream, or a reply in one piece; the text that it adds.
 
         Raises:
-            ValueError: its text is none.
+            ValueError: its content is not text.
         """
         choice = first_choice(event)
         self.events += choice is not None
@@ -83,7 +83,7 @@ class Received:
         self.finish = self.finish if finish is None else finish
         piece = field_of(delta, "content") or ""
         if not isinstance(piece, str):
-            raise ValueError("a content that is no text")
+            raise ValueError("content that is not text")
         self.text += piece
         return piece
 
@@ -115,15 +115,15 @@ class EndpointFault(GeneratorError):
 
     Attributes:
         status: HTTP status; None if there was no answer.
-        said: the endpoint's words, with nothing cut, to find out what it objects to.
+        words: the endpoint's, with nothing cut, to find out what it objects to.
         broken: the reply broke off, so that another try may get it.
     """
 
     def __init__(
-        self, kind: ErrorKind, message: str, *, status: int | None = None, said: str = "", broken: bool = False
+        self, kind: ErrorKind, message: str, *, status: int | None = None, words: str = "", broken: bool = False
     ) -> None:
         super().__init__(kind, message)
-        self.status, self.said, self.broken = status, said, broken
+        self.status, self.words, self.broken = status, words, broken
 
 
 def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> EndpointFault:
@@ -135,7 +135,7 @@ def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) 
         key_env: name of the environment variable that holds the key.
         secret: its value, which endpoints echo; it is blotted out.
     """
-    said = blot_out(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
+    complete = blot_out(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
     words = clip(blot_out(_words(body), secret))
     detail = f": {words}" if words else ""
     if status in (401, 403):
@@ -146,12 +146,12 @@ def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) 
     if status == 429:
         return EndpointFault("rate_limited", f"{label} is rate limited (429){detail}", status=status)
     if status in (408, 409) or status >= 500:
-        return EndpointFault("unavailable", f"{label} failed ({status}){detail}", status=status, said=said)
-    if "content_filter" in said:
+        return EndpointFault("unavailable", f"{label} failed ({status}){detail}", status=status, words=complete)
+    if "content_filter" in complete:
         return EndpointFault("refused", f"{label} refused the prompt by its content filter{detail}", status=status)
     hint = "; is the model's name right, and does the URL end in /v1?" if status == 404 else ""
     message = f"{label} did not accept the request ({status}){detail}{hint}"
-    return EndpointFault("bad_request", message, status=status, said=said)
+    return EndpointFault("bad_request", message, status=status, words=complete)
 
 
 @contextmanager

@@ -87,7 +87,7 @@ _CURRENT: ContextVar[Stop | None] = ContextVar("STOP", default=None)
 
 
 def current() -> Stop:
-    """The stop of the turn that runs in this thread; one that nobody sets if there is none."""
+    """The stop of the turn that runs in this thread; else one that nobody sets."""
     return _CURRENT.get() or Stop()
 
 

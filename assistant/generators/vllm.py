@@ -154,7 +154,7 @@ def _started(command: tuple[str, ...], key: str, start: float) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     environment |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"} | ({"VLLM_API_KEY": key} if key else {})
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as output:
-        # In a session of its own, so that Ctrl-C in a chat ends the turn and not the server.
+        # In a separate session, so that Ctrl-C in a chat ends the turn and not the server.
         server = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--port", str(port)],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True,

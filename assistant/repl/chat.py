@@ -138,7 +138,7 @@ class Chat:
         last, retriever = self.conversation.last, self.assistant.retriever
         with suppress(TurnmarkError, KeyboardInterrupt):
             if last and retriever is not None:
-                hear(retriever, last.said)
+                hear(retriever, last.answer)
 
     # -- what commands need
 

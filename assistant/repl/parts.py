@@ -90,7 +90,7 @@ def show_resumed(chat: Chat) -> None:
     chat.say(f"session {chat.session.name}: {count} turn{'s'[: count != 1]} so far", style="dim")
     if last:
         chat.say(f"› {inert(last.question)}", style="bold")
-        chat.say(inert(last.said), style="dim")
+        chat.say(inert(last.answer), style="dim")
 
 
 def clear(chat: Chat, _: str) -> None:

@@ -98,9 +98,9 @@ class _Agent:
             arguments = json.loads(call.arguments or "{}")
         except ValueError:
             return "The arguments are not JSON."
-        given: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
-        texts = {key: " ".join(str(value).split()) for key, value in given.items()}
-        self.turn.tell("retrieve", f"{call.name}: {' › '.join(filter(None, texts.values()))}")
+        values: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
+        texts = {key: " ".join(str(value).split()) for key, value in values.items()}
+        self.turn.report("retrieve", f"{call.name}: {' › '.join(filter(None, texts.values()))}")
         match call.name:
             case "search" if texts.get("query"):
                 return self._search(texts["query"])
@@ -131,9 +131,9 @@ class _Agent:
         return self._shown([hit] if len(run) == 1 else grow_sections(None, [hit], TOKENS))
 
     def _documents(self, text: str) -> str:
-        wanted = stems(text)
+        query_stems = stems(text)
         hits = self.retriever.search([Query(text=text, standalone=True)], LOOKED_AT)[0]
-        counts = Counter(hit.passage.document for hit in hits if wanted <= stems(hit.passage.indexed_text))
+        counts = Counter(hit.passage.document for hit in hits if query_stems <= stems(hit.passage.indexed_text))
         rows = [f"{document}: {count} section{'s'[: count != 1]}" for document, count in counts.most_common(LISTED)]
         more = f"\n… and {len(counts) - LISTED} more" if len(counts) > LISTED else ""
         return "\n".join(rows) + more if rows else "No document holds all of these words."

@@ -9,7 +9,7 @@ from turnmark.assistant.types import Checks, Draft, Judgement, SubQuestion
 from turnmark.corpora.text import words
 
 LONGEST = 16
-"""Words of a courtesy. A longer message says something else beside."""
+"""Words of a courtesy. A longer message says something else too."""
 
 _GOOD = (
     r"(?:great|cool|nice|perfect|good|fine|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super"
@@ -59,7 +59,7 @@ _SIGN = (
     r"|great|cool|nice|perfect|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super|interesting"
     r"|sweet|neat|alright|all right)"
 )
-# What may stand beside one.
+# What may accompany one.
 _FILLER = (
     r"(?:a lot|so much|very much|a bunch|please|sorry|yes|no|yeah|yep|yup|nope|sure|right|exactly|indeed|oh|ah|aha"
     r"|hm+|well"
@@ -87,7 +87,7 @@ _GREETING = re.compile(r"\b(hi|hello|hey|hiya|good (morning|afternoon|evening|da
 def is_conversational(message: str) -> bool:
     """Whether an English message is only a courtesy: every phrase of it must be one, and it asks nothing.
 
-    "Thanks, and the oven?" is a question. A bare "yes" or "no" is none: it may answer a question back.
+    "Thanks, and the oven?" is a question. A bare "yes" or "no" is not one: it may answer a question back.
     """
     length = len(words(message))
     if not length:
@@ -115,7 +115,7 @@ class Courtesy:
 
     def __call__(self, turn: Turn) -> None:
         turn.hits.extend(turn.evidence or ())
-        turn.tell_hits()
+        turn.report_hits()
         turn.decide(Judgement(decision="converse", confidence=1.0, reason="a courtesy, not a question"))
         greets = is_greeting(turn.message) or not words(turn.message)
         hello, welcome = "Hello! Ask me anything about your documents.", "You're welcome. Ask on whenever you like."

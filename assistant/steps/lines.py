@@ -22,7 +22,6 @@ class TextLine:
         text: in plain words.
         section: headings above it, joined by ' › '.
         block: lines of one paragraph, list or table have one number.
-        whole: False: half a sentence that the passage begins or ends with.
     """
 
     kind: Kind
@@ -75,9 +74,9 @@ def lines_of(passage: Passage) -> tuple[TextLine, ...]:
         if kind != kind_before or (kind == "sentence" and gap.count("\n") > 1) or kind in ("heading", "code"):
             block += 1
         raw = text[start:end]
-        said = heading_text(raw) if kind == "heading" else "" if _RULE.fullmatch(raw) else plain(raw)
+        words_of_line = heading_text(raw) if kind == "heading" else "" if _RULE.fullmatch(raw) else plain(raw)
         section = next((name for at, name in reversed(names) if at <= start), names[0][1])
-        lines.append(TextLine(kind, start, end, said, section, block))
+        lines.append(TextLine(kind, start, end, words_of_line, section, block))
         before, kind_before = end, kind
     return tuple(lines)
 

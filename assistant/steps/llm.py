@@ -31,7 +31,7 @@ class WrittenText(Record):
 
     text: str = Field(description="never empty")
     usage: Usage
-    note: str | None = Field(description="why it is not whole; None where it is")
+    note: str | None = Field(description="why it is incomplete; None if it is complete")
     finish_reason: FinishReason
 
 
@@ -41,7 +41,7 @@ def has_drifted(reworded: str, message: str) -> bool:
 
 
 def one_a_line(texts: Sequence[str]) -> str:
-    """Texts with their numbers, a line each whatever they hold: a line of their own would pass for one of ours."""
+    """Texts with their numbers, a line each whatever they hold: a line break in one would pass for ours."""
     return "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(texts, 1))
 
 
@@ -64,18 +64,18 @@ def write_text(
     if not text:
         raise _nothing_said(reply, usage)
     ended = {
-        "length": f"the answer is not whole: it was cut at the reply's limit of {reply.max_tokens} tokens",
-        "content_filter": "the answer is not whole: the endpoint's content filter stopped it",
+        "length": f"the answer is incomplete: it was cut at the reply's limit of {reply.max_tokens} tokens",
+        "content_filter": "the answer is incomplete: the endpoint's content filter stopped it",
     }
     return WrittenText(text=text, usage=usage, note=ended.get(reply.finish_reason), finish_reason=reply.finish_reason)
 
 
 LEAST_PIECES, REPEATED = 8, 0.4
-"""Sentences of a text that can be told to run on, and the share of them that were said before."""
+"""From how many sentences on a text may count as running on, and the share of them that repeat earlier ones."""
 
 
 def before_repeats(text: str) -> str:
-    """What a text says before it begins to repeat itself; "" where it does not run on."""
+    """What a text says before it begins to repeat itself; "" if it does not run on."""
     spans = sentences(text)
     pieces = [" ".join(words(text[start:end])) for start, end in spans]
     again = [at for at, piece in enumerate(pieces) if piece in pieces[:at] and len(piece.split()) > 2]
@@ -85,7 +85,7 @@ def before_repeats(text: str) -> str:
 
 
 def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:
-    """A cut reply asked for again with twice the room, or what the context has; the cut one when that says no more."""
+    """A cut reply asked for again with twice the room, or what the context has; the cut one if that says no more."""
     prompt = sum(count_tokens(message.content) for message in messages)
     room = min(2 * cut.max_tokens, generator.context_tokens - prompt)
     if room <= cut.max_tokens:

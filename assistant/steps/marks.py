@@ -70,7 +70,7 @@ _HOWEVER = re.compile(r"\b(?:but|however|although|though|yet)\b|;")
 def says_unknown(text: str) -> bool:
     """Whether an English reply says, all in all, that it does not know. Kept: a conversation asks it at every turn.
 
-    Short, opening with a sentence to that effect, and claiming nothing from the passages beside it: a reply that gives
+    Short, opening with a sentence to that effect, and claiming nothing from the passages besides: a reply that gives
     a part of the answer and names what is missing is an answer.
     """
     parts = [" ".join(text[start:end].split()).replace("’", "'").lower() for start, end in sentences(text)]

@@ -25,7 +25,7 @@ UNSURE = "I am not sure this answers it. The nearest I found:"
 SECOND = 0.8
 """Share of the best score from which a second stretch is quoted."""
 WORDS_WEIGHT, HEADING_WEIGHT, PASSAGE_WEIGHT = 1.0, 0.3, 0.5
-"""Of the shared words, the headings above and the passage around, beside 1 for the cosine of the line. Chosen on the
+"""Of the shared words, the headings above and the passage around, with 1 for the cosine of the line. Chosen on the
 tuning halves of the conversation suites, where none of them changes more than four answers in a hundred."""
 
 
@@ -69,8 +69,8 @@ def _cosines(
     """Of each line: its cosine with the questions, and with their weights those of its headings and its passage."""
     unique = list(dict.fromkeys((*texts, *above, *around)))
     vectors = embed([*questions, *unique])
-    asked = vectors[: len(questions)].mean(axis=0)
-    near = dict(zip(unique, map(float, vectors[len(questions) :] @ asked), strict=True))
+    question = vectors[: len(questions)].mean(axis=0)
+    near = dict(zip(unique, map(float, vectors[len(questions) :] @ question), strict=True))
     return [
         near[text] + HEADING_WEIGHT * near[name] + PASSAGE_WEIGHT * near[passage]
         for text, name, passage in zip(texts, above, around, strict=True)
@@ -80,10 +80,10 @@ def _cosines(
 def _shares(questions: Sequence[str], texts: Sequence[str], above: Sequence[str]) -> list[float]:
     """The share of the questions' words that each text has, with its headings; a word in few texts counts more."""
     bags = [stems(f"{name} {text}") for name, text in zip(above, texts, strict=True)]
-    asked = stems(" ".join(questions))
-    weights = {word: 1 / (1 + sum(word in bag for bag in bags)) ** 0.5 for word in asked}
+    needed = stems(" ".join(questions))
+    weights = {word: 1 / (1 + sum(word in bag for bag in bags)) ** 0.5 for word in needed}
     total = sum(weights.values()) or 1.0
-    return [sum(weights[word] for word in asked & bag) / total for bag in bags]
+    return [sum(weights[word] for word in needed & bag) / total for bag in bags]
 
 
 @dataclass
@@ -127,9 +127,9 @@ def stretches(
         known = [*earlier, *chosen]
         taken = [other.span for other in known if other.hit.passage.id == hit.passage.id]
         stretch = Stretch(hit, _around(row, lines_of(hit.passage), WORDS, taken), [row.line])
-        said = {stem for other in known for line in other.lines for stem in stems(line.text)}
+        known_stems = {stem for other in known for line in other.lines for stem in stems(line.text)}
         new = {stem for line in stretch.lines for stem in stems(line.text)}
-        if not chosen or len(new - said) > len(new) / 3:
+        if not chosen or len(new - known_stems) > len(new) / 3:
             chosen.append(stretch)
     return chosen
 
@@ -140,8 +140,8 @@ def _around(
     """The stretch around a line: its list or table, then what follows and what precedes, within its section."""
     at = next(at for at, line in enumerate(lines) if line.start == row.line.start)
 
-    def free(place: int) -> bool:
-        line = lines[place]
+    def free(position: int) -> bool:
+        line = lines[position]
         inside = line.kind != "heading" and line.section == row.line.section
         return inside and not any(start <= line.start < end for start, end in taken)
 
@@ -150,7 +150,7 @@ def _around(
 
     first = last = at
     if row.line.kind in ("item", "row"):
-        block = [place for place, line in enumerate(lines) if line.block == row.line.block]
+        block = [n for n, line in enumerate(lines) if line.block == row.line.block]
         if size(block[0], block[-1]) <= LONGEST_BLOCK and all(map(free, block)):
             first, last = block[0], block[-1]
             if first and free(first - 1):
@@ -158,9 +158,9 @@ def _around(
     growing = True
     while growing:
         growing = False
-        for place in (last + 1, first - 1):
-            if 0 <= place < len(lines) and free(place):
-                low, high = min(first, place), max(last, place)
+        for position in (last + 1, first - 1):
+            if 0 <= position < len(lines) and free(position):
+                low, high = min(first, position), max(last, position)
                 if size(low, high) <= words:
                     first, last, growing = low, high, True
     return tuple(lines[first : last + 1])
@@ -178,11 +178,11 @@ def show_stretch(stretch: Stretch, number: int) -> str:
     mark = f"\n[{number}]" if stretch.lines[-1].kind in ("code", "row") else f" [{number}]"
     heading = " › ".join(dict.fromkeys(filter(None, (passage.title, stretch.lines[0].section))))
     body = _EMPTY_QUOTES.sub("", escape_marks(printable(text))).strip("\n").rstrip() + mark
-    return f"{escape_marks(heading)}  \n{body}" if heading else body  # two blanks: a line of its own in Markdown
+    return f"{escape_marks(heading)}  \n{body}" if heading else body  # two blanks: a line break in Markdown
 
 
 def bold(text: str) -> str:
-    """A sentence or list item in bold: its first paragraph, without the item's mark and emphasis of its own."""
+    """A sentence or list item in bold: its first paragraph, without the mark of the item and its emphasis."""
     mark = _LEAD.match(text)
     lead = mark.group() if mark else ""
     body, gap, rest = text[len(lead) :].rstrip().partition("\n\n")
@@ -224,19 +224,19 @@ def quotations(turn: Turn) -> Draft | None:
     shown: list[Stretch] = []
     texts: list[str] = []
     answers: list[str] = []
-    own_by_part = []
+    new_by_part = []
     for part in turn.parts:
-        own = _for_part(part, turn.embed, 2 if len(turn.parts) == 1 else 1, shown)
-        own_by_part.append([stretch for stretch in own if stretch not in shown])
-        shown += own_by_part[-1]
-        answers.append(" ".join(line.text for stretch in own for line in stretch.lines))
+        stretches_of_part = _for_part(part, turn.embed, 2 if len(turn.parts) == 1 else 1, shown)
+        new_by_part.append([stretch for stretch in stretches_of_part if stretch not in shown])
+        shown += new_by_part[-1]
+        answers.append(" ".join(line.text for stretch in stretches_of_part for line in stretch.lines))
     if not shown:
         return None
     numbers = dict(zip(map(id, shown), turn.number(stretch.hit for stretch in shown), strict=True))
-    for part, own, answer in zip(turn.parts, own_by_part, answers, strict=True):
-        if own and part.judgement.decision == "partial":
+    for part, new, answer in zip(turn.parts, new_by_part, answers, strict=True):
+        if new and part.judgement.decision == "partial":
             texts.append(UNSURE)
-        texts += [show_stretch(stretch, numbers[id(stretch)]) for stretch in own]
+        texts += [show_stretch(stretch, numbers[id(stretch)]) for stretch in new]
         if not answer:
             texts.append(not_found(part.text))
     steps = [list_steps(stretch, numbers[id(stretch)]) for stretch in shown]
@@ -247,9 +247,9 @@ def quotations(turn: Turn) -> Draft | None:
 def _for_part(part: Part, embed: Embed | None, count: int, earlier: Sequence[Stretch]) -> list[Stretch]:
     if part.judgement.decision not in GROUNDED or not part.hits:
         return []
-    asked = tuple(dict.fromkeys((part.text, part.question)))
+    wordings = tuple(dict.fromkeys((part.text, part.question)))
     # A model's phrases name what the documents call it; what was asked counts twice.
-    questions = (*asked, *asked, *part.phrases) if part.phrases else asked
+    questions = (*wordings, *wordings, *part.phrases) if part.phrases else wordings
     return stretches(rate_lines(questions, part.hits, embed), part.hits, count, earlier)
 
 

@@ -1,6 +1,6 @@
 """The answer step with a language model: one call over the sections that were found, all parts at once.
 
-What the model writes is the answer: nothing is added to its words, and nothing is put in their place.
+What the model writes is the answer: nothing is added to its words or replaces them.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ _PICKS = re.compile(rf"(?:keep )?(?:just|only)\b|(?:{_THAT} )?{_DROP}\b", re.IGN
 
 
 def edit_request(message: str) -> EditRequest | None:
-    """The change that a message asks of the last reply; None if it is no such request as a whole."""
+    """The change that a message asks of the last reply; None if all of it is not such a request."""
     text = " ".join(message.split()).replace("’", "'")
     if len(text) > 160:
         return None
@@ -169,7 +169,7 @@ _EDITS = re.compile(
 def is_instruction(history: Sequence[Message], message: str) -> bool:
     """Whether an English message says how to revise the last answer, and does not ask something new.
 
-    By rules that would rather miss one: what could as well be a question ("tell me more about the otters") is none
+    By rules that would rather miss one: what could as well be a question ("tell me more about the otters") is not one
     unless it names the answer or a part of its text.
 
     Args:

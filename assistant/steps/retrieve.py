@@ -24,16 +24,16 @@ from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of
 MORE_PER_PART = 800
 """Tokens of sections that each further part of a message adds to what a model reads."""
 SEVERAL = 2
-"""Hits of one document from which what stands next to them is read too."""
+"""Hits of one document from which their neighbours are read too."""
 REPEATED = 0.8
 """Share of its pairs of neighbouring words that a better passage has, from which a passage is left out."""
 
 
 def turn_query(understanding: Understanding, history: Sequence[Message], message: str) -> Query:
-    """What the turn searches for: the raw message in its conversation always, a rewrite beside it.
+    """What the turn searches for: the raw message in its conversation always, and a rewrite.
 
-    A message that stands alone but says little, or has a pronoun, gets one for the search alone: whether it counts is
-    for the retriever to say, by what the message finds (`Query.standalone`). A model's rewrite joins that of the rules.
+    A message that stands alone but says little, or has a pronoun, gets one for the search alone: the retriever decides
+    whether it counts, by what the message finds (`Query.standalone`). A model's rewrite joins that of the rules.
     """
     by_model = not understanding.standalone and not understanding.topic
     rewrites = [understanding.rewrite]
@@ -60,7 +60,7 @@ class SearchOnce:
         elif turn.retriever is not None:
             _search(turn, turn.retriever)
         self.show(turn)
-        turn.tell_hits()
+        turn.report_hits()
 
     def show(self, turn: Turn) -> None:
         """Number the evidence as it was found, the best of each part first."""
@@ -164,7 +164,7 @@ def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int)
 
 
 def _around(retriever: Retriever, shown: Sequence[Hit], room: int) -> list[Hit]:
-    """What stands next to hits in the documents that most of them are from, while there is room: answers run on."""
+    """The neighbours of hits in the documents that most of them are from, while there is room: answers run on."""
     counts = Counter(hit.passage.document for hit in shown)
     added: list[Hit] = []
     for hit in shown:
@@ -189,8 +189,8 @@ def _holds(passage: Passage, other: Passage) -> bool:
     """Whether a passage says what another says: that is a part of it, or nearly a copy."""
     if passage.document == other.document:
         return passage.start <= other.start and other.end <= passage.end
-    own = _pairs(other.text)
-    return len(own & _pairs(passage.text)) >= REPEATED * len(own)
+    pairs = _pairs(other.text)
+    return len(pairs & _pairs(passage.text)) >= REPEATED * len(pairs)
 
 
 @lru_cache(maxsize=512)

@@ -55,7 +55,7 @@ class Revise:
             return
         hits = _rests_on(turn, at, previous)
         turn.number(hits)
-        turn.tell_hits()
+        turn.report_hits()
         turn.understanding = _as_revision(turn)
         _settle(turn, _cited(text, turn.hits), _REVISED)
 
@@ -69,7 +69,7 @@ class ReviseByModel:
         at, previous = _last(turn)
         hits = _rests_on(turn, at, previous)
         turn.hits.extend(grow_sections(turn.retriever, hits, turn.tokens))
-        turn.tell_hits()
+        turn.report_hits()
         turn.decide(_REVISED)
         question = turn.history[at].content if at is not None else ""
         reply, notes = revise_by_model(
@@ -91,17 +91,17 @@ class ReviseBriefly(Revise):
         if (request and apply_request(previous, request)) or says_unknown(previous):
             super().__call__(turn)
             return
-        own = "\n".join(line for line in previous.splitlines() if not line.startswith(">")).strip()
+        unquoted = "\n".join(line for line in previous.splitlines() if not line.startswith(">")).strip()
         template = load_prompt("revise-small", turn.prompts)
         prompt = template.render(
             question=turn.history[at].content if at is not None else "(not known)",
-            previous=template.quote(escape_marks((own or previous).replace("**", ""))),
+            previous=template.quote(escape_marks((unquoted or previous).replace("**", ""))),
             message=turn.message,
         )
         reply = write_text(turn.model, prompt, turn.stream)
         turn.use("revise", reply.usage, reply.note)
         turn.number(_rests_on(turn, at, previous))
-        turn.tell_hits()
+        turn.report_hits()
         turn.decide(_REVISED)
         turn.draft = draft_of(_cited(reply.text, turn.hits))
 
@@ -117,8 +117,8 @@ def revise_by_model(
 ) -> tuple[WrittenText, list[str]]:
     """An answer as a model changes it, and notes on what had to be left out."""
     about = Understanding(kind="revision", rewrite=question, sub_questions=(instruction,))
-    asked = f"Question: {question}\n\n{previous}" if question else previous
-    prompt, notes = answer_prompt(generator, about, instruction, (), hits, prompts, asked)
+    context = f"Question: {question}\n\n{previous}" if question else previous
+    prompt, notes = answer_prompt(generator, about, instruction, (), hits, prompts, context)
     return write_text(generator, prompt, on_text), notes
 
 
@@ -154,14 +154,14 @@ def last_answer(history: Sequence[Message]) -> tuple[int | None, str]:
     answers = [at for at in range(len(history)) if about(at)]
     if not answers:
         return None, ""
-    asked = [
+    questions = [
         at
         for at, turn in enumerate(history[: answers[-1]])
         if turn.role == "user"
         and not is_conversational(turn.content)
         and not is_instruction(history[:at], turn.content)
     ]
-    return (asked[-1] if asked else None), strip_citations(history[answers[-1]].content)
+    return (questions[-1] if questions else None), strip_citations(history[answers[-1]].content)
 
 
 def _rests_on(turn: Turn, at: int | None, previous: str) -> list[Hit]:

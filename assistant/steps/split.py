@@ -2,11 +2,11 @@
 
 What begins a new part: a question mark before it, an item of a numbered list, "second, …" after "first, …", and inside
 a sentence a comma or "and" before something that is a question by itself ("…, and what does it cost?"). A clause that
-only looks like one ("how cells divide and how they die" after "What is known about") is told by its word order.
+only looks like one ("how cells divide and how they die" after "What is known about") is recognised by its word order.
 
 The rules were written on 60 questions of Compound-QA (Understanding, 12 of each type), which they all split into the
 number of parts that was counted by reading them. Of 200 others, labelled before the rules were run on them, all were,
-where counting question marks gets 176 right; of 80 that question marks do not tell apart, 77 (one of which then led to
+where counting question marks gets 176 right; of 80 that question marks do not separate, 77 (one of which then led to
 a rule; tests/assistant/test_split.py).
 """
 
@@ -62,7 +62,7 @@ _FIRST = re.compile(
 )
 _LOOKED_BACK = 600  # characters: bounded, so that no text takes longer than its length
 _WH = re.compile(r"\b(?:what|which|who|whose|whom|how|why|when|where)\b", re.IGNORECASE)
-# "what is right and what is wrong" inside a clause: its verb stands at the end, with nothing asked of it. "What effects
+# "what is right and what is wrong" inside a clause: its verb is at the end, with nothing asked of it. "What effects
 # do others have" is a question.
 _EMBEDDED = re.compile(
     rf"(?:what|which|who|where|how)\s+(?!{_AUX}\b)(?:(?!\b(?:do|does|did)\b)[^,?]){{1,60}}\s(?:is|are|was|were|has|have|does|can|should)[?.!\s]*",
@@ -108,21 +108,21 @@ _ORDINAL_JOINT = re.compile(
 
 
 def split_questions(text: str) -> tuple[str, ...]:
-    """The sub-questions of a compound question in their order; the text itself, as it stands, where it is but one.
+    """The sub-questions of a compound question in their order; the text itself, unchanged, if it is but one.
 
-    Each part is a question of its own as far as its text allows: with a capital letter and a question mark, without the
+    Each part is a complete question as far as its text allows: with a capital letter and a question mark, without the
     "and" or "second" before it. What is no question (a sentence of background) stays with the question after it, at the
     end with the one before it. "What is the difference between A and B" and "How do X and Y compare" are one question.
 
     Never raises. There is always a part, and none is empty unless the text is.
     """
     parts = [part for item in _items(text) for part in _asked(item)]
-    questions = [part for part in map(_whole, parts) if part]
+    questions = [part for part in map(_complete, parts) if part]
     return tuple(questions) if len(questions) > 1 else (text,)
 
 
 def _items(text: str) -> list[str]:
-    """The items of a list of questions, with what is said before it; else the whole text."""
+    """The items of a list of questions, with what is said before it; else the full text."""
     items = [item for item in list_items(text) if item.depth == 0]
     if len(items) > 1 and (all(item.number is not None for item in items) or all("?" in item.text for item in items)):
         lead, bodies = text[: items[0].start], [item.text for item in items]
@@ -157,7 +157,7 @@ def _asked(text: str) -> list[str]:
         if not _asks(sentence):
             background = f"{background} {sentence}".strip()
             continue
-        pieces[0] = f"{background} {_whole(pieces[0])}".strip()
+        pieces[0] = f"{background} {_complete(pieces[0])}".strip()
         background = ""
         questions += pieces
     if background:
@@ -166,7 +166,7 @@ def _asked(text: str) -> list[str]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Sentences, cut at every question mark; what stands in quotation marks is not cut."""
+    """Sentences, cut at every question mark; what is in quotation marks is not cut."""
     ends = {end for _, end in sentences(text)} | {mark.end() for mark in _MARK.finditer(text)} | {len(text)}
     # A mark without a partner (5" of rope) would hold together all that follows.
     paired = text.count('"') % 2 == 0 and text.count("“") == text.count("”")
@@ -217,7 +217,7 @@ def _pieces(sentence: str) -> list[str]:
 
 
 def _is_joint(preceding: str, following: str, name: str) -> bool:
-    """Whether what comes after is a question beside the one before it, not a part of that one."""
+    """Whether what comes after is another question, not a part of the one before it."""
     if len(preceding.split()) < 3 or _EMBEDDED.fullmatch(following):
         return False
     question_word = _WH.search(following)
@@ -235,8 +235,8 @@ def _unled(part: str) -> str:
     return part[opening.end() :] if opening else part
 
 
-def _whole(part: str) -> str:
-    """A part as a question of its own."""
+def _complete(part: str) -> str:
+    """A part as a complete question."""
     question = _unled(" ".join(part.split())).rstrip(" ,;:–—")
     if not any(char.isalnum() for char in question):
         return ""

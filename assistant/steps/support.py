@@ -1,10 +1,9 @@
-"""How far one text is covered by others: its content words (stemmed), its numbers and names, which must stand there
-letter for letter; and which sentences are about which part of a question.
+"""How far one text is covered by others: by its content words (stemmed), its numbers and its names, letter for letter;
+and which sentences are about which part of a question.
 
 A sentence fits a part by the cosine of their embeddings plus `WORDS_WEIGHT` times the share of the part's content words
 (stemmed) that it has; without an embedder by that share alone. The values are those that
-`turnmark.evaluation.metrics.matching` found for the same question on Compound-QA; docs/measured.md has what they tell
-apart.
+`turnmark.evaluation.metrics.matching` found for the same question on Compound-QA (docs/measured.md).
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def covers(sentence: str, sources: Sequence[str], threshold: float) -> bool:
 
 WORDS_WEIGHT = 0.8
 LEAST_FIT = 0.6
-"""The least fit of a sentence with a part that it is about, where there are others it could be about."""
+"""The least fit of a sentence with a part that it is about, if it could be about others."""
 NEARLY = 0.1
 """A sentence is about every part that it fits so nearly as well as the one it fits best."""
 LEAST_WORDS = 0.5
@@ -58,7 +57,7 @@ LEAST_WORDS = 0.5
 
 
 def leaning(parts: Sequence[str]) -> list[str]:
-    """The parts, each that has no topic of its own ("And why?") put behind the one it leans on."""
+    """The parts; one without a topic ("And why?") is put behind the one that it leans on."""
     questions: list[str] = []
     for part in parts:
         questions.append(part if content_words(part) or not questions else f"{questions[-1]} {part}")
@@ -109,7 +108,7 @@ _GROUPS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 # "One of", "two ways": small numbers in words count what the sentence itself names.
 _LEAST_SPELT = 13
 _NAME = re.compile(r"(?<=[\w,;:'’\"“(-]\s)[A-Z][\w’'-]*\w")
-# Not after a colon or a mark of a list: what begins there begins a sentence of its own.
+# Not after a colon or a mark of a list: what begins there begins a sentence.
 _RUN = re.compile(r"(?<=[\w,;'’\"“(]\s)[A-Z][\w’'-]*\w(?:\s+[A-Z][\w’'-]*\w)*")
 _CAPITALS = re.compile(r"\b(?:[A-Z]\.?){2,6}")
 # US, TV, AD, II: sources have them in too many other forms.
@@ -163,7 +162,7 @@ def missing_names(text: str, sources: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Named:
-    """What of a source tells whether a name stands there, maybe in another form."""
+    """What of a source shows whether it has a name, maybe in another form."""
 
     stems: frozenset[str]
     beginnings: frozenset[str]
@@ -183,7 +182,7 @@ def _named(source: str) -> _Named:
 
 
 def unknown_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
-    """The names of a text that none of the sources has, as they stand there.
+    """The names of a text that none of the sources has, as spelt.
 
     A name is a run of words with capital letters inside a sentence, and its last word decides: "Joseph Stalin" is there
     where Stalin is. Other forms count: "Italian" for Italy, "FDA" for what has these initials, "World Bank" for WB.
@@ -197,11 +196,11 @@ def unknown_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         " ".join(run)
         for run in runs
-        if run and not _SHORT.fullmatch(run[-1]) and not any(_stands(run, source) for source in named_sources)
+        if run and not _SHORT.fullmatch(run[-1]) and not any(_has_name(run, source) for source in named_sources)
     )
 
 
-def _stands(run: Sequence[str], source: _Named) -> bool:
+def _has_name(run: Sequence[str], source: _Named) -> bool:
     """Whether a source has the last word of a run, or the run in another form."""
     name = run[-1]
     name_stems = stems(name)
@@ -294,8 +293,8 @@ class Sources:
         cited_texts = [self.texts[n - 1] for n in numbers]
         if self.embed is None or not cited_texts or not words(text):
             return False
-        strange = missing_numbers(text, cited_texts) or missing_names(text, cited_texts)
-        return not strange and self.likeness(text, numbers) >= LIKE
+        unknown = missing_numbers(text, cited_texts) or missing_names(text, cited_texts)
+        return not unknown and self.likeness(text, numbers) >= LIKE
 
     def likeness(self, text: str, numbers: Sequence[int]) -> float:
         """The best cosine of a claim with a sentence of these passages; 0 without an embedder."""

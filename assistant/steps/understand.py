@@ -123,7 +123,7 @@ def _complete(parts: Sequence[str], history: Sequence[Message]) -> tuple[str, ..
     complete: list[str] = []
     context = list(history)
     for part in parts:
-        # A short part after another is a question of its own, unless it refers back ("any other").
+        # A short part after another is complete, unless it refers back ("any other").
         empty = len(_terms(part)) < 2 and bool(_THEN.search(part))
         lean = (
             refers_back(part) or empty or bool(says_little(part) and _OF_OTHERS.search(part))
@@ -156,15 +156,15 @@ def wants_procedure(message: str) -> bool:
 def stands_alone(history: Sequence[Message], message: str) -> bool:
     """Whether a message can be understood without the turns before it.
 
-    It cannot when it refers back (pronouns), continues ("and …", "what about …"), or is too thin: without a name or
-    number of its own it needs three content words, and four if it also refers back weakly ("another", "the", "more").
+    It cannot when it refers back (pronouns), continues ("and …", "what about …"), or is too thin: without its own name
+    or number it needs three content words, and four if it also refers back weakly ("another", "the", "more").
     """
     return not any(turn.role == "user" for turn in history) or not leans(message)
 
 
-# "The way the Bakehouse does it": the pronoun stands for what the message itself names.
+# "The way the Bakehouse does it": the pronoun is what the message itself names.
 _BOUND = re.compile(r"\bthe way(?: [\w'’-]+){1,6} (?:do|does|did|makes?|made) (?:it|this|that|them)\b", re.IGNORECASE)
-# "Is it safe to …", "how long does it take to …": the pronoun stands for nothing.
+# "Is it safe to …", "how long does it take to …": the pronoun means nothing.
 _EXPLETIVE = re.compile(
     r"\b(?:is|was|isn't|would|will|does|can|has|be|make|makes|takes?) it (?:\w+ ){0,2}?(?:\w+ly )?(?:been "
     r"|be )?(?:\w+ ){0,2}"
@@ -193,7 +193,7 @@ OWN_TERMS = 4
 def refers_back(message: str) -> bool:
     """Whether a message points at something that was said before it, by a pronoun or as its continuation.
 
-    A pronoun that stands for nothing ("is it safe to …"), or for what the message names before it, does not.
+    A pronoun that means nothing ("is it safe to …"), or for what the message names before it, does not.
     """
     text = _COMMENT.sub("", _EXPLETIVE.sub(" ", _BOUND.sub(" ", message)))
     if _REPLY.search(message) and len(_terms(message)) < 2 * OWN_TERMS:
@@ -207,16 +207,16 @@ _ABOUT = re.compile(r"^\W*(?:(?:and|but|so)\W+)?(?:what|how) about\b", re.IGNORE
 
 
 def _names_its_own(preceding: str) -> bool:
-    """Whether the part of a message before a pronoun names what the pronoun may stand for."""
+    """Whether the part of a message before a pronoun names what the pronoun may mean."""
     clauses = _CLAUSE.split(preceding)
     earlier = any(len(_terms(clause)) > 1 for clause in clauses[:-1])
     return earlier or bool(_TOPIC_NAMED.match(preceding)) or len(_terms(preceding)) >= OWN_TERMS
 
 
 def says_little(message: str) -> bool:
-    """Whether a message names too little to be understood alone, as far as its words tell: evidence may say otherwise.
+    """Whether a message names too little to be understood alone, as far as its words show: evidence may say otherwise.
 
-    Without a name or number of its own it needs three content words, and four if it refers back weakly ("the", "more").
+    Without its own name or number it needs three content words, and four if it refers back weakly ("the", "more").
     """
     return not _NAME.search(message) and len(_terms(message)) < (4 if _WEAK_ANAPHOR.search(message) else 3)
 
@@ -239,7 +239,7 @@ _ASKS = re.compile(
 
 
 def may_stand(message: str) -> bool:
-    """Whether a message that says little may be a question of its own, about two things at least: "How old is the
+    """Whether a message that says little may be complete, about two things at least: "How old is the
     moon?" """
     return not refers_back(message) and bool(_ASKS.match(message)) and len(_terms(message)) > 1
 
@@ -250,7 +250,7 @@ def may_lean(message: str) -> bool:
 
 
 def rewrite_by_rules(history: Sequence[Message], message: str) -> str:
-    """The message with the topic of the conversation carried over; itself where it names that already."""
+    """The message with the topic of the conversation carried over; itself if it names that already."""
     carried = carried_terms(history, message)
     return carry_over(message, carried, one_name(history, carried)) if carried else message
 
@@ -286,23 +286,23 @@ def topic_terms(history: Sequence[Message]) -> tuple[str, ...]:
 
 
 def _exchanges(history: Sequence[Message]) -> Iterator[tuple[str, str]]:
-    """Each user turn with the reply to it, "" where there is none."""
+    """Each user turn with the reply to it, else ""."""
     for turn, reply in zip_longest(history, history[1:]):
         if turn.role == "user":
             yield turn.content, reply.content if reply and reply.role == "assistant" else ""
 
 
 def one_name(history: Sequence[Message], terms: Sequence[str]) -> bool:
-    """Whether terms are a word, or words that somebody put one behind the other: they can stand for a pronoun."""
+    """Whether terms are a word, or words that somebody put one behind the other: they can replace a pronoun."""
     phrase = " ".join(terms).lower()
     return len(terms) == 1 or any(phrase in " ".join(turn.content.lower().split()) for turn in history)
 
 
-def carry_over(message: str, topic: Sequence[str], in_place: bool = True) -> str:
+def carry_over(message: str, topic: Sequence[str], for_pronoun: bool = True) -> str:
     """The message with the topic put in: for its first pronoun when the topic is short, else in parentheses.
 
     Args:
-        in_place: False: its pronouns stand for something else, such as an answer that is not there yet, or the topic
+        for_pronoun: False: its pronouns mean something else, such as an answer that is not there yet, or the topic
             is no name (see `one_name`).
 
     >>> carry_over("And how much cheese does it take?", ["Älplermagronen"])
@@ -312,7 +312,7 @@ def carry_over(message: str, topic: Sequence[str], in_place: bool = True) -> str
     """
     phrase = " ".join(topic)
     pronoun = PRONOUN.search(message)
-    if in_place and pronoun and len(topic) <= 3:
+    if for_pronoun and pronoun and len(topic) <= 3:
         replacement = f"{phrase}'s" if pronoun.group().lower() in _POSSESSIVE else phrase
         return message[: pronoun.start()] + replacement + message[pronoun.end() :]
     body = message.rstrip()

@@ -119,7 +119,7 @@ def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Un
     ]
     phrases = {_line(part.question): tuple(filter(None, map(_line, part.search[:MOST_PHRASES]))) for part in parts}
     texts = list(phrases)
-    all_phrases = tuple(dict.fromkeys(phrase for own in phrases.values() for phrase in own))
+    all_phrases = tuple(dict.fromkeys(phrase for texts_of_part in phrases.values() for phrase in texts_of_part))
     revises = reply.kind == "revision" and answered
     if len(texts) < 2 or revises:
         return Understanding(
@@ -144,7 +144,7 @@ def _line(text: str) -> str:
 
 
 class Condense:
-    """Rules; and in one call of a small model the message as a question of its own, and search phrases for it.
+    """Rules; and in one call of a small model the message as a complete question, and search phrases for it.
 
     On 44 turns in newcomers' words the first six passages hold all key facts in .73 without its phrases, in .91 with
     them (docs/measured.md). Its question chooses sentences worse than what rules carry over, so it joins the search.

@@ -52,8 +52,8 @@ def drop_dead_marks(draft: Draft, sources: int) -> tuple[Draft, bool]:
         if all(1 <= n <= sources for n in numbers):
             return match.group()
         repaired = True
-        kept = "".join(f"[{n}]" for n in dict.fromkeys(numbers) if 1 <= n <= sources)
-        return f"{match['before']}{kept}{match['after']}" if kept else ""
+        valid = "".join(f"[{n}]" for n in dict.fromkeys(numbers) if 1 <= n <= sources)
+        return f"{match['before']}{valid}{match['after']}" if valid else ""
 
     pieces = enumerate(CODE.split(draft.text))
     text = "".join(piece if at % 2 else _SPACED_MARK.sub(good, piece) for at, piece in pieces)
@@ -109,7 +109,7 @@ def judge_parts(questions: Sequence[str], answers: Sequence[str], text: str, emb
 
 
 def procedure_valid(steps: Sequence[ProcedureStep]) -> bool:
-    """A procedure has at least two different steps, each cited, none empty, none a list of its own."""
+    """A procedure has at least two different steps, each cited, none empty, none itself a list."""
     texts = [" ".join(step.step.lower().split()).rstrip(" .!") for step in steps]
     flat = all(text and "\n" not in step.step.strip() for text, step in zip(texts, steps, strict=True))
     return len(texts) >= 2 and len(set(texts)) == len(texts) and flat and all(step.citations for step in steps)

@@ -39,7 +39,7 @@ def test_a_reply_cut_twice_is_kept_with_a_note(second):
     cut = "I don't know.\nBoil [1].\n2. Add the chee"
     reply, _, bodies = answered(Say(cut, finish_reason="length"), second)
     assert reply.text == cut
-    assert "not whole" in reply.note
+    assert "incomplete" in reply.note
     assert reply.usage.calls == len(bodies) == 2
 
 

@@ -140,7 +140,7 @@ def test_a_reply_that_was_cut_says_so_and_an_empty_one_is_kept_as_empty(tmp_path
     cut = Say("The lamp was", finish_reason="length")
     sample, bodies = asked(bench, item, cut, options="&max_tokens=50")
     assert sample.prediction == "The lamp was"
-    assert ["not whole" in note for note in sample.notes] == [True]
+    assert ["incomplete" in note for note in sample.notes] == [True]
     assert sample.usage["answer"].calls == len(bodies) == 2  # once more, with twice the room
     assert bodies[1]["max_tokens"] == 100
     sample, _ = asked(bench, item, cut, Say("The lamp was lit."))

@@ -170,7 +170,7 @@ def test_a_reply_that_is_cut_is_not_asked_for_again(tmp_path):
     )
     assert len(server.bodies) == 2, "once more with twice the room, as every reply that is cut"
     assert sample.procedure == ()
-    assert sample.notes[0].startswith("the answer is not whole: it was cut")
+    assert sample.notes[0].startswith("the answer is incomplete: it was cut")
 
 
 def test_documents_that_do_not_fit_are_cut_and_it_is_said(tmp_path):
