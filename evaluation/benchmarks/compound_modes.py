@@ -81,8 +81,8 @@ def said(generator: Generator, messages: Sequence[PromptMessage], tuning: Tuning
             raise GeneratorError("refused", reason, reply.usage)
         return Reply("", reply.usage, f"{EMPTY} ({reply.finish_reason})")
     ended = {
-        "length": f"the answer is not whole: it was cut at the limit of {reply.max_tokens} tokens",
-        "content_filter": "the answer is not whole: the endpoint's content filter stopped it",
+        "length": f"the answer is incomplete: it was cut at the limit of {reply.max_tokens} tokens",
+        "content_filter": "the answer is incomplete: the endpoint's content filter stopped it",
     }
     return Reply(text, reply.usage, ended.get(reply.finish_reason, ""))
 

@@ -256,7 +256,7 @@ class CompoundQA(Task):
         reply: WrittenText | modes.Reply
         if self.setting == modes.DECOMPOSE:
             reply = write_text(generator, load_prompt("compound", self.parts.prompts).render(question=task.question))
-            note = f"the answer is not whole: it was ended by {reply.finish_reason}" if reply.note is not None else ""
+            note = f"the answer is incomplete: it was ended by {reply.finish_reason}" if reply.note is not None else ""
         else:
             mode = "vanilla" if self.setting == modes.POSITIONS else str(self.setting)
             prompt = modes.prompt_of(mode, task.question, task.context, self.parts.prompts)
