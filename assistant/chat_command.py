@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 
 from turnmark.corpora.console import inert, print_json, stdin_is_terminal
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.corpora.flags import AsJson, HelpAll
 
 if TYPE_CHECKING:
     from turnmark.assistant.session_files import ChatSession
@@ -20,19 +21,21 @@ Generator = Annotated[
     typer.Option(
         "--generator",
         envvar="TURNMARK_GENERATOR",
-        help="extractive (no language model), openai:MODEL[@URL], ollama:MODEL, vllm:MODEL, local:MODEL, replay:FILE …",
+        metavar="SPEC",
+        show_envvar=False,
+        help="such as openai:MODEL[@URL], ollama:MODEL, local:MODEL; extractive needs no model",
     ),
 ]
 Retriever = Annotated[
-    str | None, typer.Option(help="default: conversational; splade:MODEL or bm25 if the index holds only those")
+    str | None, typer.Option(metavar="SPEC", help="default: conversational, as far as the index allows")
 ]
 Step = Annotated[
     list[str] | None,
     typer.Option(
         "--step",
         metavar="STEP=FORM",
-        help="another form of a step than by default, e.g. retrieve=agent; may be repeated",
-        show_default=False,
+        help="another form of a step, such as retrieve=agent; repeatable",
+        hidden=True,
     ),
 ]
 
@@ -59,7 +62,13 @@ def chat(
     ] = None,
     index: Annotated[
         str | None,
-        typer.Option("--index", help="default: the folder's name; without a folder, offers the indexes there are"),
+        typer.Option(
+            "--index",
+            metavar="NAME",
+            envvar="TURNMARK_INDEX",
+            show_envvar=False,
+            help="default: the folder's name, or a choice of all indexes",
+        ),
     ] = None,
     generator: Generator = "extractive",
     retriever: Retriever = None,
@@ -69,6 +78,7 @@ def chat(
         typer.Option("--resume", metavar="[SESSION]", help="go on with a kept session; without a name, the last one"),
     ] = None,
     no_save: Annotated[bool, typer.Option("--no-save", help="keep nothing of this conversation")] = False,
+    help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Hold a conversation over your documents."""
     from rich.console import Console
@@ -139,7 +149,6 @@ def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
     return name
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
 Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnmark sessions list` shows it")]
 
 
@@ -183,7 +192,7 @@ def delete(name: Name) -> None:
     typer.echo(f"session {name} is deleted")
 
 
-def register(app: typer.Typer) -> None:
+def add_chat_commands(app: typer.Typer) -> None:
     """Mount `chat` and `sessions`."""
     example = "Example: turnmark chat --index notes --generator openai:gpt-4o-mini   ·   turnmark chat --resume"
     app.command("chat", cls=ChatCommand, epilog=example)(chat)

@@ -15,14 +15,16 @@ from turnmark.assistant.chat_command import Generator, Retriever, Step
 from turnmark.assistant.serving import command as serve_command
 from turnmark.corpora.console import inert, print_json, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.corpora.flags import AsJson, HelpAll
 from turnmark.corpora.types import Message
+from turnmark.retrieval.commands import IndexName
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
 
 
 def ask(
-    index: Annotated[str, typer.Option("--index", help="the index to answer from")],
+    index: IndexName,
     question: Annotated[
         str | None,
         typer.Argument(
@@ -32,10 +34,11 @@ def ask(
     generator: Generator = "extractive",
     retriever: Retriever = None,
     history: Annotated[
-        Path | None, typer.Option(help="the conversation before: JSON or JSONL of role and content")
+        Path | None, typer.Option(metavar="FILE", help="the conversation before: JSON or JSONL of role and content")
     ] = None,
     step: Step = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object a question on standard output")] = False,
+    as_json: AsJson = False,
+    help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Ask one question, or many from standard input."""
     errors = ErrorCollector()
@@ -136,11 +139,11 @@ def _history_rows(text: str, label: str, errors: ErrorCollector) -> Iterator[tup
             yield line_label, value
 
 
-def register(app: typer.Typer) -> None:
+def add_assistant_commands(app: typer.Typer) -> None:
     """Mount `ask`, `chat`, `sessions` and `serve`."""
     examples = (
         "turnmark ask 'How do I descale a kettle?' --index notes   ·   turnmark ask - --index notes --json < asked"
     )
     app.command("ask", epilog=f"Examples: {examples}")(ask)
-    chat_command.register(app)
-    serve_command.register(app)
+    chat_command.add_chat_commands(app)
+    serve_command.add_serve_command(app)

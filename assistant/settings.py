@@ -39,8 +39,8 @@ PROJECT_NAME = "turnmark.toml"
 
 COMMANDS = ("ask", "chat", "compare", "eval", "index", "report", "score", "search", "serve", "synth")
 """Commands that may have a table of their own."""
-TABLES = ("defaults", "endpoints", "prices", "vllm", "tracing", *COMMANDS)
-USER_ONLY = ("endpoints", "vllm", "tracing")
+TABLES = ("defaults", "prices", "vllm", "tracing", *COMMANDS)
+USER_ONLY = ("vllm", "tracing")
 """Tables that name what is run, or where keys and texts are sent."""
 
 T = TypeVar("T", bound=BaseModel)

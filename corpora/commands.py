@@ -9,6 +9,7 @@ import typer
 
 from turnmark.corpora.console import inert, print_json
 from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.flags import AsJson
 
 if TYPE_CHECKING:
     from turnmark.corpora.catalog import Entry
@@ -19,7 +20,6 @@ SHOWN_PROBLEMS = 50
 
 model_app = typer.Typer(no_args_is_help=True, help="Small models by name: which there are, fetching them.")
 data_app = typer.Typer(no_args_is_help=True, help="Benchmark data: where it comes from, fetching it, checking it.")
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output, and nothing else there")]
 
 
 @data_app.command("list", epilog="Example: turnmark data list")
@@ -224,7 +224,7 @@ def _say(line: str) -> None:
     typer.echo(inert(line))
 
 
-def register(app: typer.Typer) -> None:
+def add_data_commands(app: typer.Typer) -> None:
     """Mount `data` and `model`."""
     app.add_typer(data_app, name="data")
     app.add_typer(model_app, name="model")

@@ -13,19 +13,19 @@ from typing import Annotated
 
 import typer
 
-import turnmark.assistant.commands
-import turnmark.corpora.commands
-import turnmark.evaluation.commands
 import turnmark.evaluation.configured
-import turnmark.evaluation.doctor
 import turnmark.evaluation.grading
-import turnmark.evaluation.listing
-import turnmark.evaluation.report.commands
-import turnmark.evaluation.synth.command
-import turnmark.retrieval.commands
+from turnmark.assistant.commands import add_assistant_commands
+from turnmark.corpora.commands import add_data_commands
 from turnmark.corpora.console import ReaderGone, guarded_streams, inert, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import quiet_libraries
+from turnmark.evaluation.commands import add_eval_commands
+from turnmark.evaluation.doctor import add_doctor_command
+from turnmark.evaluation.listing import add_list_command
+from turnmark.evaluation.report.commands import add_report_commands
+from turnmark.evaluation.synth.command import add_synth_command
+from turnmark.retrieval.commands import add_index_commands
 
 quiet_libraries()
 
@@ -36,17 +36,17 @@ app = typer.Typer(
     help="A multi-turn assistant over your own documents that grades itself.",
     epilog="Start: turnmark index build FOLDER --name docs   ·   turnmark chat --index docs",
 )
-for room in (
-    turnmark.retrieval.commands,
-    turnmark.assistant.commands,
-    turnmark.evaluation.commands,
-    turnmark.evaluation.report.commands,
-    turnmark.evaluation.synth.command,
-    turnmark.corpora.commands,
-    turnmark.evaluation.listing,
-    turnmark.evaluation.doctor,
+for add_commands in (
+    add_index_commands,
+    add_assistant_commands,
+    add_eval_commands,
+    add_report_commands,
+    add_synth_command,
+    add_data_commands,
+    add_list_command,
+    add_doctor_command,
 ):
-    room.register(app)
+    add_commands(app)
 
 
 def _show_version(show_version: bool) -> None:

@@ -11,9 +11,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,144 +24,85 @@ from turnmark.corpora.specs import parse_spec
 
 COMMON = ("index", "generator", "retriever", "embedder", "judge", "concurrency", "budget", "data")
 """Keys of `[defaults]`."""
-VARIABLES = {name: f"TURNMARK_{name.upper()}" for name in COMMON if name != "data"}
-"""The environment's names for them. `$TURNMARK_DATA` is something else: the parent of what `--data` names."""
-ENDPOINTS = {"openai": "OPENAI_BASE_URL"}
-"""Keys of `[endpoints]`, and the variables that they replace."""
-
-_NEVER = ("help", "version", "json", "token")
+_NEVER = ("help", "help-all", "version", "json", "token")
 _DOORS = ("host", "port", "token", "allow-host")
 """Flags of `serve` that open it to others."""
 _SPECS = ("generator", "judge", "retriever", "embedder")
 _RUNS_CODE = ("python", "llama-index")
-_OF_RETRIEVAL = (
-    "data", "domains", "retriever", "embedder", "query", "queries", "limit", "sample", "only", "seed", "out",
-)  # fmt: skip
 
 
 def apply(context: typer.Context) -> None:
-    """Make what the files and the environment say the defaults of the command that is about to run.
-
-    Raises:
-        RequestError: every mistake in the files, each with its file and field.
-    """
+    """Make what the files say the defaults of the command that is about to run."""
     command = context.invoked_subcommand
     if command in (None, "doctor") or context.resilient_parsing or "--help" in sys.argv:
         return
-    defaults, lent = defaults_of(context.command, str(command), sources())
-    if command in ("eval", "score") and _retrieves(sys.argv):
-        retrieval_flags = {*_OF_RETRIEVAL, "generator"} - ({"embedder"} if command == "score" else set())
-        defaults = {name: value for name, value in defaults.items() if name in retrieval_flags}
-    # Handed on as the environment would: whoever asks whether it was named for this run alone is told right.
-    if "generator" in defaults:
-        lent[VARIABLES["generator"]] = str(defaults.pop("generator"))
-    for name, value in lent.items():
-        if not os.environ.get(name):
-            os.environ[name] = value
-            context.call_on_close(lambda name=name: os.environ.pop(name, None))
-    context.default_map = {str(command): defaults}
+    context.default_map = {str(command): defaults_of(context.command, str(command), sources())}
 
 
-def _retrieves(words: list[str]) -> bool:
-    """Whether a retrieval is asked for, which takes nothing that is for the calls of a model."""
-    return any(
-        word == "--task=retrieval" or (word == "--task" and words[at : at + 1] == ["retrieval"])
-        for at, word in enumerate(words, 1)
-    )
-
-
-def defaults_of(root: Any, command: str, files: Sequence[Source]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The default of each parameter of a command, by name (of a group, a mapping for each of its commands), and the
-    variables of the environment that the files give.
+def defaults_of(root: Any, command: str, files: Sequence[Source]) -> dict[str, Any]:
+    """The default of each parameter of a command, by name; of a group, a mapping for each of its commands.
 
     Args:
         root: the command line, as typer made it.
         files: the first one first.
 
     Raises:
-        RequestError: every mistake in the files, also in the tables of other commands, and in the environment.
+        RequestError: every mistake in the tables of the files that the command reads, and tables that are unknown.
     """
     problems: list[str] = []
     defaults: dict[str, Any] = {}
-    variables: dict[str, str] = {}
     for source in reversed(files):
         problems += source.problems()
-        common = _known(source, "defaults", COMMON, problems)
-        defaults = _merged(defaults, _shared(root.commands[command], common, source, problems))
-        for name in COMMANDS:
-            values = _values(root.commands[name], source.table(name), source, (name,), problems)
-            defaults = _merged(defaults, values) if name == command else defaults
-        for key, value in _known(source, "endpoints", tuple(ENDPOINTS), problems).items():
-            if not isinstance(value, str):
-                problems.append(f"{source.path}: endpoints.{key}: a URL was expected")
-            elif "@" in value:
-                problems.append(f"{source.path}: endpoints.{key}: no user or password; the key is in the environment")
+        common: dict[str, Any] = {}
+        for key, value in source.table("defaults").items():
+            if reason := _unknown(key, COMMON) or _refused(source, key, value):
+                problems.append(f"{source.path}: defaults.{key}: {reason}")
             else:
-                variables[ENDPOINTS[key]] = value
-    # That of the generator is read where its flag is.
-    named = {key: os.environ.get(name, "").strip() for key, name in VARIABLES.items() if key != "generator"}
-    defaults = _merged(
-        defaults, _shared(root.commands[command], {key: text for key, text in named.items() if text}, None, problems)
-    )
+                common[key] = value
+        table = source.table(command) if command in COMMANDS else {}
+        defaults = _merge(defaults, _read(root.commands[command], table, common, source, command, problems))
     if problems:
         raise RequestError(list(dict.fromkeys(problems)))
-    return defaults, variables
+    return defaults
 
 
-def _known(source: Source, name: str, keys: Sequence[str], problems: list[str]) -> dict[str, Any]:
-    """What a table says under these keys; any other key, and what a project's file may not say, is a problem."""
-    known: dict[str, Any] = {}
-    for key, value in source.table(name).items():
-        reason = _unknown(key, keys) if key not in keys else _refused(source, key, value)
-        if reason:
-            problems.append(f"{source.path}: {name}.{key}: {reason}")
-        else:
-            known[key] = value
-    return known
-
-
-def _unknown(key: str, keys: Iterable[str]) -> str:
-    return f"no such key; there are: {', '.join(sorted(keys))}" if key not in keys else ""
-
-
-def _values(
-    command: Any, table: Mapping[str, Any], source: Source, names: tuple[str, ...], problems: list[str]
+def _read(
+    command: Any, table: Mapping[str, Any], common: Mapping[str, Any], source: Source, name: str, problems: list[str]
 ) -> dict[str, Any]:
-    """A command's table as values of its parameters."""
-    flags, inner = options(command), getattr(command, "commands", {})
+    """The values that a file has for the parameters of a command, or for each command of a group.
+
+    Args:
+        table: the command's own.
+        common: `[defaults]`.
+        name: of the table, for messages.
+    """
+    inner, flags = getattr(command, "commands", {}), options(command)
+    problems += [
+        f"{source.path}: {name}.{key}: {reason}" for key in table if (reason := _unknown(key, (*flags, *inner)))
+    ]
     values: dict[str, Any] = {}
-    for key, value in table.items():
-        field = f"{source.path}: {'.'.join((*names, key))}"
-        if key in inner and isinstance(value, dict):
-            values[key] = _values(inner[key], value, source, (*names, key), problems)
-        elif key in inner:
-            problems.append(f"{field}: a table was expected")
-        elif reason := _unknown(key, [*flags, *inner]) or _refused(source, key, value):
-            problems.append(f"{field}: {reason}")
+    for key, inner_command in inner.items():
+        inner_table = table.get(key, {})
+        if isinstance(inner_table, dict):
+            values[key] = _read(inner_command, inner_table, common, source, f"{name}.{key}", problems)
         else:
-            _convert(flags[key], value, source.path.parent, field, values, problems)
-    return values
+            problems.append(f"{source.path}: {name}.{key}: a table was expected")
+    for key, parameter in flags.items():
+        field = f"{source.path}: {name if key in table else 'defaults'}.{key}"
+        if key in table and (reason := _refused(source, key, table[key])):
+            problems.append(f"{field}: {reason}")
+        elif key in table or key in common:
+            value = table.get(key, common.get(key))
+            if isinstance(value, list) and not parameter.type_descriptor.is_list:
+                if len(value) != 1 and key not in table:
+                    continue  # several judges are for the commands that take several
+                value = value[0] if len(value) == 1 else value
+            _convert(parameter, value, source.path.parent, field, values, problems)
+    return {key: value for key, value in values.items() if value != {}}
 
 
-def _shared(command: Any, table: Mapping[str, Any], source: Source | None, problems: list[str]) -> dict[str, Any]:
-    """`[defaults]` of a file, or of the environment, for one command or for each of a group."""
-    if inner := getattr(command, "commands", None):
-        by_command = {name: _shared(one, table, source, problems) for name, one in inner.items()}
-        return {name: defaults for name, defaults in by_command.items() if defaults}
-    values: dict[str, Any] = {}
-    for key, parameter in options(command).items():
-        if key not in table:
-            continue
-        value, takes_several = table[key], parameter.type_descriptor.is_list
-        if source is None and takes_several:
-            value = value.split()
-        elif isinstance(value, list) and not takes_several:
-            if len(value) != 1:
-                continue  # several judges are for the commands that take several
-            value = value[0]
-        field = f"{source.path}: defaults.{key}" if source else VARIABLES[key]
-        _convert(parameter, value, source.path.parent if source else Path(), field, values, problems)
-    return values
+def _unknown(key: str, keys: Sequence[str]) -> str:
+    return "" if key in keys else f"no such key; there are: {', '.join(sorted(keys))}"
 
 
 def options(command: Any) -> dict[str, Any]:
@@ -175,7 +115,7 @@ def options(command: Any) -> dict[str, Any]:
 
 
 def _convert(parameter: Any, value: Any, folder: Path, field: str, values: dict[str, Any], problems: list[str]) -> None:
-    """Take a value as a parameter takes it; a path is one from `folder`, and one value may be given for a list."""
+    """Take a value as a parameter takes it; a path is relative to `folder`, and one value may be given for a list."""
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
     kind = parameter.type_descriptor
@@ -190,8 +130,7 @@ def _convert(parameter: Any, value: Any, folder: Path, field: str, values: dict[
     except ValueError as error:
         problems.append(f"{field}: {error}")
     else:
-        path = isinstance(adapted, Path)
-        values[parameter.name] = str(folder / adapted.expanduser()) if path else getattr(adapted, "value", adapted)
+        values[parameter.name] = str(folder / adapted.expanduser()) if isinstance(adapted, Path) else adapted
 
 
 def _refused(source: Source, key: str, value: Any) -> str:
@@ -213,10 +152,10 @@ def _refused(source: Source, key: str, value: Any) -> str:
     return ""
 
 
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Two tables of defaults; `above` has the last word, also inside the tables of a group's commands."""
     merged = dict(below)
     for key, value in above.items():
-        mine = merged.get(key)
-        merged[key] = _merged(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
+        lower = merged.get(key)
+        merged[key] = _merge(lower, value) if isinstance(lower, dict) and isinstance(value, dict) else value
     return merged

@@ -7,20 +7,20 @@ import platform
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
-from pydantic import Field
 
 from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, Source, read_source_file
 from turnmark.corpora.console import inert, print_json
 from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.flags import AsJson
 from turnmark.corpora.home import file_sha256, home
-from turnmark.corpora.types import Record
-from turnmark.evaluation.configured import VARIABLES, defaults_of
+from turnmark.evaluation.configured import defaults_of
 
 KEY_PACKAGES = ("torch", "sentence-transformers", "chromadb", "bm25s", "openai", "llama-index", "pydantic", "numpy")
 """Those whose version a report of a fault should name. The others are named only if something is wrong."""
@@ -30,8 +30,7 @@ KEYS = (
 )  # fmt: skip
 """Variables that hold secrets: it says which are set, and nothing of what is in them."""
 OURS = (
-    *VARIABLES.values(),
-    "TURNMARK_DATA",
+    *"TURNMARK_DATA",
     "TURNMARK_HOME",
     "TURNMARK_CACHE",
     "TURNMARK_BACKEND",
@@ -40,28 +39,31 @@ OURS = (
 SECONDS = 2.0
 """The longest wait for a server."""
 
+PROJECT, USER = "2 project file", "3 user file"
 MARKS = {"ok": ("ok", "green"), "absent": ("-", "dim"), "warn": ("!", "yellow"), "broken": ("BROKEN", "bold red")}
 State = Literal["ok", "absent", "warn", "broken"]
 
 
-class Finding(Record):
-    """One thing that was looked at. It never holds a secret: of a key, only whether it is set."""
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. It never holds a secret: of a key, only whether it is set.
 
-    section: str = Field(description="versions, extras, models, endpoints, state, indexes or configuration")
+    Attributes:
+        section: versions, extras, models, endpoints, state, indexes or configuration.
+        state: absent: missing and not needed; warn: works, with a drawback; broken: needed.
+        advice: what to do about it; empty if there is nothing to do.
+    """
+
+    section: str
     name: str
-    state: State = Field(description="absent: missing and not needed; warn: works, with a drawback; broken: needed")
+    state: State
     detail: str = ""
-    advice: str = Field(default="", description="what to do about it; empty if there is nothing to do")
-
-
-def finding(section: str, name: str, state: State, detail: str = "", advice: str = "") -> Finding:
-    """A finding in a line."""
-    return Finding(section=section, name=name, state=state, detail=detail, advice=advice)
+    advice: str = ""
 
 
 def doctor(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Look at the installation: versions, extras, models, servers, what is kept, configuration. 1: something is broken.
 
@@ -71,7 +73,7 @@ def doctor(
     findings = [*packages(), *models(), *endpoints(specs), *state(), *configured]
     broken = sum(entry.state == "broken" for entry in findings)
     if as_json:
-        print_json({"healthy": not broken, "checks": [entry.model_dump() for entry in findings]})
+        print_json({"healthy": not broken, "checks": [asdict(entry) for entry in findings]})
     else:
         _draw(findings, broken)
     if broken:
@@ -98,9 +100,6 @@ def _draw(findings: list[Finding], broken: int) -> None:
     console.print(Text(verdict, style="bold red" if broken else "bold green"))
 
 
-# --- versions and extras ---------------------------------------------------------------------------------------------
-
-
 def packages() -> Iterator[Finding]:
     """Findings of the sections `versions` and `extras`."""
     from packaging.requirements import Requirement
@@ -108,7 +107,7 @@ def packages() -> Iterator[Finding]:
     fits = (3, 11) <= sys.version_info[:2] < (3, 14)
     described = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     advice = "" if fits else "Turnmark needs Python 3.11 to 3.13"
-    yield finding("versions", "python", "ok" if fits else "broken", described, advice)
+    yield Finding("versions", "python", "ok" if fits else "broken", described, advice)
     lacking: dict[str, list[str]] = {}
     for requirement in map(Requirement, requires("turnmark") or []):
         marker, problem = requirement.marker, ""
@@ -121,17 +120,14 @@ def packages() -> Iterator[Finding]:
         if marker is None or marker.evaluate({"extra": ""}):
             pip = f"pip install '{requirement.name}{requirement.specifier}'"
             if problem:
-                yield finding("versions", requirement.name, "broken", problem, pip)
+                yield Finding("versions", requirement.name, "broken", problem, pip)
             elif requirement.name in KEY_PACKAGES:
-                yield finding("versions", requirement.name, "ok", installed)
+                yield Finding("versions", requirement.name, "ok", installed)
         for extra in re.findall(r"""extra\s*==\s*["']([^"']+)["']""", str(marker)):
             lacking.setdefault(extra, []).extend([f"{requirement.name}: {problem}"] if problem else [])
     for extra, problems in sorted(lacking.items()):
         pip = f"pip install 'turnmark[{extra}]'" if problems else ""
-        yield finding("extras", extra, "absent" if problems else "ok", "; ".join(problems), pip)
-
-
-# --- models ----------------------------------------------------------------------------------------------------------
+        yield Finding("extras", extra, "absent" if problems else "ok", "; ".join(problems), pip)
 
 
 def models() -> Iterator[Finding]:
@@ -148,18 +144,15 @@ def models() -> Iterator[Finding]:
         detail = f"SHA-256 {digest[:12]}… as expected" if right else f"SHA-256 {digest}, expected {MINILM_SHA256}"
     except (ImportError, OSError) as error:
         right, detail = False, f"missing: {error}"
-    yield finding("models", "minilm (bundled)", "ok" if right else "broken", detail, "" if right else advice)
+    yield Finding("models", "minilm (bundled)", "ok" if right else "broken", detail, "" if right else advice)
     for name, model in MODELS.items():
         size = f"{model.size / 1e6:,.0f} MB"
         if is_complete(model):
-            yield finding("models", name, "ok", f"{size} in {model_path(model)}; {model.use}: {model.next_command}")
+            yield Finding("models", name, "ok", f"{size} in {model_path(model)}; {model.use}: {model.next_command}")
         else:
             known: State = "warn" if model_path(model).exists() else "absent"
             get = f"turnmark model get {name}, then {model.next_command}"
-            yield finding("models", name, known, f"{size}; {model.summary}", get)
-
-
-# --- servers ---------------------------------------------------------------------------------------------------------
+            yield Finding("models", name, known, f"{size}; {model.summary}", get)
 
 
 def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
@@ -191,10 +184,10 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
             urls.setdefault(f"{manifest.server.url.rstrip('/')}{path}", (f"index {manifest.name}", ""))
     yield from (_answers(url, who, key) for url, (who, key) in urls.items())
     if not urls:
-        yield finding("endpoints", "none", "absent", "no server is configured; none is needed")
+        yield Finding("endpoints", "none", "absent", "no server is configured; none is needed")
     keys = [name for name in KEYS if os.environ.get(name)]
     detail = f"set: {', '.join(keys)}" if keys else "no variable that holds a key is set"
-    yield finding("endpoints", "keys", "ok" if keys else "absent", detail)
+    yield Finding("endpoints", "keys", "ok" if keys else "absent", detail)
 
 
 def _answers(url: str, who: str, key_env: str) -> Finding:
@@ -210,15 +203,12 @@ def _answers(url: str, who: str, key_env: str) -> Finding:
             status = reply.status_code
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         detail = f"{shown} does not answer within {SECONDS:g} s ({type(error).__name__})"
-        return finding("endpoints", who, "broken", detail, "start the server, or correct the address")
+        return Finding("endpoints", who, "broken", detail, "start the server, or correct the address")
     if status in (401, 403) and key_env:
-        return finding("endpoints", who, "broken", f"{shown} refuses without a valid key ({status})", f"set {key_env}")
+        return Finding("endpoints", who, "broken", f"{shown} refuses without a valid key ({status})", f"set {key_env}")
     # Some servers have no list of models; that they answer is enough.
     advice = "" if status < 500 else "look at the server's own log"
-    return finding("endpoints", who, "ok" if status < 500 else "broken", f"{shown} answers ({status})", advice)
-
-
-# --- what is kept ----------------------------------------------------------------------------------------------------
+    return Finding("endpoints", who, "ok" if status < 500 else "broken", f"{shown} answers ({status})", advice)
 
 
 def state() -> Iterator[Finding]:
@@ -232,25 +222,22 @@ def state() -> Iterator[Finding]:
     usable = above.is_dir() and os.access(above, os.W_OK)
     advice = "" if usable else "set TURNMARK_HOME to a folder of yours"
     detail = f"{folder}" if usable else f"{folder} cannot be written"
-    yield finding("state", "home", "ok" if usable else "broken", detail, advice)
+    yield Finding("state", "home", "ok" if usable else "broken", detail, advice)
     indexes = folder / "indexes"
     for path in sorted(child for child in indexes.iterdir() if child.is_dir()) if indexes.is_dir() else ():
         try:
             manifest = read_manifest(path)
         except TurnmarkError as error:
-            yield finding("indexes", path.name, "broken", str(error))
+            yield Finding("indexes", path.name, "broken", str(error))
             continue
         if manifest is None:
             again = f"the same build command continues it; turnmark index remove {path.name} drops it"
-            yield finding("indexes", path.name, "warn", "a build was interrupted", again)
+            yield Finding("indexes", path.name, "warn", "a build was interrupted", again)
         elif manifest.format != FORMAT or not has_all_components(Index(path, manifest)):
             lacks = "another format" if manifest.format != FORMAT else "a part is missing"
-            yield finding("indexes", path.name, "broken", lacks, rebuild_command(manifest))
+            yield Finding("indexes", path.name, "broken", lacks, rebuild_command(manifest))
         else:
-            yield finding("indexes", path.name, "ok", f"{manifest.passages} passages")
-
-
-# --- configuration ---------------------------------------------------------------------------------------------------
+            yield Finding("indexes", path.name, "ok", f"{manifest.passages} passages")
 
 
 def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
@@ -259,23 +246,19 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
     Args:
         root: the command line, as typer made it.
     """
+    section = "configuration"
     variables = [name for name in OURS if os.environ.get(name)]
     detail = f"set: {', '.join(variables)}" if variables else "nothing of ours is set"
-    findings = [finding("configuration", "1 environment", "ok" if variables else "absent", detail)]
+    findings = [Finding(section, "1 environment", "ok" if variables else "absent", detail)]
     files: list[Source] = []
-    kinds: tuple[Literal["project", "user"], ...] = ("project", "user")
-    for number, kind in enumerate(kinds, 2):
-        name, path = (
-            f"{number} {kind} file",
-            Path(PROJECT_NAME).absolute() if kind == "project" else home() / CONFIG_NAME,
-        )
+    for name, path in ((PROJECT, Path(PROJECT_NAME).absolute()), (USER, home() / CONFIG_NAME)):
         try:
-            source = read_source_file(path, kind)
+            source = read_source_file(path, "project" if name == PROJECT else "user")
         except RequestError as error:
-            findings.append(finding("configuration", name, "broken", str(error)))
+            findings.append(Finding(section, name, "broken", str(error)))
             continue
-        found = f"{path}: {', '.join(source.content) or 'empty'}" if source else f"none at {path}"
-        findings.append(finding("configuration", name, "ok" if source else "absent", found))
+        content = f"{path}: {', '.join(source.content) or 'empty'}" if source else f"none at {path}"
+        findings.append(Finding(section, name, "ok" if source else "absent", content))
         files += [source] if source else []
     problems: dict[str, None] = {}
     for command in root.commands:
@@ -283,7 +266,7 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
             defaults_of(root, command, files)
         except RequestError as error:
             problems |= dict.fromkeys(error.problems)
-    findings += [finding("configuration", "mistake", "broken", problem, "correct it") for problem in problems]
+    findings += [Finding(section, "mistake", "broken", problem, "correct it") for problem in problems]
     return findings, dict(_generators(files))
 
 
@@ -299,6 +282,6 @@ def _generators(files: list[Source]) -> Iterator[tuple[str, str]]:
                         yield f"{source.path.name}: {table}.{key}", spec
 
 
-def register(app: typer.Typer) -> None:
+def add_doctor_command(app: typer.Typer) -> None:
     """Mount `doctor`."""
     app.command("doctor", epilog="Example: turnmark doctor --json")(doctor)

@@ -11,10 +11,11 @@ from rich.text import Text
 
 from turnmark.corpora.console import inert, print_json
 from turnmark.corpora.errors import RequestError
+from turnmark.corpora.flags import AsJson
 from turnmark.corpora.specs import Entry
 
 
-def names() -> dict[str, dict[str, Entry]]:
+def names_by_role() -> dict[str, dict[str, Entry]]:
     """Role in the plural -> its names. Nothing that a name stands for is imported."""
     from turnmark.assistant.forms import all_forms
     from turnmark.assistant.generators import GENERATORS
@@ -37,10 +38,10 @@ def list_names(
         str | None,
         typer.Argument(metavar="[ROLE]", help="retrievers, rerankers, embedders, generators, queries or steps"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the retrievers, rerankers, embedders, generators, query modes and forms of the steps there are."""
-    by_role = names()
+    by_role = names_by_role()
     if role is not None and role not in by_role:
         raise RequestError(f"no role is called {role!r}; there are: {', '.join(by_role)}")
     wanted_roles = {name: entries for name, entries in by_role.items() if role in (None, name)}
@@ -57,6 +58,6 @@ def list_names(
         Console(highlight=False).print(Text(name, style="bold"), grid, sep="\n")
 
 
-def register(app: typer.Typer) -> None:
+def add_list_command(app: typer.Typer) -> None:
     """Mount `list`."""
     app.command("list", epilog="Example: turnmark list retrievers")(list_names)

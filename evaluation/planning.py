@@ -22,11 +22,12 @@ from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag_data import data_notes
 from turnmark.evaluation.benchmarks.registry import find_task, setting_of, task_of
 from turnmark.evaluation.benchmarks.task import Task
+from turnmark.evaluation.checks import CheckedSpecs, check_specs
 from turnmark.evaluation.engine import DEADLINE, Answer, Limits
 from turnmark.evaluation.passages import HIDDEN, FirstPassages
 from turnmark.evaluation.predictions import Answers
 from turnmark.evaluation.records import RunManifest
-from turnmark.evaluation.request import Checked, EvalRequest, check_flags, failures, select, selected
+from turnmark.evaluation.request import EvalRequest, allowed_failures, select, selected
 from turnmark.evaluation.rundir import check_folder, default_folder, package_versions, stored_manifest, version_of
 from turnmark.evaluation.scoring import now
 
@@ -137,7 +138,7 @@ def plan(request: EvalRequest) -> Plan:
     began = time.perf_counter()
     errors = ErrorCollector()
     setting = setting_of(request.benchmark, _setting_name(request, errors), errors, request.task)
-    flags = check_flags(request, errors)
+    flags = check_specs(request, errors)
     answers = _answers(request, errors) if request.scoring else None
     task = _open_task(request, setting, request.domains, answers, errors)
     if task is None and request.domains:  # the rest of the request is checked against all domains
@@ -175,7 +176,7 @@ def plan(request: EvalRequest) -> Plan:
         limits=Limits(
             request.concurrency,
             task.deadline or request.deadline or DEADLINE,
-            failures(request, len(chosen_ids) * request.repeat, errors),
+            allowed_failures(request.max_failures, len(chosen_ids) * request.repeat),
         ),
         answers=answers,
     )
@@ -308,7 +309,7 @@ def _note_mismatches(
 
 
 def _manifest(
-    request: EvalRequest, setting: str | None, task: Task, flags: Checked, answers: Answers | None
+    request: EvalRequest, setting: str | None, task: Task, flags: CheckedSpecs, answers: Answers | None
 ) -> RunManifest:
     if answers is not None:
         # Neither the order of the files nor where they lie changes a result; two may have the same name.
@@ -343,7 +344,7 @@ def _manifest(
     )
 
 
-def _specs(request: EvalRequest, task: Task, flags: Checked) -> dict[str, str]:
+def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, str]:
     from turnmark.assistant.generators import GENERATORS
     from turnmark.corpora.specs import parse_spec
 
@@ -360,7 +361,7 @@ def _specs(request: EvalRequest, task: Task, flags: Checked) -> dict[str, str]:
     return specs | {name: value for name, value in chosen.items() if value}
 
 
-def _packages(request: EvalRequest, task: Task, flags: Checked) -> list[str]:
+def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str]:
     """What a result depends on beside Turnmark."""
     embeds = not request.scoring and bool(flags.embedder or not task.retrieves)
     return [

@@ -1,81 +1,199 @@
-"""What is asked for on the command line: a record, which items take part, what is wrong with its flags."""
+"""What `turnmark eval` and `turnmark score` are asked for: every option of theirs is declared here, once."""
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+import typer
+from pydantic import BeforeValidator, Field
 
-from turnmark.assistant.forms import Reader, forms_for
-from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.mtrag import canonical_id
-from turnmark.corpora.types import Problem, Record
-from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import check_judges_budget, open_ledger
-from turnmark.retrieval.registry import retriever_to_build
-from turnmark.retrieval.workers import check_engine
+from turnmark.corpora.errors import ErrorCollector
+from turnmark.corpora.flags import AsJson, Request, split_names
+from turnmark.corpora.types import Problem
 
 if TYPE_CHECKING:
-    from turnmark.assistant.generators.base import Generator
+    from turnmark.evaluation.benchmarks.base import Item
+
+MOST_AT_ONCE = 1000
+"""Samples at once, each of which has a thread."""
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*%")
 
 
-class EvalRequest(Record):
+def _check_max_failures(text: Any) -> Any:
+    if isinstance(text, str) and not text.strip().isdecimal():
+        share = _SHARE.fullmatch(text.strip())
+        if share is None or float(share[1]) > 100:
+            raise ValueError("a number from 0, or a share such as 5%, was expected")
+    return text
+
+
+def allowed_failures(max_failures: str | None, samples: int) -> int | None:
+    """`--max-failures` as a number of samples; None: any number."""
+    if max_failures is None or max_failures.strip().isdecimal():
+        return None if max_failures is None else int(max_failures)
+    return int(samples * float(max_failures.strip(" %")) / 100)
+
+
+def _read_ids(words: Any) -> Any:
+    """The ids of `--only`; for `@FILE` the lines of the file."""
+    ids: list[str] = []
+    for word in words if isinstance(words, list) else ():
+        if not word.startswith("@"):
+            ids.append(word)
+            continue
+        try:
+            lines = Path(word[1:]).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{word!r} cannot be read: {error}") from error
+        listed = [line.strip() for line in lines if line.strip()]
+        if not listed:
+            raise ValueError(f"{word!r}: there is no id in it")
+        ids += listed
+    return tuple(dict.fromkeys(ids)) if isinstance(words, list) else words
+
+
+def _default_retriever() -> str:
+    from turnmark.retrieval.registry import retriever_to_build
+
+    return retriever_to_build()
+
+
+def command_line() -> str:
+    """What was typed, for the manifest."""
+    return shlex.join(["turnmark", *sys.argv[1:]])
+
+
+# Options that `synth` has too.
+Budget = Annotated[str | None, typer.Option(metavar="N", help="At most: tokens (200k) or money ($5).")]
+Concurrency = Annotated[int, Field(ge=1, le=MOST_AT_ONCE), typer.Option(metavar="N", help="Samples at once.")]
+MaxFailures = Annotated[
+    str | None,
+    BeforeValidator(_check_max_failures),
+    typer.Option(metavar="N|P%", help="Give up beyond so many; of 'all', each run.", hidden=True),
+]
+Prompts = Annotated[Path | None, typer.Option(metavar="DIR", help="Your own prompts, NAME.txt.")]
+Seed = Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Of intervals and random choices.", hidden=True)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and do nothing.")]
+
+
+class EvalRequest(Request):
     """`turnmark eval BENCHMARK …` or, with `predictions`, `turnmark score BENCHMARK …`.
 
-    Which fields a task takes is checked where it is prepared.
+    Which fields a task takes is checked where it is prepared. None, or an empty tuple, is the default that the help
+    names; `turnmark.evaluation.checks` leaves out what a retrieval has no use for.
     """
 
-    benchmark: str
-    task: str | None = Field(default=None, description="None: the benchmark's first")
-    setting: str | None = Field(
-        default=None, description="None: the task's first; score: what the file says, if it does"
+    benchmark: Annotated[
+        str,
+        typer.Argument(
+            metavar="BENCHMARK",
+            help="mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi, all; python:pkg.mod:factory for your own.",
+        ),
+    ]
+    predictions: Annotated[
+        tuple[Path, ...],
+        typer.Option(
+            metavar="FILE",
+            help="Official prediction files, an official evaluation (.json, several systems), a run of ours; for "
+            "--task retrieval, TREC runs. Repeatable.",
+        ),
+    ] = ()
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="The benchmark's folder; default: the demo.")] = None
+    task: Annotated[str | None, typer.Option(metavar="TASK", help="Such as retrieval, generation, judge.")] = None
+    setting: Annotated[str | None, typer.Option(metavar="NAME", help="Such as rag; the docs list them.")] = None
+    domains: Annotated[
+        tuple[str, ...],
+        BeforeValidator(split_names),
+        typer.Option(metavar="A,B", help="Domains or capabilities; default: all."),
+    ] = ()
+    generator: Annotated[
+        str,
+        typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", show_envvar=False, help="Answers and rewrites."),
+    ] = "extractive"
+    retriever: Annotated[str, typer.Option(metavar="SPEC", help="Such as bm25; default: conversational.")] = Field(
+        default_factory=_default_retriever
     )
-    data: Path | None = None
-    domains: tuple[str, ...] = Field(
-        default=(), description="empty: all; score: those in which the file answers a task"
-    )
-    predictions: tuple[Path, ...] = Field(default=(), description="score: answers, or TREC runs")
-    answered_only: bool = Field(
-        default=False, description="score: tasks without an answer are left out, and do not fail"
-    )
-    generator: str = "extractive"
-    retriever: str = Field(default_factory=retriever_to_build)
-    embedder: str = "minilm"
-    query: str | None = Field(default=None, description="query mode; None: `assistant`, unless `queries` is given")
-    queries: Path | None = Field(default=None, description="a file of recorded queries instead of a mode")
-    passages: Path | None = Field(
-        default=None, description="a run, a TREC run or official tasks to answer from; `official`"
-    )
-    counterfactual: bool = False
-    protocol: str = Field(default="turn", description="`paper`: the prompts of MTRAG or KIWI, and no turn")
-    types: tuple[str, ...] = Field(default=(), description="compound-qa: question types; empty: all that are there")
-    chain: bool = Field(default=False, description="kiwi: a turn starts from our own answer to the one before")
-    references: Path | None = Field(default=None, description="compound-qa: a run that answers the sub-questions")
-    prompts: Path | None = Field(default=None, description="folder with prompts of one's own")
-    steps: tuple[str, ...] = Field(default=(), description="STEP=FORM, where a step takes another form than by default")
-    judge: tuple[str, ...] = Field(default=(), description="specs of judges")
-    limit: int | None = None
-    sample: int | None = None
-    only: tuple[str, ...] = ()
-    seed: int = 0
-    repeat: int = 1
-    concurrency: int = 16
-    deadline: float | None = Field(default=None, description="seconds for one sample, or for all wordings of a query")
-    max_failures: str | None = Field(default=None, description="a number, or a share such as 5%")
-    budget: str | None = Field(default=None, description="tokens, or money")
-    engine: str = Field(default="local", description="takes effect by `turnmark.evaluation.spread.spread`")
-    out: Path | None = None
-    command: str = ""
+    embedder: Annotated[
+        str, typer.Option(metavar="SPEC", help="Makes the vectors of retrievers and metrics.", hidden=True)
+    ] = "minilm"
+    query: Annotated[str | None, typer.Option(metavar="MODE", help="Such as last-turn; default: assistant.")] = None
+    queries: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='Your own queries, {"_id", "text"[, "variants"]} a line.', hidden=True),
+    ] = None
+    passages: Annotated[Path | None, typer.Option(metavar="RUN|FILE", help="Answer from recorded passages.")] = None
+    counterfactual: Annotated[
+        bool,
+        typer.Option("--counterfactual", help="Each answerable task again, its passages hidden (rag).", hidden=True),
+    ] = False
+    references: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="compound-qa: a run in the setting dialogue, to compare each part with.", hidden=True
+        ),
+    ] = None
+    types: Annotated[
+        tuple[str, ...],
+        BeforeValidator(split_names),
+        typer.Option(metavar="A,B", help="compound-qa: question types; default: all five.", hidden=True),
+    ] = ()
+    protocol: Annotated[
+        Literal["turn", "paper"],
+        typer.Option(
+            help="mtrag*, kiwi: the assistant's turn, or the paper's own prompts (need a model).", hidden=True
+        ),
+    ] = "turn"
+    chain: Annotated[
+        bool,
+        typer.Option("--chain", help="kiwi: go on from our own revisions, not from the recorded ones.", hidden=True),
+    ] = False
+    suite: Annotated[
+        Literal["smoke", "full"] | None,
+        typer.Option(help="all: a few samples of each, or every task and setting.", hidden=True),
+    ] = None
+    prompts: Prompts = None
+    steps: Annotated[
+        tuple[str, ...],
+        typer.Option("--step", metavar="NAME=FORM", help="A step in another form.", hidden=True),
+    ] = ()
+    limit: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Only the first N.")] = None
+    sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="N at random, by --seed.")] = None
+    only: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_read_ids),
+        typer.Option(metavar="ID", help="Only this one, or those of @FILE; repeatable."),
+    ] = ()
+    judge: Annotated[tuple[str, ...], typer.Option(metavar="SPEC", help="Judges the answers; repeatable.")] = ()
+    seed: Seed = 0
+    repeat: Annotated[int, Field(ge=1), typer.Option(metavar="N", help="Answer each N times.")] = 1
+    concurrency: Concurrency = 16
+    deadline: Annotated[
+        float | None,
+        Field(gt=0, allow_inf_nan=False),
+        typer.Option(metavar="SECONDS", help="For one sample, all its calls; default: 300, rewrites 20.", hidden=True),
+    ] = None
+    max_failures: MaxFailures = None
+    budget: Budget = None
+    engine: Annotated[
+        str,
+        typer.Option(metavar="local|ray[://HOST]", help="Who answers: this process, or a Ray cluster.", hidden=True),
+    ] = "local"
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help="Run folder; the same command resumes it.")] = None
+    dry_run: DryRun = False
+    full: Annotated[bool, typer.Option("--full", help="Print breakdowns and all tables too.")] = False
+    as_json: AsJson = False
+    answered_only: bool = Field(default=False, description="score: leave out tasks without an answer")
+    command: str = Field(default_factory=command_line)
 
     @property
     def scoring(self) -> bool:
-        """Whether answers are there already: corpora are wanted only to look passages up, and may be missing."""
+        """Whether answers are there already: corpora are only read to look passages up, and may be missing."""
         return bool(self.predictions)
 
     @property
@@ -83,162 +201,49 @@ class EvalRequest(Record):
         """Whether a language model is to answer."""
         return not self.scoring and not self.generator.startswith("extractive")
 
+    def reset(self, names: Iterable[str]) -> EvalRequest:
+        """The request with the defaults of some fields."""
+        fields = type(self).model_fields
+        return self.model_copy(update={name: fields[name].get_default(call_default_factory=True) for name in names})
+
 
 def select(
     request: EvalRequest, ids: Sequence[str], errors: ErrorCollector, stratum: Callable[[str], str] | None = None
 ) -> list[str]:
-    """The ids that a request asks for, in the order of the data; names that there are not join `errors`.
+    """The ids that a request asks for, in the order of the data; unknown ones are added to `errors`.
 
     Args:
         stratum: of an id; a sample has of each its share of all ids, to within one. None: all are alike.
     """
+    from turnmark.corpora.mtrag import canonical_id
+
     known_ids = set(ids)
     only = frozenset(map(canonical_id, request.only))
     for name in request.only:
         if canonical_id(name) not in known_ids:
             errors.add(f"--only {name!r}: no item of the data has this id")
-    ids_taken = [name for name in ids if name in only] if only else list(ids)
-    if request.sample is not None and 0 < request.sample < len(ids_taken):
-        ids_taken = _drawn(ids_taken, request.sample, request.seed, stratum or (lambda _: ""))
-    return ids_taken if request.limit is None or request.limit < 1 else ids_taken[: request.limit]
+    selected_ids = [name for name in ids if name in only] if only else list(ids)
+    if request.sample is not None and request.sample < len(selected_ids):
+        selected_ids = _draw(selected_ids, request.sample, request.seed, stratum or (lambda _: ""))
+    return selected_ids[: request.limit]
 
 
-def _drawn(ids: Sequence[str], sample: int, seed: int, stratum: Callable[[str], str]) -> list[str]:
-    places: dict[str, list[int]] = {}
-    for place, name in enumerate(ids):
-        places.setdefault(stratum(name), []).append(place)
-    shares = {name: sample * len(stratum_places) / len(ids) for name, stratum_places in places.items()}
+def _draw(ids: Sequence[str], sample: int, seed: int, stratum: Callable[[str], str]) -> list[str]:
+    strata: dict[str, list[int]] = {}
+    for position, name in enumerate(ids):
+        strata.setdefault(stratum(name), []).append(position)
+    shares = {name: sample * len(positions) / len(ids) for name, positions in strata.items()}
     counts = {name: int(share) for name, share in shares.items()}
     rounded_up = sorted(shares, key=lambda name: counts[name] - shares[name])[: sample - sum(counts.values())]
     rng = random.Random(seed)
-    places_drawn: set[int] = set()
-    for name, stratum_places in places.items():
-        places_drawn.update(rng.sample(stratum_places, counts[name] + (name in rounded_up)))
-    return [name for place, name in enumerate(ids) if place in places_drawn]
+    drawn: set[int] = set()
+    for name, positions in strata.items():
+        drawn.update(rng.sample(positions, counts[name] + (name in rounded_up)))
+    return [name for position, name in enumerate(ids) if position in drawn]
 
 
 def selected(items: Iterable[Item | Problem], ids: frozenset[str] | None) -> Iterator[Item]:
     """The items that take part; None: all of them."""
     for item in items:
-        if isinstance(item, Item) and (ids is None or item.id in ids):
+        if not isinstance(item, Problem) and (ids is None or item.id in ids):
             yield item
-
-
-MOST_AT_ONCE = 1000
-"""Samples at once, each of which has a thread."""
-_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*%")
-
-
-@dataclass(frozen=True)
-class Checked:
-    """Flags that were checked by themselves: the generator, the hashes of its prompts, specs in normal form."""
-
-    generator: Generator | None = None
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    retriever: str = ""
-    embedder: str = ""
-
-
-def check_flags(request: EvalRequest, errors: ErrorCollector) -> Checked:
-    """Take down what is wrong with the flags by themselves, whatever the benchmark."""
-    if request.seed < 0:
-        errors.add(f"--seed {request.seed}: a number from 0 was expected")
-    errors.collect(check_engine, request.engine)
-    if request.scoring:
-        return Checked()
-    generator, prompts = generator_of(request, errors)
-    for flag, value in (("--limit", request.limit), ("--sample", request.sample)):
-        if value is not None and value < 1:
-            errors.add(f"{flag} {value}: a number from 1 was expected")
-    retriever, embedder = errors.collect(retriever_specs, request.retriever, request.embedder) or ("", "")
-    reader: Reader = "none" if request.generator.startswith("extractive") else "large"
-    errors.collect(forms_for, reader, request.steps)
-    if request.repeat < 1:
-        errors.add(f"--repeat {request.repeat}: a number from 1 was expected")
-    check_calls(request, errors)
-    failures(request, 1, errors)
-    _check_targets(request, errors)
-    return Checked(generator, prompts, retriever, embedder)
-
-
-def _check_targets(request: EvalRequest, errors: ErrorCollector) -> None:
-    """Take down what cannot be answered with the references of the data (`--generator reference`)."""
-    if request.generator.partition("?")[0] != "reference":
-        return
-    if request.benchmark == "kiwi" and request.task in ("judge", "analyse"):
-        errors.add(f"--generator reference: the task {request.task} has ratings and labels, and no reference answers")
-    for flag, value in {
-        "--chain": request.chain,
-        "--protocol": request.protocol == "paper",
-        "--step": request.steps,
-    }.items():
-        if value:
-            errors.add(f"{flag} is for what answers; --generator reference gives the targets of the data; leave it out")
-    if request.engine != "local":
-        errors.add(f"--engine {request.engine}: --generator reference asks nobody; leave it out")
-
-
-def generator_of(request: EvalRequest, errors: ErrorCollector) -> tuple[Generator | None, dict[str, str]]:
-    """The generator, and the hashes of the prompts that it would be asked with."""
-    from turnmark.assistant.generators import open_generator
-    from turnmark.evaluation.prompts import own_prompts
-
-    prompts = errors.collect(own_prompts, request.prompts) or {}
-    generator = errors.collect(open_generator, request.generator)
-    return generator, prompts if generator is not None else {}
-
-
-def check_calls(request: EvalRequest, errors: ErrorCollector) -> None:
-    """Take down what is wrong with how a model is to be asked: how much at once, how long, for how much."""
-    if not 1 <= request.concurrency <= MOST_AT_ONCE:
-        errors.add(f"--concurrency {request.concurrency}: a number from 1 to {MOST_AT_ONCE} was expected")
-    if request.deadline is not None and not 0 < request.deadline < float("inf"):
-        errors.add(f"--deadline {request.deadline:g}: seconds above 0 were expected")
-    if request.budget is None:
-        return
-    free = bool(request.judge) and request.generator.startswith("extractive")
-    if free or errors.collect(open_ledger, request.generator, request.budget) is not None:
-        check_budget(request.budget, request.judge, errors)
-
-
-def check_budget(budget: str, judges: Sequence[str], errors: ErrorCollector) -> None:
-    """Take down what is wrong with a budget that judges spend from."""
-    from turnmark.assistant.settings import load_prices, parse_budget
-    from turnmark.evaluation.judging.judge import open_judges
-
-    limit, prices = errors.collect(parse_budget, budget), errors.collect(load_prices)
-    with suppress(RequestError):  # told where the judges are checked
-        models = [judge.name for judge in open_judges(judges) if judge.has_model]
-        if limit is not None and prices is not None:
-            errors.collect(check_judges_budget, limit, models, prices)
-
-
-def failures(request: EvalRequest, samples: int, errors: ErrorCollector) -> int | None:
-    """`--max-failures` as a number of samples."""
-    text = request.max_failures
-    if text is None:
-        return None
-    if text.strip().isdecimal():
-        return int(text)
-    share = _SHARE.fullmatch(text.strip())
-    if share is None or float(share[1]) > 100:
-        errors.add(f"--max-failures {text!r}: a number from 0, or a share such as 5%, was expected")
-        return None
-    return int(samples * float(share[1]) / 100)
-
-
-def retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
-    """Both specs in normal form; no embedder where none takes part.
-
-    Raises:
-        RequestError: unknown names or options.
-    """
-    from turnmark.retrieval.embed import EMBEDDERS
-    from turnmark.retrieval.registry import RETRIEVERS, build_settings
-
-    errors = ErrorCollector()
-    settings = errors.collect(build_settings, retriever, embedder)
-    errors.collect(EMBEDDERS.check, embedder)
-    errors.raise_all()
-    assert settings is not None, "errors.raise_all() raised otherwise"
-    return str(RETRIEVERS.check(retriever)), settings.embedder

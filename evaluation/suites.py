@@ -15,10 +15,11 @@ from turnmark.corpora.home import write_json
 from turnmark.evaluation import running
 from turnmark.evaluation.benchmarks.registry import RETRIEVAL
 from turnmark.evaluation.budget import spent_in
+from turnmark.evaluation.checks import check_specs
 from turnmark.evaluation.planning import Plan, plan
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.request import EvalRequest, check_flags
+from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.rundir import check_folder, default_folder
 
 SMOKE = 8
@@ -88,16 +89,10 @@ class SuitePlan:
         return {"dry_run": True, "benchmark": "all", "benchmarks": parts, "run": str(self.folder)}
 
 
-def plan_suite(request: EvalRequest, suite: str | None = None) -> SuitePlan:
+def plan_suite(request: EvalRequest) -> SuitePlan:
     """Check the request for each part.
 
-    One whose data is not in the folder that was named is left out, with the reason; demo data never stand in for it.
-
-    Args:
-        suite: one of `SUITES`; None: the four benchmarks with all their samples.
-
-    Raises:
-        RequestError: everything that is wrong with it, at once, or there is no data for any part.
+    One whose data is not in the folder that was named is left out, with the reason; demo data never replaces it.
     """
     errors = ErrorCollector()
     for flag, value in (("--only", request.only), ("--domains", request.domains), ("--setting", request.setting)):
@@ -106,14 +101,12 @@ def plan_suite(request: EvalRequest, suite: str | None = None) -> SuitePlan:
     for flag in ("query", "queries", "passages", "counterfactual"):
         if getattr(request, flag):
             errors.add(f"--{flag} belongs to MTRAG's setting rag, which `all` runs with its defaults, if at all")
-    if suite is not None and suite not in SUITES:
-        errors.add(f"--suite: no suite is called {suite!r}; there are: {', '.join(SUITES)}")
     if errors.problems:
-        check_flags(request, errors)
+        check_specs(request, errors)
     errors.raise_all()
-    if suite == "smoke" and request.sample is None and request.limit is None:
+    if request.suite == "smoke" and request.sample is None and request.limit is None:
         request = request.model_copy(update={"sample": SMOKE})
-    plans = _planned(SUITES[suite] if suite else FOUR, request)
+    plans = _planned(SUITES[request.suite] if request.suite else FOUR, request)
     runnable = [part for part in plans.values() if not isinstance(part, str)]
     if not runnable:
         raise RequestError([reason for reason in plans.values() if isinstance(reason, str)])

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from turnmark.corpora.console import inert, print_json, shown_progress, valid_text
 from turnmark.corpora.errors import ErrorCollector, TurnmarkError
+from turnmark.corpora.flags import AsJson, HelpAll
 
 if TYPE_CHECKING:
     from turnmark.retrieval.manifest import Manifest
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 index_app = typer.Typer(no_args_is_help=True, help="Build and look after indexes of documents.")
 
 Name = Annotated[str, typer.Argument(help="the index's name", metavar="NAME")]
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
+IndexName = Annotated[
+    str, typer.Option("--index", metavar="NAME", envvar="TURNMARK_INDEX", show_envvar=False, help="the index to search")
+]
 
 SHOWN_PROBLEMS = 20
 
@@ -37,15 +40,19 @@ def build(
     retriever: Annotated[
         str | None,
         typer.Option(
-            help="what will search it, as `turnmark list retrievers` names it; bm25 needs no model. Default: "
-            "conversational, with splade-tiny once `turnmark model get splade-tiny` has fetched it"
+            metavar="SPEC",
+            help="what will search it (turnmark list retrievers), such as bm25; default: conversational, with "
+            "splade-tiny once that is fetched",
         ),
     ] = None,
-    embedder: Annotated[str, typer.Option(help="minilm, or sentence-transformers:MODEL")] = "minilm",
-    include: Annotated[list[str] | None, typer.Option(help="only paths that match this glob; may be repeated")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="no paths that match this glob; may be repeated")] = None,
-    engine: Annotated[str, typer.Option(help="where models work: local, ray, or ray://HOST[:PORT]")] = "local",
+    embedder: Annotated[
+        str, typer.Option(metavar="SPEC", help="minilm, or sentence-transformers:MODEL", hidden=True)
+    ] = "minilm",
+    include: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="only paths that match; repeatable")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="no paths that match; repeatable")] = None,
+    engine: Annotated[str, typer.Option(metavar="local|ray[://HOST]", help="where models work", hidden=True)] = "local",
     as_json: AsJson = False,
+    help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Build an index, continue an interrupted build, or bring an index up to date with its source."""
     from turnmark.retrieval.build import build_index
@@ -171,13 +178,15 @@ def verify(name: Name) -> None:
 
 def search(
     query: Annotated[str, typer.Argument(help="what to search for")],
-    index_name: Annotated[str, typer.Option("--index", help="the index to search")],
+    index_name: IndexName,
     retriever: Annotated[
-        str | None, typer.Option(help="default: conversational; splade:MODEL or bm25 where the index holds only those")
+        str | None, typer.Option(metavar="SPEC", help="default: conversational, as far as the index allows")
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="how many passages")] = 10,
-    where: Annotated[list[str] | None, typer.Option(help="KEY=GLOB on document, title, path, section, page")] = None,
-    explain: Annotated[bool, typer.Option(help="show which lists found a passage, at which rank and score")] = False,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, max=1000, help="how many passages")] = 10,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=GLOB", help="on document, title, path, section, page")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="which lists found a passage, rank and score")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Search an index for passages."""
@@ -244,7 +253,7 @@ def parse_where(pairs: list[str]) -> dict[str, str]:
     return filters
 
 
-def register(app: typer.Typer) -> None:
+def add_index_commands(app: typer.Typer) -> None:
     """Mount `index` and `search`."""
     app.add_typer(index_app, name="index")
     app.command("search", epilog="Example: turnmark search 'sourdough starter' --index notes --where 'path=bread/*'")(

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.home import quiet_libraries
-from turnmark.evaluation.benchmarks.registry import measures_judges, retrieves
-from turnmark.evaluation.options import planned, refusals
+from turnmark.evaluation.benchmarks.registry import measures_judges, task_names
 from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Summary
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnmark.evaluation.comparison.compare import RunComparison
+    from turnmark.evaluation.planning import Plan
     from turnmark.library import Assistant
 
 quiet_libraries()
@@ -176,51 +176,30 @@ def evaluate(
     Raises:
         TurnmarkError: the request is wrong, or more samples failed than `max_failures` allows.
     """
-    problems = _one_benchmark(benchmark, task, "eval")
-    generator, retriever, steps = _specs(assistant, problems)
-    common: dict[str, Any] = {
-        "benchmark": benchmark, "task": task, "data": _path(data), "domains": tuple(domains), "generator": generator,
-        "retriever": retriever, "query": query, "limit": limit, "sample": sample, "only": tuple(only), "seed": seed,
-        "concurrency": concurrency, "deadline": deadline, "max_failures": max_failures, "budget": budget,
-        "prompts": _path(prompts), "out": _path(out), "command": f"turnmark.evaluate({benchmark!r}, …)",
-    }  # fmt: skip
-    of_generation: dict[str, Any] = {
-        "passages": _path(passages), "counterfactual": counterfactual, "types": tuple(types), "chain": chain,
-        "setting": setting,
-    }  # fmt: skip
-    if retrieves(benchmark, task):
-        unused = {**of_generation, "judge": judge, "repeat": repeat != 1, "protocol": protocol != "turn"}
-        problems += [f"{name} belongs to generation; leave it out" for name, value in unused.items() if value]
-        return _retrieval(common, problems)
-    options = {**common, **of_generation, "steps": steps, "repeat": repeat, "protocol": protocol}
-    return _generation(assistant, options, judge, problems)
-
-
-def _retrieval(options: Mapping[str, Any], problems: list[str]) -> Run:
-    from turnmark.evaluation import running
-    from turnmark.evaluation.planning import plan
-    from turnmark.evaluation.request import EvalRequest
-
-    return _ended(*running.run(planned(plan, EvalRequest(**options), problems)))
-
-
-def _generation(
-    assistant: Assistant | str, options: Mapping[str, Any], judge: Sequence[str], problems: list[str]
-) -> Run:
-    from turnmark.evaluation import running
-    from turnmark.evaluation.options import judges_of, protocol_problems
-    from turnmark.evaluation.planning import plan
-    from turnmark.evaluation.request import EvalRequest
-
-    benchmark, task = options["benchmark"], options["task"]
+    errors = ErrorCollector()
+    generator, retriever, steps = _specs(assistant, errors)
     if judge and measures_judges(benchmark, task):
-        problems.append("judge: in this task the assistant's generator is the judge that is measured; leave it out")
-    problems += protocol_problems(benchmark, options["protocol"])
-    request = EvalRequest(judge=judges_of(benchmark, task, judge, problems), **options)
-    planned_run = planned(plan, request, problems)
-    if not isinstance(assistant, str):  # its own generator, so that a model in this process is loaded once
-        planned_run = replace(planned_run, generator=assistant.opened.assistant.generator)
-    return _ended(*running.run(planned_run))
+        errors.add("judge: in this task the assistant's generator is the judge that is measured; leave it out")
+    options: dict[str, Any] = {
+        "task": task, "setting": setting, "data": _path(data), "domains": tuple(domains), "query": query,
+        "passages": _path(passages), "counterfactual": counterfactual, "protocol": protocol, "types": tuple(types),
+        "chain": chain, "prompts": _path(prompts), "judge": tuple(judge), "limit": limit, "sample": sample,
+        "only": tuple(only), "seed": seed, "repeat": repeat, "concurrency": concurrency, "deadline": deadline,
+        "max_failures": max_failures, "budget": budget, "out": _path(out),
+    }  # fmt: skip
+    specs = {"generator": generator, "retriever": retriever, "steps": steps}
+    made_plan = _plan("eval", benchmark, options, specs, errors)
+    if not isinstance(assistant, str) and not made_plan.task.retrieves:
+        # Its own generator, so that a model in this process is loaded once.
+        made_plan = replace(made_plan, generator=assistant.opened.assistant.generator)
+    from turnmark.evaluation import running
+
+    summary, folder, gave_up = running.run(made_plan)
+    if gave_up:
+        raise TurnmarkError(
+            f"{summary.failed} samples failed; the same call tries them again, and what was skipped ({folder})"
+        )
+    return Run(folder, summary)
 
 
 def score(
@@ -244,25 +223,15 @@ def score(
     Raises:
         TurnmarkError: the request is wrong: every mistake in it and in the files.
     """
-    problems = _one_benchmark(benchmark, task, "score")
     files = [predictions] if isinstance(predictions, str | Path) else predictions
-    common: dict[str, Any] = {
-        "benchmark": benchmark, "predictions": tuple(map(Path, files)), "data": _path(data),
-        "domains": tuple(domains), "seed": seed, "out": _path(out), "command": f"turnmark.score({benchmark!r}, …)",
+    options: dict[str, Any] = {
+        "task": task, "setting": setting, "data": _path(data), "domains": tuple(domains), "judge": tuple(judge),
+        "seed": seed, "budget": budget, "out": _path(out),
     }  # fmt: skip
     from turnmark.evaluation import running
-    from turnmark.evaluation.options import judges_of
-    from turnmark.evaluation.planning import plan
-    from turnmark.evaluation.request import EvalRequest
 
-    if retrieves(benchmark, task):
-        unused = {"setting": setting, "judge": judge, "budget": budget}
-        problems += [f"{name} belongs to generation; leave it out" for name, value in unused.items() if value]
-        judge, setting, budget = (), None, None
-    request = EvalRequest(
-        task=task, setting=setting, judge=judges_of(benchmark, task, judge, problems), budget=budget, **common
-    )
-    summary, folder, _ = running.run(planned(plan, request, problems))
+    specs = {"predictions": tuple(map(Path, files))}
+    summary, folder, _ = running.run(_plan("score", benchmark, options, specs, ErrorCollector()))
     return Run(folder, summary)
 
 
@@ -277,27 +246,45 @@ def compare(runs: Sequence[Run | str | Path]) -> Comparison:
     return Comparison(compare_runs([run.path if isinstance(run, Run) else Path(run) for run in runs]))
 
 
-def _one_benchmark(benchmark: str, task: str | None, command: str) -> list[str]:
-    """What is wrong with the benchmark and the task.
+def _plan(
+    command: Literal["eval", "score"],
+    benchmark: str,
+    options: Mapping[str, Any],
+    specs: Mapping[str, Any],
+    errors: ErrorCollector,
+) -> Plan:
+    """The plan of a run; an unknown benchmark raises at once, as nothing else can be checked then.
 
-    Raises:
-        RequestError: there is no such benchmark, so that nothing else can be checked.
+    Args:
+        options: by field of the request; those that are not at their defaults were asked for.
+        specs: further fields, which no task refuses.
     """
+    from turnmark.corpora.flags import build_request
+    from turnmark.evaluation.commands import planned
+    from turnmark.evaluation.fitting import fit_request
+    from turnmark.evaluation.planning import plan
+    from turnmark.evaluation.request import EvalRequest
+
     if benchmark == "all":
         raise RequestError("`all` is for the command `turnmark eval all`; name one benchmark")
-    problems = refusals(benchmark, task, command)
-    if problems:
-        raise RequestError(problems)
-    return problems
+    fields = EvalRequest.model_fields
+    values = {
+        **options, **specs, "benchmark": benchmark, "command": f"turnmark.{command}({benchmark!r}, …)",
+        "typed": frozenset(name for name, value in options.items() if value != fields[name].default),
+    }  # fmt: skip
+    request = fit_request(build_request(EvalRequest, values, errors), command, errors)
+    if not task_names(benchmark):
+        errors.raise_all()
+    return planned(plan, request, errors)
 
 
-def _specs(assistant: Assistant | str, problems: list[str]) -> tuple[str, str, tuple[str, ...]]:
+def _specs(assistant: Assistant | str, errors: ErrorCollector) -> tuple[str, str, tuple[str, ...]]:
     """The specs of generator, retriever and steps. An object without a spec cannot be named in a manifest."""
     if isinstance(assistant, str):
         return assistant, "conversational", ()
     for role, part in (("generator", assistant.generator), ("retriever", assistant.retriever)):
         if part is not None and not isinstance(part, str):
-            problems.append(
+            errors.add(
                 f"assistant: its {role} is an object, and a run names its parts by spec; open the assistant with "
                 f"{role}='python:your.module:factory' to evaluate it"
             )
@@ -307,14 +294,6 @@ def _specs(assistant: Assistant | str, problems: list[str]) -> tuple[str, str, t
         retriever if isinstance(retriever, str) else "conversational",
         assistant.steps,
     )
-
-
-def _ended(summary: Summary, folder: Path, gave_up: bool) -> Run:
-    if gave_up:
-        raise TurnmarkError(
-            f"{summary.failed} samples failed; the same call tries them again, and what was skipped ({folder})"
-        )
-    return Run(folder, summary)
 
 
 def _path(path: str | Path | None) -> Path | None:

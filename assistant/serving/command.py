@@ -13,6 +13,8 @@ from turnmark.assistant.chat_command import Generator, Retriever, Step
 from turnmark.assistant.serving.guard import TOKEN_ENV, is_loopback, read_token, server_names
 from turnmark.corpora.console import inert
 from turnmark.corpora.errors import ErrorCollector, MissingExtra, RequestError
+from turnmark.corpora.flags import HelpAll
+from turnmark.retrieval.commands import IndexName
 
 if TYPE_CHECKING:
     from turnmark.assistant.open import Opened
@@ -22,45 +24,42 @@ SECONDS = 120.0
 MODEL_TURNS = 16
 
 
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--token",
-        metavar="FILE",
-        help="a file of mode 0600 with the token that requests must bring as an API key (never the token itself: "
-        f"others see a command's flags); or set {TOKEN_ENV}",
-        show_default=False,
-    ),
-]
-Turns = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=1024,
-        help=f"turns at once; default: {MODEL_TURNS}, or processors without a model",
-        show_default=False,
-    ),
-]
-Names = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="another name of this server in requests; may be repeated", show_default=False),
-]
-
-
 def serve(
-    index: Annotated[str, typer.Option("--index", help="the index to answer from")],
-    host: Annotated[str, typer.Option(help="address to listen at; any but this machine's own takes a token")] = HOST,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one")] = PORT,
-    token: TokenFile = None,
+    index: IndexName,
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="address to listen at; others than this machine's need a token")
+    ] = HOST,
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0: a free one")] = PORT,
+    token: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help=f"a file of mode 0600 with the API key that requests must bring; or set {TOKEN_ENV}"
+        ),
+    ] = None,
     generator: Generator = "extractive",
     retriever: Retriever = None,
     step: Step = None,
-    footnotes: Annotated[bool, typer.Option(help="sources as Markdown footnotes; without, marks [n] alone")] = True,
-    concurrency: Turns = None,
+    footnotes: Annotated[
+        bool, typer.Option(help="sources as Markdown footnotes; without, marks alone", hidden=True)
+    ] = True,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=1024,
+            hidden=True,
+            help=f"turns at once; default: {MODEL_TURNS}, or processors without a model",
+        ),
+    ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.1, max=86_400, help="seconds a turn may take, waiting included")
+        float, typer.Option(metavar="SECONDS", min=0.1, max=86_400, help="for a turn, waiting included", hidden=True)
     ] = SECONDS,
-    allow_host: Names = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="another name of this server in requests; repeatable", hidden=True),
+    ] = None,
+    help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Serve an OpenAI-compatible endpoint and a page to chat with it."""
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
@@ -119,7 +118,7 @@ def _warm(opened: Opened) -> None:
         opened.assistant.retriever.search([Query(text="first")], 1)
 
 
-def register(app: typer.Typer) -> None:
+def add_serve_command(app: typer.Typer) -> None:
     """Mount `serve`."""
     example = "Example: turnmark serve --index notes   ·   then any OpenAI client: base_url=http://127.0.0.1:8765/v1"
     app.command("serve", epilog=example)(serve)

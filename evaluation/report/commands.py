@@ -192,7 +192,7 @@ def agreement(
     show_document(describe_agreement(measured), Console())
 
 
-def register(app: typer.Typer) -> None:
+def add_report_commands(app: typer.Typer) -> None:
     """Mount `report`, `compare` and `agreement`."""
     app.command(
         "report",

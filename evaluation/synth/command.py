@@ -9,7 +9,7 @@ import typer
 
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector, TurnmarkError
-from turnmark.evaluation.options import from_flags
+from turnmark.corpora.flags import command_from
 from turnmark.evaluation.synth.request import CompoundRequest, InscoqaRequest, MtragRequest, SynthRequest
 
 if TYPE_CHECKING:
@@ -23,27 +23,27 @@ synth_app = typer.Typer(
 )
 
 
-def mtrag(request: MtragRequest) -> None:
+def mtrag(request: MtragRequest, errors: ErrorCollector) -> None:
     """Make conversations as MTRAG-S has them: N of up to eight turns each."""
-    _make("mtrag", {"turns": request.turns}, request)
+    _make("mtrag", {"turns": request.turns}, request, errors)
 
 
-def inscoqa(request: InscoqaRequest) -> None:
+def inscoqa(request: InscoqaRequest, errors: ErrorCollector) -> None:
     """Make conversations over several instructional documents, with answer and procedure, as InsCoQA has them."""
-    _make("inscoqa", {"documents": request.documents}, request)
+    _make("inscoqa", {"documents": request.documents}, request, errors)
 
 
-def compound_qa(request: CompoundRequest) -> None:
+def compound_qa(request: CompoundRequest, errors: ErrorCollector) -> None:
     """Make compound questions with references as Compound-QA has them."""
     options: dict[str, Any] = {"capability": request.capability}
-    if request.types is not None:
-        options["types"] = [name.strip() for name in request.types.split(",") if name.strip()]
-    _make("compound-qa", options, request)
+    if request.types:
+        options["types"] = list(request.types)
+    _make("compound-qa", options, request, errors)
 
 
-def _mount(name: str, kind: type[R], run: Callable[[R], None]) -> None:
+def _mount(name: str, kind: type[R], run: Callable[[R, ErrorCollector], None]) -> None:
     example = f"Example: turnmark synth {name} --index docs --n 50 --generator openai:MODEL@URL"
-    synth_app.command(name, epilog=example)(from_flags(kind, run))
+    synth_app.command(name, epilog=example)(command_from(kind, run))
 
 
 _mount("mtrag", MtragRequest, mtrag)
@@ -51,12 +51,11 @@ _mount("inscoqa", InscoqaRequest, inscoqa)
 _mount("compound-qa", CompoundRequest, compound_qa)
 
 
-def _make(name: str, options: Mapping[str, Any], request: SynthRequest) -> None:
+def _make(name: str, options: Mapping[str, Any], request: SynthRequest, errors: ErrorCollector) -> None:
     """Check a request, all of it, and carry it out."""
     from turnmark.evaluation.synth.attempt import open_synthesis
     from turnmark.evaluation.synth.run import plan, run
 
-    errors = ErrorCollector()
     # With wrong settings of its own, a synthesis with the usual ones stands in, so that all else is checked too.
     synthesis = errors.collect(open_synthesis, name, options) or open_synthesis(name, {})
     planned = plan(request, synthesis, errors)
@@ -115,6 +114,6 @@ def _say(*lines: str) -> None:
         console.print(plain(line), soft_wrap=True)
 
 
-def register(app: typer.Typer) -> None:
+def add_synth_command(app: typer.Typer) -> None:
     """Mount `synth`."""
     app.add_typer(synth_app, name="synth")

@@ -1,84 +1,70 @@
-"""The flags of `turnmark synth`: those that every kind of data has, and each kind's own."""
+"""What `turnmark synth` is asked for: the options that every kind of data has, and each kind's own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import BeforeValidator, Field
 
-from turnmark.evaluation.options import AsJson, Budget
+from turnmark.corpora.flags import AsJson, Request, split_names
+from turnmark.evaluation.request import Budget, Concurrency, DryRun, MaxFailures, Prompts, Seed
 
 
-@dataclass(frozen=True)
-class SynthRequest:
-    """What every kind of data is asked for with: the flags, as they are typed."""
+class SynthRequest(Request):
+    """The options of every kind of data."""
 
     index: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The documents to make data from.", show_default=False)
+        str | None, typer.Option(metavar="NAME", envvar="TURNMARK_INDEX", help="The documents to make data from.")
     ] = None
-    n: Annotated[int, typer.Option("--n", metavar="N", help="Items that are wanted; more later goes on.")] = 10
+    n: Annotated[int, Field(ge=1), typer.Option("--n", metavar="N", help="Items wanted; more later goes on.")] = 10
     generator: Annotated[
         str | None,
-        typer.Option(
-            metavar="SPEC", envvar="TURNMARK_GENERATOR", help="The model that writes; must be named.",
-            show_default=False,
-        ),
-    ] = None  # fmt: skip
+        typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", help="The model that writes; must be named."),
+    ] = None
     judge: Annotated[
         str | None,
-        typer.Option(
-            metavar="SPEC", help="The model that filters.", show_default="mtrag: embedded; else the one that writes"
-        ),
+        typer.Option(metavar="SPEC", help="Filters; default: embedded for mtrag, else the model that writes."),
     ] = None
     retriever: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Finds the passages.", show_default="the index's own")
+        str | None, typer.Option(metavar="SPEC", help="Finds the passages; default: the index's own.", hidden=True)
     ] = None
-    prompts: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Prompts of your own, NAME.txt each.", show_default=False)
-    ] = None
-    seed: Annotated[int, typer.Option(help="Decides which documents, and what is planned for each.")] = 0
-    concurrency: Annotated[
-        int, typer.Option(metavar="N", help="Attempts at once; fewer while an endpoint answers 429.")
-    ] = 16
-    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="For one attempt, all its calls together.")] = 600.0
-    max_failures: Annotated[
-        str | None, typer.Option(metavar="N|P%", help="Give up beyond so many failed attempts.", show_default="never")
-    ] = None
+    prompts: Prompts = None
+    seed: Seed = 0
+    concurrency: Concurrency = 16
+    deadline: Annotated[
+        float,
+        Field(gt=0, allow_inf_nan=False),
+        typer.Option(metavar="SECONDS", help="For one attempt, all its calls.", hidden=True),
+    ] = 600.0
+    max_failures: MaxFailures = None
     budget: Budget = None
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder; the same command resumes it.", show_default="synth/KIND-HASH"),
-    ] = None
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be asked and what it would take, and do nothing.")
-    ] = False
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; the same command resumes it.")] = None
+    dry_run: DryRun = False
     as_json: AsJson = False
 
 
-@dataclass(frozen=True)
 class MtragRequest(SynthRequest):
     """`synth mtrag`."""
 
     turns: Annotated[int, typer.Option(metavar="N", help="The most turns of a conversation, up to 8.")] = 8
 
 
-@dataclass(frozen=True)
 class InscoqaRequest(SynthRequest):
     """`synth inscoqa`."""
 
     documents: Annotated[int, typer.Option(metavar="N", help="The most documents of a sample.")] = 6
 
 
-@dataclass(frozen=True)
 class CompoundRequest(SynthRequest):
     """`synth compound-qa`."""
 
     types: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Factual-Statement, Cause-and-Effect …", show_default="all five, in turn"),
-    ] = None
+        tuple[str, ...],
+        BeforeValidator(split_names),
+        typer.Option(metavar="A,B", help="Factual-Statement, Cause-and-Effect …; default: all five, in turn."),
+    ] = ()
     capability: Annotated[
         str,
         typer.Option(metavar="NAME", help="Understanding, Reasoning (its own Hypothetical-Analysis) or Knowledge."),

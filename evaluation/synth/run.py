@@ -16,9 +16,8 @@ from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.budget import Ledger, open_ledger, usage_json
 from turnmark.evaluation.engine import Limits, RunOutcome, SampleJob, generate
-from turnmark.evaluation.options import command_line
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.request import EvalRequest, check_calls, failures
+from turnmark.evaluation.request import allowed_failures, command_line
 from turnmark.evaluation.rundir import check_folder, default_folder, package_versions, version_of
 from turnmark.evaluation.scoring import now
 from turnmark.evaluation.synth.attempt import (
@@ -99,7 +98,8 @@ def plan(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) ->
     errors.collect(check_prompts, request.prompts, PROMPTS)
     hashes = {} if errors.problems else PROMPTS.hashes(synthesis.prompts, request.prompts)
     opened = errors.collect(_source, request, name)
-    flags = _check_flags(request, name, errors)
+    if request.budget is not None:
+        errors.collect(open_ledger, request.generator or "extractive", request.budget)
     errors.raise_all()
     assert generator is not None, "errors.raise_all() raised otherwise"
     assert opened is not None, "errors.raise_all() raised otherwise"
@@ -134,23 +134,8 @@ def plan(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) ->
     )
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
-    limits = Limits(request.concurrency, request.deadline, failures(flags, request.n, ErrorCollector()))
+    limits = Limits(request.concurrency, request.deadline, allowed_failures(request.max_failures, request.n))
     return Plan(request, synthesis, tools, generator, manifest, folder, seeds, limits, began)
-
-
-def _check_flags(request: SynthRequest, name: str, errors: ErrorCollector) -> EvalRequest:
-    """Note what is wrong with the numbers; the flags of the calls as `eval` has them."""
-    flags = EvalRequest(
-        benchmark=name, generator=request.generator or "extractive", concurrency=request.concurrency,
-        deadline=request.deadline, max_failures=request.max_failures, budget=request.budget,
-    )  # fmt: skip
-    check_calls(flags, errors)
-    failures(flags, 1, errors)
-    if request.n < 1:
-        errors.add(f"--n {request.n}: expected a number from 1")
-    if request.seed < 0:
-        errors.add(f"--seed {request.seed}: expected a number from 0")
-    return flags
 
 
 def _writer(request: SynthRequest, errors: ErrorCollector) -> Generator | None:

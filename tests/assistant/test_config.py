@@ -59,7 +59,7 @@ def test_every_mistake_is_reported_at_once_with_its_field() -> None:
         '[prices."c"]\nprompt = nan\ncompletion = "2"\ncurrency = "dollars"\n'
         '[prices."d"]\nprompt = true\ncompletion = 1e10\ncurrency = 3\n[prices.gpt-4.1]\nprompt = 1\ncompletion = 1\n'
     )
-    assert messages[0].startswith("price: no such table; there are: defaults, endpoints, prices")
+    assert messages[0].startswith("price: no such table; there are: defaults, prices")
     assert {message.partition(": ")[0] for message in messages[1:]} == {
         "prices.a", "prices.b.prompt", "prices.b.completion", "prices.b.promt", "prices.c.prompt",
         "prices.c.completion", "prices.c.currency", "prices.d.prompt", "prices.d.completion", "prices.d.currency",

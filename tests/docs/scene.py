@@ -45,12 +45,11 @@ class Scene:
             (root / folder).mkdir()
         self.environment = {
             "HOME": str(root / "user"), "TURNMARK_HOME": str(root / "home"), "NO_COLOR": "1", "COLUMNS": "200",
-            "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": server.url, "TURNMARK_RETRIEVER": "bm25",
-            "TURNMARK_DATA": "",
+            "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": server.url, "TURNMARK_DATA": "",
         }  # fmt: skip
-        if quick:
-            self.environment["TURNMARK_EMBEDDER"] = f"sentence-transformers:{tiny.dense(root / 'tiny')}"
-        (root / "home" / "config.toml").write_text(PRICES, encoding="utf-8")
+        embedder = f"sentence-transformers:{tiny.dense(root / 'tiny')}" if quick else "minilm"
+        defaults = f'[defaults]\nretriever = "bm25"\nembedder = "{embedder}"\n'
+        (root / "home" / "config.toml").write_text(defaults + PRICES, encoding="utf-8")
         documents(None, root / "user" / "notes")
         self.fine("index", "build", root / "user" / "notes", "--name", "notes")
 

@@ -128,13 +128,12 @@ def test_the_configuration_of_its_page_stands_in_no_commands_way(scene: Scene, t
     (tmp_path / "indexes").symlink_to(scene.root / "home" / "indexes", target_is_directory=True)
     scene.bring("run.trec", tmp_path)
     scene.bring("answers.jsonl", tmp_path)
-    alone = {"TURNMARK_RETRIEVER": "", "TURNMARK_EMBEDDER": ""}
     for typed in (
         "score mtrag --task retrieval --predictions run.trec", "eval mtrag --task retrieval --retriever bm25 --dry-run",
         "eval mtrag --limit 1 --dry-run",
         "synth mtrag --n 1 --retriever bm25 --dry-run", "search kettle --retriever bm25",
     ):  # fmt: skip
-        ran = scene.run(*typed.split(), folder=tmp_path, environment={"TURNMARK_HOME": str(tmp_path), **alone})
+        ran = scene.run(*typed.split(), folder=tmp_path, environment={"TURNMARK_HOME": str(tmp_path)})
         assert ran.code == 0, f"{typed}: {ran.err}"
 
 

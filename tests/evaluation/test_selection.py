@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.corpora.errors import ErrorCollector
-from turnmark.evaluation.request import EvalRequest, check_flags, select
+from turnmark.corpora.flags import build_request
+from turnmark.evaluation.request import EvalRequest, select
 
 IDS = [f"t{number}" for number in range(50)]
 
@@ -38,13 +39,15 @@ def test_a_sample_is_drawn_by_its_seed_and_stays_in_order(number, seed):
     assert of(sample=number, seed=seed, limit=2) == drawn[:2]
 
 
-def test_every_mistake_is_said():
+def test_every_mistake_is_reported_and_defaults_replace_wrong_values():
     errors = ErrorCollector()
-    wrong = request(only=("t1", "x", "y"), limit=0, sample=-1)
-    check_flags(wrong, errors)
+    values = {"benchmark": "mtrag", "only": ["t1", "x", "y"], "limit": 0, "sample": -1, "domains": [","]}
+    wrong = build_request(EvalRequest, values, errors)
+    assert (wrong.limit, wrong.sample, wrong.domains) == (None, None, ())
     select(wrong, IDS, errors)
     assert errors.problems == [
-        "--limit 0: a number from 1 was expected", "--sample -1: a number from 1 was expected",
+        "--domains: is empty; write names, separated by commas",
+        "--limit 0: should be greater than or equal to 1", "--sample -1: should be greater than or equal to 1",
         "--only 'x': no item of the data has this id", "--only 'y': no item of the data has this id",
     ]  # fmt: skip
 
