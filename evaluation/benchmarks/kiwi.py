@@ -23,8 +23,7 @@ from typing import Any
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.requests import edit_request
-from turnmark.assistant.steps.revise import TAKES_A_MODEL, apply_request
-from turnmark.assistant.steps.revise import revise_by_model as revised
+from turnmark.assistant.steps.revise import TAKES_A_MODEL, apply_request, revise_by_model
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
@@ -45,12 +44,11 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     first_answer,
     is_good,
     item_of,
-    rewritten,
+    rewrite_as_paper,
 )
 from turnmark.evaluation.benchmarks.measures import WORDS
 from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, rubrics
-from turnmark.evaluation.judging.kiwi_instructions import typed
-from turnmark.evaluation.judging.kiwi_operations import operations
+from turnmark.evaluation.judging.kiwi_rules import operations, type_of
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import ContextRef, Sample
@@ -195,7 +193,7 @@ class Kiwi(KiwiTask):
             request = edit_request(instruction)
             text = apply_request(strip_citations(previous), request) if request else ""
             return Rewritten(text or previous, Usage(), () if text else (f"left as it was: {TAKES_A_MODEL}",))
-        reply, notes = revised(
+        reply, notes = revise_by_model(
             generator, task.session.question, previous, instruction, hits[:PARAGRAPHS], self.parts.prompts
         )
         return Rewritten(reply.text, reply.usage, (*notes, *([reply.note] if reply.note else [])))
@@ -207,8 +205,8 @@ class Kiwi(KiwiTask):
         if generator is None:
             raise RequestError(NEEDS_MODEL)
         turn, best = task.turn, hits[:PARAGRAPHS]
-        seeks = (turn.coarse or typed(turn.instruction).coarse) == "information-seeking"
-        revision = rewritten(
+        seeks = (turn.coarse or type_of(turn.instruction).coarse) == "information-seeking"
+        revision = rewrite_as_paper(
             generator, task.session.question, previous, turn.instruction, best, seeks, self.parts.prompts
         )
         if not turn.coarse:

@@ -38,7 +38,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     is_good,
     item_of,
 )
-from turnmark.evaluation.judging.kiwi import read_revision
+from turnmark.evaluation.judging.kiwi_rules import read_revision
 from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.metrics.decisions import sample_values
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, asks_for_text, whose

@@ -21,9 +21,7 @@ from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.kiwi_turns import asked, is_good
-from turnmark.evaluation.judging.kiwi import read_revision
-from turnmark.evaluation.judging.kiwi_instructions import INFORMATION, typed
-from turnmark.evaluation.judging.kiwi_operations import operations
+from turnmark.evaluation.judging.kiwi_rules import INFORMATION, operations, read_revision, type_of
 from turnmark.evaluation.prompts import JUDGES
 
 Instruction = Literal[
@@ -105,7 +103,7 @@ def labels_asked(
 
 def labels_by_rules(turn: Turn) -> Labels:
     """What rules say of a turn; English instructions and comments only."""
-    labels = Labels.model_validate({"instruction": typed(turn.instruction).fine})
+    labels = Labels.model_validate({"instruction": type_of(turn.instruction).fine})
     if is_good(turn.rating):
         return labels
     retrieved = retrieved_by_rules(turn) if seeks(turn, labels) else None

@@ -28,7 +28,7 @@ from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.task import Task, data_used, hash_prompts
 from turnmark.evaluation.benchmarks.turns import titled
-from turnmark.evaluation.judging.kiwi_instructions import typed
+from turnmark.evaluation.judging.kiwi_rules import type_of
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.prompts import JUDGES
@@ -68,7 +68,7 @@ def item_of(task: Instruction, after: str | None = None) -> Item:
         "rating": (turn.rating,),
     }
     if not turn.fine:
-        labels["instruction_by_rules"] = (typed(turn.instruction).fine,)
+        labels["instruction_by_rules"] = (type_of(turn.instruction).fine,)
     groups = {
         f"{turn.id}#passage": turn.passages,
         f"{session.index}#passage": session.passages,
@@ -197,7 +197,7 @@ def first_answer(generator: Generator, question: str, hits: Sequence[Hit], promp
     return _reply(generator, FIRST, {"question": question}, hits, prompts)
 
 
-def rewritten(
+def rewrite_as_paper(
     generator: Generator,
     question: str,
     previous: str,

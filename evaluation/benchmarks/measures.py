@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
-from turnmark.assistant.steps.marks import says_unknown
+from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case, Metric, Value
 from turnmark.evaluation.metrics import overlap

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.llm import write_text
-from turnmark.assistant.steps.marks import says_unknown
+from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.structured import merge_roles
 from turnmark.assistant.types import Decision
 from turnmark.corpora import mtrag

@@ -13,13 +13,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, GeneratorError, PromptMessage
 from turnmark.assistant.steps.support import Sources, stems
+from turnmark.assistant.steps.unknown import IDK_VALUES, says_idk, wording
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.idk import IDK_VALUES, WEIGHTS, says_idk, wording
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import EMBEDDED, Rubric, by_code, needs
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
+WEIGHTS = Path(__file__).with_name("extractive_weights.json")
 VARIANT = f"[{EMBEDDED}]"
 IDK = f"idk{VARIANT}"
 FAITHFULNESS, COMPLETENESS, APPROPRIATENESS = f"rl_f{VARIANT}", f"completeness{VARIANT}", f"appropriateness{VARIANT}"

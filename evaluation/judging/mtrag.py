@@ -16,12 +16,12 @@ from pydantic import BaseModel, model_validator
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.schema import at_most, short_text
+from turnmark.assistant.steps.unknown import IDK_VALUES
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import extractive_rubrics
-from turnmark.evaluation.judging.idk import IDK_VALUES
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,

@@ -26,12 +26,22 @@ from sklearn.metrics import classification_report, cohen_kappa_score
 
 from tests.conftest import DATA
 from tests.intervals import mean_interval
+from turnmark.assistant.steps.unknown import says_idk, wording
 from turnmark.corpora.mtrag import conversation_of
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.extractive import FAITHFULNESS, HIGH, IDK, LOW, Embed, SentenceVectors, reply_features
-from turnmark.evaluation.judging.idk import WEIGHTS, conditioned, mark_of, says_idk, wording
+from turnmark.evaluation.judging.extractive import (
+    FAITHFULNESS,
+    HIGH,
+    IDK,
+    LOW,
+    WEIGHTS,
+    Embed,
+    SentenceVectors,
+    reply_features,
+)
+from turnmark.evaluation.judging.idk import conditioned, mark_of
 from turnmark.evaluation.judging.rubrics import EMBEDDED
 from turnmark.evaluation.metrics.agreement import rank_correlations, spearman
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
@@ -152,8 +162,8 @@ def best_claimed(rows: Sequence[Row]) -> int:
     return best[(len(best) - 1) // 2]
 
 
-def idk() -> dict[str, Any]:
-    """Print the figures; what the product takes."""
+def idk() -> None:
+    """Print the figures, and what the product should take as `MOST_CLAIMED`."""
     rows = [row for row in recorded(DATA / RECORDED) if row.idk is not None]
     systems = sorted({row.system for row in rows})
     for system in systems:
@@ -180,7 +190,7 @@ def idk() -> dict[str, Any]:
             right = [(says_idk(row.case.answer) == "yes") == row.says_idk for row in own]
             yes = sum(bool(row.says_idk) for row in own)
             print(f"{Path(path).stem} {system}: yes/not yes {sum(right) / len(right):.4f}, n {len(own)}, {yes} yes")
-    return {"most_claimed": best_claimed(rows)}
+    print(f"MOST_CLAIMED = {best_claimed(rows)}")
 
 
 # --- ratings ---------------------------------------------------------------------------------------------------------
@@ -366,7 +376,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     fitted_weights: dict[str, Any] = {}
     if chosen.what == "idk":
-        fitted_weights = {"idk": idk()}
+        idk()
     elif chosen.what == "rated":
         fitted_weights = {
             "fits": rated(by_text(lambda texts: open_embedder("minilm").encode(texts, "passage"), REMEMBERED))
@@ -375,7 +385,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         bert(chosen.model)
     if chosen.write and fitted_weights:
         stored = json.loads(WEIGHTS.read_text(encoding="utf-8")) | fitted_weights
-        stored = {"made_by": "python -m tests.benchmarks.judging idk|rated --write"} | stored
+        stored = {"made_by": "python -m tests.benchmarks.judging rated --write"} | stored
         WEIGHTS.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
     return 0
 

@@ -102,7 +102,7 @@ def _sent() -> dict[str, Target]:
     from turnmark.assistant.steps.read import decision_of, draft_of
     from turnmark.assistant.steps.verify import check_claims, drop_dead_marks
     from turnmark.corpora.types import Passage
-    from turnmark.evaluation.judging.kiwi import read_revision
+    from turnmark.evaluation.judging.kiwi_rules import read_revision
     from turnmark.retrieval.task_passages import hits_of
 
     def request(content: bytes) -> None:

@@ -148,7 +148,7 @@ def _texts() -> dict[str, Target]:
     from turnmark.corpora.text import list_items, plain, sentences
     from turnmark.evaluation.judging.compound_qa import FIVE
     from turnmark.evaluation.judging.kiwi import RATINGS
-    from turnmark.evaluation.judging.kiwi_operations import operations
+    from turnmark.evaluation.judging.kiwi_rules import operations
     from turnmark.evaluation.judging.mtrag import IDK, RATING
     from turnmark.evaluation.judging.verdicts import Labels, Scale, read_verdict
 

@@ -1,4 +1,4 @@
-"""KIWI's rules: what an instruction demands and of which type it is, and what a revision did, sentence by sentence."""
+"""KIWI's rules: the type of an instruction, what a revision did, and what code holds against it."""
 
 from __future__ import annotations
 
@@ -11,105 +11,94 @@ from hypothesis import strategies as st
 from turnmark.assistant.steps.marks import pieces_of
 from turnmark.corpora import kiwi
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.judging.kiwi_constraints import Constraint, constraints_of, unmet
-from turnmark.evaluation.judging.kiwi_instructions import typed
-from turnmark.evaluation.judging.kiwi_operations import Operation, operations
+from turnmark.evaluation.judging.kiwi_rules import Operation, operations, read_revision, type_of
 
 FERRY, TWO, THREE = "She is a ferry.", "She carries six cars.", "Otters follow her."
 ANSWER = f"{FERRY} {TWO}\n\n{THREE}"
+FOUR = "The lamp was lit in 1868. It burned rape oil. The horn came later. Both were built by Ellis."
+OIL = "Remove the sentence about rape oil."
 
 
-def length(**more) -> Constraint:
-    return Constraint(kind="length", **more)
-
-
-def verbatim(text: str, **more) -> tuple[Constraint, ...]:
-    place = (Constraint(kind="place", text=text, **more),) if more else ()
-    return (Constraint(kind="verbatim", text=text), *place)
-
-
-@pytest.mark.parametrize(
-    ("instruction", "demands"),
-    [
-        ("Shorten the answer to no more than 45 words.", (length(maximum=45),)),
-        ("Shorten it to 100 words.", (length(maximum=110),)),
-        ("Please shorten the answer to a maximum of 6 paragraphs.", (length(unit="paragraphs", maximum=6),)),
-        ("Make it shorter by half.", (length(share=0.5),)),
-        ("Condense.", (length(share=1.0),)),
-        ("Summarize each method in one sentence.", (length(share=1.0),)),  # how many methods there are, code cannot say
-        ("Limit the number of sentences describing advantages to 3.", ()),
-        ("Split the answer into two paragraphs.", (length(unit="paragraphs", minimum=2, maximum=2),)),
-        ("Turn it into five bullet points.", (length(unit="items", minimum=5, maximum=5),)),
-        ("Turn this into a list with one item for each method.", (length(unit="items", minimum=1),)),
-        ("Add one sentence about the otters.", (length(unit="sentences", minimum=1, maximum=1, added=True),)),
-        ("Give at least three examples.", (length(unit="named", minimum=3, added=True),)),
-        ("Remove the last two sentences.", ()),
-        ('Add at the very end: "It is so."', verbatim("It is so.", place="end")),
-        ('Add the sentence "It is so." at the end of the first paragraph.', verbatim("It is so.")),
-        ('Insert "It is so." after the second sentence.', verbatim("It is so.", place="after", sentence=2)),
-        ('Put "It is so." before sentence 3.', verbatim("It is so.", place="before", sentence=3)),
-        ("As first sentence of the text provide a definition.", (Constraint(kind="place", place="beginning"),)),
-        ("Put the otters last.", (Constraint(kind="place", place="end"),)),
-        ('Replace "six" with "ten".', (*verbatim("ten"), Constraint(kind="absent", text="six"))),
-        ("How do the baking times compare?", ()),
-        ("", ()),
-    ],
-)
-def test_what_is_demanded(instruction, demands):
-    assert constraints_of(instruction) == demands
-
-
-@pytest.mark.parametrize(
-    ("constraint", "good", "bad"),
-    [
-        (length(maximum=6), TWO, ANSWER),
-        (length(share=0.5), TWO, f"{FERRY} {TWO}"),
-        (length(unit="sentences", minimum=2, maximum=2), f"{FERRY} {TWO}", FERRY),
-        (length(unit="paragraphs", minimum=2, maximum=2), f"**One**\n\n{FERRY}\n\n## Two\n\n{TWO}", f"{FERRY} {TWO}"),
-        (length(unit="items", minimum=2, maximum=2), f"- {FERRY}\n- {TWO}", ANSWER),
-        (length(unit="sentences", minimum=1, maximum=1, added=True), f"{ANSWER} Rain.", f"{ANSWER} One. Two."),
-        (length(unit="named", minimum=3, added=True), f"{ANSWER} See cats, dogs and bees.", f"{ANSWER} It rained."),
-        (length(unit="named", minimum=2, added=True), f"{ANSWER} Cats. Dogs.", f"{ANSWER} Cats."),
-        (Constraint(kind="verbatim", text="It is so."), f"{FERRY} It  is\nso.", f"{FERRY} It is thus."),
-        (Constraint(kind="place", place="beginning"), f"It rained. {ANSWER}", f"{ANSWER} It rained."),
-        (Constraint(kind="place", place="end"), f"{TWO} {THREE} {FERRY}", f"{TWO} {FERRY}\n\n{THREE}"),
-        (Constraint(kind="place", place="after", sentence=1), f"{FERRY} It rained. {TWO}", f"{FERRY} {TWO} It rained."),
-        (Constraint(kind="place", place="before", sentence=3), f"{FERRY} {TWO} So. {THREE}",
-         f"{FERRY} So. {TWO} {THREE}"),
-        (Constraint(kind="place", text="So.", place="end"), f"{ANSWER} So.", f"So. {ANSWER}"),
-        (Constraint(kind="place", text="So. It is.", place="end"), f"{ANSWER} So. It is.", f"So. It is. {ANSWER}"),
-    ],
-)  # fmt: skip
-def test_what_is_met_and_what_is_not(constraint, good, bad):
-    assert unmet([constraint], ANSWER, good) == ()
-    [missed] = unmet([constraint], ANSWER, bad)
-    assert missed.constraint == constraint
-    assert missed.message
-
-
-@given(
-    st.lists(
-        st.sampled_from(
-            'add put "It is so." at the beginning end after second sentence shorten to 2 three words bullets '
-            "replace 'six cars' with examples in under about first of paragraph".split(" ")
-        ),
-        max_size=12,
-    ).map(" ".join),
-    st.lists(st.sampled_from([FERRY, TWO, THREE, "- Item", "\n\nIt is so.", "[1]"]), max_size=5).map(" ".join),
-)
-@settings(max_examples=100)
-def test_any_demand_can_be_held_against_any_revision(instruction, text):
-    for previous in (ANSWER, ""):
-        assert all(demand.message for demand in unmet(constraints_of(instruction), previous, text))
-
-
-def test_the_checks_agree_with_the_ratings_of_the_demo_sessions():
+def demo_turns():
     sessions = [session for session in kiwi.stream_sessions(kiwi.DEMO_ROOT) if not isinstance(session, Problem)]
-    turns = [turn for session in sessions for turn in session.turns]
-    missed = {turn.id: unmet(constraints_of(turn.instruction), turn.previous, turn.answer) for turn in turns}
-    assert sum(bool(constraints_of(turn.instruction)) for turn in turns) >= 8
-    assert [turn.id for turn in turns if turn.rating == "good" and missed[turn.id]] == []
-    assert [turn.id for turn in turns if missed[turn.id]] == ["1/2"]  # it garbles the sentence to be put in
+    return [turn for session in sessions for turn in session.turns]
+
+
+@pytest.mark.parametrize(("instruction", "revised", "rating", "error", "reason"), [
+    # done, and nothing else
+    (OIL, "The lamp was lit in 1868. The horn came later. Both were built by Ellis.", "good", "Others", ""),
+    ("Shorten it to 12 words.", "The lamp was lit in 1868. The horn came later.", "good", "Others", ""),
+    ('Add "It stands on a rock." at the end.', f"{FOUR} It stands on a rock.", "good", "Others", ""),
+    ("Turn it into a list.", "- The lamp was lit in 1868.\n- It burned rape oil.\n- The horn came later.\n"
+     "- Both were built by Ellis.", "good", "Others", ""),
+    ("Who paid for it?", f"{FOUR} The crown paid.", "good", "Others", ""),
+    ("Remove the second sentence.", "The lamp was lit in 1868. The horn came later. Both were built by Ellis.", "good",
+     "Others", ""),
+    ("Leave it exactly as it is.", FOUR, "good", "Others", ""),
+    # ignored
+    (OIL, FOUR, "bad", "Ignored", "nothing was done"),
+    ("Who paid for it?", FOUR, "bad", "Ignored", "nothing was done"),
+    # a broken constraint: length, verbatim text, removal, order and layout
+    ("Shorten it to 5 words.", "The lamp was lit in 1868.", "neutral", "Constraint failure", "words: 6, asked for: 5"),
+    ("Make it shorter.", FOUR.replace("later", "much later"), "neutral", "Constraint failure", "words: 20"),
+    ("Shorten it to 5 words at most.", "asdf qwer zxcv", "bad", "Constraint failure", "was in the answer"),
+    ('Add "It stands on a rock." at the end.', f"{FOUR} It stands there.", "bad", "Constraint failure", "word for"),
+    ('Replace "rape oil" with "tallow".', FOUR.replace("burned", "used"), "neutral", "Constraint failure", "still"),
+    (OIL, f"{FOUR} It also burned rape oil in winter.", "bad", "Constraint failure", "still speaks of: rape oil"),
+    ("Turn it into a list.", f"In short: {FOUR}", "neutral", "Constraint failure", "there is no list"),
+    ("Reorganize it, the horn first.", "The horn came later.", "neutral", "Constraint failure", "is left"),
+    # a change that nobody asked for: one sentence of four, beyond a fifth; three of four
+    (OIL, "The lamp was lit in 1868. The horn came much later, in fog and snow and rain. Both were built by Ellis.",
+     "neutral", "Unrequested change", "25% of the sentences changed unasked: replace 'The horn came later.'"),
+    ("Who paid for it?", "The crown paid for all of the works on this rock.", "bad", "Unrequested change", "100% of"),
+])  # fmt: skip
+def test_what_code_finds(instruction, revised, rating, error, reason):
+    reading = read_revision(instruction, FOUR, revised)
+    assert (reading.rating, reading.error) == (rating, error), reading
+    assert (reason or "no broken constraint") in reading.reason
+
+
+def test_one_sentence_of_many_is_let_pass_unless_the_rest_is_to_stay():
+    many = " ".join(f"Stone {n} was laid in 18{n}." for n in range(10, 20))
+    first = many.replace("Stone 10 was laid in 1810. ", "").replace("laid in 1811", "blessed and painted red in 1811")
+    loose = read_revision("Remove what is about Stone 10.", many, first)
+    strict = read_revision("Remove what is about Stone 10. Leave the rest exactly as it is.", many, first)
+    assert (loose.rating, strict.rating) == ("good", "neutral")
+
+
+def test_the_demo_split_is_read_as_its_users_did_where_code_can_tell():
+    """What it misses there are faults of content: a figure that is wrong or lost, a reason that is beside the point."""
+    turns = demo_turns()
+    wrong = {
+        turn.id
+        for turn in turns
+        if (read_revision(turn.instruction, turn.previous, turn.answer).rating == "good") != (turn.rating == "good")
+    }
+    assert (wrong, len(turns)) == ({"2/2", "3/1", "3/3", "5/1", "5/2"}, 23)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([OIL, "Who paid?", "Shorten it."]),
+    st.lists(st.sampled_from(["A lamp.", "Oil.", "A horn."]), min_size=1),
+)
+def test_citation_marks_do_not_count(instruction, parts):
+    marked = " ".join(f"{part[:-1]} [{n}]." for n, part in enumerate(parts, 1))
+    assert read_revision(instruction, FOUR, marked) == read_revision(instruction, FOUR, " ".join(parts))
+
+
+def test_citation_marks_count_where_the_instruction_is_about_them():
+    before = "The lamp was lit in 1868 [1]. It burned rape oil [2]."
+    instruction = "Remove all citations from the answer."
+    assert read_revision(instruction, before, before).error == "Ignored"
+    assert read_revision(instruction, before, "The lamp was lit in 1868. It burned rape oil.").rating == "good"
+
+
+@pytest.mark.timeout(60)
+def test_thousands_of_blanks_are_read_at_once():
+    """Rules tried each of them as a beginning, which took minutes; found by fuzzing."""
+    order = f"Add a sentence{' ' * 100_000}at the end,\n\n but leave the rest."
+    assert read_revision(order, f"One.{' ' * 20_000}Two.", "One. Two. Three.").rating == "good"
 
 
 @pytest.mark.parametrize(
@@ -127,21 +116,20 @@ def test_the_checks_agree_with_the_ratings_of_the_demo_sessions():
     ],
 )  # fmt: skip
 def test_types(instruction, coarse, fine):
-    kind = typed(instruction)
+    kind = type_of(instruction)
     assert (kind.coarse, kind.fine) == (coarse, fine)
 
 
 def test_types_of_the_demo_sessions():
-    sessions = [session for session in kiwi.stream_sessions(kiwi.DEMO_ROOT) if not isinstance(session, Problem)]
-    turns = [turn for session in sessions for turn in session.turns]
-    kinds = [typed(turn.instruction) for turn in turns]
+    turns = demo_turns()
+    kinds = [type_of(turn.instruction) for turn in turns]
     assert sum(kind.coarse == turn.coarse for kind, turn in zip(kinds, turns, strict=True)) == len(turns) == 23
     assert sum(kind.fine == turn.fine for kind, turn in zip(kinds, turns, strict=True)) >= 21
 
 
 @given(st.text(max_size=80))
 def test_any_instruction_has_a_type(instruction):
-    assert typed(instruction).fine in kiwi.FINE_TYPES
+    assert type_of(instruction).fine in kiwi.FINE_TYPES
 
 
 TEXTS = st.lists(
