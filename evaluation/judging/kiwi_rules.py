@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 from turnmark.assistant.steps.marks import ITEM, pieces_of
-from turnmark.assistant.steps.support import coverage, stems
+from turnmark.assistant.steps.support import coverage, missing_numbers, stems
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse, Rating
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Record
@@ -237,6 +237,14 @@ _HEADING_WORDS = 6
 _LIST = re.compile(r"\b(?:bullet(?:ed|s)?|list)\b", re.IGNORECASE)
 _ABOUT_MARKS = re.compile(r"\b(?:citations?|references?|cit(?:e|es|ed|ing))\b|\[\d", re.IGNORECASE)
 _LENGTH = re.compile(r"(?<![\w-])(\d{1,4})[ -](?:\w+ )?(word|sentence)s?\b", re.IGNORECASE)
+_KEEPS_FIGURES = re.compile(
+    r"\b(?:without (?:losing|dropping|changing|removing)|keep(?:ing)?) (?:any|all|the|every)[^.;]{0,20}"
+    r"\b(?:figures?|numbers?)\b",
+    re.IGNORECASE,
+)
+_COPY = re.compile(
+    r"\b(?:copy|repeat|return|keep|leave)\b[^.?!]{0,30}\bas[ -](?:it|they)?\s?(?:stands?|is|are)\b", re.I
+)
 _COUNTED_OUT = re.compile(r"\b(?:first|second|third|fourth|fifth|last|final|\d{1,2}(?:st|nd|rd|th))\b", re.IGNORECASE)
 _TOPIC = re.compile(
     r"\b(?:everything|anything|all|the|any|every|that|which|is|are|about|of|on|to|mentions?|sentences?|parts?"
@@ -271,9 +279,12 @@ def read_revision(instruction: str, previous: str, revised: str) -> Reading:
     if not changes and kind != "other":
         return Reading("bad", "nothing was done of what was asked", "Ignored")
     missed = _missed(kind, request, before, after)
-    unasked = [change for change in changes if not _covers(kind, request, before, change)]
+    if _KEEPS_FIGURES.search(instruction) and (figures := missing_numbers(before, [after])):
+        missed.append(f"figures are gone: {', '.join(sorted(figures))}")
+    copies = kind == "other" and bool(_COPY.search(instruction))
+    unasked = [change for change in changes if copies or not _covers(kind, request, before, change)]
     share = min(1.0, len(unasked) / max(1, len(pieces_of(before))))
-    too_much = share > (0.0 if _LEAVE_ALONE.search(instruction) else TOLERATED)
+    too_much = share > (0.0 if copies or _LEAVE_ALONE.search(instruction) else TOLERATED)
     reasons = list(missed)
     if too_much:
         reasons.append(f"{share:.0%} of the sentences changed unasked: {'; '.join(map(_in_words, unasked[:3]))}")

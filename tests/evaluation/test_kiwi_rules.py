@@ -44,6 +44,9 @@ def demo_turns():
     ("Shorten it to 5 words at most.", "asdf qwer zxcv", "bad", "Constraint failure", "was in the answer"),
     ('Add "It stands on a rock." at the end.', f"{FOUR} It stands there.", "bad", "Constraint failure", "word for"),
     ('Replace "rape oil" with "tallow".', FOUR.replace("burned", "used"), "neutral", "Constraint failure", "still"),
+    ("Make it shorter, without losing any figure.", "It burned rape oil. The horn came later.", "neutral",
+     "Constraint failure", "figures are gone: 1868"),
+    ("Copy the answer as it stands.", f"Yes. {FOUR}", "neutral", "Unrequested change", "insert 'Yes.'"),
     (OIL, f"{FOUR} It also burned rape oil in winter.", "bad", "Constraint failure", "still speaks of: rape oil"),
     ("Turn it into a list.", f"In short: {FOUR}", "neutral", "Constraint failure", "there is no list"),
     ("Reorganize it, the horn first.", "The horn came later.", "neutral", "Constraint failure", "is left"),
@@ -67,14 +70,14 @@ def test_one_sentence_of_many_is_let_pass_unless_the_rest_is_to_stay():
 
 
 def test_the_demo_split_is_read_as_its_users_did_where_code_can_tell():
-    """What it misses there are faults of content: a figure that is wrong or lost, a reason that is beside the point."""
+    """What it misses there are faults of content: a figure that is wrong, a reason that is beside the point."""
     turns = demo_turns()
     wrong = {
         turn.id
         for turn in turns
         if (read_revision(turn.instruction, turn.previous, turn.answer).rating == "good") != (turn.rating == "good")
     }
-    assert (wrong, len(turns)) == ({"2/2", "3/1", "3/3", "5/1", "5/2"}, 23)
+    assert (wrong, len(turns)) == ({"3/1", "5/1", "5/2"}, 23)
 
 
 @settings(max_examples=60, deadline=None)
