@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
+import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING
 
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.mtrag import canonical_id
-from turnmark.corpora.rows import json_lines, non_blank, objects, string
+from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.predictions import ends_a_line
-from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.trec import read_runs
+from turnmark.evaluation.records import ContextRef
+from turnmark.evaluation.trec import read_lists, read_runs
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, neighbours_of
 
 if TYPE_CHECKING:
@@ -34,7 +30,7 @@ class CorpusTexts:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._places: dict[str, int] | None = None
+        self._offsets: dict[str, int] | None = None
 
     def __contains__(self, name: object) -> bool:
         """Whether the corpus has a passage with this id."""
@@ -42,31 +38,29 @@ class CorpusTexts:
 
     def _index(self) -> dict[str, int]:
         with self._lock:
-            if self._places is None:
-                self._places = dict(self._read())
-            return self._places
+            if self._offsets is None:
+                self._offsets = dict(self._read())
+            return self._offsets
 
     def get(self, name: str) -> Passage | None:
-        """The passage with this id; None where the corpus has none."""
-        place = self._index().get(name)
-        if place is None:
+        """The passage with this id; None if the corpus has none."""
+        offset = self._index().get(name)
+        if offset is None:
             return None
         with open(self._path, "rb") as file:
-            file.seek(place)
+            file.seek(offset)
             return _passage(file.readline())
 
     def _read(self) -> Iterator[tuple[str, int]]:
-        place = 0
+        offset = 0
         with open(self._path, "rb") as file:
             for line in file:
                 if passage := _passage(line):
-                    yield passage.id, place
-                place += len(line)
+                    yield passage.id, offset
+                offset += len(line)
 
 
 def _passage(line: bytes) -> Passage | None:
-    import json
-
     try:
         row = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
         name, title, text = str(row["_id"]), str(row.get("title") or ""), str(row.get("text") or "")
@@ -110,7 +104,7 @@ class OneAtATime:
             return self._retriever.search(queries, k)
 
     def neighbours(self, passage: Passage) -> list[Passage]:
-        """The passages of the same document, where the retriever tells them."""
+        """The passages of the same document, if the retriever knows them."""
         with self._lock:
             return neighbours_of(self._retriever, passage)
 
@@ -128,12 +122,12 @@ class Without:
         return [[hit for hit in hits if hit.passage.id not in self._hidden][:k] for hits in lists]
 
     def neighbours(self, passage: Passage) -> list[Passage]:
-        """The passages of the same document that are not hidden, where the retriever tells them."""
+        """The passages of the same document that are not hidden, if the retriever knows them."""
         return [neighbour for neighbour in neighbours_of(self._retriever, passage) if neighbour.id not in self._hidden]
 
 
 OFFICIAL = "official"
-"""The value of `--passages` that stands for the clone's own file of the setting."""
+"""The value of `--passages` that means the clone's own file of the setting."""
 OFFICIAL_SEARCH = "official: Elser with a rewrite, over the full corpora"
 """What found the passages of these files (MTRAG section 6.1)."""
 
@@ -146,27 +140,21 @@ def samples_file(path: Path) -> Path:
 def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
     """What a recorded retrieval found, by query, best first: a run's folder or its samples, official tasks, a TREC run.
 
-    Official tasks (`RAG.jsonl`) keep their order and their texts. Of a run the samples count that are done, at the
-    first repeat. Nothing is written there: it may be going on.
+    Official tasks (`RAG.jsonl`) keep their order and their texts. Nothing is written: a run may be going on.
 
     Raises:
-        RequestError: it is neither, or lines of it are wrong: all of them.
+        RequestError: it is none of these, or lines of it are wrong: all of them.
     """
+    flag = f"--passages {str(path)!r}"
     if not path.exists():
-        raise RequestError(f"--passages {str(path)!r}: no such run folder or TREC run")
+        raise RequestError(f"{flag}: no such run folder or TREC run")
     file = samples_file(path)
     if not file.is_file():
-        raise RequestError(f"--passages {str(path)!r} holds no predictions.jsonl; name a run folder, or a TREC run")
-    if is_official(file):
-        return _of_tasks(file, str(path))
-    if path.is_dir() or path.suffix == ".jsonl":
-        return _of_samples(file, str(path))
+        raise RequestError(f"{flag} holds no predictions.jsonl; name a run folder, or a TREC run")
     try:
-        return dict(read_runs([path]))
+        return read_lists(file, file.name) if file.suffix == ".jsonl" else read_runs([file])
     except RequestError as error:
-        raise RequestError(
-            [f"--passages {problem.removeprefix('--predictions ')}" for problem in error.problems]
-        ) from None
+        raise RequestError([f"{flag}, {problem}" for problem in error.problems]) from None
 
 
 def is_official(path: Path) -> bool:
@@ -175,63 +163,6 @@ def is_official(path: Path) -> bool:
         return False
     row = next((row for _, row in json_lines(path, path.name)), None)
     return isinstance(row, dict) and "task_id" in row and "contexts" in row and "id" not in row
-
-
-def _of_tasks(file: Path, path_in_words: str) -> dict[str, tuple[ContextRef, ...]]:
-    lists: dict[str, tuple[ContextRef, ...]] = {}
-    problems: list[str] = []
-    for number, row in json_lines(file, file.name):
-        try:
-            if isinstance(row, Problem):
-                raise ValueError(row.what)
-            name = canonical_id(non_blank(row, "task_id"))
-            if name in lists:
-                raise ValueError(f"the task {name!r} stood before")
-            lists[name] = tuple(_shown(context, rank) for rank, context in enumerate(objects(row, "contexts"), 1))
-        except ValueError as error:
-            problems.append(f"--passages {path_in_words!r}, {file.name}:{number}: {error}")
-    if problems:
-        raise RequestError(problems)
-    return lists
-
-
-def _shown(context: Mapping[str, Any], rank: int) -> ContextRef:
-    """A passage of an official task; one without a score has that of its rank."""
-    score = context.get("score")
-    has_score = isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
-    return ContextRef(
-        document_id=non_blank(context, "document_id"),
-        score=float(score) if has_score else 1 / rank,  # type: ignore[arg-type]
-        title=string(context, "title", "") or None,
-        text=string(context, "text"),
-    )
-
-
-def _of_samples(file: Path, path_in_words: str) -> dict[str, tuple[ContextRef, ...]]:
-    lists: dict[str, tuple[ContextRef, ...]] = {}
-    problems: list[tuple[int, str]] = []
-    last = 0
-    for number, row in json_lines(file, file.name):
-        last = number
-        try:
-            sample = None if isinstance(row, Problem) else Sample.model_validate(row)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            problems.append((number, f"not a sample of a run: {'.'.join(map(str, first['loc']))}: {first['msg']}"))
-            continue
-        if sample is None:
-            problems.append((number, "not a JSON object"))
-        elif sample.status == "done" and sample.repeat == 0:
-            lists[canonical_id(sample.id)] = sample.contexts
-    if problems and problems[-1][0] == last and not ends_a_line(file):
-        problems.pop()  # torn: the sample was not finished
-    if problems:
-        raise RequestError(
-            [f"--passages {path_in_words!r}, predictions.jsonl:{number}: {problem}" for number, problem in problems]
-        )
-    if not lists:
-        raise RequestError(f"--passages {path_in_words!r}: no sample in it is done")
-    return lists
 
 
 # --- indexes of corpora ----------------------------------------------------------------------------------------------

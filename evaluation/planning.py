@@ -350,9 +350,10 @@ def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, s
 
     if task.retrieves:
         return {"retriever": flags.retriever, "embedder": flags.embedder, **_weighed(flags.retriever), **task.specs}
-    specs = {"generator": str(GENERATORS.check(request.generator)), **task.specs}
+    specs = {"generator": str(GENERATORS.check(request.generator))}
     if task.searched:
         specs |= {"retriever": flags.retriever, **_weighed(flags.retriever)}
+    specs |= task.specs
     chosen = {
         "embedder": flags.embedder or str(parse_spec(request.embedder)),
         "protocol": request.protocol if request.protocol != "turn" else None,

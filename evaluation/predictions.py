@@ -1,35 +1,39 @@
-"""Files of predictions, of any system, every line checked.
+"""Files of predictions, of any system: a line a sample, in the official form of the MTRAG family or in ours.
 
-Two forms are read (`turnmark.evaluation.predictions_official`): the official one of the MTRAG family, and ours, which
-is that of `predictions.jsonl`. A run's folder stands for the file in it. Of a run's file the last line of a sample
-holds, and a torn last line is left out, since the run may be going on; in a file from elsewhere both are mistakes.
+The official form is that of MTRAG's generation tasks and of SemEval-2026 task 8, shortened:
+
+    {"task_id": "18ef…<::>7", "Collection": "fiqa", "input": [{"speaker": "user", "text": "…"}],
+     "contexts": [{"document_id": "162428-0-349", "text": "…", "title": "…", "score": 18.7}],
+     "predictions": [{"text": "…"}]}
+
+Source: https://github.com/IBM/mt-rag-benchmark, scripts/evaluation (the format checker and its readme). The checker
+wants `input` and `contexts` too; as no answer is found by them, they may be left out here. Ours is a line of
+`predictions.jsonl`, or as little of one as `id` and `prediction`. A run's folder means the file in it. Of a run's file
+the last line of a sample holds, and a torn last line is left out, since the run may be going on; in a file from
+elsewhere both are mistakes.
 """
 
 from __future__ import annotations
 
-import os
-import re
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from turnmark.assistant.types import Decision, Usage
+from turnmark.corpora.console import inert
 from turnmark.corpora.errors import ErrorCollector, RequestError
+from turnmark.corpora.mtrag import Benchmark, canonical_id, domain_of
 from turnmark.corpora.rows import Row, json_lines
-from turnmark.corpora.text import spans
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.predictions_official import MTRAG_FAMILY, Fault, Form, Key, form_of, quoted, read_line
-from turnmark.evaluation.records import RunManifest, Sample
+from turnmark.evaluation.records import RunManifest, Sample, SampleStatus
+from turnmark.evaluation.trec import check_contexts, ends_a_line, list_mistakes, ranked
 
-# What is listed of each kind of thing before it is only counted.
-_KINDS, _SPANS, _DETAILS = 40, 12, 3
-
-_FORMS: Mapping[Form, str] = {
-    "official": "the official MTRAG form (`task_id`, `predictions`)",
-    "turnmark": "the form of `predictions.jsonl` (`id`, `prediction`)",
-}
+MTRAG_FAMILY: tuple[str, ...] = get_args(Benchmark)
 _REMARKS = {
     "several": "more than one prediction in a line: the first is used, as by the official scripts",
     "no_contexts": "nothing is said of the passages that the answer rests on",
@@ -37,13 +41,6 @@ _REMARKS = {
     "superseded": "superseded by a later line of the same sample in the run",
     "torn": "torn at the end of a run's file: the sample was not finished",
 }
-
-
-@dataclass(frozen=True)
-class _File:
-    path: Path
-    shown: str
-    run: bool
 
 
 @dataclass(frozen=True)
@@ -61,212 +58,225 @@ class Answers:
     paths: tuple[Path, ...]
 
 
+class _Step(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    step: str
+
+
+class _Answer(Sample):
+    """A sample as it may be written, with what its fields may hold."""
+
+    id: str = Field(pattern=r"\S")
+    repeat: int = Field(default=0, ge=0)
+    status: SampleStatus = "done"
+    decision: Decision | None = None
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    procedure: tuple[_Step, ...] = ()  # type: ignore[assignment]
+    turn: int | None = Field(default=None, ge=0)
+    usage: Mapping[str, Usage] = Field(default_factory=dict)
+
+    @field_validator("procedure")
+    @classmethod
+    def _steps_have_a_text(cls, steps: tuple[Any, ...]) -> tuple[Any, ...]:
+        return steps  # which is so by their type, each mistake with its field
+
+
 def check_predictions(paths: Sequence[Path], benchmark: str) -> Answers:
     """Read files, and check every line.
 
     Args:
-        paths: files, or folders of runs; several where a system wrote one for each domain. All in one form.
+        paths: files, or folders of runs; several if a system wrote one for each domain.
         benchmark: its name as on the command line.
 
     Raises:
-        RequestError: every mistake in all of them, like ones together with their lines, and how many there are.
+        RequestError: every mistake in all of them, and how many there are.
     """
-    errors = ErrorCollector()
-    files: list[_File] = []
+    errors, reader = ErrorCollector(), _Reader(benchmark)
+    files: list[Path] = []
     for path in paths:
-        file = errors.collect(_file, path, paths)
-        if file and any(file.path.resolve() == earlier.path.resolve() for earlier in files):
+        file = errors.collect(_find_file, path)
+        if file and any(file.resolve() == earlier.resolve() for earlier in files):
             errors.add(f"--predictions {str(path)!r} is given twice")
         elif file:
             files.append(file)
-    check = _Check(benchmark)
-    for file in files:
-        errors.collect(check.read, file)
-    if check.faults:
-        errors.problems += check.in_words()
+            # Its name, unless another file has the same.
+            unique = [other.name for other in set(paths)].count(path.name) == 1
+            name = f"{path.name}/{file.name}" if path.is_dir() else file.name
+            reader.read(file, name if unique else str(file))
+    errors.problems += list_mistakes(reader.mistakes)
     if not paths:
         errors.add("--predictions: no file is named")
     errors.raise_all()
-    return Answers(tuple(check.samples.values()), tuple(check.notes()), tuple(file.path for file in files))
+    return Answers(tuple(reader.samples.values()), tuple(reader.notes()), tuple(files))
 
 
-def _file(path: Path, paths: Sequence[Path]) -> _File:
-    """The file that a path stands for, and the name it has in messages: its own, unless another has the same."""
-    unique_name = [another_path.name for another_path in set(paths)].count(path.name) == 1 and path.name
-    file_name = str(unique_name or path)
+def _find_file(path: Path) -> Path:
+    """The file that a path means."""
     try:
-        if path.is_dir():
-            file_name, path = f"{file_name}/predictions.jsonl", path / "predictions.jsonl"
-            if not path.is_file():
-                raise RequestError(f"--predictions {str(path.parent)!r} is no run: there is no predictions.jsonl in it")
-        if path.exists() and not path.is_file():
-            raise RequestError(f"--predictions {str(path)!r} is no plain file")
-        with open(path, "rb"):
-            return _File(path, file_name, path.name == "predictions.jsonl" and _is_run(path.parent))
+        file = path / "predictions.jsonl" if path.is_dir() else path
+        if path.is_dir() and not file.is_file():
+            raise RequestError(f"--predictions {str(path)!r} is not a run: there is no predictions.jsonl in it")
+        if file.exists() and not file.is_file():
+            raise RequestError(f"--predictions {str(path)!r} is not a plain file")
+        with open(file, "rb"):
+            return file
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise RequestError(f"--predictions {str(path)!r} cannot be read: {reason}") from None
 
 
-def _is_run(folder: Path) -> bool:
+def _is_run(file: Path) -> bool:
     try:
-        RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
+        RunManifest.model_validate_json((file.parent / "manifest.json").read_bytes())
     except (OSError, ValidationError):
         return False
-    return True
+    return file.name == "predictions.jsonl"
 
 
-@dataclass
-class _Group:
-    """One kind of mistake in one file."""
-
-    count: int
-    lines: list[int]
-    paths: set[str]
-    details: list[str]
-
-
-class _Check:
+class _Reader:
     """What the files answer, and what is wrong with them."""
 
     def __init__(self, benchmark: str) -> None:
-        self.benchmark = benchmark
-        self.form: Form | None = None
-        self.samples: dict[Key, Sample] = {}
-        self._places: dict[Key, tuple[int, int]] = {}  # the file's place among the files, and the line, 1-based
-        self.faults = 0
-        self._wrong: set[tuple[str, int]] = set()
-        self._began = ""  # where the form was first seen
-        self._groups: dict[tuple[str, str, str], _Group] = {}
-        self._names: list[str] = []
+        self.samples: dict[tuple[str, int], Sample] = {}
+        self.mistakes: list[str] = []
+        self._benchmark = benchmark
+        self._lines: dict[tuple[str, int], tuple[str, int]] = {}
         self._remarks: Counter[str] = Counter()
 
-    def read(self, file: _File) -> None:
-        """Check one more file.
-
-        Raises:
-            RequestError: there is no line in it, or it cannot be read.
-        """
-        self._names.append(file.shown)
-        torn: tuple[int, Problem] | None = None
-        lines = 0
-        for number, row in json_lines(file.path, file.shown):
-            lines += 1
+    def read(self, file: Path, name: str) -> None:
+        """Check one more file."""
+        run, torn, number = _is_run(file), "", 0
+        for number, row in json_lines(file, name):
             if torn:
-                self._unreadable(file, *torn)
-            torn = (number, row) if isinstance(row, Problem) else None
+                self.mistakes.append(torn)
+            torn = str(row) if isinstance(row, Problem) else ""
             if not isinstance(row, Problem):
-                self._line(file, number, row)
-        if torn and file.run and not ends_a_line(file.path):
+                self._take(row, name, number, run)
+        if torn and run and not ends_a_line(file):
             self._remarks["torn"] += 1
         elif torn:
-            self._unreadable(file, *torn)
-        if not lines or (self.form is None and not self.faults):
-            raise RequestError(f"{file.shown}: no line in it; a line for each answer was expected, in {_all_forms()}")
+            self.mistakes.append(torn)
+        if not number:
+            self.mistakes.append(f"{name}: no line in it; a line for each answer was expected")
 
-    def _unreadable(self, file: _File, number: int, problem: Problem) -> None:
-        problem_text, _, detail = problem.what.partition(" (")
-        self._add(file, number, Fault("", problem_text, detail.removesuffix(")")))
-
-    def _line(self, file: _File, number: int, row: Row) -> None:
-        form = form_of(row)
-        if form is None:
-            ambiguous = "prediction" in row and "predictions" in row
-            problem = (
-                "both `prediction` and `predictions`" if ambiguous else f"in no form that is known: {_all_forms()}"
-            )
-            self._add(file, number, Fault("", problem))
+    def _take(self, row: Row, name: str, number: int, run: bool) -> None:
+        mistakes, remarks = list[str](), list[str]()
+        try:
+            sample = read_line(row, self._benchmark, mistakes, remarks)
+        except ValueError as error:
+            mistakes.append(str(error))
+            sample = None
+        self.mistakes += [f"{name}:{number}: {mistake}" for mistake in mistakes]
+        self._remarks.update(remarks)
+        if sample is None:
             return
-        if form == "official" and self.benchmark not in MTRAG_FAMILY:
-            problem = f"in {_FORMS[form]}, which {self.benchmark} has not; write {_FORMS['turnmark']}"
-            self._add(file, number, Fault("", problem))
-            return
-        if self.form is None:
-            self.form, self._began = form, f"{file.shown}:{number}"
-        if form != self.form:
-            problem = f"in {_FORMS[form]}, and {self._began} is in {_FORMS[self.form]}; one form was expected"
-            self._add(file, number, Fault("", problem))
-            return
-        line = read_line(row, form, self.benchmark, keep_order=file.run)
-        for fault in line.faults:
-            self._add(file, number, fault)
-        if line.key is not None:
-            self._answered(file, number, line.key, line.sample)
-        self._remarks.update(line.remarks)
-
-    def _answered(self, file: _File, number: int, key: Key, sample: Sample | None) -> None:
-        place = len(self._names) - 1
-        earlier = self._places.get(key)
-        if earlier and not (file.run and earlier[0] == place):
-            earlier_place = f"line {earlier[1]}" if earlier[0] == place else f"{self._names[earlier[0]]}:{earlier[1]}"
-            name = quoted(key[0]) + (f", repeat {key[1]}" if key[1] else "")
-            path = "task_id" if self.form == "official" else "id"
-            self._add(file, number, Fault(path, "answered already by an earlier line", f"{name} in {earlier_place}"))
+        earlier = self._lines.get(sample.key)
+        if earlier and not (run and earlier[0] == name):
+            who = quoted(sample.id) + (f", repeat {sample.repeat}" if sample.repeat else "")
+            self.mistakes.append(f"{name}:{number}: {who} is answered already in {earlier[0]}:{earlier[1]}")
             return
         if earlier:
             self._remarks["superseded"] += 1
-            self.samples.pop(key, None)
-        self._places[key] = (place, number)
-        if sample is not None:
-            self.samples[key] = sample
-
-    def _add(self, file: _File, number: int, fault: Fault) -> None:
-        self.faults += 1
-        self._wrong.add((file.shown, number))
-        generic = re.sub(r"\[[0-9]+\]", "[]", fault.path)
-        group = self._groups.get((file.shown, generic, fault.what))
-        if group is None:
-            group = _Group(0, [], set(), [])
-            if len(self._groups) < 1000:  # beyond, they are only counted
-                self._groups[file.shown, generic, fault.what] = group
-        group.count += 1
-        if group.lines[-1:] != [number]:
-            group.lines.append(number)
-        if len(group.paths) < 2:
-            group.paths.add(fault.path)
-        if fault.detail and len(group.details) < _DETAILS:
-            group.details.append(fault.detail)
-
-    def in_words(self) -> Iterator[str]:
-        """A sentence for each kind of mistake, and how many mistakes there are."""
-        for (name, generic, problem), group in list(self._groups.items())[:_KINDS]:
-            path = next(iter(group.paths)) if len(group.paths) == 1 else generic
-            rest_in_words = f" and {group.count - _DETAILS} more" if group.count > _DETAILS else ""
-            details = f" ({'; '.join(group.details)}{rest_in_words})" if group.details else ""
-            yield f"{name}{_lines(group.lines)}: {path + ': ' if path else ''}{problem}{details}"
-        if len(self._groups) > _KINDS:
-            yield f"and mistakes of {len(self._groups) - _KINDS:,} more kinds"
-        if self.faults > 1:
-            files = len({name for name, _ in self._wrong})
-            lines = "1 line" if len(self._wrong) == 1 else f"{len(self._wrong):,} lines"
-            place = lines if files == 1 else f"{lines} of {files} files"
-            yield f"{self.faults:,} mistakes in {place}; nothing is scored before they are put right"
+            del self.samples[sample.key]
+        if sample.contexts and not run:  # a run's are in the order in which they were shown
+            sample = sample.model_copy(update={"contexts": ranked(sample.contexts)})
+        self._lines[sample.key], self.samples[sample.key] = (name, number), sample
 
     def notes(self) -> Iterator[str]:
         """What was decided on reading, a sentence each."""
         for kind, words in _REMARKS.items():
-            if self._remarks[kind]:
-                yield f"predictions: {words} ({_counted(self._remarks[kind])})"
+            if count := self._remarks[kind]:
+                yield f"predictions: {words} ({'1 line' if count == 1 else f'{count:,} lines'})"
 
 
-def _counted(count: int) -> str:
-    return "1 line" if count == 1 else f"{count:,} lines"
+def read_line(row: Row, benchmark: str, mistakes: list[str], remarks: list[str]) -> Sample | None:
+    """The sample of a line in either form; None if there are mistakes, which are added. `row` is used up.
+
+    Raises:
+        ValueError: a mistake that leaves nothing more to check.
+    """
+    mtrag = benchmark in MTRAG_FAMILY
+    if mtrag and row.get("id") is None and row.get("task_id") is not None:
+        row["id"] = row.pop("task_id")
+    if "predictions" in row:
+        if not mtrag:
+            raise ValueError(f"`predictions` is the official MTRAG form, not that of {benchmark}; use `prediction`")
+        if "prediction" in row:
+            raise ValueError("both `prediction` and `predictions`")
+        _from_official(row, mistakes, remarks)
+    elif (row.get("status") or "done") == "done" and row.get("prediction") is None:
+        mistakes.append("prediction: missing: the answer is expected, or the status failed with a reason")
+    usage = row.get("usage") or {}
+    answer = _validate(row, mistakes)
+    if answer is None or mistakes:
+        return None
+    if answer.status == "done" and not (answer.prediction or "").strip():
+        remarks.append("empty")
+    name = canonical_id(answer.id) if mtrag else answer.id
+    return Sample.model_validate({**answer.model_dump(), "id": name, "usage": usage})
 
 
-def _all_forms() -> str:
-    return " or ".join(_FORMS.values())
+def _from_official(row: Row, mistakes: list[str], remarks: list[str]) -> None:
+    """Give a row of the official form the fields of ours."""
+    answers = row.pop("predictions")
+    texts = [answer.get("text") if isinstance(answer, dict) else None for answer in _listed(answers)]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        mistakes.append('predictions: a list of {"text": "…"} was expected')
+    else:
+        row["prediction"] = texts[0]
+        remarks += ["several"] if len(texts) > 1 else []
+    if row.get("contexts") is None:
+        remarks.append("no_contexts")
+    for name in row.keys() - {"id", "prediction", "contexts", "input", "Collection"}:
+        del row[name]  # a `turn` of the official form, for one, is not ours
+    turns = [turn for turn in _listed(row.get("input")) if isinstance(turn, dict)]
+    row["query"] = turns[-1].get("text") if turns and turns[-1].get("speaker") == "user" else None
+    collection = row.get("Collection")
+    try:
+        row["domain"] = domain_of(collection) if isinstance(collection, str) else None
+    except ValueError:
+        mistakes.append(f"Collection: names no domain ({quoted(collection)})")
 
 
-def ends_a_line(path: Path) -> bool:
-    """Whether the last line of a file is whole; the file is not empty."""
-    with open(path, "rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _lines(numbers: Iterable[int]) -> str:
-    """Ascending line numbers as they follow a file's name: `:3`, `, lines 3, 7-9`."""
-    ranges = spans(numbers)
-    if len(ranges) == 1 and "-" not in ranges[0]:
-        return f":{ranges[0]}"
-    return f", lines {', '.join(ranges[:_SPANS])}{' …' if len(ranges) > _SPANS else ''}"
+def _validate(row: Row, mistakes: list[str]) -> _Answer | None:
+    """The row as a sample. Fields that a sample lacks mean nothing; one that is null is as if it were not there."""
+    fields = {name: value for name, value in row.items() if value is not None and name in _Answer.model_fields}
+    mistakes += check_contexts(fields)
+    try:
+        return _Answer.model_validate_json(json.dumps(fields, allow_nan=False), strict=True)
+    except ValidationError as error:
+        known = {mistake.partition(":")[0] for mistake in mistakes}
+        for fault in error.errors(include_url=False):
+            field = _field(fault["loc"])
+            if field in known:
+                continue
+            value, message = fault["input"], fault["msg"].removeprefix("Value error, ")
+            message = message.replace(r"match pattern '\S'", "not be blank")
+            shown = isinstance(value, str | int | float) and not isinstance(value, bool)
+            mistakes.append(f"{field + ': ' if field else ''}{message}{f' ({quoted(value)})' if shown else ''}")
+    except ValueError:
+        mistakes.append("a number that is NaN or infinity")
+    return None
+
+
+def quoted(value: object, longest: int = 80) -> str:
+    """A value from a file as a message may show it: one line without control characters, cut."""
+    text = inert(repr(value))
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _field(loc: Sequence[int | str]) -> str:
+    """`("contexts", 2, "score")` as `contexts[2].score`."""
+    path = ""
+    for step in loc:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            name = step if step.isidentifier() and len(step) <= 40 else quoted(step, 40)
+            path = f"{path}.{name}" if path else name
+    return path

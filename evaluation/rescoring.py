@@ -17,7 +17,7 @@ from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import file_sha256, write_json
 from turnmark.corpora.inspector import Evaluation, RatedTask, read_evaluation
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
-from turnmark.evaluation.predictions_official import MTRAG_FAMILY
+from turnmark.evaluation.predictions import MTRAG_FAMILY
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.request import EvalRequest

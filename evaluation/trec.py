@@ -1,23 +1,26 @@
-"""TREC run files: `query Q0 document rank score tag` a line, read and written the way trec_eval understands them.
+"""Lists of passages in files: TREC runs (`query Q0 document rank score tag` a line), official tasks, samples of a run.
 
-Lists in the official form of the MTRAG family (`{"task_id", "contexts": [{"document_id", "score"}]}` a line, as in
-submissions to task A of SemEval-2026 task 8) are read as runs too.
-
-The order is by score, ties by document id descending; the rank column is not read. trec_eval keeps scores in single
-precision, so two scores that are equal there are a tie here too.
+TREC runs are read and written the way trec_eval understands them: the order is by score, ties by document id
+descending; the rank column is not read. trec_eval keeps scores in single precision, so two scores that are equal there
+are a tie here too. Official tasks (`{"task_id", "contexts": [{"document_id", "score"}]}` a line) are also what
+submissions to task A of SemEval-2026 task 8 are written in.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.mtrag import canonical_id
-from turnmark.corpora.text import spans
+from turnmark.corpora.rows import json_lines, non_blank
+from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import ContextRef
 
 _FIELDS = re.compile(r"[^ \t\r\f\v]+")
@@ -28,6 +31,18 @@ BLANK = re.compile(r"\s")
 """What no id in a run may hold."""
 Run = dict[str, tuple[ContextRef, ...]]
 """The list of each query, best first."""
+MOST = 40
+"""Mistakes of a file that are listed; the others are counted."""
+_CONTEXTS: TypeAdapter[tuple[ContextRef, ...]] = TypeAdapter(tuple[ContextRef, ...])
+
+
+def list_mistakes(mistakes: Sequence[str]) -> list[str]:
+    """The first mistakes, and how many more there are."""
+    more = len(mistakes) - MOST
+    return [
+        *mistakes[:MOST],
+        *([f"{more:,} more mistakes; nothing is scored before they are put right"] if more > 0 else []),
+    ]
 
 
 def ranked(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
@@ -36,33 +51,28 @@ def ranked(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
 
 
 def parse_run(content: bytes, name: str) -> Run:
-    """Parse one run, in either form.
+    """Parse one TREC run.
 
     Args:
         name: what the file is called in messages.
 
     Raises:
-        RequestError: every line that is wrong, by kind of mistake with all its line numbers, or that there is no line.
+        RequestError: every line that is wrong, or that there is no line.
     """
-    content = content.removeprefix(b"\xef\xbb\xbf")
-    add = _add_task if _TASKS.match(content) else _add_row
     lists: dict[str, dict[str, float]] = {}
-    lines_of_problem: dict[str, list[int]] = {}
-    for number, raw in enumerate(content.split(b"\n"), 1):
+    problems: list[str] = []
+    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         try:
             if raw.strip():
-                add(lists, raw.decode("utf-8"))
-        except (ValueError, RecursionError) as error:
-            unreadable = {UnicodeDecodeError: "not valid UTF-8", json.JSONDecodeError: "not valid JSON",
-                          RecursionError: "not valid JSON"}  # fmt: skip
-            lines_of_problem.setdefault(unreadable.get(type(error), str(error)), []).append(number)
-    if lines_of_problem:
-        raise RequestError([
-            f"{name}, line{'s' if len(numbers) > 1 else ''} {', '.join(spans(numbers))}: {problem}"
-            for problem, numbers in lines_of_problem.items()
-        ])  # fmt: skip
-    if not lists:
-        raise RequestError(f"{name}: no line in it; a TREC run has lines `query Q0 document rank score tag`")
+                _add_row(lists, raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            problems.append(f"{name}:{number}: not valid UTF-8")
+        except ValueError as error:
+            problems.append(f"{name}:{number}: {error}")
+    if not lists and not problems:
+        problems.append(f"{name}: no line in it; a TREC run has lines `query Q0 document rank score tag`")
+    if problems:
+        raise RequestError(list_mistakes(problems))
     return {
         query: ranked(ContextRef(document_id=document, score=score) for document, score in scores.items())
         for query, scores in lists.items()
@@ -75,31 +85,98 @@ def _add_row(lists: dict[str, dict[str, float]], line: str) -> None:
         raise ValueError("not the six fields `query Q0 document rank score tag`")
     query, document, score = canonical_id(fields[0]), fields[2], fields[4]
     if not _NUMBER.fullmatch(score) or abs(float(score)) > _LARGEST:
-        raise ValueError("the fifth field, the score, is no finite number")
+        raise ValueError("the fifth field, the score, is not a finite number")
     if document in lists.get(query, {}):
-        raise ValueError("a pair of query and document that stood before")
+        raise ValueError("this query has the document already")
     lists.setdefault(query, {})[document] = float(score)
 
 
-def _add_task(lists: dict[str, dict[str, float]], line: str) -> None:
-    row = json.loads(line)
-    query, contexts = (row.get("task_id"), row.get("contexts")) if isinstance(row, dict) else (None, None)
-    if not isinstance(query, str) or not query.strip() or not isinstance(contexts, list):
-        raise ValueError("not an object with the text `task_id` and the list `contexts`")
-    scores: dict[str, float] = {}
-    for context in contexts:
-        fields = context if isinstance(context, dict) else {}
-        document, score = fields.get("document_id"), fields.get("score")
-        if not isinstance(document, str) or not document.strip():
-            raise ValueError("a passage without the text `document_id`")
-        if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= _LARGEST:
-            raise ValueError("a passage whose `score` is no finite number")
-        if document in scores:
-            raise ValueError("a passage that stands in the list twice")
-        scores[document] = float(score)
-    if canonical_id(query) in lists:
-        raise ValueError("a task that stood before")
-    lists[canonical_id(query)] = scores
+def read_lists(path: Path, name: str) -> Run:
+    """The lists of official tasks or of a run's samples, in the file's order, with the texts that it gives.
+
+    Of a run the samples count that are done, at the first repeat. A torn last line is left out.
+
+    Args:
+        name: what the file is called in messages.
+
+    Raises:
+        RequestError: every line that is wrong, or that none holds a list.
+    """
+    lists: Run = {}
+    problems: list[str] = []
+    torn = False
+    for number, row in json_lines(path, name):
+        torn = isinstance(row, Problem)
+        try:
+            if isinstance(row, Problem):
+                raise ValueError(row.what)
+            _add_list(lists, row)
+        except ValueError as error:
+            problems.append(f"{name}:{number}: {error}")
+    if torn and not ends_a_line(path):
+        problems.pop()
+    if not lists and not problems:
+        problems.append(f"{name}: no list of passages in it; no sample in it is done")
+    if problems:
+        raise RequestError(list_mistakes(problems))
+    return lists
+
+
+def _add_list(lists: Run, row: dict[str, Any]) -> None:
+    task = "task_id" in row
+    query = canonical_id(non_blank(row, "task_id" if task else "id"))
+    if not task and (row.get("status") != "done" or row.get("repeat", 0)):
+        return
+    if task and query in lists:
+        raise ValueError(f"the task {query!r} has a list already")
+    fields = {"contexts": row.get("contexts")}
+    mistakes = list(check_contexts(fields))
+    try:
+        contexts = _CONTEXTS.validate_python(fields["contexts"])
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        mistakes.append(f"contexts: {'.'.join(map(str, first['loc']))}: {first['msg']}")
+    if mistakes:
+        raise ValueError("; ".join(mistakes))
+    lists[query] = contexts
+
+
+def check_contexts(row: dict[str, Any]) -> Iterator[str]:
+    """Mistakes in the contexts of a row that no type tells: blank and repeated ids.
+
+    The contexts are reduced to the fields of a `ContextRef`, and get the scores of their ranks if none has a score.
+    """
+    contexts = row.get("contexts")
+    if not isinstance(contexts, list):
+        return
+    known = [
+        {name: value for name, value in entry.items() if value is not None and name in ContextRef.model_fields}
+        if isinstance(entry, dict)
+        else entry
+        for entry in contexts
+    ]
+    if not any("score" in entry for entry in known if isinstance(entry, dict)):
+        known = [
+            {**entry, "score": 1 / rank} if isinstance(entry, dict) else entry for rank, entry in enumerate(known, 1)
+        ]
+    row["contexts"] = known
+    ids: set[str] = set()
+    for index, entry in enumerate(known):
+        name = entry.get("document_id") if isinstance(entry, dict) else None
+        if not isinstance(name, str):
+            continue
+        if not name.strip():
+            yield f"contexts[{index}].document_id: a text that is not blank was expected"
+        elif name in ids:
+            yield f"contexts[{index}].document_id: the passage {name[:80]!r} is in the list already"
+        ids.add(name)
+
+
+def ends_a_line(path: Path) -> bool:
+    """Whether the last line of a file is complete; the file is not empty."""
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
 
 
 def read_runs(paths: Sequence[Path]) -> Run:
@@ -112,7 +189,11 @@ def read_runs(paths: Sequence[Path]) -> Run:
     lists: Run = {}
     for path in paths:
         try:
-            run = parse_run(path.read_bytes(), path.name)
+            content = path.read_bytes()
+            if _TASKS.match(content.removeprefix(b"\xef\xbb\xbf")):
+                run = {query: ranked(contexts) for query, contexts in read_lists(path, path.name).items()}
+            else:
+                run = parse_run(content, path.name)
         except OSError as error:
             problems.append(f"--predictions {str(path)!r} cannot be read: {error.strerror or error}")
             continue
@@ -121,7 +202,7 @@ def read_runs(paths: Sequence[Path]) -> Run:
             continue
         twice = [query for query in run if query in lists]
         if twice:
-            problems.append(f"{path.name}: {len(twice)} of its queries stand in an earlier file, {twice[0]!r} first")
+            problems.append(f"{path.name}: {len(twice)} of its queries are in an earlier file, {twice[0]!r} first")
         lists.update(run)
     if problems:
         raise RequestError(problems)
@@ -139,6 +220,6 @@ def format_trec(lists: Mapping[str, Sequence[ContextRef]], tag: str) -> str:
         for rank, context in enumerate(contexts, 1):
             for text in (query, context.document_id):
                 if not text or BLANK.search(text):
-                    raise ValueError(f"the id {text!r} cannot stand in a TREC run: it is empty or holds white space")
+                    raise ValueError(f"a TREC run cannot hold the id {text!r}: it is empty or holds white space")
             lines.append(f"{query} Q0 {context.document_id} {rank} {context.score!r} {tag}\n")
     return "".join(lines)

@@ -125,7 +125,7 @@ def test_broken_official_passages_are_told_by_line(clone, tmp_path):
     with pytest.raises(RequestError) as error:
         planned(clone, tmp_path / "r", setting="rag", passages=file)
     messages = "\n".join(error.value.problems)
-    assert all(part in messages for part in ("x.jsonl:1: ", "x.jsonl:3: 'task_id'"))
+    assert all(part in messages for part in ("x.jsonl:1: ", "x.jsonl:3: 'id' is missing"))
 
 
 def test_the_official_sample_predictions_score_as_they_are(turnmark, benchmark_root):

@@ -62,7 +62,7 @@ def test_a_recorded_run(tmp_path):
     (None, "no such run folder"),
     ("", "no sample in it is done"),
     ('{"id": "tor', "no sample in it is done"),
-    ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:1: not a sample of a run: id"),
+    ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:1: 'id' is int, not text"),
     ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:2: not a JSON object"),
 ])  # fmt: skip
 def test_what_is_no_recorded_run(tmp_path, content, message):

@@ -85,10 +85,12 @@ def test_every_wrong_line_is_named_at_once():
     with pytest.raises(RequestError) as caught:
         parse_run(content, "x.trec")
     assert caught.value.problems == (
-        "x.trec, lines 2, 8-9: not the six fields `query Q0 document rank score tag`",
-        "x.trec, lines 3-4, 7: the fifth field, the score, is no finite number",
-        "x.trec, line 5: a pair of query and document that stood before",
-        "x.trec, line 6: not valid UTF-8",
+        "x.trec:2: not the six fields `query Q0 document rank score tag`",
+        *(f"x.trec:{n}: the fifth field, the score, is not a finite number" for n in (3, 4)),
+        "x.trec:5: this query has the document already",
+        "x.trec:6: not valid UTF-8",
+        "x.trec:7: the fifth field, the score, is not a finite number",
+        *(f"x.trec:{n}: not the six fields `query Q0 document rank score tag`" for n in (8, 9)),
     )
 
 
@@ -104,7 +106,7 @@ def test_several_files_report_together_and_may_not_answer_the_same_query(tmp_pat
     with pytest.raises(RequestError) as caught:
         read_runs([tmp_path / name for name in ("a.trec", "b.trec", "c.trec", "none.trec")])
     assert [problem.split(":")[0].split("/")[0] for problem in caught.value.problems] == [
-        "b.trec", "c.trec, line 1", "--predictions '",
+        "b.trec", "c.trec", "--predictions '",
     ]  # fmt: skip
 
 
@@ -118,5 +120,5 @@ def test_what_is_written_reads_back(lists):
 
 @pytest.mark.parametrize("bad", ["", "two words", "a\nb", "a\u2028b"])
 def test_an_id_that_the_format_cannot_carry_is_refused(bad):
-    with pytest.raises(ValueError, match="cannot stand in a TREC run"):
+    with pytest.raises(ValueError, match="a TREC run cannot hold the id"):
         format_trec({"q": [ContextRef(document_id=bad, score=1.0)]}, "t")
