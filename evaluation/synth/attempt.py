@@ -1,15 +1,14 @@
-"""One attempt of a synthesis: the models that write and judge, within its time, what they cost, and what came of it.
+"""One attempt of a synthesis: the models that write and judge, their time and cost, and what came of it.
 
-A reply that is no reply (malformed twice, cut twice, refused) rejects what is being made, with what the model wrote. A
-call that fails for outer reasons (no connection, a limit, the time is over) fails the attempt, which is tried again.
+A reply that cannot be used (malformed twice, cut twice, refused) rejects what is being made, with what the model wrote.
+A call that fails for outer reasons (no connection, a limit, the time is over) fails the attempt, which is tried again.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -22,10 +21,9 @@ from turnmark.assistant.prompts import PromptFolder
 from turnmark.assistant.settings import Price
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.budget import OBJECT_TOKENS, CountingModel, estimate_usage, with_cost
+from turnmark.evaluation.budget import OBJECT_TOKENS, with_cost
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.limits import Bounded
@@ -33,14 +31,21 @@ from turnmark.evaluation.synth.folder import RAW, Reject, SynthItem
 
 if TYPE_CHECKING:
     from turnmark.evaluation.embedding import SharedEmbed
-    from turnmark.evaluation.synth.source import Source
+    from turnmark.evaluation.synth.source import IndexSource
 
 T = TypeVar("T", bound=BaseModel)
 
 PROMPTS = PromptFolder(Path(__file__).with_name("prompts"), "a synthesis")
 ABOUT_THE_REPLY = frozenset(("length", "invalid", "content_filter", "refused", "bad_reply", "too_long"))
-"""Kinds of failure that are about what was asked, so that asking again would not mend them."""
+"""Kinds of failure that are about what was asked, so that asking again would not help."""
 WRITER, JUDGE = "generator", "judge"
+
+
+class SynthReply(BaseModel):
+    """Base of what prompts ask for: `example` is the reply that a dry run assumes, `tokens` its length."""
+
+    example: ClassVar[dict[str, Any]]
+    tokens: ClassVar[int] = OBJECT_TOKENS
 
 
 class Rejected(Exception):
@@ -88,11 +93,10 @@ class Tools:
         judge: the model that filters; None: the embedded judge.
         same: the judge is the model that writes, because nobody else was named.
         measures: `faithfulness` and `idk` -> what judges them, of a model or embedded.
-        judge_price: of the judge's tokens; None: nobody says.
         dry: nothing is made; tokens are counted and every filter is passed.
     """
 
-    source: Source
+    source: IndexSource
     seed: int
     embed: SharedEmbed
     judge: Generator | None = None
@@ -112,7 +116,7 @@ class Attempt:
 
     Attributes:
         items, rejects: what was made so far, and what did not pass.
-        random: chance that depends on the command's seed and on this attempt's alone, whatever runs beside it.
+        random: chance that depends on the command's seed and on this attempt alone, whatever else runs.
         usage: role -> what its calls took.
     """
 
@@ -134,7 +138,7 @@ class Attempt:
         return self._writer.name
 
     def keep(self, name: str, key: str, content: dict[str, Any], domain: str = "") -> None:
-        """Add an item; its notes say what prompts of the attempt did not show of their material."""
+        """Add an item; its notes say what the attempt's prompts did not show of their material."""
         notes = tuple(self._notes)
         self.items.append(SynthItem(id=name, seed=self.seed.id, domain=domain, key=key, content=content, notes=notes))
 
@@ -170,8 +174,8 @@ class Attempt:
         Args:
             stage: the filter that an unusable reply counts under.
             name: of the prompt.
-            texts: placeholder -> text from outside or from a model; each stands between marks.
-            passages, history: shown where the prompt has a place for them; cut where they do not fit.
+            texts: placeholder -> text from outside or from a model, shown between marks.
+            passages, history: shown if the prompt has placeholders for them, and cut if they do not fit.
             plain: placeholder -> words of ours.
             judge: it is for the judge, not for the writer.
 
@@ -181,14 +185,9 @@ class Attempt:
         """
         generator = self._judge if judge else self._writer
         limit = generator.reply_tokens
-        fitted = fit_prompt(
-            PROMPTS.load(name, self.tools.prompts),
-            room_for(generator, limit),
-            {key: text or None for key, text in texts.items()},
-            passages,
-            history,
-            plain,
-        )
+        prompt = PROMPTS.load(name, self.tools.prompts)
+        shown = {key: text or None for key, text in texts.items()}
+        fitted = fit_prompt(prompt, room_for(generator, limit), shown, passages, history, plain)
         if fitted is None:
             raise Rejected(stage, "too long for the model's context")
         self._notes |= dict.fromkeys(f"{name}: {note}" for note in fitted.notes)
@@ -198,7 +197,7 @@ class Attempt:
             raise _failure(stage, reply.kind, reply.reason, reply.raw)
         return reply
 
-    def judged(self, measure: str, case: Case) -> Outcome:
+    def ask_judge(self, measure: str, case: Case) -> Outcome:
         """What the judge says of a reply by `tools.measures`.
 
         Raises:
@@ -243,7 +242,7 @@ class Synthesis(Protocol):
     each: ClassVar[int]
     options: Mapping[str, Any]
 
-    def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
+    def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """What attempts start from, in order; the same for the same corpus and seed."""
         ...
 
@@ -251,13 +250,13 @@ class Synthesis(Protocol):
         """Fill an attempt. Called from many threads at once.
 
         Raises:
-            Rejected: nothing came of it; the reason is written down.
+            Rejected: nothing came of it; the reason is recorded.
             GeneratorError: a call failed; the attempt will be tried again.
         """
         ...
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: Source) -> Exported:
-        """Write the benchmark's own files."""
+    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Exported:
+        """Write the benchmark's files."""
         ...
 
 
@@ -269,45 +268,11 @@ SYNTHESES = {
 
 
 def open_synthesis(name: str, options: Mapping[str, Any]) -> Synthesis:
-    """The synthesis that a command or a manifest names, with these settings.
+    """The synthesis of this name, with these settings.
 
     Raises:
-        RequestError: this version knows no such synthesis, or no such settings of it.
+        RequestError: a setting has a wrong value.
     """
-    if name not in SYNTHESES:
-        raise RequestError(f"no synthesis is called {name!r}; there are: {', '.join(SYNTHESES)}")
     module, _, attribute = SYNTHESES[name].partition(":")
-    try:
-        synthesis: Synthesis = getattr(import_module(module), attribute)(**options)
-    except TypeError:
-        raise RequestError(f"synth {name}: these are no settings of it: {dict(options)!r}") from None
+    synthesis: Synthesis = getattr(import_module(module), attribute)(**options)
     return synthesis
-
-
-# --- what it would take ----------------------------------------------------------------------------------------------
-
-SAMPLED = 5
-"""Attempts that an estimate looks at."""
-
-
-class Reply(BaseModel):
-    """Base of what prompts ask for: `example` is what a dry run takes for the reply, `tokens` its length."""
-
-    example: ClassVar[dict[str, Any]]
-    tokens: ClassVar[int] = OBJECT_TOKENS
-
-
-def estimated(
-    synthesis: Synthesis, seeds: Sequence[Seed], attempts: int, tools: Tools, generator: Generator
-) -> dict[str, Usage]:
-    """What so many attempts take by role, if every filter is passed; nothing is sent."""
-    model = CountingModel(generator.name, reply_tokens=generator.reply_tokens, verdict="Verdict: [[no]]")
-    dry_tools = replace(tools, dry=True, judge=model if tools.judge is not None else None)
-
-    def usage(seed: Seed) -> Mapping[str, Usage]:
-        attempt = Attempt(seed, dry_tools, model)
-        with suppress(Rejected):  # a prompt that does not fit costs nothing
-            synthesis.make(attempt)
-        return attempt.usage
-
-    return estimate_usage(seeds[:attempts], attempts, usage, SAMPLED)

@@ -13,8 +13,8 @@ from turnmark.corpora.flags import command_from
 from turnmark.evaluation.synth.request import CompoundRequest, InscoqaRequest, MtragRequest, SynthRequest
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.synth.outputs import Report
-    from turnmark.evaluation.synth.run import Plan
+    from turnmark.evaluation.synth.run import SynthReport
+
 
 R = TypeVar("R", bound=SynthRequest)
 
@@ -23,17 +23,17 @@ synth_app = typer.Typer(
 )
 
 
-def mtrag(request: MtragRequest, errors: ErrorCollector) -> None:
+def make_mtrag(request: MtragRequest, errors: ErrorCollector) -> None:
     """Make conversations as MTRAG-S has them: N of up to eight turns each."""
     _make("mtrag", {"turns": request.turns}, request, errors)
 
 
-def inscoqa(request: InscoqaRequest, errors: ErrorCollector) -> None:
+def make_inscoqa(request: InscoqaRequest, errors: ErrorCollector) -> None:
     """Make conversations over several instructional documents, with answer and procedure, as InsCoQA has them."""
     _make("inscoqa", {"documents": request.documents}, request, errors)
 
 
-def compound_qa(request: CompoundRequest, errors: ErrorCollector) -> None:
+def make_compound_qa(request: CompoundRequest, errors: ErrorCollector) -> None:
     """Make compound questions with references as Compound-QA has them."""
     options: dict[str, Any] = {"capability": request.capability}
     if request.types:
@@ -46,62 +46,63 @@ def _mount(name: str, kind: type[R], run: Callable[[R, ErrorCollector], None]) -
     synth_app.command(name, epilog=example)(command_from(kind, run))
 
 
-_mount("mtrag", MtragRequest, mtrag)
-_mount("inscoqa", InscoqaRequest, inscoqa)
-_mount("compound-qa", CompoundRequest, compound_qa)
+_mount("mtrag", MtragRequest, make_mtrag)
+_mount("inscoqa", InscoqaRequest, make_inscoqa)
+_mount("compound-qa", CompoundRequest, make_compound_qa)
+
+
+def add_synth_command(app: typer.Typer) -> None:
+    """Mount `synth`."""
+    app.add_typer(synth_app, name="synth")
 
 
 def _make(name: str, options: Mapping[str, Any], request: SynthRequest, errors: ErrorCollector) -> None:
     """Check a request, all of it, and carry it out."""
     from turnmark.evaluation.synth.attempt import open_synthesis
-    from turnmark.evaluation.synth.run import plan, run
+    from turnmark.evaluation.synth.run import plan_synthesis, synthesize
 
-    # With wrong settings of its own, a synthesis with the usual ones stands in, so that all else is checked too.
+    # With wrong settings, a synthesis with the usual ones takes its place, so that all else is checked too.
     synthesis = errors.collect(open_synthesis, name, options) or open_synthesis(name, {})
-    planned = plan(request, synthesis, errors)
+    plan = plan_synthesis(request, synthesis, errors)
     if request.dry_run:
-        _show_plan(planned, request.as_json)
+        _show_plan(plan.describe(), request.as_json)
         return
-    report, gave_up = run(planned)
+    report, gave_up = synthesize(plan)
     _show_report(report, request.as_json)
     if gave_up:
         raise TurnmarkError(f"{report.failed} attempts failed; the same command tries them again")
 
 
-def _show_plan(planned: Plan, as_json: bool) -> None:
-    described = planned.describe()
+def _show_plan(plan: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
-        print_json(described)
+        print_json(plan)
         return
     lines = [
-        f"would make {described['wanted']} items of {described['kind']} from {described['corpus']['name']}, "
-        f"in {described['attempts']} attempts or more ({described['seeds']} seeds)",
-        "with " + ", ".join(f"{role} {spec}" for role, spec in described["specs"].items()),
+        f"would make {plan['wanted']} items of {plan['kind']} from {plan['corpus']['name']}, "
+        f"in {plan['attempts']} attempts or more ({plan['seeds']} seeds)",
+        "with " + ", ".join(f"{role} {spec}" for role, spec in plan["specs"].items()),
     ]
-    for role, usage in described["estimated"].items():
+    for role, usage in plan["estimated"].items():
         tokens = f"about {usage['prompt_tokens']:,} tokens in, {usage['completion_tokens']:,} out"
         lines.append(f"{role}: {usage['calls']:,} calls, {tokens}")
-    _say(*lines, f"into {described['out']}", *(f"- {note}" for note in described["notes"]))
+    _say(*lines, f"into {plan['out']}", *(f"- {note}" for note in plan["notes"]))
 
 
-def _show_report(report: Report, as_json: bool) -> None:
-    """Print what came of a synthesis."""
+def _show_report(report: SynthReport, as_json: bool) -> None:
     if as_json:
         print_json(report.model_dump(mode="json"))
         return
-    _say(
+    lines = [
         f"{report.kind}: {report.kept} of {report.wanted} items kept, {report.attempts} attempts, "
         f"{report.rejected} rejected, {report.failed} failed"
-    )
+    ]
     for stage, reasons in report.filters.items():
-        _say(f"  {stage}: " + "; ".join(f"{reason} ({count})" for reason, count in reasons.items()))
+        lines.append(f"  {stage}: " + "; ".join(f"{reason} ({count})" for reason, count in reasons.items()))
     for role, usage in report.usage.items():
         cost = f", cost {usage['cost']:.4f}" if usage.get("cost") is not None else ""
-        _say(
-            f"{role}: {usage['calls']:,.0f} calls, {usage['prompt_tokens']:,.0f} tokens in, "
-            f"{usage['completion_tokens']:,.0f} out{cost}"
-        )
-    _say(*(f"- {note}" for note in report.notes), f"in {report.out}: items.jsonl, rejects.jsonl")
+        tokens = f"{usage['prompt_tokens']:,.0f} tokens in, {usage['completion_tokens']:,.0f} out"
+        lines.append(f"{role}: {usage['calls']:,.0f} calls, {tokens}{cost}")
+    _say(*lines, *(f"- {note}" for note in report.notes), f"in {report.out}: items.jsonl, rejects.jsonl")
 
 
 def _say(*lines: str) -> None:
@@ -112,8 +113,3 @@ def _say(*lines: str) -> None:
     console = Console()
     for line in lines:
         console.print(plain(line), soft_wrap=True)
-
-
-def add_synth_command(app: typer.Typer) -> None:
-    """Mount `synth`."""
-    app.add_typer(synth_app, name="synth")

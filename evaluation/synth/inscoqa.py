@@ -1,30 +1,30 @@
 """`turnmark synth inscoqa`: conversations over several instructional documents, by InsCoQA's pipeline (section 3).
 
-Queries are proposed from a document and filtered by appendix A; a search finds several documents for a query; history
-and last question are written (B), then the answer, then the procedure with the suitability filter (C). What the paper's
-annotators looked for (reversal, hallucination, marketing, safety) is left to whoever reads the items; what code can
-see of it is checked here. Train, validation and test share no document where the corpus allows it.
+The model proposes queries from a document, which appendix A's criteria filter; a search finds several documents for a
+query; the model writes history and last question (B), then the answer, then the procedure with the suitability filter
+(C). What the paper's annotators looked for (reversal, hallucination, marketing, safety) is left to the reader of the
+items; what code can see of it is checked here.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel
 
 from turnmark.assistant.generators.schema import at_most
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.inscoqa import DOMAINS, Split
+from turnmark.corpora.inscoqa import DOMAINS
 from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.evaluation.metrics.overlap import token_recall
-from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Reply, Seed
+from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed, SynthReply
 from turnmark.evaluation.synth.folder import SynthItem, write_rows
-from turnmark.evaluation.synth.source import Source
+from turnmark.evaluation.synth.source import IndexSource
 
 QUERIES = 3
 """Of a document."""
@@ -42,23 +42,21 @@ LEAKS = 0.5
 """Share of the steps that may be given away."""
 SAME_STEP = 0.95
 """Cosine of two steps that say the same."""
-SHARES: Mapping[Split, float] = {"train": 0.7, "test": 0.2, "validation": 0.1}
-"""Of the samples, as the paper's 9,760, 1,406 and 2,793 divide them."""
 _BROKEN_STEP = re.compile(r"\n|^\s*(?:[-*•]|\(?[0-9]{1,2}[.)])\s|(?:^|[:;])\s*(?:[a-z]\)|\(?i{1,3}\)).*[;:]\s*[a-z]\)")
 
 
-class Query(BaseModel):
+class ProposedQuery(BaseModel):
     """A proposed query."""
 
     query: str
     domain: str
 
 
-class QueriesReply(Reply):
+class QueriesReply(SynthReply):
     """What the prompt `inscoqa-queries` asks for."""
 
     example: ClassVar[dict[str, Any]] = {"queries": [{"query": "How is it done?", "domain": "Others"}] * QUERIES}
-    queries: Annotated[list[Query], at_most(QUERIES)]
+    queries: Annotated[list[ProposedQuery], at_most(QUERIES)]
 
 
 class QueryVerdict(BaseModel):
@@ -71,7 +69,7 @@ class QueryVerdict(BaseModel):
     instructional: bool
 
 
-class FilterReply(Reply):
+class QueryVerdictsReply(SynthReply):
     """What the prompt `inscoqa-filter` asks for."""
 
     example: ClassVar[dict[str, Any]] = {"verdicts": [
@@ -88,7 +86,7 @@ class Round(BaseModel):
     reply: str
 
 
-class HistoryReply(Reply):
+class HistoryReply(SynthReply):
     """What the prompt `inscoqa-history` asks for."""
 
     example: ClassVar[dict[str, Any]] = {"history": [{"question": "What?", "reply": "That."}], "question": "And how?"}
@@ -97,7 +95,7 @@ class HistoryReply(Reply):
     question: str
 
 
-class AnswerReply(Reply):
+class MultiAnswerReply(SynthReply):
     """What the prompt `inscoqa-answer` asks for."""
 
     example: ClassVar[dict[str, Any]] = {"answer": "First do this, then that.", "documents": [1, 2]}
@@ -106,7 +104,7 @@ class AnswerReply(Reply):
     documents: list[int]
 
 
-class ProcedureReply(Reply):
+class ProcedureReply(SynthReply):
     """What the prompt `inscoqa-procedure` asks for."""
 
     example: ClassVar[dict[str, Any]] = {
@@ -150,7 +148,7 @@ class Instructions:
             raise RequestError(f"--documents {documents}: a number from {FEWEST_DOCUMENTS} was expected")
         self.options = {"documents": documents}
 
-    def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
+    def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """A document each."""
         return [Seed(f"{number:06d}", name) for number, name in enumerate(source.drawn(seed))]
 
@@ -165,20 +163,14 @@ class Instructions:
             else:
                 attempt.keep(content["id"], query.query, content, content["domain"])
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: Source) -> Exported:  # noqa: ARG002
-        """Write the splits; one without samples has no file."""
-        splits, notes = divided(items)
-        files = []
-        for split in get_args(Split):
-            path = folder / f"{split}.jsonl"
-            if splits[split]:
-                write_rows(path, (item.content for item in sorted(splits[split], key=lambda item: item.id)))
-                files.append(path.name)
-            else:
-                path.unlink(missing_ok=True)
-        return Exported(tuple(files), (*notes, f"try it: turnmark eval inscoqa --data {folder}"))
+    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Exported:  # noqa: ARG002
+        """Write the samples as the test split, which is the one that `eval` reads."""
+        if not items:
+            return Exported(())
+        write_rows(folder / "test.jsonl", (item.content for item in items))
+        return Exported(("test.jsonl",), (f"try it: turnmark eval inscoqa --data {folder}",))
 
-    def _queries(self, attempt: Attempt) -> list[Query]:
+    def _queries(self, attempt: Attempt) -> list[ProposedQuery]:
         """Those that meet appendix A's criteria."""
         replied = attempt.ask(
             "query", "inscoqa-queries", QueriesReply, {"document": attempt.tools.source.text(attempt.seed.start)},
@@ -188,7 +180,7 @@ class Instructions:
         if not proposed:
             raise Rejected("query", "the document guides nobody through anything")
         listed = "\n".join(f"{n}. {' '.join(query.query.split())}" for n, query in enumerate(proposed, 1))
-        reply = attempt.ask("query filter", "inscoqa-filter", FilterReply, {"queries": listed}, judge=True)
+        reply = attempt.ask("query filter", "inscoqa-filter", QueryVerdictsReply, {"queries": listed}, judge=True)
         verdicts = {verdict.query: verdict for verdict in reply.verdicts}
         passing = []
         for number, query in enumerate(proposed, 1):
@@ -203,8 +195,8 @@ class Instructions:
                 passing.append(query)
         return passing
 
-    def _sample(self, number: int, query: Query, attempt: Attempt, about: dict[str, Any]) -> dict[str, Any]:
-        """One sample from a query; what there is of it so far stands in `about`."""
+    def _sample(self, number: int, query: ProposedQuery, attempt: Attempt, about: dict[str, Any]) -> dict[str, Any]:
+        """One sample from a query; `about` gathers what there is of it so far."""
         documents = self._documents(query.query, attempt)
         texts = [f"{document['title']}\n{document['text']}" for document in documents]
         rounds = str(random.Random(f"{attempt.tools.seed * 10 + number} {attempt.seed.id}").choice(ROUNDS))
@@ -239,7 +231,7 @@ class Instructions:
         }
 
     def _documents(self, query: str, attempt: Attempt) -> list[dict[str, str]]:
-        """Whole documents for a query: the one it was proposed from, and those of the best passages."""
+        """The documents for a query: the one it was proposed from, and those of the best passages."""
         first = attempt.seed.start
         hits = attempt.tools.source.search(query, k=PASSAGES_SEARCHED)
         titles = {hit.passage.document: hit.passage.title for hit in hits}
@@ -252,7 +244,7 @@ class Instructions:
     def _answer(self, question: str, turns: Sequence[Message], texts: Sequence[str], attempt: Attempt) -> str:
         """The answer, which rests on several documents."""
         reply = attempt.ask(
-            "answer", "inscoqa-answer", AnswerReply, {"question": question}, passages=texts, history=turns
+            "answer", "inscoqa-answer", MultiAnswerReply, {"question": question}, passages=texts, history=turns
         )
         answer, numbers = strip_citations(reply.answer).strip(), set(reply.documents)
         check, raw = attempt.check, reply.model_dump_json()
@@ -284,7 +276,7 @@ class Instructions:
     def _check_leaks(
         self, steps: Sequence[str], answer: str, history: Sequence[Sequence[str]], question: str, attempt: Attempt
     ) -> None:
-        """Nothing that was said before gives the answer away, and the question is none that was answered before."""
+        """Reject a sample whose history gives the answer away or answers the question."""
 
         def shared(text: str, reference: str) -> float:
             return token_recall(text, reference) or 0.0
@@ -297,56 +289,3 @@ class Instructions:
         )
         check(not repeated, "leakage", "the last question was asked before", question)
         check(shared(question, answer) < LEAKED, "leakage", "question and answer are reversed", answer)
-
-
-# --- the three splits ------------------------------------------------------------------------------------------------
-
-
-def groups(items: Sequence[SynthItem]) -> list[list[SynthItem]]:
-    """The items in groups that share no document with each other, largest first."""
-    units: list[tuple[set[str], list[SynthItem]]] = []
-    for item in items:
-        documents = _documents_of([item])
-        touched = [unit for unit in units if unit[0] & documents]
-        units = [unit for unit in units if not unit[0] & documents]
-        together = [earlier for _, members in touched for earlier in members]
-        units.append((documents.union(*(names for names, _ in touched)), [*together, item]))
-    return sorted(
-        (sorted(members, key=lambda item: item.id) for _, members in units),
-        key=lambda group: (-len(group), group[0].id),
-    )
-
-
-def _documents_of(items: Sequence[SynthItem]) -> set[str]:
-    return {document["id"] for item in items for document in item.content["documents"]}
-
-
-def divided(items: Sequence[SynthItem]) -> tuple[dict[Split, list[SynthItem]], tuple[str, ...]]:
-    """Split -> items, by groups where these are small enough, else by seed document; and notes about it.
-
-    A group goes where most is lacking of the split's share, and test is never empty. Where one group holds so much that
-    the shares would be far off, samples of one seed document stay together and others may share documents across
-    splits; it is said how many.
-    """
-    units = groups(items)
-    if units and len(units[0]) > max(SHARES.values()) * len(items):
-        seeds: dict[str, list[SynthItem]] = {}
-        for item in items:
-            seeds.setdefault(item.seed, []).append(item)
-        units = sorted(seeds.values(), key=lambda unit: (-len(unit), unit[0].id))
-    splits: dict[Split, list[SynthItem]] = {name: [] for name in SHARES}
-    lacking: Split = "test"
-    for unit in units:
-        lacking = max(SHARES, key=lambda name: SHARES[name] * len(items) - len(splits[name]))
-        splits[lacking] += unit
-    if units and not splits["test"]:  # few groups: `eval` reads the test split, so the smallest is that
-        splits[lacking] = [item for item in splits[lacking] if item not in units[-1]]
-        splits["test"] = units[-1]
-    elsewhere = _documents_of([*splits["train"], *splits["validation"]])
-    count = sum(not _documents_of([item]).isdisjoint(elsewhere) for item in splits["test"])
-    if not count:
-        return splits, ()
-    return splits, (
-        f"leakage: {count} of {len(splits['test'])} test samples share a document with another split, since searches "
-        "find the same documents again and again; samples of one seed document are in one split",
-    )

@@ -20,7 +20,7 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Reply, Seed
+from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed, SynthReply
 from turnmark.evaluation.synth.folder import SynthItem, write_rows
 from turnmark.evaluation.synth.question_types import (
     MOST_TURNS,
@@ -29,7 +29,7 @@ from turnmark.evaluation.synth.question_types import (
     PlannedTurn,
     instructions,
 )
-from turnmark.evaluation.synth.source import Source
+from turnmark.evaluation.synth.source import IndexSource
 
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 CORPORA = "corpora/passage_level"
@@ -66,7 +66,7 @@ _IN_THE_PASSAGE = re.compile(
 """What a question says just as well without."""
 
 
-class QuestionReply(Reply):
+class UserMessageReply(SynthReply):
     """What the prompt `mtrag-question` asks for."""
 
     example: ClassVar[dict[str, Any]] = {"question": "What does it say of that?"}
@@ -74,7 +74,7 @@ class QuestionReply(Reply):
     question: str
 
 
-class AnswerReply(Reply):
+class TurnAnswerReply(SynthReply):
     """What the prompt `mtrag-answer` asks for."""
 
     example: ClassVar[dict[str, Any]] = {"answer": "It says so.", "answerability": "ANSWERABLE", "passages": [1]}
@@ -101,7 +101,7 @@ class Conversations:
             raise RequestError(f"--turns {turns}: expected a number from {FEWEST} to {MOST_TURNS}")
         self.options = {"turns": turns}
 
-    def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
+    def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """A document each; documents come round again, other passages of them first, where more are wanted."""
         documents = source.drawn(seed)
         rounds = max(1, min(ROUNDS, MOST_SEEDS // max(1, len(documents))))
@@ -114,15 +114,15 @@ class Conversations:
             rejected = Rejected("conversation", f"it ended before its turn {FEWEST}")
             attempt.reject(rejected, document=attempt.seed.start, turns=turns)
             return
-        domain = domain_of(attempt.tools.source.corpus().name)
+        domain = domain_name(attempt.tools.source.corpus().name)
         content = {"conversation": attempt.seed.id, "domain": domain, "writer": attempt.writer, "turns": turns}
         key = " / ".join(turn["question"] for turn in turns[:3])
         attempt.keep(f"mtrag-{attempt.seed.id}", key, content, domain)
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: Source) -> Exported:
+    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Exported:
         """Write the tasks, and the corpus in the layout's form so that the setting `rag` can search it."""
         write_rows(folder / TASKS, (row for item in items for row in _rows(item)))
-        domains = sorted({domain_of(item.content["domain"]) for item in items})
+        domains = sorted({domain_name(item.content["domain"]) for item in items})
         files = [TASKS, *(f"{CORPORA}/{domain}.jsonl" for domain in domains)]
         for name in files[1:]:
             if not (folder / name).is_file():
@@ -199,7 +199,7 @@ class _Conversation:
         These are not in the prompt: a small model copies questions that it is told not to ask.
         """
         reply = self._attempt.ask(
-            "question", "mtrag-question", QuestionReply, {}, passages=[passage.indexed_text for passage in passages],
+            "question", "mtrag-question", UserMessageReply, {}, passages=[passage.indexed_text for passage in passages],
             history=self._history, plain=instructions(step), temperature=temperature,
         )  # fmt: skip
         question = _IN_THE_PASSAGE.sub("", " ".join(reply.question.split()))
@@ -226,7 +226,7 @@ class _Conversation:
         self._attempt.check(bool(passages), "retrieval", "nothing was found")
         texts = [passage.indexed_text for passage in passages]
         reply = self._attempt.ask(
-            "answer", "mtrag-answer", AnswerReply, {"question": question}, passages=texts, history=self._history,
+            "answer", "mtrag-answer", TurnAnswerReply, {"question": question}, passages=texts, history=self._history,
             temperature=temperature,
         )  # fmt: skip
         answer = strip_citations(reply.answer).strip()
@@ -250,7 +250,7 @@ class _Conversation:
             ],
         }
 
-    def _check_answer(self, answer: str, reply: AnswerReply, n_passages: int) -> None:
+    def _check_answer(self, answer: str, reply: TurnAnswerReply, n_passages: int) -> None:
         check, raw = self._attempt.check, reply.model_dump_json()
         check(bool(words(answer)), "answer", "empty", raw)
         check(count_words(answer) <= LONGEST_ANSWER, "answer", f"longer than {LONGEST_ANSWER} words", raw)
@@ -264,12 +264,12 @@ class _Conversation:
         """What the paper calls the filter of wrong answers: by faithfulness, and by what it says of its knowledge."""
         case = Case(question=question, answer=answer, history=tuple(self._history), passages=passages)
         check = self._attempt.check
-        idk = self._attempt.judged("idk", case).label
+        idk = self._attempt.ask_judge("idk", case).label
         fits = {"ANSWERABLE": idk == "no", "PARTIAL": idk != "yes", "UNANSWERABLE": idk == "yes"}[label]
         check(fits, "idk", f"labelled {label}, and the judge hears {idk}", answer)
         if label == "UNANSWERABLE":
             return
-        outcome = self._attempt.judged("faithfulness", case)
+        outcome = self._attempt.ask_judge("faithfulness", case)
         threshold = FAITHFUL["embedded" if self._attempt.tools.judge is None else "model"]
         check(outcome.value is not None, "faithfulness", "claims nothing that could be checked", answer)
         check(
@@ -280,7 +280,7 @@ class _Conversation:
 # --- in the layout of MTRAG-S ----------------------------------------------------------------------------------------
 
 
-def domain_of(index: str) -> str:
+def domain_name(index: str) -> str:
     """The domain that an index gives its name to: lower-case letters and digits, as the layout has them."""
     return re.sub(r"[^a-z0-9]", "", index.lower()) or "corpus"
 
@@ -307,6 +307,6 @@ def _rows(item: SynthItem) -> Iterator[dict[str, Any]]:
             "Question Type": turn["question_types"],
             "Multi-Turn": [turn["multi_turn"]],
             "Answerability": [turn["answerability"]],
-            "Collection": domain_of(content["domain"]),
+            "Collection": domain_name(content["domain"]),
         }
         utterances += [question, answer]

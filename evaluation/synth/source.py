@@ -18,7 +18,7 @@ LEAST_WORDS = 40
 """Words below which a document holds too little to ask about."""
 
 
-class Source:
+class IndexSource:
     """An index to make data from. Safe to use from many threads."""
 
     def __init__(self, index: Index, retriever: Retriever) -> None:
@@ -71,7 +71,7 @@ class Source:
         return self._index.store.of_document(document)
 
     def text(self, document: str) -> str:
-        """A document whole: its passages put together, what two of them share once."""
+        """The text of a document, of which its passages may share parts."""
         return spliced(self.of_document(document))
 
     def search(self, text: str, history: Sequence[Message] = (), k: int = 5) -> list[Hit]:

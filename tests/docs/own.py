@@ -20,7 +20,7 @@ from turnmark.evaluation.judging.verdicts import ask_verdict
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
 from turnmark.evaluation.synth.folder import SynthItem
-from turnmark.evaluation.synth.source import Source
+from turnmark.evaluation.synth.source import IndexSource
 from turnmark.retrieval.types import Found, Hit, Query
 
 
@@ -120,7 +120,7 @@ class Lines:
     each: ClassVar[int] = 1
     options: ClassVar[Mapping[str, Any]] = {}
 
-    def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
+    def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         return [Seed(str(number), number) for number in range(3)]
 
     def make(self, attempt: Attempt) -> None:
@@ -129,6 +129,6 @@ class Lines:
             raise Rejected("first", "the first is never good")
         attempt.keep(name, f"line {name}", {"line": name})
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: Source) -> Exported:
+    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Exported:
         (folder / "lines.json").write_text(json.dumps([item.content for item in items]), encoding="utf-8")
         return Exported(("lines.json",))

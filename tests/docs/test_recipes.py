@@ -125,13 +125,13 @@ def test_a_judged_metric() -> None:
 def test_a_kind_of_synthetic_data(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from turnmark.evaluation.synth.attempt import SYNTHESES, open_synthesis
     from turnmark.evaluation.synth.request import SynthRequest
-    from turnmark.evaluation.synth.run import plan, run
+    from turnmark.evaluation.synth.run import plan_synthesis, synthesize
 
     monkeypatch.setenv("TURNMARK_HOME", scene.environment["TURNMARK_HOME"])
     monkeypatch.setitem(SYNTHESES, "lines", "tests.docs.own:Lines")
     spec = f"openai:tiny@{scene.server.url}"
     request = SynthRequest(index="notes", retriever="bm25", n=2, generator=spec, out=tmp_path / "out")
-    report, gave_up = run(plan(request, open_synthesis("lines", {}), ErrorCollector()))
+    report, gave_up = synthesize(plan_synthesis(request, open_synthesis("lines", {}), ErrorCollector()))
     assert (report.kept, report.rejected, gave_up) == (2, 1, False)
     assert json.loads((tmp_path / "out" / "lines.json").read_text()) == [{"line": "1"}, {"line": "2"}]
     assert "the first is never good" in (tmp_path / "out" / "rejects.jsonl").read_text()

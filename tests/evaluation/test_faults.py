@@ -16,7 +16,7 @@ import pytest
 import turnmark.corpora.console as corpora_progress
 from tests.evaluation.demo_runs import DEMO_CALLS, DEMO_SAMPLES, samples, strict
 from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
-from turnmark.evaluation import limits
+from turnmark.evaluation import scheduler
 
 ANSWER = "The bell was cast in the foundry by the river [1]."
 
@@ -100,7 +100,7 @@ def test_a_run_survives_an_endpoint_that_fails_30_percent_of_calls(turnmark, che
 
 
 def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(turnmark, monkeypatch):
-    monkeypatch.setattr(limits, "SETTLE", 0.2)
+    monkeypatch.setattr(scheduler, "SETTLE", 0.2)
     lock, busy, turned_away = threading.Lock(), [], []
 
     def crowded(_):

@@ -137,7 +137,7 @@ class Player:
 
     def _inscoqa_procedure(self, parts: dict[str, list[str]], prompt: str) -> str:
         good = dict.fromkeys(("informative", "inquiry", "instructional", "objective", "steps"), True)
-        first, _, second = parts["answer"][0].partition(" Then ")
+        first, _, second = parts["reply"][0].partition(" Then ")
         return json.dumps({**good, "procedure": [first, second or "Close the lid and wait for an hour."]})
 
     def _compound_question(self, parts: dict[str, list[str]], prompt: str) -> str:

@@ -7,10 +7,11 @@ from collections import Counter
 
 import pytest
 
+from tests.conftest import DEMO
 from tests.evaluation.synth.player import Player, one_an_attempt
 from tests.servers import Say
 from turnmark.corpora import compound_qa, inscoqa
-from turnmark.evaluation.synth.compound import KEYWORDS, RULES, lacking
+from turnmark.evaluation.synth.compound import TYPES, load_type_rules, missing_keywords
 
 
 def test_instructions_open_as_inscoqa(synth, turnmark):
@@ -18,29 +19,19 @@ def test_instructions_open_as_inscoqa(synth, turnmark):
     assert outcome.ran.code == 0, outcome.ran.err
     assert outcome.report["kept"] == 8
     assert outcome.report["filters"]["query filter"] == {"not objective": 4}  # the third of each document's queries
-    tasks = {}
-    for split in inscoqa.splits(outcome.out):
-        loaded = inscoqa.load_tasks(outcome.out, split)
-        assert not loaded.problems
-        tasks[split] = list(loaded.data.values())
-    assert sum(map(len, tasks.values())) == 8
-    assert len(tasks["test"]) < len(tasks["train"])
-    for task in (sample for samples in tasks.values() for sample in samples):
+    loaded = inscoqa.load_tasks(outcome.out, "test")
+    assert not loaded.problems
+    tasks = list(loaded.data.values())
+    assert len(tasks) == 8
+    for task in tasks:
         assert 2 <= len(task.documents) <= 3
         assert task.domain == "Gourmet"
         assert len(task.procedure) == 2
         assert 2 <= task.rounds <= 4
-    # Documents are whole, as they are in the corpus.
-    document = tasks["test"][0].documents[0]
-    from tests.conftest import DEMO
-
-    source = (DEMO / "documents" / document.id).read_text("utf-8")
-    assert source.strip() == document.text
-    seeds = [row["seed"] for row in outcome.lines("items.jsonl")]
-    by_split = {task.id.rpartition("-")[0]: split for split, samples in tasks.items() for task in samples}
-    assert len(by_split) == len(set(seeds))  # samples of one document stay together
+    document = tasks[0].documents[0]
+    assert (DEMO / "documents" / document.id).read_text("utf-8").strip() == document.text
     ran = turnmark.json("eval", "inscoqa", "--data", outcome.out, "--dry-run", "--out", outcome.out / "run")
-    assert ran["n"] == len(tasks["test"])
+    assert ran["n"] == 8
 
 
 def changed(name, **fields):
@@ -110,7 +101,7 @@ def test_compound_questions_open_as_compound_qa(synth, turnmark):
     loaded = compound_qa.load_tasks(outcome.out)
     assert not loaded.problems
     types = Counter(task.type for task in loaded.data.values())
-    assert types == {**dict.fromkeys(RULES, 1), "Factual-Statement": 2}  # the types take turns
+    assert types == {**dict.fromkeys(TYPES, 1), "Factual-Statement": 2}  # the types take turns
     assert {task.capability for task in loaded.data.values()} == {"Understanding"}
     assert all(task.context for task in loaded.data.values())
     ran = turnmark.json("eval", "compound-qa", "--data", outcome.out, "--dry-run", "--out", outcome.out / "run")
@@ -171,11 +162,11 @@ def test_reasoning_has_a_prompt_of_its_own(synth):
     ],
 )
 def test_keywords(kind, question, list_number):
-    assert lacking(question, kind) == list_number
+    assert missing_keywords(question, kind) == list_number
 
 
 def test_every_example_of_ours_passes_the_filter_of_its_type():
-    for kind, rules in RULES.items():
+    for kind, rules in load_type_rules().items():
         for example in rules.examples:
-            assert lacking(example, kind) is None, (kind, example)
-    assert set(KEYWORDS) == set(RULES)
+            assert missing_keywords(example, kind) is None, (kind, example)
+    assert set(load_type_rules()) == {*TYPES, "Reasoning"}

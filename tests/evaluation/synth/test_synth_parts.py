@@ -12,8 +12,7 @@ from turnmark.corpora.types import Passage
 from turnmark.evaluation import prompts as judges
 from turnmark.evaluation.budget import CountingModel
 from turnmark.evaluation.synth.attempt import PROMPTS, Attempt, Seed, Tools
-from turnmark.evaluation.synth.folder import SynthItem
-from turnmark.evaluation.synth.inscoqa import SHARES, AnswerReply, divided, groups
+from turnmark.evaluation.synth.inscoqa import MultiAnswerReply
 from turnmark.evaluation.synth.question_types import (
     ANSWERABILITY,
     TYPE_INSTRUCTIONS,
@@ -78,43 +77,6 @@ def test_a_gap_between_passages_is_seen():
     assert spliced([first, last]) == "One.\n\nTwo."
 
 
-DOCUMENTS = st.lists(st.sampled_from([f"d{n}" for n in range(12)]), min_size=1, max_size=3, unique=True)
-
-
-def sample(number, documents):
-    content = {"documents": [{"id": name} for name in documents]}
-    return SynthItem(id=f"{number:03d}", seed=documents[0], key="", content=content)
-
-
-@settings(deadline=None)
-@given(st.lists(DOCUMENTS, min_size=1, max_size=20))
-def test_splits_hold_each_sample_once_and_say_what_they_share(document_lists):
-    items = [sample(number, documents) for number, documents in enumerate(document_lists)]
-    by_split, notes = divided(items)
-    assert set(by_split) == set(SHARES)
-    assert sorted(item.id for split in by_split.values() for item in split) == [item.id for item in items]
-    assert by_split["test"]
-
-    def documents(split):
-        return {document["id"] for item in by_split[split] for document in item.content["documents"]}
-
-    shared = documents("test") & (documents("train") | documents("validation"))
-    assert bool(shared) == bool(notes)
-    units = groups(items)
-    assert sum(map(len, units)) == len(items)
-    if len(units[0]) <= 0.7 * len(items):
-        assert not shared
-
-
-def test_separate_documents_are_divided_as_the_paper_s_are():
-    items = [sample(number, [f"d{number}"]) for number in range(100)]
-    by_split, notes = divided(items)
-    assert {split: len(split_items) for split, split_items in by_split.items()} == {
-        "train": 70, "test": 20, "validation": 10,
-    }  # fmt: skip
-    assert not notes
-
-
 def test_what_a_prompt_does_not_show_is_said():
     def embed(texts):
         raise AssertionError("nothing is embedded")
@@ -123,7 +85,7 @@ def test_what_a_prompt_does_not_show_is_said():
     attempt = Attempt(Seed("0", "d"), Tools(source=None, seed=0, embed=embed, dry=True), small)
     long = "One word after the other. " * 400
     for _ in range(2):
-        attempt.ask("answer", "inscoqa-answer", AnswerReply, {"question": "How?"}, passages=[long, "short"])
+        attempt.ask("answer", "inscoqa-answer", MultiAnswerReply, {"question": "How?"}, passages=[long, "short"])
     attempt.keep("a", "a", {})
     (note,) = attempt.items[0].notes
     assert note.startswith("inscoqa-answer: the ends of 1 of 2 passages cut")
