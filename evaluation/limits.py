@@ -42,6 +42,26 @@ class _WithTemperature(GeneratorWrapper):
         return self.generator.complete(messages, **options)
 
 
+class ModelNoting(GeneratorWrapper):
+    """A judge's generator that notes which model its endpoint says has answered."""
+
+    def __init__(self, generator: Generator) -> None:
+        super().__init__(generator)
+        self.models: dict[str, None] = {}
+
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
+        """See `Generator.complete`."""
+        reply = self.generator.complete(messages, **options)
+        self.models[reply.model] = None
+        return reply
+
+    def over(self, generator: Generator) -> ModelNoting:
+        """The same notes over another generator."""
+        other = ModelNoting(generator)
+        other.models = self.models
+        return other
+
+
 class Bounded(GeneratorWrapper):
     """Passes calls on to a generator.
 

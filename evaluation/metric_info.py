@@ -1,44 +1,68 @@
-"""What is known of a metric by its name: digits, direction, range. The one table that reports and comparisons read.
+"""How readers are shown a metric: digits, direction, range, rank. A metric's own record holds it (`Metric.shown`).
 
-A variant in brackets (`rouge_l.word[unicode]`, `good[Condense]`) is like the metric before them unless it stands here
-itself; a name that does not stand here is a fraction of which more is better.
+A scored run writes it next to each figure (`summary.json`), so that reports and comparisons know no metric by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
-Direction = Literal["higher", "lower"]
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-
-@dataclass(frozen=True)
-class MetricInfo:
-    """A metric as readers see it.
-
-    Attributes:
-        digits: after the point: of a mean, of an interval's bounds.
-        direction: which values are better; None: neither.
-        fraction: whether values lie between 0 and 1.
-    """
-
-    digits: tuple[int, int] = (4, 3)
-    direction: Direction | None = "higher"
-    fraction: bool = True
+from turnmark.corpora.types import Record
 
 
-_WORDS = MetricInfo((1, 1), None, False)
-_RATIO = MetricInfo((2, 2), None, False)
-METRICS: Mapping[str, MetricInfo] = {
-    **dict.fromkeys(("answer_words", "edit_distance", "instruction_words", "source_words", "target_words"), _WORDS),
-    **dict.fromkeys(("length_ratio", "edit_ratio", "turns_per_session"), _RATIO),
-    "judge_score": MetricInfo((2, 2), fraction=False),  # a judge's rating, 1 to 10
-    "idk": MetricInfo(direction=None),
-    "idk_rate": MetricInfo(direction=None),
-}
+class Shown(Record):
+    """How a metric is shown; without anything said, as a fraction of which more is better."""
+
+    digits: tuple[int, int] = Field(default=(4, 3), description="after the point: of a mean, of an interval's bounds")
+    direction: Literal["higher", "lower"] | None = Field(default="higher", description="which values are better")
+    fraction: bool = Field(default=True, description="whether values lie between 0 and 1")
+    headline: int | None = Field(
+        default=None, description="rank among the metrics that represent a run, the lowest first; None: not one of them"
+    )
+
+    def text(self, value: float | None) -> str:
+        """A value in its digits."""
+        return "-" if value is None else f"{value:.{self.digits[0]}f}"
+
+    def bound(self, value: float) -> str:
+        """A bound of an interval in its digits."""
+        return f"{value:.{self.digits[1]}f}"
 
 
-def metric_info(name: str) -> MetricInfo:
-    """What is known of a metric; of one that no table names, that it is a fraction of which more is better."""
-    return METRICS.get(name) or METRICS.get(name.partition("[")[0]) or MetricInfo()
+PLAIN = Shown()
+
+
+class Figured(Record):
+    """A record of figures of one metric; JSON leaves out what is as everywhere."""
+
+    omitted: ClassVar[tuple[str, ...]] = ()
+    """Further fields that JSON leaves out if all of them are empty."""
+    shown: Shown = PLAIN
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        empty = () if any(getattr(self, name) for name in self.omitted) else self.omitted
+        fields = {name: value for name, value in handler(self).items() if name not in ("shown", *empty)}
+        said = self.shown.model_dump(mode="json", exclude_defaults=True)
+        return {**fields, "shown": said} if said else fields
+
+
+How = Shown | Mapping[str, Shown]
+"""How all metrics of a record are shown, or each by its name."""
+
+
+def by_name(names: Sequence[str], how: How) -> dict[str, Shown]:
+    """Metric -> how it is shown, of those of which something is said."""
+    if how == PLAIN:
+        return {}
+    return dict.fromkeys(names, how) if isinstance(how, Shown) else dict(how)
+
+
+def shown_as(name: str, known: Mapping[str, Shown]) -> Shown:
+    """How a metric is shown: as its record says, or that of the metric before the bracket (`judge_score[1 of 4]`)."""
+    if name in known:
+        return known[name]
+    return known.get(name.partition("[")[0], PLAIN).model_copy(update={"headline": None})

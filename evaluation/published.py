@@ -16,10 +16,9 @@ from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.specs import parse_spec
 from turnmark.corpora.types import Record
 from turnmark.evaluation.judging.idk import ACCURACY, ASKS_BACK, IDK, MARK, UNDERSPECIFIED
+from turnmark.evaluation.judging.judge import model_key, with_snapshots
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow
 
 Extent = Literal["full", "partial", "other", "unknown"]
@@ -84,6 +83,9 @@ class Ran(Record):
     judges: tuple[str, ...] = Field(default=(), description="specs of the judges, or `human`")
     judged: Mapping[str, tuple[str, ...]] = Field(
         default_factory=dict, description="judged measure -> its judges, where not all judges are asked for all"
+    )
+    answered: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="judge that is an alias -> the dated snapshots that answered"
     )
     asked_as_paper: bool = Field(default=False, description="what is measured was asked by the paper's own prompts")
     demo: bool = Field(default=False, description="the split that ships with Turnmark: nothing is comparable")
@@ -263,11 +265,18 @@ def _judge(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
     here: dict[str, None] = {}
     for metric in shared:
         theirs, ours = fact.instruments[metric].judges, _judges(ran, metric)
-        if theirs and set(map(model, theirs)) != set(map(model, ours)):
+        pairs = [(name, judge) for name in theirs for judge in ours if _same_judge(name, judge, ran)]
+        if theirs and ({name for name, _ in pairs} != set(theirs) or {judge for _, judge in pairs} != set(ours)):
             published |= dict.fromkeys(theirs)
-            here |= dict.fromkeys(ours)
+            here |= dict.fromkeys(with_snapshots(judge, ran.answered) for judge in ours)
     if published:
         yield "judge", f"judge: published with {', '.join(published)}, here {', '.join(here) or 'none'}"
+
+
+def _same_judge(published_name: str, judge: str, ran: Ran) -> bool:
+    """Whether a judge is the published model: by its name or, of an alias, by the one snapshot that answered."""
+    names = {model_key(judge), *map(model_key, ran.answered.get(judge, ())[:1])}
+    return model_key(published_name) in names and len(ran.answered.get(judge, ())) < 2
 
 
 def _judges(ran: Ran, metric: str) -> tuple[str, ...]:
@@ -276,20 +285,6 @@ def _judges(ran: Ran, metric: str) -> tuple[str, ...]:
     verdicts = (IDK, ASKS_BACK) if metric.endswith(UNDERSPECIFIED) else (IDK,) if f".{condition}" == MARK else ()
     judged = (IDK,) if name == ACCURACY else (name, *verdicts)
     return tuple(dict.fromkeys(judge for metric in judged for judge in ran.judged.get(metric, ()))) or ran.judges
-
-
-def short_name(judge: str) -> str:
-    """A model's own name, whatever serves it."""
-    try:
-        name = parse_spec(judge.removeprefix("ragas:")).argument or judge
-    except RequestError:
-        name = judge
-    return name.rpartition("/")[2]
-
-
-def model(judge: str) -> str:
-    """What two spellings of a model's name have in common."""
-    return "".join(filter(str.isalnum, short_name(judge).casefold()))
 
 
 def _metric(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from pydantic import (
 
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Record
+from turnmark.evaluation.metric_info import Figured
 
 SampleStatus = Literal["done", "failed", "skipped"]
 ScoreStatus = Literal["scored", "not_applicable", "failed"]
@@ -131,8 +132,10 @@ class Score(Record):
         return self
 
 
-class MetricSummary(Record):
+class MetricSummary(Figured):
     """A metric over a set of samples. `n` counts the scored ones only."""
+
+    omitted: ClassVar = ("repeats", "spread")
 
     mean: float | None = Field(description="None where nothing was scored")
     ci95: tuple[float, float] | None = Field(description="seeded bootstrap over `clusters`; None where n is 0")
@@ -144,11 +147,6 @@ class MetricSummary(Record):
     )
     repeats: tuple[float | None, ...] = Field(default=(), description="with --repeat: the figure of each repeat alone")
     spread: float | None = Field(default=None, description="standard deviation of the repeats' figures (n - 1)")
-
-    @model_serializer(mode="wrap")
-    def _without_repeats_of_one(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        return fields if self.repeats else {k: v for k, v in fields.items() if k not in ("repeats", "spread")}
 
 
 Metrics = dict[str, MetricSummary]
@@ -310,6 +308,9 @@ class Panel(Record):
     n: int = Field(default=0, description="samples with two verdicts or more")
     means: dict[str, float | None] = Field(default_factory=dict, description="judge -> mean of its own values")
     failed: dict[str, int] = Field(default_factory=dict, description="judge -> samples without a verdict of it")
+    answered: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="judge that is an alias -> the dated snapshots that answered"
+    )
 
 
 class Summary(Record):

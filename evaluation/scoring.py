@@ -21,6 +21,7 @@ from turnmark.evaluation.benchmarks.registry import find_task
 from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.budget import add_usage
 from turnmark.evaluation.judging.judged import ROLE, Judging
+from turnmark.evaluation.metric_info import Shown, by_name
 from turnmark.evaluation.passages import OFFICIAL_SEARCH
 from turnmark.evaluation.published import Extent, Fact, Ran, beside
 from turnmark.evaluation.published import facts as published_facts
@@ -96,7 +97,7 @@ def score_run(
     if judging is not None:
         _judge(judging, run, benchmark, progress)
     manifest, started = run.manifest, time.perf_counter()
-    tally, gathered = Tally(manifest.seed), Scoring()
+    tally, gathered = Tally(manifest.seed, _shown(benchmark, judging)), Scoring()
     order: list[tuple[str, int]] = []
     with write_facts(run.path) as note:
         samples = _samples(run, noted(run, benchmark, items), progress)
@@ -203,6 +204,7 @@ def _ran(
         | (judging.variants(benchmark.metrics) if judging else {}),
         judges=_raters(benchmark, judging),
         judged=judging.models() if judging else {},
+        answered=judging.answered() if judging else {},
         demo=manifest.data.demo,
         asked_as_paper=benchmark.asks_as_paper,
         metrics=headline,
@@ -228,6 +230,16 @@ def _of_one(benchmark: str, headline: Metrics) -> list[str]:
     """That all samples depend on each other, where they do."""
     counts = {metric.clusters for metric in headline.values() if metric.n}
     return [no_interval(benchmark)] if counts == {1} else []
+
+
+def _shown(benchmark: Task, judging: Judging | None) -> dict[str, Shown]:
+    """Metric -> how it is shown, from the records of the metrics and of what judges are asked for."""
+    shown: dict[str, Shown] = {}
+    for metric in benchmark.metrics:
+        shown |= by_name(metric.names, metric.shown)
+    for rubric in judging.rubrics if judging else ():
+        shown |= by_name((rubric.name, *rubric.also), rubric.shown)
+    return shown
 
 
 def _found(gathered: Scoring) -> list[str]:

@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError
 
 from turnmark.corpora.types import Record
 from turnmark.evaluation.journal import json_line, open_atomic
+from turnmark.evaluation.metric_info import Shown, shown_as
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
 
 if TYPE_CHECKING:
@@ -112,10 +113,12 @@ class Tally:
 
     Args:
         seed: of the bootstrap.
+        shown: metric -> how it is shown, of those that are not plain fractions.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, shown: Mapping[str, Shown] | None = None) -> None:
         self._seed = seed
+        self._shown = shown or {}
         self._names: dict[str, int] = {}
         self._clusters: dict[str, int] = {}
         self._cluster, self._repeat = array("I"), array("I")  # of each sample
@@ -220,9 +223,15 @@ class Tally:
                 clusters=count.figure.clusters if count.figure else None,
                 repeats=count.repeats,
                 spread=_spread(count.repeats),
+                shown=self._how(name, headline),
             )
             for name, count in counts.items()
         }
+
+    def _how(self, name: str, headline: bool) -> Shown:
+        """How a metric is shown; only the headline's figures have a rank."""
+        shown = shown_as(name, self._shown)
+        return shown if headline else shown.model_copy(update={"headline": None})
 
     def _means(self, samples: Ints) -> Iterator[tuple[str, _Counts]]:
         """Every metric of these samples, as they first occur."""

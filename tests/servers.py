@@ -33,6 +33,7 @@ class Say:
         stall: seconds of silence after the first word of a stream.
         cut: close the connection after so many words, without an end.
         calls: of tools, names with arguments, each in two pieces of a stream.
+        model: that the reply names; empty: the one that was asked for, with `-served`.
     """
 
     text: str | None
@@ -43,6 +44,7 @@ class Say:
     stall: float = 0.0
     cut: int | None = None
     calls: Sequence[tuple[str, str]] = ()
+    model: str = ""
 
     @property
     def words(self) -> list[str]:
@@ -208,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.calls:
             message["tool_calls"] = [_call(n, name, arguments) for n, (name, arguments) in enumerate(reply.calls)]
         answer: dict[str, Any] = {
-            "id": "x", "object": "chat.completion", "created": 0, "model": f"{body['model']}-served",
+            "id": "x", "object": "chat.completion", "created": 0, "model": reply.model or f"{body['model']}-served",
             "choices": [choice],
         }  # fmt: skip
         if reply.usage:
@@ -226,7 +228,8 @@ class _Handler(BaseHTTPRequestHandler):
         wait = self.server_owner.closing.wait
 
         def event(choices: list[dict[str, Any]], **more: Any) -> None:
-            chunk = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": f"{body['model']}-served"}
+            name = reply.model or f"{body['model']}-served"
+            chunk = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": name}
             self.wfile.write(f"data: {json.dumps({**chunk, 'choices': choices, **more})}\n\n".encode())
             self.wfile.flush()
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from turnmark.corpora.types import Message
+from turnmark.evaluation.metric_info import PLAIN, How
 from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.summary import Facts
 
@@ -100,12 +101,14 @@ class Metric(Generic[C_contra]):
         by: what measures: a library, a judge's spec.
         measure: context -> name -> value; a name that is left out, or None, is not applicable.
         without: why a value is None, for the line in `scores.jsonl`.
+        shown: how reports show them: digits, direction, range, rank among the headline metrics.
     """
 
     names: tuple[str, ...]
     by: str
     measure: Callable[[C_contra], Mapping[str, Value]]
     without: str = "there is nothing to compare with"
+    shown: How = PLAIN
 
 
 def attempted(scorer: Callable[[], T]) -> tuple[T | None, str]:

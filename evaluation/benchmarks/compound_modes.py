@@ -24,6 +24,7 @@ from turnmark.corpora.specs import parse_spec
 from turnmark.corpora.text import words
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
 from turnmark.evaluation.benchmarks.measures import WORDS, unknown
+from turnmark.evaluation.metric_info import Shown
 from turnmark.evaluation.metrics.language import another_language
 from turnmark.evaluation.metrics.language import by as told_by
 from turnmark.evaluation.metrics.matching import assign
@@ -233,6 +234,7 @@ def compound_metrics(embed: Embed | None, placed: bool) -> tuple[Metric[Compound
             f"parts by rules, matched by {name}",
             covered,
             "it needs an embedder; errors need two parts and a reply that knows, a place the order that has it",
+            {COVERAGE: Shown(headline=40)},
         ),
         Metric((LANGUAGE + CODE,), told_by(), _language, "the reply or the question is too short to tell its language"),
         Metric(("words_per_part",), WORDS, _words),

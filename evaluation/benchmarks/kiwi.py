@@ -35,6 +35,7 @@ from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
 from turnmark.evaluation.benchmarks.kiwi_judge import KiwiJudge
 from turnmark.evaluation.benchmarks.kiwi_turns import (
     EDITS_AS_WRITTEN,
+    EDITS_SHOWN,
     FIRST,
     NEEDS_MODEL,
     PROMPTS,
@@ -46,7 +47,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     item_of,
     rewrite_as_paper,
 )
-from turnmark.evaluation.benchmarks.measures import WORDS
+from turnmark.evaluation.benchmarks.measures import ANSWER_WORDS
 from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, rubrics
 from turnmark.evaluation.judging.kiwi_rules import operations, type_of
 from turnmark.evaluation.limits import with_temperature
@@ -89,8 +90,9 @@ class Kiwi(KiwiTask):
             EDITS_AS_WRITTEN,
             _edits,
             "the previous answer has no word",
+            EDITS_SHOWN,
         ),
-        Metric(("answer_words",), WORDS, lambda case: {"answer_words": overlap.answer_words(case.answer)}),
+        ANSWER_WORDS,
     )
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:

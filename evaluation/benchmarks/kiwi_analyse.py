@@ -29,11 +29,14 @@ from turnmark.evaluation.benchmarks.kiwi_labels import PROMPTS, Labels, Retrieve
 from turnmark.evaluation.benchmarks.kiwi_turns import (
     EDITS,
     EDITS_AS_WRITTEN,
+    EDITS_SHOWN,
+    RATIO,
     Instruction,
     KiwiTask,
     is_good,
     item_of,
 )
+from turnmark.evaluation.metric_info import Shown
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import Sample
 
@@ -148,13 +151,14 @@ class KiwiAnalyse(KiwiTask):
     raters = ("human",)
     """Whose ratings the figures are of, for whoever sets them beside published ones."""
     metrics: Sequence[Metric[Analysed]] = (
-        Metric(("good",), GOOD, lambda analysed: {"good": float(is_good(analysed.turn.rating))}),
-        Metric(("turns_per_session",), "turns / sessions", _session),
+        Metric(("good",), GOOD, lambda analysed: {"good": float(is_good(analysed.turn.rating))},
+               shown=Shown(headline=140)),
+        Metric(("turns_per_session",), "turns / sessions", _session, shown=RATIO),
         Metric(("edited",), "share of turns whose answer the user edited",
                lambda analysed: {"edited": float(analysed.turn.edit is not None)}),
         Metric(("information_seeking",), TICKED, _asked, "the data do not say what the user ticked"),
         Metric(("length_ratio", "edit_distance", "edit_ratio", "instruction_words", "source_words", "target_words"),
-               EDITS_AS_WRITTEN, _edits, NOT_ACCEPTED),
+               EDITS_AS_WRITTEN, _edits, NOT_ACCEPTED, EDITS_SHOWN),
         Metric(tuple(name + UNMARKED for name in
                      ("length_ratio", "edit_distance", "edit_ratio", "source_words", "target_words")),
                EDITS, _edits_unmarked, NOT_ACCEPTED),

@@ -31,6 +31,7 @@ from turnmark.evaluation.benchmarks.turns import titled
 from turnmark.evaluation.judging.kiwi_rules import type_of
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.limits import with_temperature
+from turnmark.evaluation.metric_info import Shown
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.retrieval.types import Hit
 
@@ -38,6 +39,14 @@ T = TypeVar("T", bound=BaseModel)
 _KINDS: dict[str, ErrorKind] = {"length": "bad_reply", "invalid": "bad_reply", "content_filter": "refused"}
 
 
+NUMBER_OF_WORDS = Shown(digits=(1, 1), direction=None, fraction=False)
+RATIO = Shown(digits=(2, 2), direction=None, fraction=False)
+EDITS_SHOWN = {
+    "length_ratio": RATIO.model_copy(update={"headline": 170}),
+    "edit_ratio": RATIO.model_copy(update={"headline": 180}),
+    "edit_distance": NUMBER_OF_WORDS.model_copy(update={"headline": 190}),
+    **dict.fromkeys(("instruction_words", "source_words", "target_words"), NUMBER_OF_WORDS),
+}
 EDITS = "words, without citation marks, against the previous answer (rapidfuzz Levenshtein)"
 EDITS_AS_WRITTEN = "words as written, against the previous answer (rapidfuzz Levenshtein)"
 """What measures Table 6, for whoever sets the figures beside published ones; the paper speaks of no marks taken out."""

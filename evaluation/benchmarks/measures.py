@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case, Metric, Value
+from turnmark.evaluation.metric_info import Shown
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
 
@@ -55,9 +56,15 @@ def _cut(sentence: str, limit: int) -> str:
     return sentence[:longest].rstrip()
 
 
-def _against_reference(name: str, by: str, measure: Callable[[str, str], float | None]) -> Metric[Case]:
+def _against_reference(
+    name: str, by: str, measure: Callable[[str, str], float | None], headline: int | None = None
+) -> Metric[Case]:
     return Metric(
-        (name,), by, lambda case: {name: measure(case.answer, case.reference)}, "the data has no reference answer"
+        (name,),
+        by,
+        lambda case: {name: measure(case.answer, case.reference)},
+        "the data has no reference answer",
+        Shown(headline=headline),
     )
 
 
@@ -84,13 +91,19 @@ def _lead(context: Case) -> Mapping[str, Value]:
 NO_PASSAGES = "there are no passages, or not all of their texts are known"
 
 REFERENCE_METRICS: tuple[Metric[Case], ...] = (
-    _against_reference("rouge_l.word", ROUGE, overlap.rouge_l_word),
+    _against_reference("rouge_l.word", ROUGE, overlap.rouge_l_word, 100),
     _against_reference("rouge_l.word[unicode]", ROUGE_UNICODE, overlap.rouge_l_unicode),
-    _against_reference("token_recall", SQUAD, overlap.token_recall),
+    _against_reference("token_recall", SQUAD, overlap.token_recall, 120),
 )
-CHARACTER_METRICS = (_against_reference("rouge_l.char", ROUGE_CHAR, overlap.rouge_l_char),)
+CHARACTER_METRICS = (_against_reference("rouge_l.char", ROUGE_CHAR, overlap.rouge_l_char, 130),)
 PASSAGE_METRICS: tuple[Metric[Case], ...] = (
-    Metric(("k_precision", "k_precision[+history]"), SQUAD, _precision, NO_PASSAGES),
+    Metric(
+        ("k_precision", "k_precision[+history]"),
+        SQUAD,
+        _precision,
+        NO_PASSAGES,
+        {"k_precision": Shown(headline=110)},
+    ),
 )
 LEAD_METRICS: tuple[Metric[Case], ...] = (
     Metric(
@@ -100,9 +113,20 @@ LEAD_METRICS: tuple[Metric[Case], ...] = (
         f"{NO_PASSAGES}, or there is no reference answer",
     ),
 )
+ANSWER_WORDS: Metric[Case] = Metric(
+    ("answer_words",),
+    WORDS,
+    lambda case: {"answer_words": overlap.answer_words(case.answer)},
+    shown=Shown(digits=(1, 1), direction=None, fraction=False, headline=230),
+)
 STYLE_METRICS: tuple[Metric[Case], ...] = (
-    Metric(("answer_words",), WORDS, lambda case: {"answer_words": overlap.answer_words(case.answer)}),
-    Metric(("idk_rate",), DECISION, lambda case: {"idk_rate": float(unknown(case))}),
+    ANSWER_WORDS,
+    Metric(
+        ("idk_rate",),
+        DECISION,
+        lambda case: {"idk_rate": float(unknown(case))},
+        shown=Shown(direction=None, headline=220),
+    ),
 )
 
 
@@ -119,6 +143,7 @@ def _detection(
     by: str = DECISION,
     mark: str = "",
     without: str = NOTHING,
+    headline: int | None = None,
 ) -> Metric[Case]:
     """Precision, recall and F1, for each sample values whose weighted means over all samples are these figures."""
 
@@ -129,7 +154,8 @@ def _detection(
         values = sample_values(label, prediction)
         return {f"{name}.{key}{mark}": (value[0], float(len(value))) for key, value in values.items() if value}
 
-    return Metric(tuple(f"{name}.{key}{mark}" for key in ("precision", "recall", "f1")), by, measure, without)
+    names = tuple(f"{name}.{key}{mark}" for key in ("precision", "recall", "f1"))
+    return Metric(names, by, measure, without, {f"{name}.f1{mark}": Shown(headline=headline)})
 
 
 def _clarifies(context: Case) -> bool | None:
@@ -137,9 +163,9 @@ def _clarifies(context: Case) -> bool | None:
 
 
 UNKNOWN_METRICS: tuple[Metric[Case], ...] = (
-    _detection("unknown", unknown_label, unknown),
+    _detection("unknown", unknown_label, unknown, headline=200),
     _detection("unknown", unknown_label, lambda _: True, "a system that always says unknown", ALWAYS),
 )
 CLARIFY_METRICS: tuple[Metric[Case], ...] = (
-    _detection("clarify", clarify_label, _clarifies, without=f"no decision is recorded, or {NOTHING}"),
+    _detection("clarify", clarify_label, _clarifies, without=f"no decision is recorded, or {NOTHING}", headline=210),
 )

@@ -38,6 +38,7 @@ from turnmark.evaluation.benchmarks.mtrag_queries import (
 )
 from turnmark.evaluation.benchmarks.task import Task, choose_domains
 from turnmark.evaluation.limits import Bounded
+from turnmark.evaluation.metric_info import Shown
 from turnmark.evaluation.metrics import retrieval as metrics
 from turnmark.evaluation.predictions import Answers
 from turnmark.evaluation.records import ContextRef, Sample
@@ -70,7 +71,14 @@ class Retrieval(Task):
 
     name = "retrieval"
     flags = ("query", "queries")
-    metrics: Sequence[Metric[Lists]] = (Metric(metrics.NAMES, metrics.VARIANT, measured_list),)
+    metrics: Sequence[Metric[Lists]] = (
+        Metric(
+            metrics.NAMES,
+            metrics.VARIANT,
+            measured_list,
+            shown={"recall@5": Shown(headline=10), "ndcg@5": Shown(headline=20)},
+        ),
+    )
     retrieves = True
 
     _data: bench.MtragData

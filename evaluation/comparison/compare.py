@@ -22,6 +22,7 @@ from turnmark.evaluation.comparison.manifests import (
     list_differences,
     note_versions,
 )
+from turnmark.evaluation.metric_info import Figured
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.stored import Stored, read_run, samples
@@ -45,7 +46,7 @@ class Side(Record):
     skipped: int
 
 
-class ChangedSample(Record):
+class ChangedSample(Figured):
     """A sample that one run does much better, or worse, than the first."""
 
     id: str
@@ -160,6 +161,7 @@ def _find_changed(runs: Sequence[ComparedRun], ids: Sequence[str], lead: Sequenc
                     id=name, run=run.letter, metric=metric, values=(old, new), difference=new - old,
                     domain=before[name].domain, query=before[name].query or after[name].query,
                     answers=(_answer(before[name]), _answer(after[name])),
+                    shown=first.summary.metrics[metric].shown,
                 )
             )  # fmt: skip
     return tuple(changed)
@@ -197,7 +199,7 @@ def _notes(runs: Sequence[ComparedRun], skipped: int, lead: Sequence[str]) -> It
             yield f"repeats of a task: {times}; a sample counts once, by its mean"
     for run in runs:
         for name in lead[:1]:
-            if spread := tables.describe_repeats(name, run.summary.metrics[name]):
+            if spread := tables.describe_repeats(run.summary.metrics[name]):
                 yield f"{run.letter}: {name} {spread}"
     yield from note_versions(runs)
     yield from _note_alone(runs)
@@ -211,7 +213,7 @@ def _note_alone(runs: Sequence[ComparedRun]) -> Iterator[str]:
     for name in dict.fromkeys(name for run in runs for name, metric in run.summary.metrics.items() if metric.n):
         letters = [run.letter for run in runs if name in run.by]
         if not letters:
-            figures = ", ".join(f"{run.letter} {tables.mean(name, run.summary.metrics.get(name))}" for run in runs)
+            figures = ", ".join(f"{run.letter} {tables.mean_text(run.summary.metrics.get(name))}" for run in runs)
             yield f"{name} is a figure of a full run, not of its samples, and has no pairs: {figures}"
         elif len(letters) < len(runs):
             yield f"{name} is measured in {', '.join(letters)} alone"

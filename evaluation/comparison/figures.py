@@ -15,7 +15,7 @@ from pydantic import Field
 from turnmark.corpora.types import Record
 from turnmark.evaluation.comparison.loading import ComparedRun
 from turnmark.evaluation.comparison.manifests import metric_reason
-from turnmark.evaluation.metric_info import metric_info
+from turnmark.evaluation.metric_info import Figured, Shown
 from turnmark.evaluation.summary import Facts
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Change(Record):
     p_holm: float | None = Field(description="corrected over all tests of the headline; None in a breakdown")
 
 
-class MetricComparison(Record):
+class MetricComparison(Figured):
     """A metric over a set of samples."""
 
     n: int = Field(description="samples that count in every run")
@@ -123,12 +123,13 @@ class Figures:
         for (metric, letter, difference), interval, p, p_holm in tested:
             change = Change(run=letter, difference=difference.value, ci95=interval, p=p, p_holm=p_holm)
             changes.setdefault(metric, []).append(change)
-        return {
-            metric: self._describe(paired, chosen, tuple(changes.get(metric, ())))
-            for metric, paired in self._metrics.items()
-        }
+        return {metric: self._describe(metric, chosen, tuple(changes.get(metric, ()))) for metric in self._metrics}
 
-    def _describe(self, paired: _Paired, chosen: Bools, changes: tuple[Change, ...]) -> MetricComparison:
+    def _shown(self, metric: str) -> Shown:
+        return self._runs[0].summary.metrics[metric].shown
+
+    def _describe(self, metric: str, chosen: Bools, changes: tuple[Change, ...]) -> MetricComparison:
+        paired = self._metrics[metric]
         counted = chosen & paired.counts
         n = int(counted.sum())
         nothing = "a run has no figure over these samples" if n else "no sample has a figure in every run"
@@ -139,6 +140,7 @@ class Figures:
             means=tuple(self._means(paired, chosen)),
             changes=changes,
             why=paired.why or (None if changes else nothing),
+            shown=self._shown(metric),
         )
 
     def _means(self, paired: _Paired, chosen: Bools) -> list[float | None]:
@@ -176,7 +178,7 @@ class Figures:
         ranking: dict[str, tuple[Ranked, ...]] = {}
         for metric, paired in self._metrics.items():
             means = {i: mean for i, mean in enumerate(self._means(paired, self.headline)) if mean is not None}
-            if paired.why is not None or not metric_info(metric).direction or len(means) < 2:
+            if paired.why is not None or not self._shown(metric).direction or len(means) < 2:
                 continue
             order = sorted(means, key=lambda i: -means[i])
             pairs = [self._subtract(paired, self.headline, low, high) for high, low in pairwise(order)]

@@ -19,8 +19,8 @@ from turnmark.evaluation.comparison.loading import ComparedRun
 from turnmark.evaluation.journal import read_records
 from turnmark.evaluation.judging.judgements import FILE, Judgement
 from turnmark.evaluation.judging.rubrics import EMBEDDED
+from turnmark.evaluation.metric_info import Figured, shown_as
 from turnmark.evaluation.metrics.agreement import spearman
-from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.stored import samples
 from turnmark.evaluation.report.tables import Column, Row, Table
 
@@ -28,7 +28,7 @@ VARIANT = f"[{EMBEDDED}]"
 _REPLY = ["system", "id", "repeat"]
 
 
-class JudgeMeans(Record):
+class JudgeMeans(Figured):
     """One judge's means of one metric."""
 
     metric: str
@@ -77,11 +77,17 @@ def compare_judges(runs: Sequence[ComparedRun], ids: Sequence[str]) -> JudgeComp
     if not pairs:
         return None
     names = tuple(dict.fromkeys(systems.values()))
+    known = {name.removesuffix(VARIANT): metric.shown for run in runs for name, metric in run.summary.metrics.items()}
     means = table.groupby(["metric", "judge", "system"])["value"].mean().to_dict()
     return JudgeComparison(
         systems=names,
         means=tuple(
-            JudgeMeans(metric=metric, judge=judge, means={name: means.get((metric, judge, name)) for name in names})
+            JudgeMeans(
+                metric=metric,
+                judge=judge,
+                means={name: means.get((metric, judge, name)) for name in names},
+                shown=shown_as(metric, known),
+            )
             for metric, several_judges in judges.items()
             for judge in several_judges
             if len(several_judges) > 1
@@ -138,7 +144,7 @@ def judge_tables(judges: JudgeComparison | None) -> Iterator[Table]:
     numbers = {judge: str(n) for n, judge in enumerate(dict.fromkeys(means.judge for means in judges.means), 1)}
     columns = (Column("metric"), Column("judge", True), *(Column(name, True) for name in judges.systems))
     rows = [
-        Row((means.metric, numbers[means.judge], *(tables.figure(means.metric, mean) for mean in means.means.values())))
+        Row((means.metric, numbers[means.judge], *(means.shown.text(mean) for mean in means.means.values())))
         for means in judges.means
     ]
     legend = tuple(f"{number}: {judge}" for judge, number in numbers.items())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from turnmark.evaluation.comparison.compare import PIPELINE_ROLES, PipelineComparison, RunComparison
 from turnmark.evaluation.comparison.figures import LEVEL, Change, MetricComparison, Ranked
 from turnmark.evaluation.comparison.judges import judge_tables
-from turnmark.evaluation.metric_info import metric_info
+from turnmark.evaluation.metric_info import PLAIN, Shown
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import Document, folded
 from turnmark.evaluation.report.paper_tables import paper_tables
@@ -53,8 +53,8 @@ def comparison_page(comparison: RunComparison | PipelineComparison) -> str:
         return rendered("compare", [document])
     changed = []
     for sample in comparison.changed:
-        before, after = (tables.figure(sample.metric, value) for value in sample.values)
-        changed.append((sample, f"{_signed(sample.metric, sample.difference)} ({before} to {after})"))
+        before, after = (sample.shown.text(value) for value in sample.values)
+        changed.append((sample, f"{_signed(sample.shown, sample.difference)} ({before} to {after})"))
     # The last table has the samples that changed, without their answers.
     document = replace(document, tables=document.tables[:-1])
     return rendered("compare", [document], changed=changed, letter=comparison.runs[0].letter)
@@ -135,8 +135,10 @@ def _matrix(comparison: RunComparison) -> Table:
     for name, label, below in tables.arranged(_with_figures(comparison)):
         metric = comparison.metrics[name]
         changes = (_change_of(metric, side.letter) for side in other_runs)
-        cells = (_signed(name, change.difference) + (_star(change) or " ") if change else "-" for change in changes)
-        row = (label, tables.figure(name, metric.means[0]), *cells, str(metric.n))
+        cells = (
+            _signed(metric.shown, change.difference) + (_star(change) or " ") if change else "-" for change in changes
+        )
+        row = (label, metric.shown.text(metric.means[0]), *cells, str(metric.n))
         rows.append(Row(row, "below" if below else "plain"))
     columns = (Column("metric"), *(Column(head, True) for head in heads))
     return Table(f"Against {first.letter}", columns, tuple(rows), ("* a corrected p below .05",))
@@ -149,7 +151,9 @@ def _with_figures(comparison: RunComparison) -> list[str]:
 
 def _ranking(comparison: RunComparison) -> Table:
     """The runs in order, by every metric of which more is better: `A .336 ≈ B .319 > C .301`."""
-    rows = tuple(Row((name, _order(name, ranked))) for name, ranked in comparison.ranking.items())
+    rows = tuple(
+        Row((name, _order(comparison.metrics[name].shown, ranked))) for name, ranked in comparison.ranking.items()
+    )
     legend = (
         f"x > y: neighbours that differ significantly (permutation over {name_clusters(comparison.benchmark)}, p below "
         ".05 after Holm's correction over the neighbours of the row); x ≈ y: they do not"
@@ -157,9 +161,9 @@ def _ranking(comparison: RunComparison) -> Table:
     return Table("Ranking", (Column("metric"), Column("best first")), rows, (legend,) if rows else ())
 
 
-def _order(metric: str, ranked: Sequence[Ranked]) -> str:
+def _order(shown: Shown, ranked: Sequence[Ranked]) -> str:
     signs = {None: "", True: " > ", False: " ≈ "}
-    return "".join(f"{signs[run.significant]}{run.run} {tables.figure(metric, run.mean)}" for run in ranked)
+    return "".join(f"{signs[run.significant]}{run.run} {shown.text(run.mean)}" for run in ranked)
 
 
 def _differences(comparison: RunComparison, index: int) -> Table:
@@ -175,12 +179,14 @@ def _differences(comparison: RunComparison, index: int) -> Table:
         tested = ("-",) * 4
         if change:
             ps = (_probability(change.p), _probability(change.p_holm, star=True))
-            tested = (_signed(name, change.difference), _interval(name, change), *ps)
+            tested = (_signed(metric.shown, change.difference), _interval(change, metric.shown), *ps)
         cells = (
-            label, tables.figure(name, metric.means[0]), tables.figure(name, metric.means[index]), *tested,
+            label, metric.shown.text(metric.means[0]), metric.shown.text(metric.means[index]), *tested,
             str(metric.n), *[str(metric.left_out)] * incomplete,
         )  # fmt: skip
-        rows.append(Row(cells, "below" if below else "plain", _mark(name, change, change.p_holm if change else None)))
+        rows.append(
+            Row(cells, "below" if below else "plain", _mark(metric.shown, change, change.p_holm if change else None))
+        )
         if metric.why:
             lines.append(f"{name} is not compared: {metric.why}")
     tests = sum(len(metric.changes) for metric in comparison.metrics.values())
@@ -189,9 +195,9 @@ def _differences(comparison: RunComparison, index: int) -> Table:
     return Table(title, tuple(columns), tuple(rows), tuple(lines), tight=True, narrow=True)
 
 
-def _mark(metric: str, change: Change | None, p: float | None) -> Mark | None:
+def _mark(shown: Shown, change: Change | None, p: float | None) -> Mark | None:
     """The dot of a difference, full if its p is below .05; none of what is no fraction."""
-    if change is None or not metric_info(metric).fraction:
+    if change is None or not shown.fraction:
         return None
     sure = p is not None and p < LEVEL
     kind: MarkKind = ("better" if change.difference > 0 else "worse") if sure else "unsure"
@@ -209,8 +215,9 @@ def _breakdowns(comparison: RunComparison, index: int, names: Sequence[str]) -> 
         rows.append(Row((dimension, *[""] * (len(columns) - 1)), "group"))
         for value, metrics in values.items():
             change = _change_of(metrics.get(names[0]), side.letter) if len(names) == 1 else None
+            shown = metrics[names[0]].shown if names[0] in metrics else PLAIN
             cells = (value, *_break_down(metrics, names, side.letter))
-            rows.append(Row(cells, "below", _mark(names[0], change, change.p if change else None)))
+            rows.append(Row(cells, "below", _mark(shown, change, change.p if change else None)))
     legend = ("Differences of means. These are many: their p, in --json, are not corrected.",) if rows else ()
     return Table(f"{side.letter} - {first.letter}, by what is asked", tuple(columns), tuple(rows), legend)
 
@@ -219,8 +226,8 @@ def _break_down(metrics: Mapping[str, MetricComparison], names: Sequence[str], l
     yield str(max((metrics[name].n for name in names if name in metrics), default=0))
     for name in names:
         change = _change_of(metrics.get(name), letter)
-        yield _signed(name, change.difference) if change else "-"
-        yield _interval(name, change) if change else "-"
+        yield _signed(metrics[name].shown, change.difference) if change else "-"
+        yield _interval(change, metrics[name].shown) if change else "-"
 
 
 def _changed(comparison: RunComparison) -> Table:
@@ -233,7 +240,7 @@ def _changed(comparison: RunComparison) -> Table:
         changed = [sample for sample in comparison.changed if sample.run == side.letter]
         rows += [Row((f"{side.letter} - {first}", *[""] * 4), "group")] if changed else []
         for sample in changed:
-            figures = (*(tables.figure(metric, value) for value in sample.values), _signed(metric, sample.difference))
+            figures = (*(sample.shown.text(value) for value in sample.values), _signed(sample.shown, sample.difference))
             rows.append(Row((sample.id, *figures, _shorten(sample.query or "-")), "below"))
     return Table(f"The samples that changed most, by {metric}", columns, tuple(rows))
 
@@ -242,9 +249,9 @@ def _change_of(metric: MetricComparison | None, letter: str) -> Change | None:
     return next((change for change in metric.changes if change.run == letter), None) if metric else None
 
 
-def _signed(metric: str, value: float) -> str:
+def _signed(shown: Shown, value: float) -> str:
     """A difference with its sign, in the digits of its metric."""
-    return _with_sign(tables.figure(metric, value))
+    return _with_sign(shown.text(value))
 
 
 def _with_sign(text: str) -> str:
@@ -253,11 +260,11 @@ def _with_sign(text: str) -> str:
     return text if text.startswith("-") else f"+{text}"
 
 
-def _interval(metric: str, change: Change) -> str:
+def _interval(change: Change, shown: Shown) -> str:
     """The interval of a difference, both ends with their signs."""
     if change.ci95 is None:
         return "no interval"
-    return " to ".join(_with_sign(f"{bound:.{metric_info(metric).digits[1]}f}") for bound in change.ci95)
+    return " to ".join(_with_sign(shown.bound(bound)) for bound in change.ci95)
 
 
 def _probability(value: float | None, star: bool = False) -> str:
@@ -306,9 +313,9 @@ def _pipeline_matrix(compared: PipelineComparison) -> Table:
     for part, runs in compared.parts.items():
         for index, name in enumerate((runs.lead or tuple(runs.metrics))[:METRICS]):
             metric = runs.metrics[name]
-            cells = [tables.figure(name, mean) for mean in metric.means]
+            cells = [metric.shown.text(mean) for mean in metric.means]
             for number, change in enumerate(metric.changes, 1):
-                cells[number] += f" ({_signed(name, change.difference)}{_star(change)})"
+                cells[number] += f" ({_signed(metric.shown, change.difference)}{_star(change)})"
             rows.append(Row(("" if index else part, name, *cells, str(metric.n)), "below" if index else "plain"))
         lines += [f"{part}: not like for like: {reason.why}" for reason in runs.why]
     lines += [f"{part} is left out: {why}" for part, why in compared.left_out.items()]

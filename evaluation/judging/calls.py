@@ -23,6 +23,7 @@ from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.judgements import FILE, Judgement, Outcome, open_judgements
 from turnmark.evaluation.judging.rubrics import Rubric, judgement_key, prompts_digest
 from turnmark.evaluation.judging.verdicts import Scale
+from turnmark.evaluation.limits import ModelNoting
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import RunFolder
@@ -204,7 +205,7 @@ class JudgeCalls:
 
     def _judge(self, job: _Job) -> tuple[Judgement, Usage]:
         """The judgement, and what it took this time."""
-        generator = job.judge.for_try(job.previous.tries if job.previous else 0)
+        generator = ModelNoting(job.judge.for_try(job.previous.tries if job.previous else 0))
         began = time.perf_counter()
         # What it brings about fails its verdict, and nothing else.
         answer, failure = attempted(partial(job.rubric.ask, generator, job.case, self.prompts))
@@ -216,7 +217,7 @@ class JudgeCalls:
         judgement = Judgement(**(fields | {
             "usage": used + previous.usage if previous else used, "tries": 1 + (previous.tries if previous else 0),
             "key": job.key, "id": job.sample.id, "repeat": job.sample.repeat, "measure": job.rubric.name,
-            "judge": job.judge.name, "seconds": round(seconds, 4),
+            "judge": job.judge.name, "models": tuple(generator.models), "seconds": round(seconds, 4),
             "prompts": prompts_digest(self.hashes[job.rubric.name]) if job.judge.has_model else "",
         }))  # fmt: skip
         return judgement, used

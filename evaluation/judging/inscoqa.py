@@ -43,6 +43,7 @@ from turnmark.evaluation.judging.rubrics import (
     needs,
 )
 from turnmark.evaluation.judging.verdicts import ask_ratings
+from turnmark.evaluation.metric_info import Shown
 from turnmark.evaluation.metrics.matching import LEAST, likeness, matched
 from turnmark.evaluation.prompts import JUDGES, asks_for_text
 
@@ -196,10 +197,13 @@ def without_procedure(case: Case) -> str | None:
     return None if steps_of(case)[1] else "the data has no reference procedure"
 
 
+RATING_SHOWN = Shown(digits=(2, 2), fraction=False, headline=60)
+COMPLETION_SHOWN = Shown(headline=50)
 INSEVAL = Rubric(
     JUDGE_SCORE, f"rating 1-10, and the reply's steps found in the reference / its steps (appendix E), {OWN_WORDS}",
     ("inseval",),
     _inseval, needs(reference=True), also=(COMPLETION,),
+    shown={JUDGE_SCORE: RATING_SHOWN, COMPLETION: COMPLETION_SHOWN},
 )  # fmt: skip
 STEPS = Rubric(
     COVERAGE, f"share of reference steps that the reply holds; in [steps] task_completion; by a list, {OWN_WORDS}",
@@ -226,11 +230,12 @@ def extractive_inseval(embed: Embed, embedder: str) -> tuple[Rubric, Rubric]:
         Rubric(
             SCORE_NAME, f"{prefix}1 + 9 F{BETA:g} of meaning and words shared with the reference", (),
             by_code(EMBEDDED, partial(_score, embedded=embedded)), needs(reference=True), extra=_extra(embedder, BETA),
+            shown=RATING_SHOWN,
         ),
         Rubric(
             COMPLETION_NAME, f"{prefix}share of reference steps matched one to one", (),
             by_code(EMBEDDED, partial(_completion, embedded=embedded)), without_procedure,
-            extra=_extra(embedder, LEAST),
+            extra=_extra(embedder, LEAST), shown=COMPLETION_SHOWN,
         ),
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -283,8 +284,33 @@ def same_model(judge: str, other_spec: str) -> bool:
         return False
     if "replay" in (first.name, second.name) or "python" in (first.name, second.name):
         return (first.name, first.argument) == (second.name, second.argument)
-    return _letters(first.argument) == _letters(second.argument)
+    return model_key(judge) == model_key(other_spec)
 
 
-def _letters(model: str) -> str:
-    return "".join(filter(str.isalnum, model.rpartition("/")[2].casefold()))
+def short_name(judge: str) -> str:
+    """A model's own name, whatever serves it."""
+    try:
+        name = parse_spec(judge.removeprefix(f"{RAGAS}:")).argument or judge
+    except RequestError:
+        name = judge
+    return name.rpartition("/")[2]
+
+
+def model_key(judge: str) -> str:
+    """What two spellings of a model's name have in common."""
+    return "".join(filter(str.isalnum, short_name(judge).casefold()))
+
+
+_DATE = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4})")
+
+
+def is_snapshot(model: str, judge: str) -> bool:
+    """Whether a model's name is the judge's with a date behind it: `gpt-4o-2024-08-06` of the alias `gpt-4o`."""
+    alias, name = short_name(judge).casefold(), model.rpartition("/")[2].casefold()
+    return name.startswith(alias) and _DATE.fullmatch(name[len(alias) :]) is not None
+
+
+def with_snapshots(judge: str, answered: Mapping[str, Sequence[str]]) -> str:
+    """A judge, and the dated snapshots that answered in its name."""
+    snapshots = answered.get(judge, ())
+    return f"{judge} (answered as {', '.join(snapshots)})" if snapshots else judge

@@ -28,7 +28,7 @@ from turnmark.evaluation.judging.idk import (
     unjudged,
     with_underspecified,
 )
-from turnmark.evaluation.judging.judge import Judge, same_model
+from turnmark.evaluation.judging.judge import Judge, is_snapshot, same_model, with_snapshots
 from turnmark.evaluation.judging.judgements import FILE, Outcome
 from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
@@ -62,6 +62,7 @@ class Judging(JudgeCalls):
         self._failures: Counter[str] = Counter()
         self._cut = 0
         self._short: dict[str, Counter[str]] = {}
+        self._answered: dict[str, dict[str, None]] = {}
 
     def scores(self, benchmark: Task, item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """The judged scores of one sample, and those of all its metrics that are conditioned.
@@ -145,6 +146,7 @@ class Judging(JudgeCalls):
                 self._counted.add(key)
                 self.usage += judgement.usage
                 self._cut += bool(judgement.notes)
+                self._answered.setdefault(judge.name, {}).update(dict.fromkeys(judgement.models))
                 self._failures.update([judgement.kind or "error"] if judgement.status == "failed" else [])
         self._seen[rubric.name].append({name: slim(outcome) for name, outcome in outcomes.items()})
         return outcomes
@@ -200,14 +202,26 @@ class Judging(JudgeCalls):
             rubric.name: tuple(judge.name for judge in self.of(rubric) if judge.has_model) for rubric in self.rubrics
         }
 
+    def answered(self) -> dict[str, tuple[str, ...]]:
+        """Judge that is an alias -> the dated snapshots that answered, as its endpoint names them."""
+        return {
+            name: snapshots
+            for name, models in self._answered.items()
+            if (snapshots := tuple(sorted(model for model in models if is_snapshot(model, name))))
+        }
+
     def panels(self) -> dict[str, Panel]:
         """Judged metric -> who judged it, and how they agree."""
         return {
             rubric.name: agreement(
                 rubric, [judge.name for judge in self.of(rubric)], self._seen[rubric.name], self._clusters[rubric.name]
-            )
+            ).model_copy(update={"answered": self._answered_by(rubric)})
             for rubric in self.rubrics
         }
+
+    def _answered_by(self, rubric: Rubric) -> dict[str, tuple[str, ...]]:
+        names = {judge.name for judge in self.of(rubric)}
+        return {name: snapshots for name, snapshots in self.answered().items() if name in names}
 
     def warnings(self) -> list[str]:
         """What has to be said before anything else: that a judge is the model under test."""
@@ -219,7 +233,8 @@ class Judging(JudgeCalls):
         """What else the summary says of the judging."""
         if not self.judges:
             return ["nothing here is one of the metrics that the judges are asked for"]
-        notes = [f"judged by {', '.join(judge.name for judge in self.judges)}; what each of them said is in {FILE}"]
+        judges = ", ".join(with_snapshots(judge.name, self.answered()) for judge in self.judges)
+        notes = [f"judged by {judges}; what each of them said is in {FILE}"]
         agree = {name: panel.alpha for name, panel in self.panels().items() if panel.n}
         if agree:
             alphas = ", ".join(

@@ -57,6 +57,7 @@ class Judgement(Outcome):
     measure: str
     judge: str = Field(description="spec in normal form")
     prompts: str = Field(default="", description="of a language model: hash of what it was asked with; empty: unknown")
+    models: tuple[str, ...] = Field(default=(), description="that answered, as their endpoint names them")
     seconds: FiniteFloat = 0.0
     tries: int = Field(default=1, description="times it was asked for; `usage` is that of all of them")
 

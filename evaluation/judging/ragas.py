@@ -30,6 +30,8 @@ from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import Rubric, failed, needs
+from turnmark.evaluation.limits import ModelNoting
+from turnmark.evaluation.metric_info import Shown
 
 RAGAS = "ragas"
 FAITHFULNESS, SPREAD = "rl_f", "rl_f.spread"
@@ -49,7 +51,18 @@ def ragas_rubrics() -> tuple[Rubric, ...]:
         package = version(RAGAS)
     except importlib.metadata.PackageNotFoundError:
         raise RequestError("ragas is not installed: pip install 'turnmark[ragas]'") from None
-    return (Rubric(FAITHFULNESS, BY, (), _faithfulness, needs(passages=True), extra=package, also=(SPREAD,)),)
+    return (
+        Rubric(
+            FAITHFULNESS,
+            BY,
+            (),
+            _faithfulness,
+            needs(passages=True),
+            extra=package,
+            also=(SPREAD,),
+            shown={FAITHFULNESS: Shown(headline=80)},
+        ),
+    )
 
 
 def _faithfulness(generator: Generator, case: Case, _: Path | None) -> Outcome:
@@ -74,6 +87,8 @@ def _faithfulness(generator: Generator, case: Case, _: Path | None) -> Outcome:
 
 def _again(generator: Generator, number: int) -> Generator:
     """The judge for one of the repeats: the cache does not say the same once more."""
+    if isinstance(generator, ModelNoting):
+        return generator.over(_again(generator.generator, number))
     return with_cache(generator, REPEATS * generator.repeat + number) if isinstance(generator, Cached) else generator
 
 

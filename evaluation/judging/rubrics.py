@@ -21,6 +21,7 @@ from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import RAW, REASON, Outcome
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
+from turnmark.evaluation.metric_info import PLAIN, How
 from turnmark.evaluation.metrics.agreement import Level, alpha_figure
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Panel, Score
@@ -50,6 +51,7 @@ class Rubric:
         extra: what else can change an outcome, such as the embedder.
         also: names of further metrics that come out of the same call (`Outcome.also`).
         offers: what its verdict is one of; None: it is not made of a verdict.
+        shown: how reports show the metric and those that it also gives.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Rubric:
     extra: str = ""
     also: tuple[str, ...] = ()
     offers: Offer | None = None
+    shown: How = PLAIN
 
 
 _FORM = 1

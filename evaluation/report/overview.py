@@ -104,7 +104,7 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
         rows.append(Row((f"{name}: {tables.headline(summary)}", *[""] * (len(columns) - 1)), "group"))
         for metric in tables.chosen(summary.metrics, MOST):
             measured = summary.metrics[metric]
-            figures = (tables.mean(metric, measured), tables.interval(metric, measured))
+            figures = (tables.mean_text(measured), tables.interval_text(measured))
             rows.append(Row((metric, *figures, str(measured.n), str(measured.failed)), "below"))
     lines = tuple(f"{name}: no figures: {reason}" for name, reason in left_out.items())
     return Table("All runs", columns, tuple(rows), lines, tight=True)

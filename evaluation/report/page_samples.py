@@ -25,7 +25,6 @@ from typing import Any, Literal
 
 from turnmark.corpora.text import printable
 from turnmark.evaluation.journal import read_records
-from turnmark.evaluation.metric_info import metric_info
 from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.report.browse import FILE, TEXT, Browsed, Text, cut
 from turnmark.evaluation.report.stored import Key, StoredRun, samples, scores, tally
@@ -153,7 +152,8 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
     return {
         "name": printable(name),
         "metrics": [
-            [printable(metric), metric_info(metric).digits[0], printable(judge_of.get(metric, ""))] for metric in names
+            [printable(metric), run.summary.metrics[metric].shown.digits[0], printable(judge_of.get(metric, ""))]
+            for metric in names
         ],
         "dimensions": [[dimension, list(values)] for dimension, values in dimensions.items()],
         "first": names.index(first[0]) if (first := chosen(run.summary.metrics, 1)) else 0,

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from turnmark.evaluation.published import RERUN, Fact, facts, model, short_name
+from turnmark.evaluation.judging.judge import model_key, short_name
+from turnmark.evaluation.published import RERUN, Fact, facts
 from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.tables import Column, Row, RowKind, Table, untagged
 
@@ -265,7 +266,7 @@ def _measured(summary: Summary, cell: Place) -> tuple[str, MetricSummary] | None
         for name, metric in metrics.items():
             fits = name == expected if not variant else _variant(name) == variant and untagged(name) == expected
             judge = variant or judges_of(summary, name)
-            if fits and metric.mean is not None and (cell.judge is None or model(judge) == model(cell.judge)):
+            if fits and metric.mean is not None and (cell.judge is None or model_key(judge) == model_key(cell.judge)):
                 return name, metric
     return None
 

@@ -9,8 +9,9 @@ from typing import get_args
 from turnmark.corpora.compound_qa import Capability
 from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, MODELS
 from turnmark.evaluation.benchmarks.mtrag import FEW_REFERENCES, SETTINGS
+from turnmark.evaluation.judging.judge import model_key
 from turnmark.evaluation.judging.rubrics import EMBEDDED
-from turnmark.evaluation.published import RERUN, Fact, model
+from turnmark.evaluation.published import RERUN, Fact
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.paper import PaperTable, Place, Runs, fill, judges_of, query_of
 from turnmark.evaluation.report.tables import Table
@@ -183,11 +184,11 @@ def _inscoqa(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     )
     title = "judge score, task completion rate, ROUGE-L over words and characters"
     yield PaperTable(("InsCoQA Table 3",), title, (score, rate, *overlap), splits, by_row=True, judged="judge_score")
-    judges = {model(judge): judge for judge in _INSCOQA_JUDGES}
+    judges = {model_key(judge): judge for judge in _INSCOQA_JUDGES}
     for summary in runs:
         for metric in ("judge_score", "judge_score[embedded]"):
             if judge := judges_of(summary, metric):
-                judges.setdefault(model(judge), judge)
+                judges.setdefault(model_key(judge), judge)
     judged = [
         replace(column, over=judge, judge=judge, variant=EMBEDDED * (judge == EMBEDDED))
         for judge in judges.values()

@@ -10,19 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from turnmark.evaluation.metric_info import metric_info
+from turnmark.evaluation.judging.judge import with_snapshots
+from turnmark.evaluation.metric_info import PLAIN
 from turnmark.evaluation.records import Metrics, MetricSummary, Summary
 from turnmark.evaluation.report.stored import Tally
 
 RowKind = Literal["plain", "group", "ours", "below", "dim"]
 MarkKind = Literal["ours", "plain", "better", "worse", "unsure"]
-
-CHOICE = (
-    "recall@5", "ndcg@5", "win_rate", "part_coverage", "task_completion", "judge_score", "rb_llm", "rl_f", "rb_alg",
-    "rouge_l.word", "k_precision", "token_recall", "rouge_l.char", "good", "accuracy", "f1", "length_ratio",
-    "edit_ratio", "edit_distance", "unknown.f1", "clarify.f1", "idk_rate", "answer_words",
-)  # fmt: skip
-"""Metrics that stand for a run where not all of them can be shown, the most telling first."""
 
 _BASELINES = ("[lead]", "[always-unknown]", "[majority]", "[random]")
 _MOST_REASONS = 8
@@ -143,49 +137,49 @@ def seconds(summary: Summary) -> str:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def mark(name: str, metric: MetricSummary | None, kind: MarkKind = "plain") -> Mark | None:
-    """The dot of a mean; None where there is none, or values are no fractions."""
-    if metric is None or metric.mean is None or not metric_info(name).fraction:
+def dot_of(metric: MetricSummary | None) -> Mark | None:
+    """The dot of a mean; None without a mean, or if values are not fractions."""
+    if metric is None or metric.mean is None or not metric.shown.fraction:
         return None
-    return Mark(metric.mean, None if metric.clusters == 1 else metric.ci95, kind)
+    return Mark(metric.mean, None if metric.clusters == 1 else metric.ci95)
 
 
-def figure(metric: str, value: float | None) -> str:
-    """A value with the digits that suit its metric."""
-    return "-" if value is None else f"{value:.{metric_info(metric).digits[0]}f}"
-
-
-def mean(name: str, metric: MetricSummary | None) -> str:
+def mean_text(metric: MetricSummary | None) -> str:
     """The mean of a metric."""
-    return figure(name, metric.mean if metric else None)
+    return metric.shown.text(metric.mean) if metric else "-"
 
 
-def interval(name: str, metric: MetricSummary | None) -> str:
+def interval_text(metric: MetricSummary | None) -> str:
     """The 95% interval of a metric; of one conversation there is none."""
     if metric is None or metric.ci95 is None:
         return "-"
     if metric.clusters == 1:
         return "no interval"
-    return "-".join(f"{bound:.{metric_info(name).digits[1]}f}" for bound in metric.ci95)
+    return "-".join(map(metric.shown.bound, metric.ci95))
 
 
-def describe_repeats(name: str, metric: MetricSummary) -> str:
+def describe_repeats(metric: MetricSummary) -> str:
     """The figure of each repeat and their spread, in words; empty if tasks were answered once."""
     if metric.spread is None:
         return ""
-    figures = ", ".join(figure(name, value) for value in metric.repeats)
-    return f"over {len(metric.repeats)} repeats: {figures} (standard deviation {figure(name, metric.spread)})"
+    figures = ", ".join(metric.shown.text(value) for value in metric.repeats)
+    return f"over {len(metric.repeats)} repeats: {figures} (standard deviation {metric.shown.text(metric.spread)})"
 
 
 def chosen(metrics: Metrics, limit: int) -> list[str]:
-    """The metrics that stand for all of them, at most so many, in the order of `CHOICE`; those without a value last.
+    """The headline metrics, at most so many, by their rank; those without a value last.
 
-    An embedded form (`judge_score[embedded]`) stands in where the metric itself was not measured, under its own name.
+    A variant (`judge_score[embedded]`) is chosen only if the metric itself was not measured.
     """
-    names = [name if name in metrics else f"{name}[embedded]" for name in CHOICE]
-    listed = [name for name in names if name in metrics] or [name for name in metrics if "[" not in name]
-    # sorted() is stable: the choice's order holds among those with a value.
-    return sorted(listed or list(metrics), key=lambda name: metrics[name].n == 0)[:limit]
+    ranks = {name: metric.shown.headline for name, metric in metrics.items() if not _is_variant(name, metrics)}
+    ranked = sorted((rank, name) for name, rank in ranks.items() if rank is not None)
+    listed = [name for _, name in ranked] or [name for name in metrics if "[" not in name] or list(metrics)
+    return sorted(listed, key=lambda name: metrics[name].n == 0)[:limit]
+
+
+def _is_variant(name: str, metrics: Metrics) -> bool:
+    base = name.partition("[")[0]
+    return base != name and base in metrics
 
 
 def untagged(name: str) -> str:
@@ -224,8 +218,9 @@ def means(summary: Summary) -> Table:
     for name, label, below in arranged(summary.metrics):
         metric = summary.metrics[name]
         counts = (str(metric.n), str(metric.failed), str(metric.not_applicable))
-        cells = (label, mean(name, metric), interval(name, metric), *counts, *[figure(name, metric.spread)] * repeated)
-        rows.append(Row(cells, "below" if below else "plain", mark(name, metric)))
+        spread = [metric.shown.text(metric.spread)] * repeated
+        cells = (label, mean_text(metric), interval_text(metric), *counts, *spread)
+        rows.append(Row(cells, "below" if below else "plain", dot_of(metric)))
     return Table("Means", columns, tuple(rows))
 
 
@@ -240,8 +235,8 @@ def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
         for value, metrics in values.items():
             cells = [value, str(max((metrics[name].n for name in names if name in metrics), default=0))]
             for name in names:
-                cells += [mean(name, metrics.get(name)), interval(name, metrics.get(name))]
-            rows.append(Row(tuple(cells), "below", mark(names[0], metrics.get(names[0])) if len(names) == 1 else None))
+                cells += [mean_text(metrics.get(name)), interval_text(metrics.get(name))]
+            rows.append(Row(tuple(cells), "below", dot_of(metrics.get(names[0])) if len(names) == 1 else None))
     return Table("By what is asked", tuple(columns), tuple(rows))
 
 
@@ -252,8 +247,14 @@ def judges(summary: Summary) -> Table:
     rows: list[Row] = []
     for name, panel in summary.judging.items():
         alpha = "-" if panel.alpha is None else f"alpha {panel.alpha:.2f} over {panel.n} ({panel.level})"
+        shown = summary.metrics[name].shown if name in summary.metrics else PLAIN
         for index, judge in enumerate(panel.judges):
-            cells = (name, judge, figure(name, panel.means.get(judge)), str(panel.failed.get(judge, 0)))
+            cells = (
+                name,
+                with_snapshots(judge, panel.answered),
+                shown.text(panel.means.get(judge)),
+                str(panel.failed.get(judge, 0)),
+            )
             rows.append(Row((*cells, "" if index else panel.rule, "" if index else alpha)))
     return Table("Judges", columns, tuple(rows))
 

@@ -17,6 +17,7 @@ from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import YES_NO
 from turnmark.evaluation.judging.rubrics import Rubric, failed, judge_prompt
 from turnmark.evaluation.judging.verdicts import ask_verdict
+from turnmark.evaluation.metric_info import Shown
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
 from turnmark.evaluation.synth.folder import SynthItem
@@ -85,7 +86,9 @@ def vowels(answer: str) -> float:
 class Capitals(Task):
     """A benchmark of two tasks."""
 
-    metrics: Sequence[Metric[str]] = (Metric(("vowels",), "own", lambda answer: {"vowels": vowels(answer)}),)
+    metrics: Sequence[Metric[str]] = (
+        Metric(("vowels",), "own", lambda answer: {"vowels": vowels(answer)}, shown=Shown(digits=(2, 1), headline=1)),
+    )
 
     def items(self) -> Iterator[Item | Problem]:
         yield Item("c1", question="aeio", labels={"half": ("c1",)})

@@ -114,6 +114,7 @@ def test_a_metric_and_a_benchmark(tmp_path: Path) -> None:
         summary = score_run(run, benchmark, items, progress=NoProgress())
     assert summary.metrics["vowels"].mean == (4 / 4 + 2 / 4) / 2
     assert summary.breakdowns["half"]["c2"]["vowels"].mean == 2 / 4
+    assert summary.metrics["vowels"].shown.text(0.5) == "0.50"
 
 
 def test_a_judged_metric() -> None:

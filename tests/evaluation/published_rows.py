@@ -9,8 +9,8 @@ from typing import Any, get_args
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse
 from turnmark.corpora.mtrag import Answerability
-from turnmark.evaluation.judging.judge import ALONE, CHAIRS, open_judges
-from turnmark.evaluation.published import Fact, Ran, facts, short_name
+from turnmark.evaluation.judging.judge import ALONE, CHAIRS, open_judges, short_name
+from turnmark.evaluation.published import Fact, Ran, facts
 from turnmark.evaluation.records import MetricSummary, PublishedRow
 
 FOUR = ("clapnq", "cloud", "fiqa", "govt")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tests.evaluation.run_records import SHOWN
 from turnmark.corpora.home import write_json
 from turnmark.evaluation.journal import json_line
+from turnmark.evaluation.metric_info import shown_as
 from turnmark.evaluation.records import ContextRef, DataUsed, MetricSummary, PublishedRow, Sample, Score, Summary
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -46,7 +48,7 @@ def row(system: str, setting: str, metrics: dict[str, float], n: int | None, dif
 SUMMARY = Summary(
     benchmark="mtrag", task="generation", setting="rag", data=DataUsed(name="demo", demo=True, fingerprint="f"),
     n=6, failed=1, skipped=1,
-    metrics={
+    metrics={name: figure.model_copy(update={"shown": shown_as(name, SHOWN)}) for name, figure in {
         "rouge_l.word": metric(0.28713, 0.241, 0.3331),
         "rouge_l.word[unicode]": metric(0.2911, 0.2451, 0.3391),
         "token_recall": metric(0.4519, 0.3901, 0.5128),
@@ -59,7 +61,7 @@ SUMMARY = Summary(
         "token_recall[lead]": metric(0.3101, 0.2604, 0.3592),
         "unknown.f1[always-unknown]": metric(0.4, 0.2, 0.5714, n=5, na=0),
         "unknown.auroc": metric(None, na=5),
-    },
+    }.items()},
     breakdowns={
         "domain": {
             "clapnq": {"rouge_l.word": metric(0.3012, 0.25, 0.35, n=2), "k_precision": metric(0.94, 0.9, 0.98, n=2)},

@@ -6,9 +6,23 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
+from turnmark.evaluation.benchmarks.measures import (
+    LEAD_METRICS,
+    PASSAGE_METRICS,
+    REFERENCE_METRICS,
+    STYLE_METRICS,
+    UNKNOWN_METRICS,
+)
+from turnmark.evaluation.judging.inscoqa import INSEVAL
+from turnmark.evaluation.metric_info import by_name
 from turnmark.evaluation.records import Breakdowns, DataUsed, Metrics, RunManifest, Sample, Score
 from turnmark.evaluation.summary import Facts, Tally
 
+SHOWN = {
+    name: shown
+    for record in (*REFERENCE_METRICS, *PASSAGE_METRICS, *STYLE_METRICS, *LEAD_METRICS, *UNKNOWN_METRICS)
+    for name, shown in by_name(record.names, record.shown).items()
+} | by_name((), INSEVAL.shown)
 DATA = DataUsed(name="d", demo=False, fingerprint="f")
 
 
@@ -34,7 +48,7 @@ def summarise(scores: Iterable[Score], facts: Mapping[str, Facts], seed: int) ->
     Returns:
         Both as `Tally` gives them.
     """
-    tally = Tally(seed)
+    tally = Tally(seed, SHOWN)
     for (identifier, repeat), group in groupby(scores, key=lambda score: (score.id, score.repeat)):
         tally.add(tuple(group), facts[identifier], repeat=repeat)
     return tally.metrics(), tally.breakdowns()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,18 @@ def test_two_judges_median_majority_and_their_agreement(benchmark_root, turnmark
     assert f"{names[1]}: 0.9" in row["reason"]
     assert any(note.startswith("agreement of the judges (Krippendorff's alpha): rb_llm -0.") for note in summary.notes)
     assert f"judged by {names[0]}, {names[1]}; what each of them said is in judgements.jsonl" in summary.notes
+
+
+def test_the_dated_snapshot_behind_an_alias_is_recorded_and_named(benchmark_root, turnmark, tmp_path):
+    words = score_words(benchmark_root, tmp_path)
+    snapshot = "gpt-4o-mini-2024-07-18"
+    with ScriptedServer(lambda body: replace(judge()(body), model=snapshot)) as server:
+        name = f"openai:gpt-4o-mini@{server.url}"
+        summary = done(turnmark, *words, "--judge", spec_of(server, "gpt-4o-mini"))
+    assert {tuple(row["models"]) for row in lines(tmp_path / "r/judgements.jsonl")} == {(snapshot,)}
+    assert summary.judging["rb_llm"].answered == {name: (snapshot,)}
+    assert f"judged by {name} (answered as {snapshot}); what each" in " ".join(summary.notes)
+    assert snapshot in turnmark.ok("report", tmp_path / "r").out.replace("\n", "").replace(" ", "")
 
 
 def test_a_panel_whose_judges_are_dead_is_no_median_of_four(benchmark_root, turnmark, tmp_path, check_run):

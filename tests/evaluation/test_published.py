@@ -92,6 +92,19 @@ def test_one_difference_between_answers_is_enough(changes, aspect, words):
     assert words in row.why
 
 
+@pytest.mark.parametrize(("snapshots", "here"), [
+    (("gpt-4o-mini-2024-07-18",), ""), (("gpt-4o-mini-2025-01-01",), "answered as gpt-4o-mini-2025-01-01"),
+    ((), "openai:gpt-4o-mini"), (("gpt-4o-mini-2024-07-18", "gpt-4o-mini-2025-01-01"), "answered as"),
+])  # fmt: skip
+def test_an_alias_is_the_published_judge_if_its_snapshot_answered(snapshots, here):
+    alias = "openai:gpt-4o-mini"
+    judges = tuple(alias if "gpt-4o-mini-2024-07-18" in judge else judge for judge in answered().judges)
+    assert alias in judges
+    row = beside(answered(judges=judges).model_copy(update={"answered": {alias: snapshots}}))[0]
+    assert row.comparable == (not here)
+    assert here in (row.why or "")
+
+
 def test_a_setting_that_searches_nothing_is_not_asked_what_was_searched():
     (row,) = named(
         beside(answered(832, setting="reference", query=None, corpora={})), "16a", system="GPT-4o", slice="all"

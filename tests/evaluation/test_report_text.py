@@ -16,7 +16,8 @@ from rich.console import Console
 from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, metric, write_run
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_json
-from turnmark.evaluation.records import DataUsed, Sample, Summary
+from turnmark.evaluation.metric_info import Shown, shown_as
+from turnmark.evaluation.records import DataUsed, MetricSummary, Sample, Summary
 from turnmark.evaluation.report import plots, tables
 from turnmark.evaluation.report.overview import overview, run_document
 from turnmark.evaluation.report.plots import scale
@@ -27,29 +28,36 @@ from turnmark.evaluation.report.tables import Mark, Row
 
 def test_one_conversation_has_no_interval():
     one = metric(0.5, 0.5, 0.5).model_copy(update={"clusters": 1})
-    assert tables.interval("rl_f", one) == "no interval"
-    dot = tables.mark("rl_f", one)
+    assert tables.interval_text(one) == "no interval"
+    dot = tables.dot_of(one)
     assert dot is not None
     assert dot.interval is None
-    assert tables.interval("rl_f", metric(0.5, 0.5, 0.5)) == "0.500-0.500"
+    assert tables.interval_text(metric(0.5, 0.5, 0.5)) == "0.500-0.500"
 
 
-def test_metrics_are_chosen_by_what_they_tell_and_only_with_values_first():
+def test_metrics_are_chosen_by_their_rank_and_those_without_values_last():
+    def ranked(mean, rank):
+        return metric(mean).model_copy(update={"shown": Shown(headline=rank)})
+
     assert tables.chosen(SUMMARY.metrics, 2) == ["rouge_l.word", "k_precision"]
-    metrics = {"rouge_l.word": metric(None), "answer_words": metric(3.0), "odd": metric(1.0)}
-    assert tables.chosen(metrics, 3) == ["answer_words", "rouge_l.word"]
-    assert tables.chosen({"judge_score[embedded]": metric(1.0), "x": metric(1.0)}, 3) == ["judge_score[embedded]"]
+    metrics = {"a": ranked(None, 1), "b": ranked(3.0, 2), "odd": metric(1.0)}
+    assert tables.chosen(metrics, 3) == ["b", "a"]
+    assert tables.chosen({"a[embedded]": ranked(1.0, 1), "x": metric(1.0)}, 3) == ["a[embedded]"]
+    assert tables.chosen({"a": ranked(1.0, 2), "a[embedded]": ranked(1.0, 1)}, 3) == ["a"]
     assert tables.chosen({"odd": metric(1.0), "odd[lead]": metric(1.0)}, 3) == ["odd"]
     assert tables.chosen({}, 3) == []
 
 
-@pytest.mark.parametrize(("name", "value", "printed"), [
-    ("rouge_l.word", 0.28713, "0.2871"), ("rouge_l.word[lead]", 1.0, "1.0000"), ("answer_words", 63.254, "63.3"),
-    ("edit_distance", 213.0, "213.0"), ("length_ratio", 0.645, "0.65"), ("judge_score[embedded]", 7.5, "7.50"),
-    ("unknown.f1", None, "-"),
-])  # fmt: skip
-def test_every_metric_has_its_digits(name, value, printed):
-    assert tables.figure(name, value) == printed
+def test_a_metric_is_shown_as_its_record_says():
+    known = {"judge_score": Shown(digits=(2, 2), fraction=False, headline=60)}
+    assert shown_as("judge_score", known).text(7.5) == "7.50"
+    assert shown_as("judge_score[1 of 4]", known) == Shown(digits=(2, 2), fraction=False)
+    assert shown_as("rouge_l.word", known).text(0.28713) == "0.2871"
+    assert shown_as("rouge_l.word", known).text(None) == "-"
+    written = SUMMARY.metrics["answer_words"].model_dump(mode="json")
+    assert written["shown"] == {"digits": [1, 1], "direction": None, "fraction": False, "headline": 230}
+    assert "shown" not in metric(1.0).model_dump(mode="json")
+    assert MetricSummary.model_validate_json(json.dumps(written)) == SUMMARY.metrics["answer_words"]
 
 
 def test_the_tally_counts_what_became_of_the_samples(stored_run):

@@ -109,6 +109,7 @@ def lines_of(run: Path) -> Iterator[str]:
         yield json.dumps(list(rounded(json.loads(text)).values()), ensure_ascii=False)
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     for name, metric in summary["metrics"].items():
+        metric.pop("shown", None)  # how it is shown is no result
         yield json.dumps([name, *rounded(metric).values()])
     for dimension, values in summary["breakdowns"].items():
         for value, metrics in values.items():
@@ -188,7 +189,7 @@ def reports(turnmark: Callable[..., Any]) -> dict[str, Any]:
 def frozen_report(report: Any) -> Any:
     """Without what names the folder, the time or the version."""
     if isinstance(report, dict):
-        left_out = ("path", "started", "ended", "command", "version", "seconds")
+        left_out = ("path", "started", "ended", "command", "version", "seconds", "shown")
         return {key: frozen_report(value) for key, value in report.items() if key not in left_out}
     return [frozen_report(part) for part in report] if isinstance(report, list) else rounded(report)
 
