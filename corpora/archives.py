@@ -21,11 +21,7 @@ _DAMAGE = (
 
 
 def unzipped(archive: Path, name: str) -> Path:
-    """The file `name` of a zip archive, unpacked into the cache under the archive's own hash.
-
-    Raises:
-        RequestError: the archive is damaged, lacks the file, or unpacks to more than 3 GiB.
-    """
+    """The file `name` of a zip archive, unpacked into the cache under the archive's own hash."""
     target = home() / "cache" / "unzipped" / file_sha256(archive) / name
     if target.is_file():
         return target

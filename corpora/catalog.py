@@ -46,11 +46,7 @@ class Origin(Record):
         return next((item for item in self.wanted if re.fullmatch(item.pattern, path, re.ASCII)), None)
 
     def shortfalls(self, paths: Iterable[str]) -> list[str]:
-        """A note for each kind of files of which there are fewer than there should be.
-
-        Raises:
-            TurnmarkError: a required kind is missing.
-        """
+        """A note for each kind of files of which there are fewer than there should be."""
         kinds = [self.wants(path) for path in paths]
         if lacking := [item.what for item in self.wanted if item.required and item not in kinds]:
             raise TurnmarkError(f"{self.repository}: no {', no '.join(lacking)}; the repository's layout has changed")
@@ -159,11 +155,7 @@ CATALOG: dict[str, Entry] = {
 
 
 def entry_named(name: str) -> Entry:
-    """An entry by its own name, or by that of a benchmark it serves.
-
-    Raises:
-        RequestError: there is none, or it cannot be fetched.
-    """
+    """An entry by its own name, or by that of a benchmark it serves."""
     chosen_entry = CATALOG.get(name) or next((entry for entry in CATALOG.values() if name in entry.benchmarks), None)
     if chosen_entry is None:
         raise RequestError(f"no data is called {name!r}; there are: {', '.join(CATALOG)}")

@@ -283,11 +283,7 @@ _BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Sourc
 
 
 def check_folders(folder: Path) -> Iterator[Checked]:
-    """Every benchmark that a folder is, or has as children, in the order mtrag, inscoqa, compound-qa, kiwi.
-
-    Raises:
-        RequestError: there is none (what each of them would need), or a file that is there cannot be opened.
-    """
+    """Every benchmark that a folder is, or has as children, in the order mtrag, inscoqa, compound-qa, kiwi."""
     if folder.is_file():
         raise RequestError(f"{str(folder)!r} is a file; unpack it, and name the folder")
     sources: dict[str, Source] = {}

@@ -47,9 +47,6 @@ def chunk(document: Document, tokenize: Tokenizer, size: int = 512) -> list[Pass
         document: `whole` documents become one passage as they are.
         tokenize: counts as the model counts that will read the passages.
         size: tokens that a passage's `indexed_text` may have at most.
-
-    Raises:
-        RequestError: `size` is under 16.
     """
     if size < MIN_SIZE:
         raise RequestError(f"a passage of {size} tokens: use a size of {MIN_SIZE} or more")

@@ -55,10 +55,6 @@ class ErrorCollector:
             return None
 
     def raise_all(self) -> None:
-        """Raise what was collected, if anything.
-
-        Raises:
-            RequestError: all messages.
-        """
+        """Raise what was collected, if anything."""
         if self.problems:
             raise RequestError(self.problems)

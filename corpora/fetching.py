@@ -106,11 +106,7 @@ def folder_of(entry: Entry) -> Path:
 
 
 def manifest_of(entry: Entry) -> Manifest | None:
-    """What was fetched of a benchmark; None if nothing was.
-
-    Raises:
-        TurnmarkError: its manifest cannot be read.
-    """
+    """What was fetched of a benchmark; None if nothing was."""
     path = folder_of(entry) / MANIFEST
     try:
         return Manifest.model_validate_json(path.read_bytes()) if path.is_file() else None
@@ -126,10 +122,6 @@ def fetch(
     Args:
         revision: branch, tag or commit; default: what is there, else the branch `main` as it is now.
         progress: gets KiB.
-
-    Raises:
-        RequestError: the revision cannot be, or another one or something of the user's is in the folder.
-        TurnmarkError: a host cannot be reached, or what it sends is not what it lists.
     """
     if revision is not None and not REVISION.fullmatch(revision):
         raise RequestError(f"--revision {revision!r}: a branch, tag or commit was expected")
@@ -249,9 +241,6 @@ def download(url: str, target: Path, checksum: str, progress: Progress | None = 
 
     Args:
         checksum: `sha256:HEX`, or `git:HEX`, git's id of the content.
-
-    Raises:
-        TurnmarkError: it cannot be had, or is not the file that was announced.
     """
     import pooch
     import requests
@@ -283,12 +272,7 @@ _HEADERS = {"User-Agent": "turnmark", "Accept-Encoding": "identity"}
 
 
 def _listed(origin: Origin, revision: str, hosts: Hosts) -> tuple[str, Sequence[RemoteFile], Sequence[str]]:
-    """The commit of a repository, its files that are wanted, and notes about those that are missing.
-
-    Raises:
-        RequestError: it has no such revision.
-        TurnmarkError: the host cannot be reached, or a file is too large.
-    """
+    """The commit of a repository, its files that are wanted, and notes about those that are missing."""
     commit, rows = (_github if origin.service == "github" else _hub)(origin, revision, hosts)
     below = f"{origin.below}/" if origin.below else ""
     files: list[RemoteFile] = []
@@ -359,12 +343,7 @@ def _hub(origin: Origin, revision: str, hosts: Hosts) -> tuple[str, Iterator[Rem
 
 
 def _asked(url: str, kind: type[T], origin: Origin, revision: str) -> T:
-    """A host's reply.
-
-    Raises:
-        RequestError: the host knows no such revision.
-        TurnmarkError: it cannot be reached, or its reply has another form.
-    """
+    """A host's reply."""
     import requests
 
     try:

@@ -15,11 +15,7 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def home() -> Path:
-    """`$TURNMARK_HOME`, or the platform's data folder for `turnmark`. Nothing is created.
-
-    Raises:
-        RequestError: the variable begins with the `~name` of nobody here.
-    """
+    """`$TURNMARK_HOME`, or the platform's data folder for `turnmark`. Nothing is created."""
     configured = os.environ.get("TURNMARK_HOME")
     if configured:
         try:
@@ -32,11 +28,7 @@ def home() -> Path:
 
 
 def check_name(name: str, kind: str) -> str:
-    """A name that becomes a folder: letters, digits, '.', '_' and '-', never a path.
-
-    Raises:
-        RequestError: anything else.
-    """
+    """A name that becomes a folder: letters, digits, '.', '_' and '-', never a path."""
     if not _SAFE_NAME.fullmatch(name):
         raise RequestError(
             f"{kind} {name!r}: use up to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit"

@@ -81,11 +81,7 @@ class Evaluation(Record):
 
 
 def read_evaluation(path: Path) -> Evaluation:
-    """The evaluation in a file.
-
-    Raises:
-        RequestError: the file cannot be read, is no JSON object, or lacks one of its lists.
-    """
+    """The evaluation in a file."""
     content = _content(path)
     if missing := [name for name in _LISTS if not isinstance(content.get(name), list)]:
         raise RequestError(

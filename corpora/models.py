@@ -107,11 +107,7 @@ MODELS: dict[str, NamedModel] = {model.name: model for model in (QWEN, SPLADE)}
 
 
 def model_named(name: str) -> NamedModel:
-    """A model by its name.
-
-    Raises:
-        RequestError: there is none; the message lists those there are.
-    """
+    """A model by its name."""
     if name not in MODELS:
         raise RequestError(f"no model is called {name!r}; there are: {', '.join(MODELS)}")
     return MODELS[name]
@@ -136,11 +132,7 @@ def is_complete(model: NamedModel, folder: Path | None = None) -> bool:
 
 
 def named_or_other(model: str) -> str:
-    """Where the model of a spec lies: the path of a named model; any other folder or hub name as it stands.
-
-    Raises:
-        RequestError: it is a named model that is not there.
-    """
+    """Where the model of a spec lies: the path of a named model; any other folder or hub name as it stands."""
     if model not in MODELS:
         return model
     if not is_complete(MODELS[model]):
@@ -159,9 +151,6 @@ def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progres
     Args:
         folder: default: `models_folder`.
         progress: gets KiB.
-
-    Raises:
-        TurnmarkError: it cannot be had, or what came is not the model.
     """
     from filelock import FileLock
 

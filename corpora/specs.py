@@ -49,9 +49,6 @@ def parse_spec(text: str) -> Spec:
 
     >>> parse_spec("openai:gpt-4o@http://localhost:8000/v1?temperature=0")
     Spec(name='openai', argument='gpt-4o', url='http://localhost:8000/v1', options={'temperature': '0'})
-
-    Raises:
-        RequestError: the text is not a spec; the message says where it breaks, and keeps credentials.
     """
     # Not the end of an option: a prompt may well end in a space.
     head, _, query = text.strip("\r\n").partition("?")
@@ -116,11 +113,7 @@ class Registry:
         return entries
 
     def check(self, text: str) -> Spec:
-        """Parse `text` and make sure that its name is in the table; imports nothing.
-
-        Raises:
-            RequestError: no such name; the message lists those there are.
-        """
+        """Parse `text` and make sure that its name is in the table; imports nothing."""
         spec = parse_spec(text)
         names = self.entries()
         if spec.name not in names:
@@ -130,11 +123,7 @@ class Registry:
         return spec
 
     def factory(self, spec: Spec) -> Callable[..., Any]:
-        """Import what the name stands for.
-
-        Raises:
-            MissingExtra: its packages are not installed.
-        """
+        """Import what the name stands for."""
         entry = self.entries()[spec.name]
         module, _, attribute = entry.target.partition(":")
         try:
@@ -151,9 +140,6 @@ def check_options(spec: Spec, converters: Mapping[str, Callable[[str], Any]], ro
 
     Args:
         converters: option name -> converter that raises ValueError or RequestError on a bad value.
-
-    Raises:
-        RequestError: unknown options or values that do not convert.
     """
     values, problems = {}, []
     for key, text in spec.options.items():
@@ -194,11 +180,7 @@ def up_to(limit: float) -> Callable[[str], float]:
 
 
 def load_python(argument: str, role: str) -> Callable[..., Any]:
-    """The object that `pkg.mod:factory` names, for specs such as `python:pkg.mod:factory`.
-
-    Raises:
-        RequestError: the argument has another form, the module cannot be imported, or it lacks the attribute.
-    """
+    """The object that `pkg.mod:factory` names, for specs such as `python:pkg.mod:factory`."""
     module, colon, attribute = argument.rpartition(":")
     if not colon or not module or not attribute:
         raise RequestError(f"{role} {argument!r}: write package.module:factory")

@@ -51,12 +51,7 @@ class LlamaIndexRetriever:
         self._lock = threading.Lock()
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `turnmark.retrieval.types.Retriever.search`.
-
-        Raises:
-            RequestError: a query has a filter.
-            TurnmarkError: the LlamaIndex retriever failed, or gave something that is no list of nodes.
-        """
+        """See `turnmark.retrieval.types.Retriever.search`."""
         if any(query.where for query in queries):
             raise RequestError(f"--where: {self.name} takes no filter; leave --where out, or use another retriever")
         return [self._hits(query, k) for query in queries]
@@ -183,9 +178,6 @@ def as_llama_index(retriever: Retriever, k: int = 10) -> TurnmarkRetriever:
 
     A node's id is the passage's id, its `ref_doc_id` the document's; title, section, `file_path` and `page_label` are
     in its metadata, and its text is the passage's text.
-
-    Raises:
-        RequestError: `k` is below 1.
     """
     if k < 1:
         raise RequestError(f"k={k}: at least 1")

@@ -90,10 +90,6 @@ def build_index(
         internal: an index kept for a benchmark; it waits for another process that builds the same.
         engine: where the models work: `local` in this process, else over a Ray cluster (`turnmark.retrieval.workers`).
             All the rest, the writing above all, is done here, and the index is the same.
-
-    Raises:
-        RequestError: bad names, specs or source, or a source with nothing in it.
-        TurnmarkError: another build of this index is running.
     """
     settings = build_settings(retriever or retriever_to_build(), embedder)
     check_engine(engine)
@@ -138,11 +134,7 @@ class Build:
         self.fresh = not self.files.exists()
 
     def run(self) -> BuildReport:
-        """Build; what was made stays where it cannot be finished.
-
-        Raises:
-            TurnmarkError: the disk is full, or the files cannot be written for another reason.
-        """
+        """Build; what was made stays where it cannot be finished."""
         try:
             return self._run()
         except sqlite3.Error as error:

@@ -30,11 +30,7 @@ PAGE = 1000
 
 
 def open_client(server: Served) -> Any:
-    """A client for a server, which has answered; the token comes from the environment.
-
-    Raises:
-        TurnmarkError: it cannot be reached, refuses the token, or is no Chroma server.
-    """
+    """A client for a server, which has answered; the token comes from the environment."""
     import chromadb
     import httpx
     from chromadb.config import Settings
@@ -57,11 +53,7 @@ def open_client(server: Served) -> Any:
 
 @contextmanager
 def _named_errors(url: str) -> Iterator[None]:
-    """What a call to a server raises, as ours.
-
-    Raises:
-        TurnmarkError: the server cannot be reached, refuses the token, lacks what is asked for, or fails.
-    """
+    """What a call to a server raises, as ours."""
     import httpx
     from chromadb.errors import NotFoundError
 
@@ -120,9 +112,6 @@ class ChromaVectors:
     Args:
         folder: where Chroma keeps its files; made when `create` is true, else it must be there.
         server: where the collection is created; one that is there by that name is replaced.
-
-    Raises:
-        TurnmarkError: Chroma's files are damaged, or its server cannot be reached or lacks the collection.
     """
 
     def __init__(self, folder: Path, create: bool = False, server: Served | None = None) -> None:

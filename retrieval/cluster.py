@@ -32,9 +32,6 @@ def connected(engine: str) -> tuple[Any, bool]:
 
     Args:
         engine: `ray`, or `ray://HOST[:PORT]`.
-
-    Raises:
-        TurnmarkError: the cluster cannot be used, and why.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if engine != "ray":

@@ -230,12 +230,7 @@ def _draw(hits: list[Hit], explain: bool) -> None:
 
 
 def parse_where(pairs: list[str]) -> dict[str, str]:
-    """`KEY=GLOB` flags to a mapping.
-
-    Raises:
-        RequestError: every flag that is not of that form or asks for a key that passages lack, at once; a key given
-            twice.
-    """
+    """`KEY=GLOB` flags to a mapping."""
     from turnmark.retrieval.store import WHERE_KEYS
 
     filters: dict[str, str] = {}

@@ -81,11 +81,7 @@ def _field(text: str) -> str:
 
 
 def parse_server(spec: Spec) -> tuple[Served, bool]:
-    """The index that a spec names, and whether it is one that is there already, under that very name.
-
-    Raises:
-        RequestError: a wrong address, or options that do not go with it; all of it at once.
-    """
+    """The index that a spec names, and whether it is one that is there already, under that very name."""
     role = f"retriever {spec.name!r}"
     base, path = address(spec.url, PORT, spec.name, KEYS[0])
     problems = []

@@ -330,11 +330,7 @@ def open_sentence_transformer(spec: Spec) -> Embedder:
 
 @lru_cache(maxsize=4)
 def open_embedder(spec: str) -> Embedder:
-    """The embedder that a spec names, loaded once a process.
-
-    Raises:
-        RequestError: unknown name or option, or a model that cannot be loaded.
-    """
+    """The embedder that a spec names, loaded once a process."""
     parsed = EMBEDDERS.check(spec)
     embedder: Embedder = EMBEDDERS.factory(parsed)(parsed)
     return embedder

@@ -63,11 +63,7 @@ class Index:
         return f"{self.manifest.digest}|{self.manifest.bm25.model_dump_json()}|{made_by}{others}"
 
     def open_part(self, name: str, opener: Callable[[Path], T]) -> T:
-        """One of the index's files or folders, opened.
-
-        Raises:
-            TurnmarkError: it is missing or damaged.
-        """
+        """One of the index's files or folders, opened."""
         path = self.files / name
         try:
             if not path.exists():
@@ -93,11 +89,7 @@ class Index:
 
     @cached_property
     def chroma(self) -> ChromaVectors:
-        """The vectors, where they are not in one file.
-
-        Raises:
-            RequestError: the index was built without.
-        """
+        """The vectors, where they are not in one file."""
         self.embedder_info()
         return self.open_part("chroma", ChromaVectors)
 
@@ -107,11 +99,7 @@ class Index:
         return self.open_part("exact", FlatVectors)
 
     def vectors_of(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """The stored vectors of passages, by id; unknown ids are left out.
-
-        Raises:
-            RequestError: the index was built without.
-        """
+        """The stored vectors of passages, by id; unknown ids are left out."""
         if not self.manifest.exact:
             return self.chroma.get(ids)
         rows = self.store.rows_of(ids)
@@ -119,11 +107,7 @@ class Index:
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The embedder that made the vectors, loaded again.
-
-        Raises:
-            RequestError: there are no vectors, or the model under that name is no longer the one that made them.
-        """
+        """The embedder that made the vectors, loaded again."""
         info = self.embedder_info()
         embedder = open_embedder(info.spec)
         self.check_unchanged(embedder.fingerprint, info)
@@ -140,20 +124,12 @@ class Index:
 
     @cached_property
     def tokens(self) -> TokenIndex:
-        """The vectors of the passages' tokens.
-
-        Raises:
-            RequestError: the index was built without.
-        """
+        """The vectors of the passages' tokens."""
         self.need_tokens()
         return self.open_part("tokens", TokenIndex)
 
     def need_tokens(self, retriever: str = "conversational") -> None:
-        """Make sure that a retriever can rerank by late interaction.
-
-        Raises:
-            RequestError: the index was built without token vectors.
-        """
+        """Make sure that a retriever can rerank by late interaction."""
         if not self.manifest.tokens:
             alternative = without_late(retriever) if self.manifest.embedder else as_built(self.manifest)
             raise RequestError(
@@ -168,9 +144,6 @@ class Index:
             name: the component, or `embedder`.
             lacks: what an index without it has none of, for the message.
             needs: a retriever for which it would be built.
-
-        Raises:
-            RequestError: the index was built without.
         """
         info = self.manifest.model(name)
         if info is None:
@@ -235,11 +208,7 @@ def indexes_folder() -> Path:
 
 
 def open_index(name: str) -> Index:
-    """Open the index called `name`.
-
-    Raises:
-        RequestError: there is none by that name; the message lists those there are.
-    """
+    """Open the index called `name`."""
     folder = indexes_folder() / check_name(name, "index")
     manifest = read_manifest(folder)
     if manifest is None:
@@ -281,9 +250,6 @@ def lock_index(folder: Path, wait: bool = False) -> Iterator[None]:
 
     Args:
         wait: wait for another process instead of failing.
-
-    Raises:
-        TurnmarkError: another process holds it.
     """
     from filelock import FileLock, Timeout
 

@@ -55,12 +55,7 @@ def delete_served(folder: Path) -> list[str]:
 
 
 def remove_index(name: str) -> None:
-    """Delete an index; the manifest goes first, so that a half-deleted index is none.
-
-    Raises:
-        RequestError: nothing is there by that name.
-        TurnmarkError: it is being built; or it is removed, and what a server holds for it is left there.
-    """
+    """Delete an index; the manifest goes first, so that a half-deleted index is none."""
     folder = indexes_folder() / check_name(name, "index")
     if not folder.is_dir():
         open_index(name)

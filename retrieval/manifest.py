@@ -66,11 +66,7 @@ class Manifest(Record, extra="allow"):
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a finished index, or None where there is none.
-
-    Raises:
-        TurnmarkError: it is there but cannot be read.
-    """
+    """The manifest of a finished index, or None where there is none."""
     path = folder / "manifest.json"
     if not path.is_file():
         return None

@@ -76,11 +76,7 @@ def openvino_installed() -> bool:
 
 
 def check_backend(backend: str, precision: str, caller: str) -> None:
-    """Whether the two may be asked for together, here.
-
-    Raises:
-        RequestError: they exclude each other, or (`MissingExtra`) the packages are not installed.
-    """
+    """Whether the two may be asked for together, here."""
     if precision == "int8" and backend == "torch":
         raise RequestError(f"{caller}: precision int8 needs backend=openvino; PyTorch has fp32 and bf16")
     if (backend == "openvino" or precision == "int8") and not openvino_installed():
@@ -91,9 +87,6 @@ def requested_precision(precision: str) -> str:
     """The precision that was asked for; `auto` is fp32 where `$TURNMARK_PRECISION` says so.
 
     So models give the same numbers, but for the last digits, on a processor that multiplies bf16 as on any other.
-
-    Raises:
-        RequestError: the variable says something else.
     """
     setting = os.environ.get(PRECISION) or "auto"
     if setting not in ("auto", "fp32"):
@@ -173,11 +166,7 @@ class Backend:
         return choice
 
     def runner(self) -> Runner | None:
-        """What runs the model; None where PyTorch does.
-
-        Raises:
-            RequestError: OpenVINO was asked for, and cannot run this model.
-        """
+        """What runs the model; None where PyTorch does."""
         with self._lock:
             if self._runner is None and self.choice.backend == "openvino":
                 self._convert()
@@ -241,9 +230,6 @@ def load_model(kind: Kind, model: str, owner: str, precision: str) -> Any:
         model: a folder, or a name on the Hugging Face hub.
         owner: the part that asks, for messages ("reranker 'cross:…'").
         precision: `fp32`, `bf16`, or `auto`: bf16 where the hardware multiplies it (see `requested_precision`).
-
-    Raises:
-        RequestError: it cannot be loaded, or what is there was never trained to be such a model.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -54,9 +54,6 @@ def export(model: Any, folder: Path, with_int8: bool) -> None:
 
     Args:
         with_int8: also make the 8-bit form, where the processor multiplies 8-bit integers exactly.
-
-    Raises:
-        NotConvertible: its modules, its pooling or its operations are not such as can be converted and checked.
     """
     from filelock import FileLock
 

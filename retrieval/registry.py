@@ -79,11 +79,7 @@ def _check_form(spec: Spec, kind: Kind) -> None:
 
 
 def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
-    """What an index for `retriever` is built with.
-
-    Raises:
-        RequestError: unknown names or options, two models, or late interaction over a retriever without an embedder.
-    """
+    """What an index for `retriever` is built with."""
     spec = RETRIEVERS.check(retriever)
     options, kind = options_of(spec), kind_of(spec)
     settings = build_for(options, embedder) if kind is None else kind.settings(spec, options, embedder)
@@ -95,11 +91,7 @@ def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
 
 
 def open_retriever(text: str, index: Index) -> Retriever:
-    """The retriever that a spec names, over an index.
-
-    Raises:
-        RequestError: unknown name or options, or an index that was built otherwise.
-    """
+    """The retriever that a spec names, over an index."""
     spec = RETRIEVERS.check(text)
     options, kind = options_of(spec), kind_of(spec)
     if kind is None:

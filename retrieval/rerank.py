@@ -92,11 +92,7 @@ class Reranked:
         self._depth, self._weight = depth, weight
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `turnmark.retrieval.types.Retriever.search`.
-
-        Raises:
-            TurnmarkError: the reranker gave something other than a finite score for each hit.
-        """
+        """See `turnmark.retrieval.types.Retriever.search`."""
         depth = max(k, self._depth)
         if self._rows is not None and isinstance(self._reranker, RowReranker):
             ranked = self._rows.ranked(queries, depth)
@@ -182,9 +178,6 @@ class CrossReranker:
 
     Args:
         spec: `cross:MODEL[?precision=auto|fp32|bf16]`; MODEL is a folder or a hub name.
-
-    Raises:
-        RequestError: it cannot be loaded, is no cross-encoder, or gives more than one score a pair.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -216,11 +209,7 @@ class CrossReranker:
 
 
 def check_reranker(text: str) -> Spec:
-    """Parse the spec of a reranker and look at what can be known of it without loading anything.
-
-    Raises:
-        RequestError: no such name or option, an address, or no model where one is needed; all of it at once.
-    """
+    """Parse the spec of a reranker and look at what can be known of it without loading anything."""
     spec = RERANKERS.check(text)
     if spec.url or "://" in text:
         # Not repeated: there may be a password in it.
@@ -245,11 +234,7 @@ def reranker_weights(retriever: str) -> str:
 
 
 def open_reranker(text: str, index: Any) -> Reranker:
-    """The reranker that a spec names, for hits from an index.
-
-    Raises:
-        RequestError: an unknown name or option, or a model that cannot be loaded.
-    """
+    """The reranker that a spec names, for hits from an index."""
     spec = check_reranker(text)
     reranker: Reranker = RERANKERS.factory(spec)(spec, index=index)
     return reranker
@@ -283,11 +268,7 @@ class LateReranker:
         _ = index.tokens  # an index without says so now
 
     def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> list[list[float]]:
-        """See `turnmark.retrieval.rerank.Reranker.scores`.
-
-        Raises:
-            RequestError: a hit is no passage of the index.
-        """
+        """See `turnmark.retrieval.rerank.Reranker.scores`."""
         return [
             scores.tolist()
             for scores in self.scores_of_rows(queries, [self._rows(hits_of_query) for hits_of_query in hits])

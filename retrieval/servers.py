@@ -36,9 +36,6 @@ def address(url: str, default_port: int, role: str, token: str) -> tuple[str, st
         default_port: where the URL names no port.
         role: who asks, for messages.
         token: the environment variable that credentials belong into.
-
-    Raises:
-        RequestError: no host, a port that is none, credentials inside, or a fragment; all of it at once.
     """
     problems = []
     try:
@@ -60,11 +57,7 @@ def address(url: str, default_port: int, role: str, token: str) -> tuple[str, st
 
 
 def no_credentials(spec: Spec) -> None:
-    """Make sure that a spec can be shown: its address has no user and password inside.
-
-    Raises:
-        RequestError: it has; the message does not repeat them.
-    """
+    """Make sure that a spec can be shown: its address has no user and password inside."""
     if "@" in spec.url.partition("://")[2].partition("/")[0]:
         raise RequestError(
             f"{spec.name}: no user and password in an address, where everybody would see them; they belong into the "

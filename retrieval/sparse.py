@@ -54,9 +54,6 @@ class SpladeEncoder:
 
     Args:
         spec: `splade:MODEL[?precision=auto|fp32|bf16]`; MODEL is a folder or a hub name.
-
-    Raises:
-        RequestError: it cannot be loaded, or is no sparse encoder.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -80,11 +77,7 @@ class SpladeEncoder:
         self.fingerprint = "|".join(map(str, (self.name, *traits, repr(query), repr(passage))))
 
     def encode(self, texts: Sequence[str], role: Role) -> list[Vector]:
-        """The terms and weights of each text, in the order of `texts`; both empty where nothing is active.
-
-        Raises:
-            TurnmarkError: the model gave a weight that is not finite.
-        """
+        """The terms and weights of each text, in the order of `texts`; both empty where nothing is active."""
         if not texts:
             return []
         encode = self._model.encode_query if role == "query" else self._model.encode_document
@@ -135,20 +128,12 @@ def _greatest_first(forward: Callable[[Any], Any], activation: str, features: An
 
 @lru_cache(maxsize=2)
 def open_encoder(spec: str) -> SpladeEncoder:
-    """The encoder that a spec names, loaded once a process.
-
-    Raises:
-        RequestError: it cannot be loaded, or is no sparse encoder.
-    """
+    """The encoder that a spec names, loaded once a process."""
     return SpladeEncoder(parse_spec(spec))
 
 
 def encoder_spec(spec: Spec) -> Spec:
-    """The part of a retriever's spec `splade:MODEL…` that says which encoder it is.
-
-    Raises:
-        RequestError: it names no model.
-    """
+    """The part of a retriever's spec `splade:MODEL…` that says which encoder it is."""
     if not spec.argument:
         raise RequestError("retriever 'splade' needs a model: splade:MODEL, a folder or a hub name")
     return Spec("splade", spec.argument, "", {k: v for k, v in spec.options.items() if k in ENCODER_OPTIONS})

@@ -141,11 +141,7 @@ class PassageStore:
         return {row[0] for row in self._where("hash", hashes, '"hash"')}
 
     def matching(self, where: Mapping[str, str]) -> dict[str, list[Any]]:
-        """For each key of `where`, the stored values that its glob matches (`*` and `?`; case matters).
-
-        Raises:
-            RequestError: keys that passages do not have, all at once.
-        """
+        """For each key of `where`, the stored values that its glob matches (`*` and `?`; case matters)."""
         unknown = [key for key in where if key not in WHERE_KEYS]
         if unknown:
             names = ", ".join(repr(key) for key in unknown)

@@ -32,11 +32,7 @@ _APIECE = 4096
 
 
 def token_embedder(embedder: Embedder) -> TokenEmbedder:
-    """The embedder, if it gives the vectors of tokens.
-
-    Raises:
-        RequestError: it does not.
-    """
+    """The embedder, if it gives the vectors of tokens."""
     if isinstance(embedder, TokenEmbedder):
         return embedder
     raise RequestError(f"embedder {embedder.name!r} gives no token vectors, which late interaction needs")

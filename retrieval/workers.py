@@ -48,12 +48,7 @@ class ClusterLost(WorkerLost):
 
 
 def check_engine(engine: str) -> None:
-    """Look at `--engine` without reaching for a cluster.
-
-    Raises:
-        RequestError: it is no engine.
-        MissingExtra: it is Ray, which is not installed.
-    """
+    """Look at `--engine` without reaching for a cluster."""
     if engine == LOCAL:
         return
     if not _ENGINE.fullmatch(engine):
@@ -115,9 +110,6 @@ class Workers(Generic[R]):
         opened_by: called on each worker with `arguments`; a function of a module, as it is sent by its name.
         mark: what every worker's must be; None: that of the first.
         at_once: tasks that a worker does at the same time, each in a thread.
-
-    Raises:
-        TurnmarkError: on entering: there is no cluster, or what the first worker opens cannot be had there.
     """
 
     def __init__(
@@ -178,10 +170,6 @@ class Workers(Generic[R]):
 
         Args:
             tasks: a name for the caller, and the arguments.
-
-        Raises:
-            WorkerLost: see there.
-            TurnmarkError: a task failed.
         """
         queue, retries = iter(tasks), list[tuple[T, tuple[Any, ...], int]]()
         waiting: dict[Any, tuple[T, tuple[Any, ...], int, _Worker]] = {}

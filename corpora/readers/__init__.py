@@ -37,10 +37,6 @@ def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str
         include: gitignore-style globs on the path relative to a folder; empty means every file of a known type. A
             file of an unknown type that a glob names is read as text.
         exclude: globs of what to leave out; they win over `include`.
-
-    Raises:
-        RequestError: the source does not exist or is neither file nor folder, or a glob is no pattern. Raised here,
-            before the first document is asked for.
     """
     rows = _rows_file(source)
     globs = Globs(include, exclude)
@@ -49,11 +45,7 @@ def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str
 
 
 def count_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> int | None:
-    """How many files or rows `read_source` will go through, for a progress bar; None where that cannot be told.
-
-    Raises:
-        RequestError: as `read_source`.
-    """
+    """How many files or rows `read_source` will go through, for a progress bar; None where that cannot be told."""
     rows = _rows_file(source)
     globs = Globs(include, exclude)
     if rows:
@@ -182,11 +174,7 @@ def _parser(suffix: str) -> Callable[[Path, str], Document]:
 
 
 def decode(data: bytes) -> str:
-    """Bytes of a text file as text with "\\n" for newlines: UTF-8, or UTF-16/32 where a byte order mark says so.
-
-    Raises:
-        Unreadable: another encoding (never guessed) or no text at all, with the line of the first bad byte.
-    """
+    """Bytes of a text file as text with "\\n" for newlines: UTF-8, or UTF-16/32 where a byte order mark says so."""
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
     if encoding.startswith("utf-8") and b"\0" in data:
         raise Unreadable("holds NUL bytes, so it is not text", line=_line(data, data.index(b"\0")), binary=True)
@@ -217,11 +205,7 @@ class Found:
 
 
 class Globs:
-    """The `--include` and `--exclude` of a request, as gitignore-style patterns.
-
-    Raises:
-        RequestError: patterns that are none, all of them at once.
-    """
+    """The `--include` and `--exclude` of a request, as gitignore-style patterns."""
 
     def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
         problems: list[str] = []

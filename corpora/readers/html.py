@@ -45,11 +45,7 @@ _HEADING = re.compile(r"h[1-6]")
 
 
 def parse(text: str, relative: str) -> Document:
-    """An HTML file's Document: `text` is its rendering, and the offsets of the blocks are into that.
-
-    Raises:
-        Unreadable: the parser gives up on it.
-    """
+    """An HTML file's Document: `text` is its rendering, and the offsets of the blocks are into that."""
     front, body = split_front_matter(text)
     page = _read(body)
     return Document(
@@ -63,11 +59,7 @@ def parse(text: str, relative: str) -> Document:
 
 
 def render(piece: str) -> str:
-    """The text of a piece of HTML, such as stands in a Markdown file.
-
-    Raises:
-        Unreadable: the parser gives up on it.
-    """
+    """The text of a piece of HTML, such as stands in a Markdown file."""
     return "".join(_read(piece).parts)
 
 

@@ -155,9 +155,6 @@ def strip_inline(text: str, render_html: Callable[[str], str]) -> str:
 
     Args:
         render_html: gives the text of a piece of HTML.
-
-    Raises:
-        Unreadable: more than `MAX_HTML` pieces of HTML, each of which is parsed by itself.
     """
     env: dict[str, Any] = {}
     tokens = block_parser().parse(text, env)

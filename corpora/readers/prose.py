@@ -148,11 +148,7 @@ _ENTITY = tuple("<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le
 
 
 def read_pdf(path: Path, relative: str) -> Document:
-    """A PDF's Document; `pages` says where each page begins.
-
-    Raises:
-        Unreadable: encrypted, broken, or pictures of text only.
-    """
+    """A PDF's Document; `pages` says where each page begins."""
     _refuse_encrypted(path)
     with _quiet("pypdf"):
         from llama_index.readers.file import PDFReader
@@ -198,11 +194,7 @@ def _refuse_encrypted(path: Path) -> None:
 
 
 def read_docx(path: Path, relative: str) -> Document:
-    """A Word file's Document. Headings and lists are not told apart: the reader gives paragraphs.
-
-    Raises:
-        Unreadable: broken, encrypted, or made to exhaust the memory.
-    """
+    """A Word file's Document. Headings and lists are not told apart: the reader gives paragraphs."""
     _guard_docx(path)
     with _quiet("docx2txt"):
         from llama_index.readers.file import DocxReader
