@@ -25,6 +25,7 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, file_sha256, write_json
 from turnmark.corpora.readers import count_source, read_source
 from turnmark.corpora.types import Document, Passage, Problem
+from turnmark.retrieval import chroma
 from turnmark.retrieval.components import (
     BuildFiles,
     Encoder,
@@ -37,7 +38,7 @@ from turnmark.retrieval.components import (
 )
 from turnmark.retrieval.flat import FLAT_LIMIT
 from turnmark.retrieval.index import Index, indexes_folder, list_indexes, lock_index, open_index
-from turnmark.retrieval.maintenance import check_server, delete_served, write_checksums
+from turnmark.retrieval.maintenance import delete_served, write_checksums
 from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, read_manifest
 from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
@@ -97,7 +98,7 @@ def build_index(
     if not source.exists():
         raise RequestError(f"source {str(source)!r} does not exist")
     if settings.server:
-        check_server(settings.server)
+        chroma.check_server(settings.server)
     folder.mkdir(parents=True, exist_ok=True)
     with lock_index(folder, wait=internal):
         build = Build(
@@ -226,7 +227,7 @@ class Build:
 
     def _is_flat(self, models: Models) -> bool:
         """Whether there are vectors, not on a Chroma server, few enough to be compared with all."""
-        served = self.settings.server is not None and self.settings.server.kind == "chroma"
+        served = self.settings.server is not None
         return models.embedder is not None and not served and self.report.passages <= FLAT_LIMIT
 
     def _same(self, existing: Manifest, planned: Manifest) -> bool:

@@ -134,7 +134,7 @@ class ChromaComponent(Component):
     def write(self, files: BuildFiles) -> None:
         files.progress.start(self.name, files.manifest.passages)
         folder, server = files.folder / self.name, files.manifest.server
-        served = assign(folder, server, files.manifest.name) if server and server.kind == "chroma" else None
+        served = assign(folder, server, files.manifest.name) if server else None
         chroma, count = ChromaVectors(folder, create=True, server=served), 0
         for page, vectors in zip(files.store.pages(), files.values(self.key), strict=True):
             with _with_count(served, count, files.manifest.passages):
@@ -220,10 +220,8 @@ def component_of(retriever: str) -> Component | None:
 
 def components_of(manifest: Manifest) -> list[Component]:
     """The components that an index of that manifest has."""
-    retrievers = [name for name in manifest.models() if name != "embedder"]
-    retrievers += [f"{manifest.server.kind}+http"] if manifest.server else []
-    others = [component for component in map(component_of, retrievers) if component]
-    return [component for component in (*BUILT_IN, *others) if component.made_by(manifest) is not None]
+    others = [component_of(name) for name in manifest.models() if name != "embedder"]
+    return [part for part in (*BUILT_IN, *others) if part is not None and part.made_by(manifest) is not None]
 
 
 def has_all_components(index: Index) -> bool:

@@ -1,4 +1,4 @@
-"""An index on an Elasticsearch server, by the official client: one that is there already, or one of our passages.
+"""Searching an index on an Elasticsearch server, whose documents are our passages by `_id`, by the official client.
 
 The queries are those of Elastic's reference: `match` and `multi_match`, `knn` over a `dense_vector`, and
 `sparse_vector` with an inference endpoint (ELSER).
@@ -14,19 +14,16 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pydantic import Field
 
 from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec, one_of, up_to
 from turnmark.corpora.types import Record
-from turnmark.retrieval.components import VECTORS, BuildFiles, Component, where_values
 from turnmark.retrieval.embed import EMBEDDERS, Embedder, open_embedder
 from turnmark.retrieval.fusion import TopK
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.manifest import BuildSettings, Manifest, rebuild_command
+from turnmark.retrieval.manifest import BuildSettings
 from turnmark.retrieval.search import (
-    BM25_OPTIONS,
     LIST_OPTIONS,
     FusedRetriever,
     Kind,
@@ -35,8 +32,7 @@ from turnmark.retrieval.search import (
     build_for,
     fuse_rankers,
 )
-from turnmark.retrieval.servers import Served, address, assign, read_note, redact
-from turnmark.retrieval.store import WHERE_KEYS
+from turnmark.retrieval.servers import address, redact
 from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
@@ -57,11 +53,6 @@ BULK = 500
 SEARCHES = 64
 CANDIDATES = 2
 MOST_CANDIDATES, LEAST_CANDIDATES = 10_000, 256
-# Snowball languages that Elasticsearch has an analyser of the same name for; others are cut into words only.
-ANALYSERS = frozenset(
-    "arabic armenian basque catalan danish dutch english finnish french german greek hindi hungarian indonesian irish "
-    "italian lithuanian norwegian portuguese romanian russian serbian spanish swedish turkish".split()
-)
 
 
 class Fields(Record):
@@ -80,22 +71,16 @@ def _field(text: str) -> str:
     return text
 
 
-def parse_server(spec: Spec) -> tuple[Served, bool]:
-    """The index that a spec names, and whether it is one that is there already, under that very name."""
+def index_address(spec: Spec) -> tuple[str, str]:
+    """The server's address and the name of the index that a spec names; all mistakes at once."""
     role = f"retriever {spec.name!r}"
-    base, path = address(spec.url, PORT, spec.name, KEYS[0])
+    base, name = address(spec.url, PORT, spec.name, KEYS[0])
     problems = []
     # One name, for a pattern could find a passage twice.
-    if path and not re.fullmatch(r"[a-z0-9.][a-z0-9._+-]{0,254}", path):
-        problems.append(f"{role}: {path!r} is not the name of one Elasticsearch index (lower case, no '/', no '*')")
-    if path and (of_build := sorted(spec.options.keys() & {"k1", "b", "language"})):
-        problems.append(f"{role}: {', '.join(of_build)} belong to an index that is built; leave them out")
-    if not path and (of_existing := sorted(spec.options.keys() & {*Fields.model_fields, "embedder"})):
-        problems.append(f"{role}: {', '.join(of_existing)} are for an index that is there; name it: {base}/INDEX")
-    if not path and spec.options.get("query") == "elser":
+    if not re.fullmatch(r"[a-z0-9.][a-z0-9._+-]{0,254}", name):
         problems.append(
-            f"{role}: query=elser searches an index that is there, since its terms are made by the server's own model; "
-            f"name it: {base}/INDEX"
+            f"{role}: {name!r} is not the name of one Elasticsearch index (lower case, no '/', no '*'); write "
+            f"{base}/INDEX, whose documents have the passages' ids as _id"
         )
     if "weight" in spec.options and spec.options.get("query") != "hybrid":
         problems.append(f"{role}: weight is for query=hybrid; one list has nothing to be weighed against")
@@ -103,14 +88,7 @@ def parse_server(spec: Spec) -> tuple[Served, bool]:
         raise RequestError(problems)
     if find_spec("elasticsearch") is None:
         raise MissingExtra(role, "elasticsearch")
-    return Served(kind="elasticsearch", url=base, name=path), bool(path)
-
-
-def _rankers_of(spec: Spec) -> tuple[str, ...]:
-    return FORMS[spec.options.get("query", "bm25")]
-
-
-# --- the server ------------------------------------------------------------------------------------------------------
+    return base, name
 
 
 def _client(url: str) -> Elasticsearch:
@@ -134,7 +112,6 @@ def _client(url: str) -> Elasticsearch:
 def _named_errors(server: str) -> Iterator[None]:
     """Elasticsearch's own errors as ours; `server` is what messages call it."""
     from elasticsearch import ApiError, TransportError
-    from elasticsearch.helpers import BulkIndexError
 
     try:
         yield
@@ -145,94 +122,10 @@ def _named_errors(server: str) -> Iterator[None]:
         }.get(error.status_code, "")
         # Its text begins with its type, as ours does.
         raise TurnmarkError(f"Elasticsearch at {server}: {hint or redact(error).partition(': ')[2]}") from None
-    except BulkIndexError as error:
-        refused = [item for failure in error.errors for item in failure.values()]
-        first = redact(TurnmarkError(f"{refused[0].get('_id')}: {refused[0].get('error')}")).partition(": ")[2]
-        raise TurnmarkError(
-            f"Elasticsearch at {server} did not take {len(refused)} passages, such as {first}"
-        ) from None
     except (TransportError, OSError) as error:
         raise TurnmarkError(
             f"Elasticsearch at {server} cannot be reached ({RETRIES + 1} tries): {redact(error)}"
         ) from None
-
-
-def check_server(server: Served) -> None:
-    """Make sure that an Elasticsearch server answers."""
-    with _named_errors(server.url):
-        _client(server.url).info()
-
-
-def delete_index(server: Served) -> None:
-    """Delete an index, if it is there."""
-    with _named_errors(server.url):
-        _client(server.url).indices.delete(index=server.name, ignore_unavailable=True)
-
-
-class ElasticComponent(Component):
-    """The passages as documents of an Elasticsearch index; vectors are in a file of ours, too."""
-
-    name = key = "elasticsearch"
-
-    def made_by(self, manifest: Manifest) -> str | None:
-        return "" if manifest.server and manifest.server.kind == self.name else None
-
-    def write(self, files: BuildFiles) -> None:
-        from elasticsearch.helpers import streaming_bulk
-
-        manifest = files.manifest
-        assert manifest.server is not None, "`made_by` says so"
-        server = assign(files.folder / self.name, manifest.server, manifest.name)
-        files.progress.start(self.name, manifest.passages)
-        delete_index(server)
-        client = _client(server.url)
-        with _named_errors(server.url):
-            client.indices.create(index=server.name, **_index_body(manifest))
-            for _ in streaming_bulk(client, self._documents(files), index=server.name, chunk_size=BULK, max_retries=2):
-                files.progress.advance(1)
-            client.indices.refresh(index=server.name)
-
-    def _documents(self, files: BuildFiles) -> Iterator[dict[str, Any]]:
-        for page in files.store.pages():
-            vectors: list[bytes] = []
-            if files.manifest.embedder:
-                vectors = files.checkpoint.get(VECTORS, [content for _, content, _ in page])
-            for number, (_, content, passage) in enumerate(page):
-                fields = {"text": passage.indexed_text, "hash": content, **where_values(passage)}
-                if vectors:
-                    fields["vector"] = np.frombuffer(vectors[number], dtype=np.float32).tolist()
-                yield {"_op_type": "index", "_id": passage.id, "_source": fields}
-
-    def verify(self, index: Index, sample: int) -> Iterator[str]:  # noqa: ARG002
-        """See `Component.verify`: how many documents the server has."""
-        server = read_note(index.files / self.name)
-        assert server is not None, "the note has a checksum"
-        with _named_errors(str(server)):
-            count = int(_client(server.url).count(index=server.name).body["count"])
-        if count != index.manifest.passages:
-            yield f"{self.name} has {count} documents, the manifest says {index.manifest.passages} passages"
-
-
-def _index_body(manifest: Manifest) -> dict[str, Any]:
-    """Settings and mappings of an index for our passages: BM25 as in the local index, exact fields for filters."""
-    bm25 = manifest.bm25
-    analyser = bm25.language if bm25.language in ANALYSERS else "standard"
-    properties: dict[str, Any] = {
-        "text": {"type": "text", "analyzer": analyser, "similarity": "turnmark"},
-        "hash": {"type": "keyword"},
-        **{key: {"type": "integer" if key == "page" else "keyword"} for key in WHERE_KEYS},
-    }
-    if manifest.embedder:
-        dimension = manifest.embedder.dimension
-        properties["vector"] = {"type": "dense_vector", "dims": dimension, "index": True, "similarity": "cosine"}
-    similarity = {"turnmark": {"type": "BM25", "k1": bm25.k1, "b": bm25.b}}
-    return {
-        "settings": {"index": {"similarity": similarity}},
-        "mappings": {"dynamic": "strict", "properties": properties},
-    }
-
-
-# --- searching -------------------------------------------------------------------------------------------------------
 
 
 class ElasticRanker:
@@ -245,10 +138,12 @@ class ElasticRanker:
         embedder: of the vectors that are searched, for `dense`.
     """
 
-    def __init__(self, name: str, index: Index, server: Served, fields: Fields, embedder: Embedder | None) -> None:
-        self.name, self._index, self._server, self._fields = name, index, server, fields
-        self._embedder, self._client = embedder, _client(server.url)
-        self._address = f"{server.url}/{server.name}"
+    def __init__(
+        self, name: str, index: Index, server: str, index_name: str, fields: Fields, embedder: Embedder | None
+    ) -> None:
+        self.name, self._index, self._index_name, self._fields = name, index, index_name, fields
+        self._embedder, self._client = embedder, _client(server)
+        self._address = f"{server}/{index_name}"
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
         vectors = self._embedder.encode(texts, "query").tolist() if self._embedder else [None] * len(texts)
@@ -294,7 +189,7 @@ class ElasticRanker:
             for _, clause in batch:
                 searches += [{}, {"query": clause.to_dict(), "size": k, "_source": False, "track_total_hits": False}]
             with _named_errors(self._address):
-                answers = self._client.msearch(index=self._server.name, searches=searches).body["responses"]
+                answers = self._client.msearch(index=self._index_name, searches=searches).body["responses"]
             for (number, _), answer in zip(batch, answers, strict=True):
                 results[number] = self._rows(_hits(answer, self._address))
         return results
@@ -330,61 +225,33 @@ def _hits(answer: Mapping[str, Any], server: str) -> list[tuple[str, float]]:
     return pairs
 
 
-# --- the retriever ---------------------------------------------------------------------------------------------------
-
-
-def _settings(spec: Spec, options: Options, embedder: str) -> BuildSettings:
-    server, exists = parse_server(spec)
-    if exists:  # locally the passages and BM25
-        return build_for(options)
-    return build_for(options, embedder if "dense" in _rankers_of(spec) else "", server=server)
+def _settings(spec: Spec, options: Options, _: str) -> BuildSettings:
+    """Locally the passages and BM25."""
+    index_address(spec)
+    return build_for(options)
 
 
 def _open_elastic(spec: Spec, index: Index, options: Options) -> FusedRetriever:
-    server, exists = parse_server(spec)
-    server = server if exists else _written_index(spec, server, index)
-    fields = Fields(**{key: value for key, value in spec.options.items() if key in Fields.model_fields})
+    server, name = index_address(spec)
+    fields = Fields(**{key: value for key, value in options.items() if key in Fields.model_fields})
     rankers: list[tuple[Ranker, float]] = []
-    names = _rankers_of(spec)
-    for name in names:
-        embedder = None
-        if name == "dense":
-            # What made the vectors that are there has nothing to do with what made those of the local index.
-            embedder = open_embedder(options.get("embedder", "minilm")) if exists else index.embedder
-        weight = options.get("weight", BM25_WEIGHT) if name == "bm25" and len(names) > 1 else 1.0
-        rankers.append((ElasticRanker(name, index, server, fields, embedder), weight))
+    for ranker in FORMS[options.get("query", "bm25")]:
+        # What made the vectors that are there has nothing to do with what made those of the local index.
+        embedder = open_embedder(options.get("embedder", "minilm")) if ranker == "dense" else None
+        weight = options.get("weight", BM25_WEIGHT) if options.get("query") == "hybrid" and ranker == "bm25" else 1.0
+        rankers.append((ElasticRanker(ranker, index, server, name, fields, embedder), weight))
     return fuse_rankers(spec, index, options, rankers)
-
-
-def _written_index(spec: Spec, server: Served, index: Index) -> Served:
-    """The index on the server that the build of a local index wrote."""
-    built = index.manifest
-    lacks_vectors = built.server == server and "dense" in _rankers_of(spec) and built.embedder is None
-    if built.server != server or lacks_vectors:
-        reason = "was written there without vectors" if lacks_vectors else f"was not written to {server.url}"
-        raise RequestError(
-            f"the index {built.name!r} {reason}; build it again: {index.build_command(str(spec))}; or name an index "
-            f"that is there: {server.url}/INDEX"
-        )
-    written = read_note(index.files / "elasticsearch")
-    if written is None:
-        raise RequestError(f"the index {built.name!r} is damaged; build it again: {rebuild_command(built, str(spec))}")
-    return written
 
 
 ELASTIC = Kind(
     open=_open_elastic,
     settings=_settings,
     options={
-        **BM25_OPTIONS,
         **LIST_OPTIONS,
         "weight": up_to(10),
         "query": one_of(*FORMS),
         "embedder": lambda text: str(EMBEDDERS.check(text)),
         **dict.fromkeys(Fields.model_fields, _field),
     },
-    component=ElasticComponent(),
-    check_server=check_server,
-    delete=delete_index,
 )
-"""`elasticsearch+http(s)://HOST:PORT[/INDEX][?query=…]`."""
+"""`elasticsearch+http(s)://HOST:PORT/INDEX[?query=…]`."""

@@ -11,26 +11,11 @@ from typing import Any
 
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import check_name, file_sha256, write_json
-from turnmark.corpora.specs import Spec
+from turnmark.retrieval import chroma
 from turnmark.retrieval.components import components_of
 from turnmark.retrieval.index import Index, indexes_folder, lock_index, open_index
 from turnmark.retrieval.manifest import Manifest
-from turnmark.retrieval.search import Kind
-from turnmark.retrieval.servers import NOTE, Served, read_note
-from turnmark.retrieval.table import RETRIEVERS
-
-
-def server_kind(server: Served) -> Kind:
-    """The retriever that speaks with a server."""
-    kind: Any = RETRIEVERS.factory(Spec(f"{server.kind}+http"))
-    assert isinstance(kind, Kind), "a retriever with a server is none of a factory's"
-    return kind
-
-
-def check_server(server: Served) -> None:
-    """Make sure that a server answers."""
-    if check := server_kind(server).check_server:
-        check(server)
+from turnmark.retrieval.servers import NOTE, read_note
 
 
 def delete_served(folder: Path) -> list[str]:
@@ -47,8 +32,8 @@ def delete_served(folder: Path) -> list[str]:
             leftovers.append(f"{note} cannot be read; what it names is left on its server")
             continue
         try:
-            if served is not None and (delete := server_kind(served).delete):
-                delete(served)
+            if served is not None:
+                chroma.delete_collection(served)
         except TurnmarkError as error:
             leftovers.append(f"{served} is left on its server: {error}")
     return leftovers

@@ -129,10 +129,6 @@ def rebuild_command(manifest: Manifest, retriever: str = "") -> str:
 
 def as_built(manifest: Manifest) -> str:
     """The spec of a retriever that needs exactly the parts of the index."""
-    if manifest.server and manifest.server.kind == "elasticsearch":
-        query = {"query": "hybrid"} if manifest.embedder else {}
-        scheme = manifest.server.url.partition(":")[0]
-        return str(Spec(f"elasticsearch+{scheme}", url=manifest.server.url, options=query | _bm25_options(manifest)))
     if manifest.embedder:
         return str(Spec("conversational" if manifest.tokens else "hybrid", options=splade_option(manifest)))
     return next((info.spec for info in manifest.models().values()), "bm25")
@@ -154,7 +150,7 @@ def without_late(retriever: str) -> str:
 def _on_server(manifest: Manifest, spec: Spec) -> Spec:
     """The spec that keeps the vectors on the Chroma server that holds them."""
     server = manifest.server
-    if not server or server.kind != "chroma" or spec.name not in ("hybrid", "conversational"):
+    if not server or spec.name not in ("hybrid", "conversational"):
         return spec
     options = dict(spec.options)
     options |= {"collection": server.name} if server.name else {}

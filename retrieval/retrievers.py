@@ -133,8 +133,6 @@ CHROMA = Kind(
     settings=lambda spec, options, embedder: build_for(options, embedder, server=chroma.server_of(spec)),
     options={**HYBRID_OPTIONS, "collection": chroma.collection_option},
     weights=_hybrid_weights,
-    check_server=chroma.check_server,
-    delete=chroma.delete_collection,
 )
 """`chroma+http(s)://HOST:PORT[?collection=…]`, with `hybrid`'s options."""
 

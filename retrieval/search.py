@@ -18,7 +18,6 @@ from turnmark.retrieval.embed import EMBEDDERS
 from turnmark.retrieval.fusion import Fused, Method, RankedList, TopK, fuse
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import BuildSettings, rebuild_command
-from turnmark.retrieval.servers import Served
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 # How deep each list goes into a fusion.
@@ -242,8 +241,6 @@ class Kind:
         argument: whether the spec takes an argument.
         component: what it alone needs in an index.
         weights: what its lists count in the fusion, in words.
-        check_server: makes sure that its server answers; where it has one, with `delete`.
-        delete: deletes from its server what was written there for an index.
     """
 
     open: Callable[[Spec, Index, Options], Retriever]
@@ -252,5 +249,3 @@ class Kind:
     argument: bool = False
     component: Component | None = None
     weights: Callable[[Options], str] = lambda _: ""
-    check_server: Callable[[Served], None] | None = None
-    delete: Callable[[Served], None] | None = None

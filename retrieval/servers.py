@@ -7,9 +7,8 @@ import os
 import re
 import secrets
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
-
-from pydantic import Field
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_atomic, write_json
@@ -83,7 +82,7 @@ _TAG = ".server-tag"
 class Served(Record):
     """Where a part lies on a server. In a manifest `name` is what the person asked for, in a note the full name."""
 
-    kind: str = Field(description="`chroma` or `elasticsearch`: the retriever of the name KIND+http")
+    kind: Literal["chroma"]
     url: str
     name: str = ""
 
@@ -104,7 +103,7 @@ def assign(part: Path, requested: Served, index: str) -> Served:
     tag = tag_file.read_text(encoding="utf-8").strip()
     base = requested.name or f"turnmark-{index}"
     name = f"{base}-{part.parent.name}-{tag}"
-    place = requested.model_copy(update={"name": name.lower() if requested.kind == "elasticsearch" else name})
+    place = requested.model_copy(update={"name": name})
     part.mkdir(parents=True, exist_ok=True)
     write_json(part / NOTE, place.model_dump())
     return place

@@ -8,7 +8,7 @@ _BUILT_IN = "turnmark.retrieval.retrievers:"
 _CHROMA = Entry(_BUILT_IN + "CHROMA", "hybrid with the vectors on a Chroma server; …://HOST:PORT")
 _ELASTIC = Entry(
     "turnmark.retrieval.elastic:ELASTIC",
-    "…://HOST:PORT[/INDEX]; options query=bm25|knn|hybrid|elser, text, title, vector, sparse, inference",
+    "…://HOST:PORT/INDEX; options query=bm25|knn|hybrid|elser, text, title, vector, sparse, inference",
     "elasticsearch",
 )
 RETRIEVERS = Registry(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -11,13 +10,11 @@ from urllib.parse import unquote, urlsplit
 
 
 class Elastic:
-    """A scripted server: indices with a mapping and documents; a search finds `answers`, or documents by overlap."""
+    """A scripted server: every search finds `answer`."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, Any]] = []
         self.headers: list[dict[str, str]] = []
-        self.indices: dict[str, dict[str, Any]] = {}
-        self.documents: dict[str, dict[str, dict[str, Any]]] = {}
         self.fail: dict[str, tuple[int, Any]] = {}
         self.answer: Any = None
         script = self
@@ -64,61 +61,8 @@ class Elastic:
             return 200, {"name": "node", "version": {"number": "9.1.0"}, "tagline": "You Know, for Search"}
         name, _, action = path.strip("/").partition("/")
         if name == "_msearch" or action == "_msearch":
-            return 200, {"took": 1, "responses": [self.found(name, search) for search in body[1::2]]}
-        if action == "_mapping":
-            if name not in self.indices:
-                cause = {"type": "index_not_found_exception", "reason": f"no such index [{name}]", "index": name}
-                return 404, {"error": {**cause, "root_cause": [cause]}, "status": 404}
-            return 200, {name: {"mappings": self.indices[name]["mappings"]}}
-        if action == "_bulk":
-            return 200, self.bulk(name, body)
-        if action == "_count":
-            return 200, {"count": len(self.documents[name]), "_shards": {"total": 1, "successful": 1, "failed": 0}}
-        if action == "_refresh":
-            return 200, {"_shards": {"total": 1, "successful": 1, "failed": 0}}
-        if method == "PUT":
-            self.indices[name], self.documents[name] = body, {}
-            return 200, {"acknowledged": True, "shards_acknowledged": True, "index": name}
-        if method == "DELETE":
-            self.indices.pop(name, None)
-            self.documents.pop(name, None)
-            return 200, {"acknowledged": True}
+            return 200, {"took": 1, "responses": [self.answer for _ in body[1::2]]}
         return 400, {"error": {"type": "unexpected", "reason": f"{method} {path}"}}
-
-    def bulk(self, name: str, lines: list[Any]) -> dict[str, Any]:
-        items = []
-        for action, document in zip(lines[::2], lines[1::2], strict=True):
-            identity = action["index"]["_id"]
-            self.documents[name][identity] = document
-            items.append({"index": {"_index": name, "_id": identity, "status": 201, "result": "created"}})
-        return {"took": 1, "errors": False, "items": items}
-
-    def found(self, name: str, search: dict[str, Any]) -> Any:
-        if self.answer is not None:
-            return self.answer
-        query = search["query"]
-        only = None
-        if "bool" in query:
-            [only] = query["bool"]["filter"]
-            [query] = query["bool"]["must"]
-        if "knn" in query:
-            vector = query["knn"]["query_vector"]
-            only = (query["knn"].get("filter") or [None])[0]
-            scores = {
-                i: (1 + sum(a * b for a, b in zip(vector, document["vector"], strict=True))) / 2
-                for i, document in self.documents[name].items()
-            }
-        else:
-            words = set(re.findall(r"\w+", json.dumps(query).lower()))
-            scores = {
-                i: float(len(words & set(re.findall(r"\w+", document["text"].lower()))))
-                for i, document in self.documents[name].items()
-            }
-        if only:
-            [(key, values)] = only["terms"].items()
-            scores = {i: score for i, score in scores.items() if self.documents[name][i].get(key) in values}
-        best = sorted(((i, score) for i, score in scores.items() if score), key=lambda pair: -pair[1])[: search["size"]]
-        return result(*best)
 
 
 def result(*hits: tuple[str, float], **changed: Any) -> dict[str, Any]:

@@ -6,10 +6,8 @@ documents it; so what a real one makes of the requests is not tested.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,9 +17,8 @@ from tests.retrieval import tiny  # noqa: E402
 from tests.retrieval.scripted_elastic import Elastic, result  # noqa: E402
 from tests.served import free_port  # noqa: E402
 from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError  # noqa: E402
-from turnmark.retrieval.build import build_index, corpus_index  # noqa: E402
+from turnmark.retrieval.build import build_index  # noqa: E402
 from turnmark.retrieval.index import Index, open_index  # noqa: E402
-from turnmark.retrieval.maintenance import remove_index, verify_index  # noqa: E402
 from turnmark.retrieval.registry import build_settings, open_retriever  # noqa: E402
 from turnmark.retrieval.types import Query  # noqa: E402
 
@@ -46,12 +43,7 @@ def ids(index: Index) -> list[str]:
     return [passage.id for page in index.store.pages() for _, _, passage in page]
 
 
-def has(elastic: Elastic, name: str = "there", **properties: Any) -> None:
-    elastic.indices[name] = {"mappings": {"properties": properties}}
-
-
 def test_an_index_that_is_there_is_searched_as_it_is(elastic, index):
-    has(elastic, body={"type": "text"}, head={"type": "text", "fields": {"raw": {"type": "keyword"}}})
     boat, bees, bread = sorted(ids(index), key=lambda i: ("boat", "bees", "bread").index(i.split(".")[0]))
     elastic.answer = result((bees, 7.5), ("of another corpus", 5.0), (boat, 5.0), (bread, 5.0))
     retriever = open_retriever(f"elasticsearch+{elastic.url}/there?text=body&title=head", index)
@@ -72,7 +64,6 @@ def test_an_index_that_is_there_is_searched_as_it_is(elastic, index):
 
 
 def test_elser_asks_the_inference_endpoint(elastic, index):
-    has(elastic, ml={"properties": {"tokens": {"type": "sparse_vector"}}})
     elastic.answer = result((ids(index)[0], 3.0))
     spec = f"elasticsearch+{elastic.url}/there?query=elser&sparse=ml.tokens&inference=my-elser"
     [[hit]] = open_retriever(spec, index).search([Query(text="when to feed")], 1)
@@ -90,7 +81,6 @@ def test_elser_asks_the_inference_endpoint(elastic, index):
 def test_knn_sends_our_embedders_vector_and_gives_cosines(elastic, index, similarity, score, cosine):
     from turnmark.retrieval.embed import open_embedder
 
-    has(elastic, vector={"type": "dense_vector", "dims": 384, "similarity": similarity})
     elastic.answer = result((ids(index)[0], score))
     [[hit]] = open_retriever(f"elasticsearch+{elastic.url}/there?query=knn", index).search([Query(text="fuel")], 1)
     assert hit.similarity == pytest.approx(cosine)
@@ -111,7 +101,6 @@ def test_the_embedder_of_an_index_that_is_there_is_not_the_local_indexes(elastic
 
     build_index(notes, "n", retriever="hybrid", embedder=f"sentence-transformers:{tiny.dense(tmp_path / 'tiny')}")
     index = open_index("n")
-    has(elastic, vector={"type": "dense_vector", "dims": 384, "similarity": "cosine"})
     elastic.answer = result((ids(index)[0], 0.9))
     open_retriever(f"elasticsearch+{elastic.url}/there?query=knn", index).search([Query(text="fuel")], 1)
     [[_, search]] = elastic.sent("_msearch")
@@ -119,87 +108,7 @@ def test_the_embedder_of_an_index_that_is_there_is_not_the_local_indexes(elastic
     assert search["query"]["knn"]["query_vector"] == pytest.approx(vector)
 
 
-def test_what_a_killed_build_wrote_to_a_server_goes_when_it_is_no_longer_wanted(elastic, notes, monkeypatch):
-    from turnmark.retrieval.elastic import ElasticComponent
-
-    write = ElasticComponent.write
-
-    def cut(self: ElasticComponent, *args: Any) -> None:
-        write(self, *args)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ElasticComponent, "write", cut)
-        with pytest.raises(KeyboardInterrupt):
-            build_index(notes, "n", retriever=f"elasticsearch+{elastic.url}")
-    assert len(elastic.indices) == 1
-    build_index(notes, "n", retriever="bm25")
-    assert not elastic.indices
-    assert not (open_index("n").files / "elasticsearch").exists()
-
-
-def test_a_build_writes_our_passages(elastic, notes, turnmark):
-    spec = f"elasticsearch+{elastic.url}?query=hybrid&k1=1.2"
-    report = build_index(notes, "n", retriever=spec)
-    assert report.embedded == 3
-    index = open_index("n")
-    [name] = elastic.indices
-    assert re.fullmatch(r"turnmark-n-g0001-[0-9a-f]{8}", name)
-    body = elastic.indices[name]
-    assert body["settings"]["index"]["similarity"]["turnmark"] == {"type": "BM25", "k1": 1.2, "b": 0.4}
-    fields = body["mappings"]["properties"]
-    assert fields["text"] == {"type": "text", "analyzer": "english", "similarity": "turnmark"}
-    assert fields["vector"] == {"type": "dense_vector", "dims": 384, "index": True, "similarity": "cosine"}
-    assert fields["path"] == {"type": "keyword"}
-    contents = {p.id: (p.indexed_text, content) for page in index.store.pages() for _, content, p in page}
-    written = elastic.documents[name]
-    assert {i: (document["text"], document["hash"]) for i, document in written.items()} == contents
-    assert all(set(document) <= set(fields) for document in written.values())
-    vectors = index.vectors_of(list(contents))
-    assert all(document["vector"] == pytest.approx(vectors[i].tolist()) for i, document in written.items())
-    assert verify_index(index) == []
-    served, local = open_retriever(spec, index), open_retriever("hybrid?k1=1.2", index)
-    for query in (Query(text="drain the tank"), Query(text="bees", where={"path": "b?e*"})):
-        [served_hits], [local_hits] = (retriever.search([query], 3) for retriever in (served, local))
-        assert {hit.passage.id for hit in served_hits} == {hit.passage.id for hit in local_hits}
-        assert served_hits[0].passage == local_hits[0].passage
-        assert served_hits[0].similarity == pytest.approx(local_hits[0].similarity, abs=1e-3)
-    assert served.search([Query(text="bees", where={"path": "zzz"})], 3) == [[]]
-    ran = turnmark("search", "drain the tank", "--index", "n", "--retriever", spec, "--explain")
-    assert ran.code == 0, ran.err
-    assert "dense: rank 1" in ran.out
-    written.popitem()
-    assert verify_index(index) == ["elasticsearch has 2 documents, the manifest says 3 passages"]
-
-
-def test_generations_and_removal(elastic, notes):
-    spec = f"elasticsearch+{elastic.url}"
-    build_index(notes, "N", retriever=spec)
-    assert "vector" not in next(iter(elastic.indices.values()))["mappings"]["properties"]
-    assert build_index(notes, "N", retriever=spec).unchanged
-    assert len(elastic.indices) == 1
-    (notes / "bees.md").unlink()
-    build_index(notes, "N", retriever=spec)
-    assert sorted(name[:17] for name in elastic.indices) == ["turnmark-n-g0001-", "turnmark-n-g0002-"]
-    with pytest.raises(RequestError, match=r"was written there without vectors; build it again: .*query=knn"):
-        open_retriever(spec + "?query=knn", open_index("N"))
-    remove_index("N")
-    assert not elastic.indices
-    assert not elastic.documents
-
-
-def test_a_corpus_for_evaluation(elastic, tmp_path):
-    corpus = tmp_path / "corpus.jsonl"
-    corpus.write_text('{"_id": "a", "title": "Boats", "text": "Drain the tank."}\n', encoding="utf-8")
-    local, served = corpus_index(corpus, "bm25"), corpus_index(corpus, f"elasticsearch+{elastic.url}")
-    assert local.folder != served.folder
-    assert corpus_index(corpus, f"elasticsearch+{elastic.url}/there").folder == local.folder
-    retriever = open_retriever(f"elasticsearch+{elastic.url}", served)
-    assert retriever.search([Query(text="tank")], 1)[0][0].passage.id == "a"
-
-
 def test_keys_come_from_the_environment_and_go_nowhere_else(elastic, index, monkeypatch):
-    has(elastic, text={"type": "text"})
     elastic.answer = result((ids(index)[0], 1.0))
     monkeypatch.setenv("ELASTIC_API_KEY", "hush-hush-general")
     open_retriever(f"elasticsearch+{elastic.url}/there", index).search([Query(text="q")], 1)
@@ -230,32 +139,19 @@ def test_keys_come_from_the_environment_and_go_nowhere_else(elastic, index, monk
     ],
 )  # fmt: skip
 def test_answers_that_are_none(elastic, index, answer, message):
-    has(elastic, text={"type": "text"})
     elastic.answer = answer
     with pytest.raises(TurnmarkError, match=message):
         open_retriever(f"elasticsearch+{elastic.url}/there", index).search([Query(text="q")], 1)
 
 
-def test_what_cannot_be_reached_or_is_not_there(elastic, index, notes):
+def test_what_cannot_be_reached_or_is_not_there(elastic, index):
     missing = {"type": "index_not_found_exception", "reason": "no such index [nowhere]"}
-    has(elastic, "nowhere")
     elastic.answer = {"error": {**missing, "root_cause": [missing]}, "status": 404}
     with pytest.raises(TurnmarkError, match=r"no such index \[nowhere\]"):
         open_retriever(f"elasticsearch+{elastic.url}/nowhere", index).search([Query(text="q")], 1)
     url = f"http://127.0.0.1:{free_port()}"
-    with pytest.raises(TurnmarkError, match=rf"Elasticsearch at {url} cannot be reached \(4 tries\)"):
-        build_index(notes, "m", retriever=f"elasticsearch+{url}")
-    with pytest.raises(RequestError, match="was not written to"):
-        open_retriever(f"elasticsearch+{elastic.url}", index)
-
-
-def test_passages_that_the_server_refuses_are_named(elastic, notes):
-    refused = {"index": {"_id": "bread.md-0-3", "status": 400, "error": {"type": "document_parsing_exception"}}}
-    elastic.fail["_bulk"] = (200, {"took": 1, "errors": True, "items": [refused] * 3})
-    with pytest.raises(TurnmarkError, match=r"did not take 3 passages, such as bread\.md-0-3: .*parsing_exc"):
-        build_index(notes, "n", retriever=f"elasticsearch+{elastic.url}")
-    with pytest.raises(RequestError, match="no index is called 'n'"):
-        open_index("n")
+    with pytest.raises(TurnmarkError, match=rf"Elasticsearch at {url}/there cannot be reached \(4 tries\)"):
+        open_retriever(f"elasticsearch+{url}/there", index).search([Query(text="q")], 1)
 
 
 @pytest.mark.parametrize(
@@ -264,8 +160,8 @@ def test_passages_that_the_server_refuses_are_named(elastic, notes):
         ("http://me:hush@h/there", "no user and password"),
         ("http://h/a/b", "is not the name of one Elasticsearch index"),
         ("http://h/logs-*", "is not the name of one Elasticsearch index"),
-        ("http://h?query=elser&text=body", "text are for an index that is there.*\n.*query=elser searches an index"),
-        ("http://h/there?k1=2&b=0", "b, k1 belong to an index that is built"),
+        ("http://h?query=elser", "write http://h:9200/INDEX, whose documents have the passages' ids"),
+        ("http://h/there?k1=2", "has no option 'k1'"),
         ("http://h?query=bm26&fusion=x", "bm25, knn, hybrid or elser\n.*rrf or zscore"),
         ("http://h/there?text=a%20b", "a name of letters"),
         ("http://h/there?embedder=nobody", "no embedder is called 'nobody'"),
@@ -281,4 +177,4 @@ def test_wrong_specs(spec, message):
 def test_without_the_client_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("turnmark.retrieval.elastic.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'turnmark\[elasticsearch\]'"):
-        build_settings("elasticsearch+http://h")
+        build_settings("elasticsearch+http://h/there")

@@ -64,13 +64,10 @@ def test_bm25s_options_and_a_chroma_server_are_kept():
 @pytest.mark.parametrize(
     "retriever",
     ["bm25?k1=2", "hybrid?b=0", "conversational?language=german", "splade:m?precision=bf16", "dense",
-     "chroma+http://h:1?collection=mine&rerank=late",
-     "elasticsearch+http://h:9200?k1=2",
-     "elasticsearch+https://h:9200?query=hybrid&b=0.0"],
+     "chroma+http://h:1?collection=mine&rerank=late"],
 )  # fmt: skip
 def test_an_index_as_it_was_has_the_same_settings(retriever):
     """Whatever an index was built for, the command for the same again settles the same."""
-    pytest.importorskip("elasticsearch")
     settings = build_settings(retriever)
     parts = {
         "splade": ModelInfo(spec=settings.splade, fingerprint="x", dimension=3) if settings.splade else None,
