@@ -44,13 +44,13 @@ def chunk(document: Document, tokenize: Tokenizer, size: int = 512) -> list[Pass
     """The passages of a document, in order; together they hold all of its text, each character once.
 
     Args:
-        document: `whole` documents become one passage as they are.
+        document: `is_passage` documents become one passage as they are.
         tokenize: counts as the model counts that will read the passages.
         size: tokens that a passage's `indexed_text` may have at most.
     """
     if size < MIN_SIZE:
         raise RequestError(f"a passage of {size} tokens: use a size of {MIN_SIZE} or more")
-    if document.whole:
+    if document.is_passage:
         return [_passage(document, 0, len(document.text), document.title, "")]
     cutter = _Cutter(document, tokenize, size)
     return [passage for draft in cutter.drafts(_outline(document)) for passage in cutter.fitted(draft)]
@@ -58,7 +58,7 @@ def chunk(document: Document, tokenize: Tokenizer, size: int = 512) -> list[Pass
 
 def _passage(document: Document, start: int, end: int, title: str, section: str) -> Passage:
     return Passage(
-        id=document.id if document.whole else f"{document.id}-{start}-{end}",
+        id=document.id if document.is_passage else f"{document.id}-{start}-{end}",
         document=document.id,
         title=title,
         text=document.text[start:end],

@@ -1,6 +1,6 @@
 """A benchmark fetched once into `$TURNMARK_HOME/data/<folder>`: complete and checked, or not there at all.
 
-Files arrive in a folder beside it, each checked against the id that the host lists for it (git's id of a blob, or the
+Files arrive in a folder next to it, each checked against the id that the host lists for it (git's id of a blob, or the
 SHA-256 of a large file); an interrupted fetch keeps what is complete. The manifest is written last: it pins the commit
 and the SHA-256 of every file. pooch downloads and retries.
 """

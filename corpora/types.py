@@ -43,7 +43,7 @@ class Document(Record):
     path: str = Field(default="", description="path relative to the source, POSIX; for BEIR rows the corpus file")
     blocks: tuple[Block, ...] = ()
     pages: tuple[int, ...] = Field(default=(), description="offset at which each page starts; empty when unpaged")
-    whole: bool = Field(default=False, description="True: the document is one passage as it stands (a BEIR row)")
+    is_passage: bool = Field(default=False, description="True: the document is one passage as it is (a BEIR row)")
     date: str = Field(default="", description="when it was last changed or written, as its front matter says")
 
 
@@ -61,7 +61,7 @@ class Passage(Record):
     end: int
     path: str = ""
     section: str = Field(default="", description="headings that hold for all of the text, joined by ' › '")
-    page: int | None = Field(default=None, description="1-based page on which it starts, where there are pages")
+    page: int | None = Field(default=None, description="1-based page on which it starts, if there are pages")
     date: str = Field(default="", description="of the document")
 
     @property

@@ -35,14 +35,14 @@ DEPTH = 100
 class LlamaIndexRetriever:
     """A LlamaIndex retriever as one of ours; see `turnmark.retrieval.types.Retriever`.
 
-    A node whose id is a passage's id is that passage; any other becomes a passage of its own. The order is by the
+    A node whose id is a passage's id is that passage; any other becomes a new passage. The order is by the
     nodes' scores; where a list has a node without one, it stays in the order given with scores 1 / rank. A message and
     its variants are searched one by one and fused by rank, since such scores have no scale in common.
 
     Args:
         name: the spec in normal form.
-        inner: a LlamaIndex `BaseRetriever`. A `similarity_top_k` of its own is raised to what is asked, never lowered.
-        index: whose passages nodes may stand for.
+        inner: a LlamaIndex `BaseRetriever`. Its own `similarity_top_k` is raised to what is asked, never lowered.
+        index: whose passages nodes may be.
     """
 
     def __init__(self, name: str, inner: Any, index: Index) -> None:
@@ -79,7 +79,7 @@ class LlamaIndexRetriever:
         ids = list(numbers)
         return [
             Hit(passage=passages[ids[row]], score=score, found=found)
-            for (row, score), found in zip(fused.rows, fused.places(), strict=True)
+            for (row, score), found in zip(fused.rows, fused.provenance(), strict=True)
         ]
 
     def _found(self, text: str, k: int) -> list[tuple[Passage, float]]:
@@ -104,8 +104,8 @@ class LlamaIndexRetriever:
             raise
         except Exception as error:  # whatever a third party's retriever raises; it is reported, not swallowed
             raise TurnmarkError(f"retriever {self.name} failed: {redact(error)}") from None
-        if strange := next((node for node in nodes if not hasattr(getattr(node, "node", None), "get_content")), None):
-            raise TurnmarkError(f"retriever {self.name} gave a {type(strange).__name__}, not a NodeWithScore")
+        if unknown := next((node for node in nodes if not hasattr(getattr(node, "node", None), "get_content")), None):
+            raise TurnmarkError(f"retriever {self.name} gave a {type(unknown).__name__}, not a NodeWithScore")
         return nodes
 
     def _passages(self, nodes: Sequence[Any]) -> list[Passage]:

@@ -107,7 +107,7 @@ def collection_option(text: str) -> str:
 
 
 class ChromaVectors:
-    """One Chroma collection: in a folder of its own, or on the server that a note in that folder names.
+    """One Chroma collection: in a folder, or on the server that a note in that folder names.
 
     Args:
         folder: where Chroma keeps its files; made when `create` is true, else it must be there.

@@ -69,7 +69,7 @@ def lost_connection() -> tuple[type[Exception], ...]:
 
 
 def _take_token() -> None:
-    """Ray takes up a token for clusters that it starts or finds by itself, but not for one that it is told of."""
+    """Ray takes up a token for clusters that it starts or finds by itself, but not for one that is named."""
     path = os.environ.get("RAY_AUTH_TOKEN_PATH") or str(Path.home() / ".ray" / "auth_token")
     if os.environ.get("RAY_AUTH_TOKEN") or Path(path).is_file():
         os.environ.setdefault("RAY_AUTH_MODE", "token")

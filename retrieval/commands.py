@@ -133,8 +133,8 @@ def list_(
 def _made_by(manifest: Manifest) -> str:
     """The models that an index was built with, and the server that holds a part of it."""
     models = [info.spec for info in (manifest.embedder, manifest.splade) if info]
-    place = f" on {manifest.server.url}" if manifest.server else ""
-    return (", ".join(models) or "none (bm25)") + place
+    location = f" on {manifest.server.url}" if manifest.server else ""
+    return (", ".join(models) or "none (bm25)") + location
 
 
 @index_app.command("info", epilog="Example: turnmark index info notes --json")
@@ -223,8 +223,8 @@ def _draw(hits: list[Hit], explain: bool) -> None:
         where_from = hit.passage.document + (f", page {hit.passage.page}" if hit.passage.page else "")
         console.print(Text.assemble((f"{rank:2} ", "bold"), (f"{hit.score:8.3f}  ", "cyan"), inert(where_from)))
         if explain:
-            places = (f"{name}: rank {place.rank}, {place.score:.3f}" for name, place in hit.found.items())
-            console.print(Text("             " + inert("; ".join(places)), style="dim"))
+            lists = (f"{name}: rank {found.rank}, {found.score:.3f}" for name, found in hit.found.items())
+            console.print(Text("             " + inert("; ".join(lists)), style="dim"))
         text = " ".join(printable(hit.passage.text).split())
         console.print(Text(f"             {text[:240]}{'…' if len(text) > 240 else ''}", style="dim"), soft_wrap=False)
 

@@ -25,11 +25,11 @@ ONE_VECTOR = "conversation"
 COSINE = "dense"
 BM25_WEIGHT = 0.3
 ANSWERS_WEIGHT = 0.6
-"""Of the earlier answers together, beside 1 each for the message, the message in context, and its rewrites."""
+"""Of the earlier answers together; 1 each for the message, the message in context, and its rewrites."""
 ANSWER_DECAY = 0.7
-"""What the answer before an answer counts, beside 1 for that."""
+"""What the answer before an answer counts, where that counts 1."""
 MOST_ANSWERS = 8
-STANDS = 0.65
+CLEAR = 0.65
 """Cosine of the nearest passage from which a message that can be understood alone is searched for without its
 conversation."""
 
@@ -38,7 +38,7 @@ class ConversationalRetriever(IndexRetriever):
     """See the module.
 
     Args:
-        weight: of BM25 beside 1 for the dense list; the message has half of it, its rewrites together the other half.
+        weight: of BM25, where the dense list has 1; the message has half of it, its rewrites together the other half.
         depth: how many rows of each list are fused.
         more_rankers: further ways to find the message and its rewrites, each with its weight, shared as BM25's is.
     """
@@ -63,14 +63,14 @@ class ConversationalRetriever(IndexRetriever):
         lists = self._lists(queries, vectors, max(k, self._depth))
         return self._with_cosines(texts, [fuse(own_lists, "zscore", k) for own_lists in lists])
 
-    def heard(self, answer: str) -> None:
+    def note_answer(self, answer: str) -> None:
         """Embed an answer when it is given, so that the next turn need not wait for it."""
-        self.index.views.heard(answer)
+        self.index.views.note_answer(answer)
 
     def _with_cosines(
         self, query_vectors: Sequence[Sequence[NDArray[np.float32]]], answers: Sequence[Fused]
     ) -> list[Fused]:
-        """What was found, told also by the list `dense`: the cosine that the message or a rewrite of it has with a row.
+        """What was found, in the list `dense` too: the cosine that the message or a rewrite of it has with a row.
 
         That is what decisions are made by: the one vector that is searched with is like much that was said before."""
         with_cosines = []
@@ -93,21 +93,21 @@ class ConversationalRetriever(IndexRetriever):
             yield np.array(rows_known, dtype=np.int64), vectors.reshape(len(rows_known), self.index.embedder.dimension)
 
     def _by_evidence(self, queries: Sequence[Query]) -> list[Query]:
-        """The queries; one that stands alone, and finds something by itself, without its conversation and rewrites."""
-        places = [
+        """The queries; one that is clear alone, and finds something, without its conversation and rewrites."""
+        positions = [
             position for position, query in enumerate(queries) if query.standalone and (query.history or query.variants)
         ]
-        if not places:
+        if not positions:
             return list(queries)
         vectors = np.stack(
-            [view.vector for view in self.index.views.of([("", queries[position].text) for position in places])]
+            [view.vector for view in self.index.views.of([("", queries[position].text) for position in positions])]
         )
-        nearest = self._dense.nearest(vectors, [queries[position] for position in places], 1)
+        nearest = self._dense.nearest(vectors, [queries[position] for position in positions], 1)
         plain = {"history": (), "variants": ()}
         alone = {
             position: queries[position].model_copy(update=plain)
-            for position, rows in zip(places, nearest, strict=True)
-            if len(rows.rows) and float(rows.scores[0]) >= STANDS
+            for position, rows in zip(positions, nearest, strict=True)
+            if len(rows.rows) and float(rows.scores[0]) >= CLEAR
         }
         return [alone.get(position, query) for position, query in enumerate(queries)]
 

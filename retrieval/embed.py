@@ -143,7 +143,7 @@ class TokenEmbedder(Protocol):
         """From one pass: what `Embedder.encode` gives, and of each text its tokens' vectors and ids.
 
         A text's token vectors have the shape (tokens, token dimension) and length 1; its ids the shape (tokens,). The
-        prompt and the model's special tokens are among them: the ids tell them apart.
+        prompt and the model's special tokens are among them: the ids distinguish them.
         """
         ...
 
@@ -151,14 +151,14 @@ class TokenEmbedder(Protocol):
 class SentenceTransformerEmbedder:
     """A sentence-transformers model, with the token limit that its own configuration gives.
 
-    The model is loaded when it is first needed; its `sizes` are told without that.
+    The model is loaded when it is first needed; its `sizes` are known without that.
 
     Args:
         model: a folder, or a name on the Hugging Face hub.
         name: the spec that opens it again.
         precision, backend: of `PRECISIONS` and `BACKENDS`; `turnmark.retrieval.models` says what `auto` chooses.
         weights_sha256: when given, the digest that `model.safetensors` must have; checked when it is loaded.
-        sizes: dimension and token limit, where they are known beforehand; such a model has no prompts of its own.
+        sizes: dimension and token limit, where they are known beforehand; such a model has no prompts.
         prompts: what is put in front of the texts, where that is not to be as
             `effective_prompts` says. A passage prompt takes its tokens off the limit.
     """
@@ -227,7 +227,7 @@ class SentenceTransformerEmbedder:
         return str(self._backend.choice)
 
     def encode(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
-        """See `Embedder.encode`; the prompt of the role is put in front where there is one."""
+        """See `Embedder.encode`; the prompt of the role is put in front."""
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         runner = self._backend.runner()
@@ -276,7 +276,7 @@ def _check_weights(path: Path, expected: str) -> None:
 
 
 def without_backend(name: str) -> str:
-    """An embedder's spec without what only says how it is run; a name that is none stays."""
+    """An embedder's spec without what only says how it is run; another name stays."""
     head, _, options = name.partition("?")
     remaining = [
         option for option in options.split("&") if option.partition("=")[0] not in ("", "backend", "precision")

@@ -24,13 +24,13 @@ from turnmark.retrieval.store import stack_vectors
 
 FILE = "vectors.npy"
 FLAT_LIMIT = 100_000
-"""Passages up to which an index has the file: 150 MB for 384 dimensions, read whole for each query."""
+"""Passages up to which an index has the file: 150 MB for 384 dimensions, read for each query."""
 _AT_ONCE = 32
 """Queries that are compared as one product: of 100,000 passages, 13 MB of scores."""
 _APIECE = 4096
 """Rows from which another core takes some of them."""
 _DIGITS = 6
-"""Cosines are rounded to so many, as one vector's product differs in the last digits with its place in a batch."""
+"""Cosines are rounded to so many, as one vector's product differs in the last digits with its position in a batch."""
 
 
 def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dimension: int) -> None:
@@ -77,7 +77,7 @@ class FlatVectors:
         return nearest
 
     def _alone(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """One vector's products, each core with rows of its own, since memory is what is waited for."""
+        """One vector's products, each core with other rows, since memory is what is waited for."""
         products = np.empty(len(self._vectors), dtype=np.float32)
         by_cores(len(products), lambda part: np.dot(self._vectors[part], vector, products[part]), apiece=_APIECE)
         return products
@@ -88,7 +88,7 @@ _MOST = 4
 
 
 def by_cores(rows: int, work: Callable[[slice], object], *, apiece: int, step: int = 1) -> None:
-    """`work` on stretches of rows that together are all of them, each on a core of its own; ends when all have ended.
+    """`work` on stretches of rows that together are all of them, each on another core; ends when all have ended.
 
     OpenBLAS's own threads win nothing on such work, and spin for a while afterwards, on the cores on which the next
     message is embedded: a query took half as long again. So each stretch has one.
@@ -113,7 +113,7 @@ def by_cores(rows: int, work: Callable[[slice], object], *, apiece: int, step: i
 
 
 class _OneThread:
-    """Linear algebra in one thread while at least one caller is inside: how many it has is the whole process's."""
+    """Linear algebra in one thread while at least one caller is inside: how many it has holds for the process."""
 
     _lock = threading.Lock()
     _inside = 0

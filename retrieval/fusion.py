@@ -1,7 +1,7 @@
 """Several ranked lists become one.
 
 A list holds the best rows of one way of finding with its own scores. `rrf` looks at ranks only (Cormack, Clarke and
-Büttcher, SIGIR 2009); `zscore` at how far a score stands above its list's mean, in standard deviations.
+Büttcher, SIGIR 2009); `zscore` at how far a score is above its list's mean, in standard deviations.
 """
 
 from __future__ import annotations
@@ -98,29 +98,29 @@ class Fused:
 
     Attributes:
         rows: best first, equal scores by row.
-        lists: those that tell of a row where they had it; no two of one name.
+        lists: those that found rows, or scored them; no two of one name.
     """
 
     rows: TopK
     lists: tuple[RankedList, ...]
 
-    def places(self) -> list[dict[str, Found]]:
-        """Of each row, in their order, where every list had it."""
-        places: dict[int, dict[str, Found]] = {row: {} for row in self.rows.rows.tolist()}
+    def provenance(self) -> list[dict[str, Found]]:
+        """Of each row, in their order, its rank and score in every list that has it."""
+        found: dict[int, dict[str, Found]] = {row: {} for row in self.rows.rows.tolist()}
         for ranked in self.lists:
             top = ranked.rows
             for position in np.flatnonzero(np.isin(top.rows, self.rows.rows)).tolist():
-                places[int(top.rows[position])][ranked.name] = Found(
+                found[int(top.rows[position])][ranked.name] = Found(
                     rank=position + 1, score=float(top.scores[position])
                 )
-        return list(places.values())
+        return list(found.values())
 
 
 def fuse(lists: Sequence[RankedList], method: Method, k: int) -> Fused:
     """The `k` best rows over all lists.
 
     One list alone keeps its own scores. A row that a list lacks gets nothing from it (rrf), or that list's lowest
-    score (zscore), since all that is known is that it stands no higher.
+    score (zscore), since all that is known is that it ranks no higher.
     """
     return Fused(_scored(lists, method, k), tuple(lists))
 
@@ -135,14 +135,14 @@ def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -
     fused = np.zeros(len(rows))
     for ranked in lists:
         own_rows, scores = ranked.rows.rows, ranked.rows.scores
-        places = np.searchsorted(rows, own_rows)
+        positions = np.searchsorted(rows, own_rows)
         if len(lists) == 1:
-            fused[places] = scores
+            fused[positions] = scores
         elif method == "rrf":
-            fused[places] += ranked.weight / (RRF_K + np.arange(1, len(own_rows) + 1))
+            fused[positions] += ranked.weight / (RRF_K + np.arange(1, len(own_rows) + 1))
         elif len(own_rows):
             above = np.full(len(rows), scores.min())
-            above[places] = scores
+            above[positions] = scores
             fused += ranked.weight * (above - scores.mean()) / spread(scores)
     return top_k_of(rows, fused, k)
 

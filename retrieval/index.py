@@ -4,7 +4,7 @@
     indexes/NAME/g0003/passages.db  SQLite     g0003/bm25/  and what else the manifest promises
     (`turnmark.retrieval.components`)
 
-A build makes a new generation beside the current one and never touches files that can be open.
+A build makes a new generation and never touches files that can be open.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def delete_served(folder: Path) -> list[str]:
 
 
 def remove_index(name: str) -> None:
-    """Delete an index; the manifest goes first, so that a half-deleted index is none."""
+    """Delete an index; the manifest goes first, so that a half-deleted index is not one."""
     folder = indexes_folder() / check_name(name, "index")
     if not folder.is_dir():
         open_index(name)
@@ -68,7 +68,7 @@ def write_checksums(folder: Path, manifest: Manifest) -> None:
 def verify_index(index: Index, sample: int = 8) -> list[str]:
     """Check an index against itself; an empty list means that it is intact.
 
-    Compares the checksums; where they hold, also what they do not tell: what servers and Chroma hold, and what models
+    Compares the checksums; where they hold, also what they do not show: what servers and Chroma hold, and what models
     give for `sample` passages.
     """
     try:

@@ -66,7 +66,7 @@ class Manifest(Record, extra="allow"):
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a finished index, or None where there is none."""
+    """The manifest of a finished index, or None."""
     path = folder / "manifest.json"
     if not path.is_file():
         return None
@@ -96,7 +96,7 @@ class BuildSettings(Record, extra="allow"):
     server: Served | None = None
 
     def component_models(self) -> dict[str, str]:
-        """Component -> spec of its own model."""
+        """Component -> spec of its model."""
         named = {"splade": self.splade, **self.__pydantic_extra__}
         return {name: spec for name, spec in named.items() if spec}
 

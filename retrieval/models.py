@@ -139,7 +139,7 @@ class Backend:
     Args:
         backend, precision: as asked for; they have passed `check_backend`.
         owner: the embedder, for messages.
-        key: tells the identity of the model, for what is kept of it.
+        key: the identity of the model, for what is kept of it.
         load: gives the model in fp32, for the conversion.
     """
 
@@ -259,7 +259,7 @@ def load_model(kind: Kind, model: str, owner: str, precision: str) -> Any:
 
 
 def _untrained(loaded: Any) -> str:
-    """The part of a model that was made up with random weights since the files lack it; empty where there is none.
+    """The part of a model that was made up with random weights since the files lack it; empty if there is no such part.
 
     The library turns any model into any other by adding what it lacks, which then scores at random.
     """
@@ -275,7 +275,7 @@ def _untrained(loaded: Any) -> str:
 
 
 def _headless(inner: Any) -> bool:
-    """True for a bare encoder, which has no head of its own."""
+    """True for a bare encoder, which has no head."""
     return getattr(inner, "base_model", None) is inner
 
 

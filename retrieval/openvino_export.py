@@ -32,7 +32,7 @@ FULL_COSINE, INT8_COSINE = 0.9999, 0.99
 CALIBRATION_TEXTS, CHECKED_TEXTS, TEXT_LENGTH = 40, 24, 900
 
 POOLINGS = ("mean", "cls")
-# Models that number a text's tokens from 0 when they are told the numbers, and take a mask of pairs of tokens.
+# Models that number a text's tokens from 0 when they get the numbers, and take a mask of pairs of tokens.
 PACKING = ("bert",)
 
 
@@ -50,7 +50,7 @@ def export_folder(key: str) -> Path:
 
 
 def export(model: Any, folder: Path, with_int8: bool) -> None:
-    """Convert a loaded fp32 `SentenceTransformer`, check it, and keep it in `folder`; whole or not at all.
+    """Convert a loaded fp32 `SentenceTransformer`, check it, and keep it in `folder`; complete or not at all.
 
     Args:
         with_int8: also make the 8-bit form, where the processor multiplies 8-bit integers exactly.
@@ -149,7 +149,7 @@ def _about(model: Any) -> About:
 def _traceable(model: Any, about: About) -> tuple[Any, Any]:
     """The transformer as a module that gives the last layer, and an example of what it takes, with padding in it.
 
-    It takes the tokens' ids; then, of a model that packs, their places in their text and the text's number, 0 for
+    It takes the tokens' ids; then, of a model that packs, their positions in their text and the text's number, 0 for
     padding; of any other a 1 for each token and a 0 for padding.
     """
     import torch
@@ -171,11 +171,11 @@ def _traceable(model: Any, about: About) -> tuple[Any, Any]:
         """A token sees those with its own text's number."""
 
         def forward(  # type: ignore[override]
-            self, input_ids: torch.Tensor, places: torch.Tensor, numbers: torch.Tensor
+            self, input_ids: torch.Tensor, positions: torch.Tensor, numbers: torch.Tensor
         ) -> torch.Tensor:
             same_text = numbers[:, None, :, None] == numbers[:, None, None, :]
             mask = torch.where(same_text, 0.0, torch.finfo(torch.float32).min)
-            output = self.inner(input_ids=input_ids, position_ids=places, attention_mask=mask)
+            output = self.inner(input_ids=input_ids, position_ids=positions, attention_mask=mask)
             last: torch.Tensor = output.last_hidden_state
             return last
 

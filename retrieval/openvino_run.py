@@ -53,16 +53,14 @@ FULL, INT8, ABOUT, TOKENIZER = "model.xml", "int8.xml", "about.json", "tokenizer
 
 
 class About(Record):
-    """What is kept beside a converted model, so that it runs without loading the original."""
+    """What is kept with a converted model, so that it runs without loading the original."""
 
     dimension: int
     max_tokens: int
     pooling: str
     pad: int
-    packs: (
-        bool  # whether it takes several texts as one row, each token with its place in its text and the text's number
-    )
-    int8_cosine: float  # the least over the checked texts; 0 where there is no 8-bit form
+    packs: bool  # whether it takes several texts as one row: of each token the position and the text's number
+    int8_cosine: float  # the least over the checked texts; 0: there is no 8-bit form
 
 
 def read_about(folder: Path) -> About:
@@ -74,8 +72,8 @@ T = TypeVar("T")
 
 # Tokens of a batch, padding included: of 512 to 4096, this many were the fastest.
 BATCH_TOKENS = 1024
-# Rows are so many tokens long, or twice as many and so on, and a text begins in a row at such a place. With 16 a vector
-# register holds the same tokens of a text wherever it stands, so that sums come out the same to the bit. With 8 one
+# Rows are a multiple of so many tokens long, and a text begins in a row at such a multiple. With 16 a vector
+# register holds the same tokens of a text wherever it begins, so that sums come out the same to the bit. With 8 one
 # vector in 50 was off by a step of the 8-bit rounding, a cosine of up to .0004.
 STEP = 16
 LIKE = 0.75
@@ -135,7 +133,7 @@ class Runner:
             batch_ids = [ids[i] for i in batch]
             laid = in_one_row(batch_ids, self.about) if packed else in_rows(batch_ids, self.about)
             hidden = compiled.run(laid.inputs)
-            for (row, span), i in zip(laid.places, batch, strict=True):
+            for (row, span), i in zip(laid.spans, batch, strict=True):
                 token_vectors = hidden[row, span]
                 vectors[i] = token_vectors[0] if self.about.pooling == "cls" else token_vectors.mean(axis=0)
                 if tokens is not None:
@@ -148,7 +146,7 @@ class Runner:
         return [np.asarray(encoding.ids, dtype=np.int32) for encoding in self._tokenizer.encode_batch(list(texts))]
 
     def _compiled(self, tokens: int) -> _Compiled:
-        """The form of the model for so many tokens, prepared when it is first needed: it takes memory of its own."""
+        """The form of the model for so many tokens, prepared when it is first needed: it takes more memory."""
         quick = tokens <= QUICK_TOKENS
         with self._lock:
             if quick not in self._forms:
@@ -205,11 +203,11 @@ class Laid(NamedTuple):
 
     Attributes:
         inputs: arrays of one shape, as `openvino_export._traceable` says.
-        places: of each text, its row and its tokens in that.
+        spans: of each text, its row and its tokens in that.
     """
 
     inputs: list[NDArray[np.int64]]
-    places: list[tuple[int, slice]]
+    spans: list[tuple[int, slice]]
 
 
 def in_rows(ids: Sequence[Ids], about: About) -> Laid:
@@ -232,14 +230,14 @@ def in_one_row(ids: Sequence[Ids], about: About) -> Laid:
     """All texts in one row, each beginning at a multiple of `STEP`; for a model that packs."""
     length = sum(_rounded_up(len(token_ids)) for token_ids in ids)
     padded = np.full((1, length), about.pad, dtype=np.int64)
-    places, numbers = np.zeros((2, 1, length), dtype=np.int64)
+    positions, numbers = np.zeros((2, 1, length), dtype=np.int64)
     spans, start = [], 0
     for number, token_ids in enumerate(ids, 1):
         span = slice(start, start + len(token_ids))
-        padded[0, span], places[0, span], numbers[0, span] = token_ids, np.arange(len(token_ids)), number
+        padded[0, span], positions[0, span], numbers[0, span] = token_ids, np.arange(len(token_ids)), number
         spans.append((0, span))
         start += _rounded_up(len(token_ids))
-    return Laid([padded, places, numbers], spans)
+    return Laid([padded, positions, numbers], spans)
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -106,7 +106,7 @@ def open_retriever(text: str, index: Index) -> Retriever:
     if reranker == LATE and not index.manifest.tokens:
         build_settings(text)  # a retriever for which no index can have them says so
         index.need_tokens(str(spec))
-    # One with a search of its own, or over another index, may find what none of our rows is.
+    # One with a search of its own, or over another index, may find what is not one of our rows.
     rows = None
     if isinstance(retriever, IndexRetriever) and type(retriever).search is IndexRetriever.search:
         rows = retriever if retriever.index is index else None

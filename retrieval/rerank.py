@@ -18,7 +18,7 @@ from turnmark.retrieval.fusion import Fused, RankedList, TopK, spread, top_k, to
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.models import load_model, precision_option, weights_digest
 from turnmark.retrieval.search import IndexRetriever
-from turnmark.retrieval.types import Found, Hit, Query, Retriever, hear, neighbours_of, titles_of
+from turnmark.retrieval.types import Found, Hit, Query, Retriever, neighbours_of, note_answer, titles_of
 from turnmark.retrieval.views import Spoken
 
 RERANKERS = Registry(
@@ -44,7 +44,7 @@ BATCH = 16
 class Reranker(Protocol):
     """Scores passages that were found.
 
-    `name` is its spec; what stands before the first ':' is what `Hit.found` calls it.
+    `name` is its spec; what comes before the first ':' is what `Hit.found` calls it.
     """
 
     name: str
@@ -69,11 +69,11 @@ class Reranked:
     """A retriever whose best hits are reordered; see `turnmark.retrieval.types.Retriever`.
 
     A hit's new score is the z-score of its first score plus `weight` times the z-score of the reranker's, both over the
-    query's hits that were reranked; `Hit.found` tells the reranker's own rank and score. Hits beyond `depth` follow in
+    query's hits that were reranked; `Hit.found` has the reranker's own rank and score. Hits beyond `depth` follow in
     their first order, scored on from the last.
 
     Args:
-        name: the whole spec.
+        name: the full spec.
         depth: how many hits of a query are reranked.
         rows: the retriever itself, where it finds rows of the index that a `RowReranker` knows: passages are then
             fetched for the hits that are shown, and for no others.
@@ -121,9 +121,9 @@ class Reranked:
         """The same with another reranker, made from this one's."""
         return Reranked(self.name, self._retriever, make(self._reranker), self._depth, self._weight, self._rows)
 
-    def heard(self, answer: str) -> None:
+    def note_answer(self, answer: str) -> None:
         """Tell the retriever of an answer that was given, where it listens."""
-        hear(self._retriever, answer)
+        note_answer(self._retriever, answer)
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, where the retriever knows them."""
@@ -134,19 +134,23 @@ class Reranked:
         return titles_of(self._retriever)
 
     def _moved(self, fused: Fused, scores: NDArray[np.float64], k: int) -> Fused:
-        """The first `k` rows of a query in their new order; the reranker is one more list that tells of them."""
+        """The first `k` rows of a query in their new order; the reranker is one more list."""
         rows, order = fused.rows.rows, self._order(fused.rows.scores, scores)
         reranker_list = RankedList(self._label, top_k_of(rows[: len(scores)], scores))
         return Fused(TopK(rows[order.rows[:k]], order.scores[:k]), (*fused.lists, reranker_list))
 
     def _fused(self, hits: Sequence[Hit], scores: NDArray[np.float64], k: int) -> list[Hit]:
         """The first `k` of a query's hits in their new order."""
-        places = {
+        found = {
             position: {self._label: Found(rank=rank, score=score)}
             for rank, (position, score) in enumerate(top_k(scores, len(scores)), 1)
         }
         return [
-            Hit(passage=hits[position].passage, score=score, found={**hits[position].found, **places.get(position, {})})
+            Hit(
+                passage=hits[position].passage,
+                score=score,
+                found={**hits[position].found, **found.get(position, {})},
+            )
             for position, score in islice(self._order(np.array([hit.score for hit in hits]), scores), k)
         ]
 
@@ -155,18 +159,18 @@ class Reranked:
         return self._reranker.name.partition(":")[0]
 
     def _order(self, first: NDArray[np.float64], scores: NDArray[np.float64]) -> TopK:
-        """The places of what was found in their new order, with their new scores."""
+        """The positions of what was found in their new order, with their new scores."""
         if not len(scores):
             return TopK(np.arange(len(first)), first)
         scored, beyond = first[: len(scores)], first[len(scores) :]
         fused = top_k(_above_mean(scored) + self._weight * _above_mean(scores), len(scores))
         scores_beyond = fused.scores[-1] + (beyond - scored[-1]) / spread(scored)
-        places = np.concatenate([fused.rows, np.arange(len(scores), len(first))])
-        return TopK(places, np.concatenate([fused.scores, scores_beyond]))
+        positions = np.concatenate([fused.rows, np.arange(len(scores), len(first))])
+        return TopK(positions, np.concatenate([fused.scores, scores_beyond]))
 
 
 def _above_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far each value stands above their mean, in standard deviations."""
+    """How far each value is above their mean, in standard deviations."""
     above: NDArray[np.float64] = (values - values.mean()) / spread(values)
     return above
 
@@ -227,7 +231,7 @@ def check_reranker(text: str) -> Spec:
 def reranker_weights(retriever: str) -> str:
     """Digest of the weights of the model that a retriever's `rerank=` names; empty where none is known or none there.
 
-    No index depends on them, so its fingerprint does not tell one state of a model's folder from another.
+    No index depends on them, so its fingerprint does not change with a model's folder.
     """
     model = parse_spec(parse_spec(retriever).options.get("rerank", "none")).argument
     return weights_digest(model) if model else ""

@@ -58,7 +58,7 @@ class IndexRetriever:
         hit_lists = []
         for fused in fused_lists:
             passages = self.index.store.by_rows(fused.rows.rows.tolist())
-            scored = zip(passages, fused.rows.scores.tolist(), fused.places(), strict=True)
+            scored = zip(passages, fused.rows.scores.tolist(), fused.provenance(), strict=True)
             hit_lists.append([Hit(passage=passage, score=score, found=found) for passage, score, found in scored])
         return hit_lists
 
@@ -105,8 +105,10 @@ class DenseRanker:
         filters: dict[tuple[tuple[str, str], ...], list[int]] = {}
         for position, query in enumerate(queries):
             filters.setdefault(tuple(sorted(query.where.items())), []).append(position)
-        for condition, places in filters.items():
-            for position, nearest_rows in zip(places, self._under(dict(condition), vectors[places], k), strict=True):
+        for condition, positions in filters.items():
+            for position, nearest_rows in zip(
+                positions, self._under(dict(condition), vectors[positions], k), strict=True
+            ):
                 results[position] = nearest_rows
         return results
 
@@ -204,7 +206,7 @@ def depth_option(text: str) -> int:
     """The converter of an option that says how many rows are looked at."""
     value = int(text)
     if not 1 <= value <= 10_000:
-        raise ValueError("a whole number from 1 to 10000")
+        raise ValueError("an integer from 1 to 10000")
     return value
 
 

@@ -43,7 +43,7 @@ def address(url: str, default_port: int, role: str, token: str) -> tuple[str, st
     except ValueError:
         raise RequestError(f"{role}: the address is not a URL with a valid host and port") from None
     if "@" in parts.netloc:
-        # Not repeated: what stands before '@' is a secret.
+        # Not repeated: what is before '@' is a secret.
         problems.append(f"{role}: no user and password in the address; set {token} in the environment")
     if not re.fullmatch(r"[A-Za-z0-9._:-]+", host):
         problems.append(f"{role}: the address has no valid host; write {role}://HOST:{default_port}")
@@ -91,11 +91,11 @@ class Served(Record):
 
 
 def assign(part: Path, requested: Served, index: str) -> Served:
-    """Choose the place for a part of a new generation, and note it before anything is there.
+    """Choose the name of a new generation's part on a server, and note it before anything is there.
 
     Args:
         part: the part's folder, made here; its parent is the generation's folder, and that one's the index's.
-        index: the index's name, for a place without one.
+        index: the index's name, if none was asked for.
     """
     tag_file = part.parent.parent / _TAG
     if not tag_file.is_file():
@@ -103,10 +103,10 @@ def assign(part: Path, requested: Served, index: str) -> Served:
     tag = tag_file.read_text(encoding="utf-8").strip()
     base = requested.name or f"turnmark-{index}"
     name = f"{base}-{part.parent.name}-{tag}"
-    place = requested.model_copy(update={"name": name})
+    served = requested.model_copy(update={"name": name})
     part.mkdir(parents=True, exist_ok=True)
-    write_json(part / NOTE, place.model_dump())
-    return place
+    write_json(part / NOTE, served.model_dump())
+    return served
 
 
 def read_note(part: Path) -> Served | None:

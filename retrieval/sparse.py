@@ -60,20 +60,20 @@ class SpladeEncoder:
         self.name = str(spec)
         options = {"precision": "auto", **check_options(spec, ENCODER_OPTIONS, "retriever")}
         self._lock = threading.Lock()
-        place = named_or_other(spec.argument)
-        self._model: Any = load_model("SparseEncoder", place, f"retriever {self.name!r}", options["precision"])
+        model = named_or_other(spec.argument)
+        self._model: Any = load_model("SparseEncoder", model, f"retriever {self.name!r}", options["precision"])
         for module in self._model.children():
             if hasattr(module, "chunk_size"):
                 module.chunk_size = POOLED_AT_ONCE
             if getattr(module, "pooling_strategy", None) == "max":
                 module.forward = partial(_greatest_first, module.forward, module.activation_function)
-        # Looked at, not asked for: of a bare masked language model the library tells the size of its hidden states.
+        # Looked at, not asked for: of a bare masked language model the library gives the size of its hidden states.
         self.dimension = int(self._model.encode_document(["a"], show_progress_bar=False, save_to_cpu=True).shape[1])
         self.max_tokens = int(self._model.max_seq_length or 512)
-        query, passage = effective_prompts(place, self._model.prompts)
+        query, passage = effective_prompts(model, self._model.prompts)
         self._prompts: dict[Role, str] = {"query": query, "passage": passage}
         self.max_tokens -= len(self.tokenizer()(passage)) if passage else 0
-        traits = (weights_digest(place), self.dimension, self.max_tokens, self._model.max_active_dims)
+        traits = (weights_digest(model), self.dimension, self.max_tokens, self._model.max_active_dims)
         self.fingerprint = "|".join(map(str, (self.name, *traits, repr(query), repr(passage))))
 
     def encode(self, texts: Sequence[str], role: Role) -> list[Vector]:
@@ -197,20 +197,20 @@ class SparseIndex:
 
     def vectors(self, rows: Sequence[int]) -> list[Vector]:
         """What was stored of some rows, in the order asked: terms, ascending, and weights. Scans all postings once."""
-        place = np.full(self.rows, -1, dtype=np.int32)
-        place[list(rows)] = np.arange(len(rows), dtype=np.int32)
+        position_of = np.full(self.rows, -1, dtype=np.int32)
+        position_of[list(rows)] = np.arange(len(rows), dtype=np.int32)
         matches: list[tuple[Any, Any]] = []
         for start in range(0, self.postings, SCANNED_AT_ONCE):
-            places = place[self._rows[start : start + SCANNED_AT_ONCE]]
-            positions = np.flatnonzero(places >= 0)
-            matches.append((places[positions], positions + start))
-        places = np.concatenate([places_part for places_part, _ in matches]) if matches else np.zeros(0, np.int32)
-        positions = np.concatenate([places_part for _, places_part in matches]) if matches else np.zeros(0, np.int64)
-        order = np.argsort(places, kind="stable")
-        places, positions = places[order], positions[order]
+            asked = position_of[self._rows[start : start + SCANNED_AT_ONCE]]
+            hits = np.flatnonzero(asked >= 0)
+            matches.append((asked[hits], hits + start))
+        owners = np.concatenate([owner for owner, _ in matches]) if matches else np.zeros(0, np.int32)
+        positions = np.concatenate([position for _, position in matches]) if matches else np.zeros(0, np.int64)
+        order = np.argsort(owners, kind="stable")
+        owners, positions = owners[order], positions[order]
         terms = (np.searchsorted(self._starts, positions, side="right") - 1).astype(np.int32)
         weights = np.asarray(self._weights[positions])
-        starts = np.searchsorted(places, np.arange(len(rows) + 1))
+        starts = np.searchsorted(owners, np.arange(len(rows) + 1))
         return [(terms[a:b], weights[a:b]) for a, b in pairwise(starts)]
 
 
@@ -218,7 +218,7 @@ def write_sparse(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]], t
     """Write the index of packed vectors, row by row; memory holds a page of them.
 
     Args:
-        pages: the vectors in row order, a page at a time; called twice, to count the postings and to place them.
+        pages: the vectors in row order, a page at a time; called twice, to count the postings and to write them.
         terms: how many terms the model has.
     """
     from numpy.lib.format import open_memmap
@@ -254,9 +254,9 @@ def _place(
             np.arange(first, first + len(page), dtype=np.int32), [len(term_ids) for term_ids, _ in vectors]
         )
         different, begins, counts = np.unique(terms, return_index=True, return_counts=True)
-        places = free[terms] + np.arange(len(terms)) - np.repeat(begins, counts)
-        postings[places] = own_rows[order]
-        weights[places] = np.concatenate([two for _, two in vectors])[order]
+        positions = free[terms] + np.arange(len(terms)) - np.repeat(begins, counts)
+        postings[positions] = own_rows[order]
+        weights[positions] = np.concatenate([two for _, two in vectors])[order]
         free[different] += counts
         first += len(page)
 

@@ -63,15 +63,14 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
         for run in _runs(passages)
         for row in embed([passage.indexed_text for passage in run]) @ text_vectors.T
     ]
-    places: list[dict[str, Found]] = [{} for _ in passages]
+    found: list[dict[str, Found]] = [{} for _ in passages]
     for number in range(len(texts)):
         name = f"{DENSE}+{number}" if number else DENSE
         for rank, position in enumerate(_best_first([row[number] for row in cosines]), 1):
-            places[position][name] = Found(rank=rank, score=cosines[position][number])
+            found[position][name] = Found(rank=rank, score=cosines[position][number])
     means = [fmean(row) for row in cosines]
     return [
-        Hit(passage=passages[position], score=means[position], found=places[position])
-        for position in _best_first(means)
+        Hit(passage=passages[position], score=means[position], found=found[position]) for position in _best_first(means)
     ]
 
 
@@ -140,7 +139,7 @@ class Cache(Generic[K, V]):
 def by_list(embed: Embed, capacity: int = CAPACITY) -> Embed:
     """An `Embed` that embeds no list of texts twice; its arrays are shared and read-only.
 
-    A list is kept whole: in its last digits the vector of a text depends on the texts that are embedded beside it, and
+    A list is kept as one: in its last digits the vector of a text depends on the texts that are embedded with it, and
     so it is always the same, whoever asked first.
     """
 

@@ -1,7 +1,7 @@
 """The vectors of a passage's tokens, for late interaction: one bit a dimension, as ColBERT's compressed forms keep one.
 
 A token's vector is kept as the signs of its components, 48 bytes at 384 dimensions. On the MTRAG pools that costs .002
-to .006 of nDCG@5 beside 16-bit floats; a projection to 32 dimensions of 8 bits costs .04 and is as large.
+to .006 of nDCG@5 against 16-bit floats; a projection to 32 dimensions of 8 bits costs .04 and is as large.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def token_embedder(embedder: Embedder) -> TokenEmbedder:
 
 
 def frame(embedder: TokenEmbedder, role: Role) -> tuple[int, int]:
-    """How many tokens stand before and after those of a text: special tokens, and the prompt of the role."""
+    """How many tokens come before and after those of a text: special tokens, and the prompt of the role."""
     _, _, ids = embedder.encode_both([""], role)
     around = len(ids[0])
     trailing = min(1, around)
@@ -187,7 +187,7 @@ class TokenIndex:
 
 
 def pack_tokens_of(embedder: TokenEmbedder, texts: Sequence[str]) -> tuple[Floats, Iterator[bytes]]:
-    """Passages' vectors, and what `pack_tokens` makes of their own tokens, from one pass of the model."""
+    """Passages' vectors, and what `pack_tokens` makes of their tokens, from one pass of the model."""
     vectors, tokens, ids = embedder.encode_both(texts, "passage")
     leading, trailing = frame(embedder, "passage")
     packed = (

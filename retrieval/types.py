@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import Field
 
-from turnmark.corpora.types import Message, Passage, Record
+from turnmark.corpora.types import CONTINUED, Message, Passage, Record
 
 
 class Query(Record):
@@ -48,7 +48,7 @@ class Hit(Record):
     @property
     def similarity(self) -> float | None:
         """Cosine between query and passage where a dense list found it, in -1..1; None otherwise."""
-        cosines = [place.score for name, place in self.found.items() if name.startswith("dense")]
+        cosines = [found.score for name, found in self.found.items() if name.startswith("dense")]
         return max(cosines) if cosines else None
 
 
@@ -58,22 +58,22 @@ class Retriever(Protocol):
     name: str
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """The `k` best hits of each query, best first; fewer, or none, where there are no more."""
+        """The `k` best hits of each query, best first; fewer if there are no more."""
         ...
 
 
 @runtime_checkable
-class ListeningRetriever(Protocol):
-    """A retriever that prepares for the next question when it hears of an answer."""
+class AnswerAwareRetriever(Protocol):
+    """A retriever that prepares for the next question when an answer is given."""
 
-    def heard(self, answer: str) -> None:
+    def note_answer(self, answer: str) -> None:
         """An answer was given."""
         ...
 
 
 @runtime_checkable
 class NeighbourRetriever(Protocol):
-    """A retriever that knows what stands around a passage."""
+    """A retriever that knows what surrounds a passage."""
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document."""
@@ -89,10 +89,10 @@ class TitledRetriever(Protocol):
         ...
 
 
-def hear(retriever: Retriever, answer: str) -> None:
+def note_answer(retriever: Retriever, answer: str) -> None:
     """Tell a retriever of an answer that was given, where it listens."""
-    if isinstance(retriever, ListeningRetriever):
-        retriever.heard(answer)
+    if isinstance(retriever, AnswerAwareRetriever):
+        retriever.note_answer(answer)
 
 
 def titles_of(retriever: Retriever | None) -> list[str]:
@@ -103,3 +103,26 @@ def titles_of(retriever: Retriever | None) -> list[str]:
 def neighbours_of(retriever: Retriever, passage: Passage) -> list[Passage]:
     """All passages of the same document, where the retriever knows them."""
     return retriever.neighbours(passage) if isinstance(retriever, NeighbourRetriever) else []
+
+
+def section_of(passage: Passage, neighbours: Sequence[Passage]) -> list[Passage]:
+    """The passages that make up the full section of a passage, in reading order: itself, if the section was not cut.
+
+    Args:
+        neighbours: the passages of the same document, as `neighbours_of` gives them; others are left out.
+    """
+    ordered = sorted((each for each in neighbours if each.document == passage.document), key=lambda each: each.start)
+    position = next((i for i, each in enumerate(ordered) if each.id == passage.id), None)
+    if position is None:
+        return [passage]
+    first, last = position, position + 1
+    while first and continues(ordered[first], ordered[first - 1]):
+        first -= 1
+    while last < len(ordered) and continues(ordered[last], ordered[last - 1]):
+        last += 1
+    return ordered[first:last]
+
+
+def continues(passage: Passage, before: Passage) -> bool:
+    """Whether a passage goes on with the section of the passage before it."""
+    return passage.section.endswith(CONTINUED) and passage.heading == before.heading

@@ -77,7 +77,7 @@ class Views:
         """The model's own vectors of some texts, such as earlier answers, in order."""
         return self._answers.get(texts)
 
-    def heard(self, answer: str) -> None:
+    def note_answer(self, answer: str) -> None:
         """Do what can be done with an answer before the next message is there."""
         self.plain([answer])
         if self._traits and self._traits[2]:
@@ -137,5 +137,5 @@ def _spoken(vector: Floats, tokens: Floats, ids: Ids, pools: bool) -> Spoken:
     if pools and len(tokens):
         mean = tokens.mean(axis=0)
         vector = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
-    # A copy: a slice would keep the whole context's tokens alive.
+    # A copy: a slice would keep all of the context's tokens alive.
     return Spoken(vector, tokens.copy(), ids.copy())

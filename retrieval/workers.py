@@ -1,7 +1,7 @@
 """Work spread over the machines of a Ray cluster: `--engine ray`, for the models of a build and the samples of a run.
 
 Each worker is a Ray actor that opens what it works with (models, indexes, data) once and is then given one task after
-the other. The process that the person started keeps everything that must be done in one place: it hands out, and it
+the other. The process that the person started keeps everything that must be done once: it hands out, and it
 alone writes. A worker that dies takes nothing along but the tasks that it had, and these are given to others.
 """
 
@@ -30,7 +30,7 @@ TRIES = 3
 START = 300.0
 """Seconds in which the first worker must be there; loading a model from a slow disk takes a while."""
 SETTINGS = ("TURNMARK_BACKEND", "TURNMARK_PRECISION", "TURNMARK_CACHE", "TURNMARK_DATA", "HF_HUB_OFFLINE")
-"""Of the environment, what workers are told. Keys are none of it: each node has those of its own."""
+"""Of the environment, what workers get. No keys: each node has its own."""
 _ENGINE = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
 
 R = TypeVar("R")
@@ -105,7 +105,7 @@ class Workers(Generic[R]):
     """Workers on all nodes of a cluster, as a context.
 
     Args:
-        engine: as `--engine` has it. `ray` is the cluster of this machine (or of RAY_ADDRESS); where there is none,
+        engine: as `--engine` has it. `ray` is the cluster of this machine (or of RAY_ADDRESS); without one,
             one is started for as long as the work takes.
         opened_by: called on each worker with `arguments`; a function of a module, as it is sent by its name.
         mark: what every worker's must be; None: that of the first.
@@ -273,7 +273,7 @@ class Workers(Generic[R]):
     def _lose(self, worker: _Worker) -> None:
         """One fewer; another is asked for, which comes where a node has room for it."""
         with self._lock, self._reached():
-            if worker not in self._there:  # another of its tasks has told already
+            if worker not in self._there:  # another of its tasks has reported it
                 return
             self._there.remove(worker)
             if self._starts < self._most_starts:

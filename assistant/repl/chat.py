@@ -15,7 +15,7 @@ from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import printable
 from turnmark.corpora.types import Message
-from turnmark.retrieval.types import hear
+from turnmark.retrieval.types import note_answer
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
@@ -138,7 +138,7 @@ class Chat:
         last, retriever = self.conversation.last, self.assistant.retriever
         with suppress(TurnmarkError, KeyboardInterrupt):
             if last and retriever is not None:
-                hear(retriever, last.answer)
+                note_answer(retriever, last.answer)
 
     # -- what commands need
 

@@ -21,8 +21,7 @@ from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.sections import section_of
-from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of
+from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of, section_of
 
 ROUNDS = 4
 TOKENS = 1500

@@ -17,9 +17,8 @@ from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.sections import section_of
 from turnmark.retrieval.task_passages import ranked_by
-from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of
+from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of, section_of
 
 MORE_PER_PART = 800
 """Tokens of sections that each further part of a message adds to what a model reads."""

@@ -30,7 +30,7 @@ CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set, and o
 def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Document | Problem]:
     """Every document of a source, in sorted order, one in memory at a time.
 
-    What cannot be read is a Problem in its place and stops nothing. Of two documents with the same id the first wins.
+    What cannot be read is a Problem and stops nothing. Of two documents with the same id the first wins.
 
     Args:
         source: a folder, a single file, a `.jsonl` file of BEIR rows, or a folder with a `corpus.jsonl`.
@@ -45,7 +45,7 @@ def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str
 
 
 def count_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> int | None:
-    """How many files or rows `read_source` will go through, for a progress bar; None where that cannot be told."""
+    """How many files or rows `read_source` will go through, for a progress bar; None if that is not known."""
     rows = _rows_file(source)
     globs = Globs(include, exclude)
     if rows:
@@ -101,7 +101,7 @@ def read_rows(path: Path) -> Iterator[Document | Problem]:
     def parse(row: Row) -> tuple[str, Document]:
         title = string({"title": ""} if row.get("title") is None else row, "title").strip()
         key = non_blank(row, "_id")
-        return key, Document(id=key, title=title, text=non_blank(row, "text"), path=path.name, whole=True)
+        return key, Document(id=key, title=title, text=non_blank(row, "text"), path=path.name, is_passage=True)
 
     try:
         for item in parsed(path, path.name, parse, MAX_ROW):
@@ -211,7 +211,7 @@ class Globs:
         problems: list[str] = []
         self._include = _patterns("--include", include, problems)
         self._exclude = _patterns("--exclude", exclude, problems)
-        # A pattern with '!' may bring back a file below an excluded folder, so then no folder is skipped as a whole.
+        # A pattern with '!' may bring back a file below an excluded folder, so then no folder is skipped.
         self._prune = not any(pattern.startswith("!") for pattern in exclude)
         if problems:
             raise RequestError(problems)
@@ -251,7 +251,7 @@ def walk(root: Path, globs: Globs) -> Iterator[Found | Problem]:
     """The files below `root` that are to be read, folder by folder in the order of their names.
 
     A link to a file within the folder is read under its own name; a link to a folder within it is not followed, as
-    what it leads to is found in its own place.
+    what it leads to is found there.
     """
     base = Path(os.path.realpath(root))
     stack: list[tuple[Path, str, bool, _Specs]] = [(base, "", True, ())]
@@ -292,7 +292,7 @@ def _file(base: Path, path: Path, relative: str, globs: Globs) -> Iterator[Found
         target = Path(os.path.realpath(path))
         if not target.is_relative_to(base):
             if is_wanted or target.is_dir():
-                message = "a link that leads out of the source; put a copy in its place to have it read"
+                message = "a link that leads out of the source; replace it by a copy to have it read"
                 yield Problem(file=_shown(relative), what=message)
             return
         if is_wanted and not target.exists():

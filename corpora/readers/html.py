@@ -59,7 +59,7 @@ def parse(text: str, relative: str) -> Document:
 
 
 def render(piece: str) -> str:
-    """The text of a piece of HTML, such as stands in a Markdown file."""
+    """The text of a piece of HTML, such as a Markdown file has."""
     return "".join(_read(piece).parts)
 
 
@@ -248,7 +248,7 @@ class _Page:
                 self.lists.pop()
 
     def flush(self) -> None:
-        """Emit the text that was gathered, as what it stands in."""
+        """Emit the text that was gathered, as the block that it is in."""
         if not self.buffer:
             return
         words = "\n".join(filter(None, (" ".join(line.split()) for line in "".join(self.buffer).split("\n"))))

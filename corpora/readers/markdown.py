@@ -239,7 +239,7 @@ def _cell(content: str, env: dict[str, Any]) -> str:
 
 
 def _closing(tokens: Sequence[Token], index: int) -> int:
-    """Where the token that closes tokens[index] stands."""
+    """Position of the token that closes tokens[index]."""
     name, level = tokens[index].type.replace("_open", "_close"), tokens[index].level
     for position in range(index + 1, len(tokens)):
         if tokens[position].level == level and tokens[position].type == name:
@@ -334,7 +334,7 @@ def _written(children: Sequence[Token]) -> str:
 
 
 def _tag_words(source: str) -> str:
-    """What is read in place of an HTML tag; a placeholder such as `<your name>` is words and stays."""
+    """What is read for an HTML tag; words in angle brackets such as `<your name>` stay."""
     name = _TAG.match(source)
     if name is None:
         return ""

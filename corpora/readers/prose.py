@@ -1,6 +1,6 @@
 """Plain text, front matter of pages, and PDF and Word through LlamaIndex's readers.
 
-A PDF or Word file from anywhere may be broken or hostile, so guards stand in front of its reader.
+A PDF or Word file from anywhere may be broken or hostile, so guards come before its reader.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Unreadable(Exception):
     """A file that gives no document; becomes a Problem. The message says what is wrong and what to do.
 
     Args:
-        line: 1-based line, where there is one to point at.
+        line: 1-based line, if there is one to point at.
         binary: the file is no text at all, so a glob that matches everything cannot have meant it.
     """
 
@@ -93,7 +93,7 @@ class Unreadable(Exception):
 
 _YAML = re.compile(r"---[ \t]*\n(?P<body>(?:(?!---|\.\.\.)[^\n]*\n)*+)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _TOML = re.compile(r"\+\+\+[ \t]*\n(?P<body>(?:(?!\+\+\+)[^\n]*\n)*+)\+\+\+[ \t]*(?:\n|\Z)")
-# What may stand at the beginning of a line of YAML or TOML; a text between two rules is no front matter.
+# What may be at the beginning of a line of YAML or TOML; a text between two rules is no front matter.
 _METADATA_LINE = re.compile(r"\s|$|#|[-\]})]|\[|[\w\"'.$-][^:=\n]{0,100}[:=](?:\s|$|(?<==))")
 _DATES = "last_modified last-modified last_updated lastmod updated modified date".split()  # the first that is there
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?![\d-])")
@@ -108,7 +108,7 @@ class FrontMatter(NamedTuple):
 
 
 def split_front_matter(text: str) -> tuple[FrontMatter, str]:
-    """The front matter of a page, and the text behind it; all of the text where there is none."""
+    """The front matter of a page, and the text behind it; all of the text if there is none."""
     match = _YAML.match(text) or _TOML.match(text)
     if match is None:
         return FrontMatter(), text
@@ -194,7 +194,7 @@ def _refuse_encrypted(path: Path) -> None:
 
 
 def read_docx(path: Path, relative: str) -> Document:
-    """A Word file's Document. Headings and lists are not told apart: the reader gives paragraphs."""
+    """A Word file's Document. Headings and lists are not distinguished: the reader gives paragraphs."""
     _guard_docx(path)
     with _quiet("docx2txt"):
         from llama_index.readers.file import DocxReader
@@ -248,7 +248,7 @@ def _cause(error: BaseException) -> str:
 def _quiet(name: str) -> Iterator[None]:
     """No warnings of a library on the screen while it reads: what matters becomes a Problem.
 
-    One of LlamaIndex's readers sets up logging for the whole program when it is imported; that is undone.
+    One of LlamaIndex's readers sets up logging for the program when it is imported; that is undone.
     """
     logger, root = logging.getLogger(name), logging.getLogger()
     level, root_level, handlers = logger.level, root.level, root.handlers[:]

@@ -152,7 +152,7 @@ def test_an_answer_is_kept_when_the_retriever_cannot_hear_it(home, error):
         raise error
 
     chat = Talk().chat
-    chat.assistant.retriever.heard = hear  # type: ignore[union-attr]
+    chat.assistant.retriever.note_answer = hear  # type: ignore[union-attr]
     assert handle(chat, QUESTION)
     assert heard == [chat.history[-1].content]
 

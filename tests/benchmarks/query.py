@@ -46,7 +46,7 @@ def hears(retriever: Retriever) -> Callable[[Task], None]:
     def hear(task: Task) -> None:
         for turn in task.history:
             if turn.role == "assistant":
-                retriever.heard(turn.content)  # type: ignore[attr-defined]
+                retriever.note_answer(turn.content)  # type: ignore[attr-defined]
 
     return hear
 

@@ -102,7 +102,7 @@ def test_a_tokenizer_of_bytes_is_fine_too(text: str) -> None:
 
 
 def test_a_beir_row_stays_as_it_is() -> None:
-    row = Document(id="77-0-5", title="T", text="\n# A\n\n" + "long text " * 500 + "\n# B\n", whole=True)
+    row = Document(id="77-0-5", title="T", text="\n# A\n\n" + "long text " * 500 + "\n# B\n", is_passage=True)
     (passage,) = chunk(row, regex_tokens, 32)
     assert (passage.id, passage.start, passage.end, passage.text) == (row.id, 0, len(row.text), row.text)
     assert (passage.title, passage.section, passage.indexed_text) == ("T", "", f"T\n{row.text}")

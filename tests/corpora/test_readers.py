@@ -111,7 +111,7 @@ def test_beir_rows_and_what_is_wrong_with_some(tmp_path: Path) -> None:
     write(tmp_path, {"corpus.jsonl": b"\n".join(rows), "queries.jsonl": "{}", "readme.md": "no document"})
     items = list(read_source(tmp_path))
     documents = [item for item in items if isinstance(item, Document)]
-    assert [(d.id, d.title, d.text, d.path, d.whole) for d in documents] == [
+    assert [(d.id, d.title, d.text, d.path, d.is_passage) for d in documents] == [
         ("1", "T", "\nx", "corpus.jsonl", True),
         ("2", "", "no title", "corpus.jsonl", True),
         ("8", "", "x", "corpus.jsonl", True),

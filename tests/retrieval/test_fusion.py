@@ -29,7 +29,7 @@ def fuse(lists: Sequence[RankedList], method: Method, k: int) -> list[Row]:
 
 
 def shown(fused: fusion.Fused) -> list[Row]:
-    return [Row(row, score, found) for (row, score), found in zip(fused.rows, fused.places(), strict=True)]
+    return [Row(row, score, found) for (row, score), found in zip(fused.rows, fused.provenance(), strict=True)]
 
 
 def test_rrf_by_hand():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import markdown
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.sections import section_of
+from turnmark.retrieval.types import section_of
 
 LONG = "".join(f"{n}. Stir the bowl and wait for the {n} minutes.\n" for n in range(1, 16))
 DOCUMENT = markdown.parse(f"# Bread\n\nA loaf.\n\n## Dough\n\n{LONG}\n## Oven\n\n{LONG}\n## Serving\n\nWarm.\n", "b.md")

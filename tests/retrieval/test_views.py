@@ -60,7 +60,7 @@ def test_a_long_message_is_not_read_in_context_and_embedded_once(embedder: Embed
 def test_an_answer_that_was_heard_is_embedded_no_more(embedder: Embedder) -> None:
     counting = CountingTokens(embedder)
     views = Views(counting)
-    views.heard(ANSWER)
+    views.note_answer(ANSWER)
     counting.texts.clear()
     views.plain([ANSWER])
     views.of([(ANSWER, MESSAGE)])
