@@ -12,7 +12,7 @@ people and the scores of metrics. MTRAG publishes its human evaluation so.
                                       "rb_agg": {"composite": {"value": 0.7}}}}]}
 
 Source: https://github.com/IBM/InspectorRAGet and the file in IBM/mt-rag-benchmark, mtrag-human/evaluations. What cannot
-be read is a Problem that names its place in the file, and costs no other row.
+be read is a Problem with its address in the file, and costs no other row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from turnmark.corpora.rows import non_blank, objects, string
 from turnmark.corpora.types import Problem, Record
 
 LARGEST = 512 * 1024 * 1024
-"""Bytes of the largest file that is read: the format is one JSON object, which has to be in memory as a whole."""
+"""Bytes of the largest file that is read: the format is one JSON object, which has to be in memory at once."""
 
 _LISTS = ("models", "metrics", "tasks", "evaluations")
 _SYSTEMS = frozenset(("system", "composite"))
@@ -50,8 +50,8 @@ class RatedTask(Record):
     """What was asked."""
 
     id: str
-    question: str = Field(description="the last message; empty where there is none")
-    reference: str = Field(description="the first target; empty where there is none")
+    question: str = Field(description="the last message; empty if there is none")
+    reference: str = Field(description="the first target; empty if there is none")
     answerability: str | None = None
     collection: str | None = None
     contexts: tuple[ShownPassage, ...] | None = Field(default=None, description="None: the file does not say")
@@ -93,13 +93,13 @@ def read_evaluation(path: Path) -> Evaluation:
         reading.documents = {str(row.get("document_id")): row for row in documents if isinstance(row, dict)}
     for name, read_row in zip(_LISTS, (reading.model, reading.metric, reading.task, reading.answer), strict=True):
         for number, row in enumerate(content[name]):
-            place = f"{name}[{number}]"
+            address = f"{name}[{number}]"
             try:
                 if not isinstance(row, dict):
                     raise ValueError("is no object")
-                read_row(place, row)
+                read_row(address, row)
             except ValueError as error:
-                reading.note(place, str(error))
+                reading.note(address, str(error))
     people = tuple(name for name, (human, _) in reading.scales.items() if human)
     return Evaluation(
         name=str(content.get("name") or path.name),
@@ -125,9 +125,9 @@ class _Reading:
         self.documents: Mapping[str, Mapping[str, Any]] = {}
         self._file = file
 
-    def note(self, place: str, message: str) -> None:
-        """Take down what is wrong, and where."""
-        self.problems.append(Problem(file=self._file, what=f"{place}: {message}"))
+    def note(self, address: str, message: str) -> None:
+        """Note what is wrong, and where."""
+        self.problems.append(Problem(file=self._file, what=f"{address}: {message}"))
 
     def model(self, _: str, row: Mapping[str, Any]) -> None:
         """A row of `models`."""
@@ -150,27 +150,27 @@ class _Reading:
             contexts=None if row.get("contexts") is None else tuple(map(self._passage, objects(row, "contexts"))),
         )
         if task.id in self.tasks:
-            raise ValueError(f"the task {task.id!r} stood there already; the first is kept")
+            raise ValueError(f"the task {task.id!r} is there already; the first is kept")
         self.tasks[task.id] = task
 
     def _passage(self, row: Mapping[str, Any]) -> ShownPassage:
         """An entry of a task's `contexts`, whose text is its own or that of `documents`."""
         name = non_blank(row, "document_id")
-        whole = {**self.documents.get(name, {}), **row}
-        text = whole.get("text")
-        return ShownPassage(id=name, title=string(whole, "title", ""), text=text if isinstance(text, str) else None)
+        joined = {**self.documents.get(name, {}), **row}
+        text = joined.get("text")
+        return ShownPassage(id=name, title=string(joined, "title", ""), text=text if isinstance(text, str) else None)
 
-    def answer(self, place: str, row: Mapping[str, Any]) -> None:
-        """A row of `evaluations`; values in it that are none are left out alone."""
+    def answer(self, address: str, row: Mapping[str, Any]) -> None:
+        """A row of `evaluations`; values in it that cannot be read are left out alone."""
         annotations = row.get("annotations")
         if not isinstance(annotations, dict):
-            self.note(f"{place}.annotations", "is missing, or no object")
+            self.note(f"{address}.annotations", "is missing, or no object")
             return
         ratings: dict[str, dict[str, float]] = {}
         scores: dict[str, float] = {}
         for metric, annotation in annotations.items():
             if not isinstance(annotation, dict):
-                self.note(f"{place}.annotations.{metric}", "is no object")
+                self.note(f"{address}.annotations.{metric}", "is no object")
                 continue
             human, scale = self.scales.get(metric, (not _SYSTEMS & annotation.keys(), {}))
             for annotator, rating in annotation.items():
@@ -178,7 +178,7 @@ class _Reading:
                 try:
                     number = scale[str(label)] if str(label) in scale else _number(label)
                 except ValueError as error:
-                    self.note(f"{place}.annotations.{metric}.{annotator}", str(error))
+                    self.note(f"{address}.annotations.{metric}.{annotator}", str(error))
                     continue
                 if human:
                     ratings.setdefault(metric, {})[annotator] = number
@@ -187,9 +187,9 @@ class _Reading:
         key = non_blank(row, "task_id"), non_blank(row, "model_id")
         response = string(row, "model_response", "")
         if key[0] not in self.tasks:
-            self.note(f"{place}.task_id", f"no task {key[0]!r} in the file; left out")
+            self.note(f"{address}.task_id", f"no task {key[0]!r} in the file; left out")
         elif key[1] not in self.models:
-            self.note(f"{place}.model_id", f"no model {key[1]!r} in the file; left out")
+            self.note(f"{address}.model_id", f"no model {key[1]!r} in the file; left out")
         elif key in self.answers:
             raise ValueError(f"{key[1]!r} was rated on {key[0]!r} already; the first is kept")
         else:

@@ -106,10 +106,9 @@ class DenseRanker:
         for position, query in enumerate(queries):
             filters.setdefault(tuple(sorted(query.where.items())), []).append(position)
         for condition, positions in filters.items():
-            for position, nearest_rows in zip(
-                positions, self._under(dict(condition), vectors[positions], k), strict=True
-            ):
-                results[position] = nearest_rows
+            nearest_rows = self._under(dict(condition), vectors[positions], k)
+            for position, rows in zip(positions, nearest_rows, strict=True):
+                results[position] = rows
         return results
 
     def _under(self, where: Mapping[str, str], vectors: NDArray[np.float32], k: int) -> Iterable[TopK]:

@@ -55,7 +55,7 @@ def test_a_file_as_it_stands(tmp_path):
         (lambda c: c["evaluations"][2].update(annotations=[]), "evaluations[2].annotations: is missing, or no object"),
         (lambda c: c["evaluations"][2].update(model_response=7), "evaluations[2]: 'model_response' is int, not text"),
         (lambda c: c["evaluations"].append(c["evaluations"][2]), "evaluations[36]: 'llama-3.1-405b"),
-        (lambda c: c["tasks"].append(c["tasks"][0]), "tasks[12]: the task 'c0<::>1' stood there already"),
+        (lambda c: c["tasks"].append(c["tasks"][0]), "tasks[12]: the task 'c0<::>1' is there already"),
         (lambda c: c["tasks"][3].pop("task_id"), "tasks[3]: 'task_id' is missing"),
         (lambda c: c["models"][1].pop("model_id"), "models[1]: 'model_id' is missing"),
         (lambda c: c["metrics"][1].update(values=[{"value": "x"}]), "metrics[1]: 'x' is no finite number"),
