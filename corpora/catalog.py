@@ -57,7 +57,7 @@ class Origin(Record):
         ]
 
 
-class Entry(Record):
+class DataSet(Record):
     """A set of data that can be fetched, or the reason why it cannot."""
 
     name: str
@@ -113,10 +113,10 @@ _KIWI_PAPERS = Origin(
     below="longform_sciqa",
 )
 
-CATALOG: dict[str, Entry] = {
+CATALOG: dict[str, DataSet] = {
     entry.name: entry
     for entry in (
-        Entry(
+        DataSet(
             name="mtrag",
             benchmarks=("mtrag", "mtrag-un", "mtrag-s"),
             folder="mt-rag-benchmark",
@@ -124,7 +124,7 @@ CATALOG: dict[str, Entry] = {
             origins=(_MTRAG,),
             limit=1000 * MB,
         ),
-        Entry(
+        DataSet(
             name="compound-qa",
             benchmarks=("compound-qa",),
             folder="compound-qa",
@@ -132,7 +132,7 @@ CATALOG: dict[str, Entry] = {
             origins=(_COMPOUND_QA,),
             limit=200 * MB,
         ),
-        Entry(
+        DataSet(
             name="kiwi",
             benchmarks=("kiwi",),
             folder="kiwi",
@@ -140,7 +140,7 @@ CATALOG: dict[str, Entry] = {
             origins=(_KIWI, _KIWI_PAPERS),
             limit=600 * MB,
         ),
-        Entry(
+        DataSet(
             name="inscoqa",
             benchmarks=("inscoqa",),
             folder="inscoqa",
@@ -154,7 +154,7 @@ CATALOG: dict[str, Entry] = {
 }
 
 
-def entry_named(name: str) -> Entry:
+def entry_named(name: str) -> DataSet:
     """An entry by its own name, or by that of a benchmark it serves."""
     chosen_entry = CATALOG.get(name) or next((entry for entry in CATALOG.values() if name in entry.benchmarks), None)
     if chosen_entry is None:

@@ -36,7 +36,7 @@ Values = dict[str, float | None]
 """Name of a figure -> its value here; None: the files do not say it."""
 
 
-class Figure(Record):
+class DataFigure(Record):
     """One figure, here and published."""
 
     what: str
@@ -44,30 +44,30 @@ class Figure(Record):
     paper: int | float | None = Field(default=None, description="None: not published, or not as a number")
 
 
-class Checked(Record):
+class CheckedData(Record):
     """What a folder holds of one benchmark."""
 
     benchmark: str
     root: Path
     demo: bool = Field(description="True: the split that ships with Turnmark")
     source: str = Field(description="where the published figures are printed")
-    figures: tuple[Figure, ...]
+    figures: tuple[DataFigure, ...]
     missing: tuple[str, ...] = Field(default=(), description="what a complete copy has besides")
     problems: tuple[Problem, ...] = Field(default=(), description="rows and files that cannot be read")
 
 
 def _compare(
     benchmark: str, source: Source, values: Values, missing: Iterable[str], problems: Iterable[Problem]
-) -> Checked:
+) -> CheckedData:
     """A benchmark's figures, each with the paper's; of a demo split nothing is missing."""
     printed = PRINTED[benchmark]
-    return Checked(
+    return CheckedData(
         benchmark=benchmark,
         root=source.root,
         demo=source.demo,
         source=printed["source"],
         figures=tuple(
-            Figure(what=name, here=value, paper=printed["figures"].get(name)) for name, value in values.items()
+            DataFigure(what=name, here=value, paper=printed["figures"].get(name)) for name, value in values.items()
         ),
         missing=() if source.demo else tuple(missing),
         problems=tuple(problems),
@@ -82,7 +82,7 @@ def _mean(values: Iterable[int]) -> float | None:
 # --- the MTRAG family
 
 
-def check_mtrag(source: Source) -> Checked:
+def check_mtrag(source: Source) -> CheckedData:
     """Everything of the MTRAG family under a root."""
     values: Values = {}
     missing: list[str] = []
@@ -193,7 +193,7 @@ def document_of(passage: str) -> str:
 # --- the others
 
 
-def check_inscoqa(source: Source) -> Checked:
+def check_inscoqa(source: Source) -> CheckedData:
     """InsCoQA's Tables 1 and 2 without tokens, whose tokenizer the paper does not name."""
     loaded = {split: inscoqa.load_tasks(source.root, split) for split in inscoqa.splits(source.root)}
     values: Values = {}
@@ -233,7 +233,7 @@ def _table_1(tasks: Sequence[inscoqa.Task]) -> Values:
     return values
 
 
-def check_compound_qa(source: Source) -> Checked:
+def check_compound_qa(source: Source) -> CheckedData:
     """Compound-QA's questions by capability and type; the repository has more of some than the paper."""
     loaded = compound_qa.load_tasks(source.root)
     tasks = list(loaded.data.values())
@@ -245,7 +245,7 @@ def check_compound_qa(source: Source) -> Checked:
     return _compare("compound-qa", source, values, missing, loaded.problems)
 
 
-def check_kiwi(source: Source) -> Checked:
+def check_kiwi(source: Source) -> CheckedData:
     """KIWI's Table 2."""
     loaded = kiwi.load_sessions(source.root)
     printed = PRINTED["kiwi"]["figures"]["sessions"]
@@ -274,7 +274,7 @@ def _turn_figures(sessions: Sequence[kiwi.Session]) -> Values:
 
 # --- a folder
 
-_BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Source], Checked]]] = {
+_BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Source], CheckedData]]] = {
     "mtrag": (mtrag.locate, check_mtrag),
     "inscoqa": (inscoqa.locate, check_inscoqa),
     "compound-qa": (compound_qa.locate, check_compound_qa),
@@ -282,7 +282,7 @@ _BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Sourc
 }
 
 
-def check_folders(folder: Path) -> Iterator[Checked]:
+def check_folders(folder: Path) -> Iterator[CheckedData]:
     """Every benchmark that a folder is, or has as children, in the order mtrag, inscoqa, compound-qa, kiwi."""
     if folder.is_file():
         raise RequestError(f"{str(folder)!r} is a file; unpack it, and name the folder")

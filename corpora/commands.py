@@ -12,9 +12,9 @@ from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.flags import AsJson
 
 if TYPE_CHECKING:
-    from turnmark.corpora.catalog import Entry
-    from turnmark.corpora.checking import Checked
-    from turnmark.corpora.fetching import Manifest
+    from turnmark.corpora.catalog import DataSet
+    from turnmark.corpora.checking import CheckedData
+    from turnmark.corpora.fetching import FetchManifest
 
 SHOWN_PROBLEMS = 50
 
@@ -45,13 +45,13 @@ def list_data(as_json: AsJson = False) -> None:
             _say(f"  fetched  {manifest.fetched}, {_extent(manifest)}: {folder}")
 
 
-def _extent(manifest: Manifest) -> str:
+def _extent(manifest: FetchManifest) -> str:
     size = sum(file.size for file in manifest.files) / 1e6
     commits = ", ".join(origin.commit[:12] or "unknown" for origin in manifest.origins)
     return f"{len(manifest.files)} files, {size:,.1f} MB, commit {commits}"
 
 
-def _entry_json(entry: Entry, folder: Path, manifest: Manifest | None) -> dict[str, Any]:
+def _entry_json(entry: DataSet, folder: Path, manifest: FetchManifest | None) -> dict[str, Any]:
     return {
         "benchmarks": list(entry.benchmarks),
         "from": [origin.page for origin in entry.origins],
@@ -124,12 +124,12 @@ def check_data(
         raise TurnmarkError(f"{folder}: {count:,} {'thing' if count == 1 else 'things'} that cannot be read")
 
 
-def _json(part: Checked) -> dict[str, Any]:
+def _json(part: CheckedData) -> dict[str, Any]:
     fields = part.model_dump(mode="json", exclude={"benchmark"})
     return {**fields, "complete": not part.missing and not part.problems and not part.demo}
 
 
-def _show(part: Checked) -> None:
+def _show(part: CheckedData) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table

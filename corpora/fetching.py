@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
 
-from turnmark.corpora.catalog import Entry, Origin
+from turnmark.corpora.catalog import DataSet, Origin
 from turnmark.corpora.console import NoProgress, Progress
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256, home, write_atomic
@@ -60,7 +60,7 @@ class FetchedFrom(Record):
     commit: str
 
 
-class Manifest(Record):
+class FetchManifest(Record):
     """What was fetched, from where, when."""
 
     name: str
@@ -75,7 +75,7 @@ class Fetched(Record):
     """Where a benchmark is now."""
 
     folder: Path
-    manifest: Manifest
+    manifest: FetchManifest
     new: bool = Field(description="False: it was there already, and every file holds")
     repaired: tuple[str, ...] = Field(default=(), description="files that were missing or changed, fetched again")
 
@@ -100,22 +100,22 @@ def checksum_of(path: Path, kind: str) -> str:
     return f"git:{digest.hexdigest()}"
 
 
-def folder_of(entry: Entry) -> Path:
+def folder_of(entry: DataSet) -> Path:
     """Where a benchmark lies once it is fetched."""
     return home() / "data" / entry.folder
 
 
-def manifest_of(entry: Entry) -> Manifest | None:
+def manifest_of(entry: DataSet) -> FetchManifest | None:
     """What was fetched of a benchmark; None if nothing was."""
     path = folder_of(entry) / MANIFEST
     try:
-        return Manifest.model_validate_json(path.read_bytes()) if path.is_file() else None
+        return FetchManifest.model_validate_json(path.read_bytes()) if path.is_file() else None
     except ValidationError as error:
         raise TurnmarkError(f"{path}: cannot be read ({error.error_count()} mistakes); remove its folder") from None
 
 
 def fetch(
-    entry: Entry, revision: str | None = None, *, hosts: Hosts | None = None, progress: Progress | None = None
+    entry: DataSet, revision: str | None = None, *, hosts: Hosts | None = None, progress: Progress | None = None
 ) -> Fetched:
     """Fetch a benchmark; of one that is there, fetch again what is missing or changed.
 
@@ -138,7 +138,7 @@ def fetch(
 
 
 @contextmanager
-def _alone(entry: Entry) -> Iterator[None]:
+def _alone(entry: DataSet) -> Iterator[None]:
     """One fetch of a benchmark at a time."""
     from filelock import FileLock, Timeout
 
@@ -151,7 +151,7 @@ def _alone(entry: Entry) -> Iterator[None]:
         raise TurnmarkError(f"{entry.name}: another command is fetching it") from None
 
 
-def _new(entry: Entry, revision: str, hosts: Hosts, progress: Progress) -> Fetched:
+def _new(entry: DataSet, revision: str, hosts: Hosts, progress: Progress) -> Fetched:
     listings = [_listed(origin, revision, hosts) for origin in entry.origins]
     files = [file for _, listed, _ in listings for file in listed]
     if (size := sum(file.size for file in files)) > entry.limit:
@@ -161,7 +161,7 @@ def _new(entry: Entry, revision: str, hosts: Hosts, progress: Progress) -> Fetch
     for left in [path for path in staging.rglob("*") if path.is_file() and path not in wanted]:
         left.unlink()  # of another commit
     progress.start(f"{entry.name} (KiB)", size >> 10)
-    manifest = Manifest(
+    manifest = FetchManifest(
         name=entry.name,
         licence=entry.licence,
         origins=tuple(
@@ -189,7 +189,7 @@ def _arrived(staging: Path, file: RemoteFile, progress: Progress) -> FetchedFile
     )
 
 
-def _repaired(entry: Entry, manifest: Manifest, revision: str | None, progress: Progress) -> Fetched:
+def _repaired(entry: DataSet, manifest: FetchManifest, revision: str | None, progress: Progress) -> Fetched:
     """Fetch again, by the manifest, what is missing or changed; what was there before is kept."""
     folder, commits = folder_of(entry), [origin.commit for origin in manifest.origins]
     if revision is not None and revision not in commits:

@@ -109,7 +109,7 @@ def _check_build(
 
 
 @index_app.command("list", epilog="Example: turnmark index list --all")
-def list_(
+def list_all(
     include_internal: Annotated[bool, typer.Option("--all", help="also those that are kept for benchmarks")] = False,
     as_json: AsJson = False,
 ) -> None:

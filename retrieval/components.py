@@ -25,7 +25,7 @@ from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.flat import write_vectors
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import BuildSettings, Manifest, ModelInfo
-from turnmark.retrieval.servers import Served, assign
+from turnmark.retrieval.servers import Served, assign_name
 from turnmark.retrieval.store import WHERE_KEYS, Checkpoint, PassageStore, stack_vectors
 from turnmark.retrieval.table import RETRIEVERS
 from turnmark.retrieval.tokens import pack_tokens_of, token_embedder, unpack_tokens, write_tokens
@@ -134,7 +134,7 @@ class ChromaComponent(Component):
     def write(self, files: BuildFiles) -> None:
         files.progress.start(self.name, files.manifest.passages)
         folder, server = files.folder / self.name, files.manifest.server
-        served = assign(folder, server, files.manifest.name) if server else None
+        served = assign_name(folder, server, files.manifest.name) if server else None
         chroma, count = ChromaVectors(folder, create=True, server=served), 0
         for page, vectors in zip(files.store.pages(), files.values(self.key), strict=True):
             with _with_count(served, count, files.manifest.passages):

@@ -143,10 +143,10 @@ def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -
         elif len(own_rows):
             above = np.full(len(rows), scores.min())
             above[positions] = scores
-            fused += ranked.weight * (above - scores.mean()) / spread(scores)
+            fused += ranked.weight * (above - scores.mean()) / deviation(scores)
     return top_k_of(rows, fused, k)
 
 
-def spread(scores: NDArray[np.float64]) -> float:
+def deviation(scores: NDArray[np.float64]) -> float:
     """The standard deviation; 1 where all are equal or too near for one, so that each is 0 above the mean."""
     return (float(scores.std()) if scores.max() > scores.min() else 0.0) or 1.0

@@ -31,7 +31,7 @@ RERANK: Converters = {"rerank": _reranker, "rerank_depth": depth_option, "rerank
 """Options that every retriever takes and that are read here."""
 
 
-def kind_of(spec: Spec) -> Kind | None:
+def declared_kind(spec: Spec) -> Kind | None:
     """What the table's line of a spec's name declares; None for a factory of somebody else."""
     target = RETRIEVERS.factory(spec)
     return target if isinstance(target, Kind) else None
@@ -46,7 +46,7 @@ def options_of(spec: Spec) -> dict[str, Any]:
     if "://" in spec.options.get("rerank", ""):
         # Not repeated: there may be a password in it.
         raise RequestError(f"retriever {spec.name!r}: rerank= takes no address; rerankers run here")
-    kind = kind_of(spec)
+    kind = declared_kind(spec)
     if kind is None:
         reranking = {key: text for key, text in spec.options.items() if key in RERANK}
         options = check_options(replace(spec, options=reranking), RERANK, "retriever")
@@ -81,7 +81,7 @@ def _check_form(spec: Spec, kind: Kind) -> None:
 def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
     """What an index for `retriever` is built with."""
     spec = RETRIEVERS.check(retriever)
-    options, kind = options_of(spec), kind_of(spec)
+    options, kind = options_of(spec), declared_kind(spec)
     settings = build_for(options, embedder) if kind is None else kind.settings(spec, options, embedder)
     if options.get("rerank") != LATE:
         return settings
@@ -93,7 +93,7 @@ def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
 def open_retriever(text: str, index: Index) -> Retriever:
     """The retriever that a spec names, over an index."""
     spec = RETRIEVERS.check(text)
-    options, kind = options_of(spec), kind_of(spec)
+    options, kind = options_of(spec), declared_kind(spec)
     if kind is None:
         own_spec = replace(spec, options={key: value for key, value in spec.options.items() if key not in RERANK})
         retriever: Retriever = RETRIEVERS.factory(spec)(own_spec, index=index)
@@ -118,7 +118,7 @@ def open_retriever(text: str, index: Index) -> Retriever:
 def weights_of(text: str) -> str:
     """What a spec's lists count in its fusion, in words, as manifests hold it; empty if there is one list only."""
     spec = RETRIEVERS.check(text)
-    options, kind = options_of(spec), kind_of(spec)
+    options, kind = options_of(spec), declared_kind(spec)
     weights = [kind.weights(options)] if kind else []
     reranker = options.get("rerank", NONE)
     if reranker != NONE:

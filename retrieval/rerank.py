@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.specs import Entry, Registry, Spec, check_options, parse_spec
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.fusion import Fused, RankedList, TopK, spread, top_k, top_k_of
+from turnmark.retrieval.fusion import Fused, RankedList, TopK, deviation, top_k, top_k_of
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.models import load_model, precision_option, weights_digest
 from turnmark.retrieval.search import IndexRetriever
@@ -164,14 +164,14 @@ class Reranked:
             return TopK(np.arange(len(first)), first)
         scored, beyond = first[: len(scores)], first[len(scores) :]
         fused = top_k(_above_mean(scored) + self._weight * _above_mean(scores), len(scores))
-        scores_beyond = fused.scores[-1] + (beyond - scored[-1]) / spread(scored)
+        scores_beyond = fused.scores[-1] + (beyond - scored[-1]) / deviation(scored)
         positions = np.concatenate([fused.rows, np.arange(len(scores), len(first))])
         return TopK(positions, np.concatenate([fused.scores, scores_beyond]))
 
 
 def _above_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far each value is above their mean, in standard deviations."""
-    above: NDArray[np.float64] = (values - values.mean()) / spread(values)
+    above: NDArray[np.float64] = (values - values.mean()) / deviation(values)
     return above
 
 

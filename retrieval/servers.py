@@ -90,7 +90,7 @@ class Served(Record):
         return f"{self.name!r} at {self.url}"
 
 
-def assign(part: Path, requested: Served, index: str) -> Served:
+def assign_name(part: Path, requested: Served, index: str) -> Served:
     """Choose the name of a new generation's part on a server, and note it before anything is there.
 
     Args:

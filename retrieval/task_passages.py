@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers.markdown import blocks
-from turnmark.corpora.readers.prose import shorten
+from turnmark.corpora.readers.prose import shorten_title
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.types import Found, Hit
 
@@ -27,13 +27,13 @@ DENSE = "dense"
 PASSAGE_SIZE = 180
 
 
-def cut(identity: str, title: str, text: str) -> list[Passage]:
+def cut_text(identity: str, title: str, text: str) -> list[Passage]:
     """A text of a task as passages, in its order; it is read as Markdown, of which plain text is a case.
 
     They have no path, since the identity is whatever the data says.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    title = shorten(" ".join(title.split()))
+    title = shorten_title(" ".join(title.split()))
     return chunk(Document(id=identity, title=title, text=text, blocks=tuple(blocks(text))), regex_tokens, PASSAGE_SIZE)
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.readers.prose import Unreadable, read_docx, read_pdf
-from turnmark.corpora.readers.prose import parse as parse_text
+from turnmark.corpora.readers.prose import Unreadable, parse_text, read_docx, read_pdf
 from turnmark.corpora.rows import Row, non_blank, parsed, string
 from turnmark.corpora.types import Document, Problem
 
@@ -68,7 +67,7 @@ def _rows_file(source: Path) -> Path | None:
 
 def _read_files(source: Path, globs: Globs) -> Iterator[Document | Problem]:
     if source.is_file():
-        files: Iterator[Found | Problem] = iter([Found(source, source.name, named=False)])
+        files: Iterator[SourceFile | Problem] = iter([SourceFile(source, source.name, named=False)])
     else:
         files = walk(source, globs)
     for item in files:
@@ -167,9 +166,9 @@ def _parser(suffix: str) -> Callable[[Path, str], Document]:
         return read_docx
     parse = parse_text
     if suffix in MARKDOWN:
-        from turnmark.corpora.readers.markdown import parse
+        from turnmark.corpora.readers.markdown import parse_markdown as parse
     elif suffix in HTML:
-        from turnmark.corpora.readers.html import parse
+        from turnmark.corpora.readers.html import parse_html as parse
     return lambda path, relative: parse(decode(path.read_bytes()), relative)
 
 
@@ -196,7 +195,7 @@ def _line(data: bytes, offset: int) -> int:
 
 
 @dataclass(frozen=True)
-class Found:
+class SourceFile:
     """A file to read. `named`: its type is unknown, but a glob of `include` asks for it."""
 
     path: Path
@@ -247,7 +246,7 @@ def _patterns(flag: str, patterns: Sequence[str], problems: list[str]) -> GitIgn
     return None if problems else GitIgnoreSpec.from_lines(patterns)
 
 
-def walk(root: Path, globs: Globs) -> Iterator[Found | Problem]:
+def walk(root: Path, globs: Globs) -> Iterator[SourceFile | Problem]:
     """The files below `root` that are to be read, folder by folder in the order of their names.
 
     A link to a file within the folder is read under its own name; a link to a folder within it is not followed, as
@@ -285,7 +284,7 @@ def _shown(relative: str) -> str:
     return os.fsencode(relative).decode("utf-8", "backslashreplace")
 
 
-def _file(base: Path, path: Path, relative: str, globs: Globs) -> Iterator[Found | Problem]:
+def _file(base: Path, path: Path, relative: str, globs: Globs) -> Iterator[SourceFile | Problem]:
     known_type = path.suffix.lower() in SUFFIXES
     is_wanted = globs.takes(relative) and (known_type or globs.selective)
     if path.is_symlink():
@@ -302,7 +301,7 @@ def _file(base: Path, path: Path, relative: str, globs: Globs) -> Iterator[Found
     if _shown(relative) != relative:
         yield Problem(file=_shown(relative), what="the file's name is not valid UTF-8; rename it")
         return
-    yield Found(path, relative, named=not known_type)
+    yield SourceFile(path, relative, named=not known_type)
 
 
 def _gitignore(folder: Path, prefix: str) -> tuple[GitIgnoreSpec | None, Problem | None]:

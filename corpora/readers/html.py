@@ -10,7 +10,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from turnmark.corpora.readers.prose import Unreadable, day, shorten, split_front_matter, stem
+from turnmark.corpora.readers.prose import Unreadable, day, shorten_title, split_front_matter, stem
 from turnmark.corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ _DATES = ("article:modified_time", "last-modified", "dcterms.modified", "article
 _HEADING = re.compile(r"h[1-6]")
 
 
-def parse(text: str, relative: str) -> Document:
+def parse_html(text: str, relative: str) -> Document:
     """An HTML file's Document: `text` is its rendering, and the offsets of the blocks are into that."""
     front, body = split_front_matter(text)
     page = _read(body)
     return Document(
         id=relative,
-        title=shorten(front.title or page.title) or stem(relative),
+        title=shorten_title(front.title or page.title) or stem(relative),
         text="".join(page.parts),
         path=relative,
         blocks=tuple(page.blocks),

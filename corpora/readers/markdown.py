@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.readers.html import render
-from turnmark.corpora.readers.prose import Unreadable, main_heading, shorten, split_front_matter
+from turnmark.corpora.readers.prose import Unreadable, main_heading, shorten_title, split_front_matter
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
 from turnmark.corpora.text import heading_text, is_placeholder, lines, plain, trimmed
 from turnmark.corpora.types import Block, BlockKind, Document
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-def parse(text: str, relative: str) -> Document:
+def parse_markdown(text: str, relative: str) -> Document:
     """A Markdown file's Document; `text` has "\\n" for newlines.
 
     The document's text is what a person reads: front matter, site syntax, links' targets, HTML and navigation are gone
@@ -31,7 +31,7 @@ def parse(text: str, relative: str) -> Document:
     tops = [heading_text(body[b.start : b.end]) for b in parsed_blocks if b.kind == "heading" and b.level == 1]
     return Document(
         id=relative,
-        title=shorten(" ".join(plain(front.title).split()) or main_heading(tops, relative)),
+        title=shorten_title(" ".join(plain(front.title).split()) or main_heading(tops, relative)),
         text=body,
         path=relative,
         blocks=parsed_blocks,

@@ -21,7 +21,7 @@ MAX_TITLE_LINE = 80  # characters of a first line that still counts as a title
 _UNDERLINE = re.compile(r"([=\-~*^#])\1{2,}\s*$")
 
 
-def parse(text: str, relative: str) -> Document:
+def parse_text(text: str, relative: str) -> Document:
     """A text file's Document; `text` has "\\n" for newlines."""
     return Document(
         id=relative, title=_title(text) or stem(relative), text=text, path=relative, blocks=tuple(paragraphs(text))
@@ -42,7 +42,7 @@ def main_heading(headings: Sequence[str], relative: str) -> str:
     return first or name
 
 
-def shorten(title: str) -> str:
+def shorten_title(title: str) -> str:
     """A title of at most `MAX_TITLE` characters."""
     if len(title) <= MAX_TITLE:
         return title
@@ -203,7 +203,7 @@ def read_docx(path: Path, relative: str) -> Document:
             text = "".join(part.text or "" for part in DocxReader().load_data(path))
         except Exception as error:  # of a broken file, each layer of the reader raises its own
             raise Unreadable(f"a Word file that cannot be read ({_cause(error)}); open it and save it again") from error
-    return parse(_clean(text), relative)
+    return parse_text(_clean(text), relative)
 
 
 def _guard_docx(path: Path) -> None:

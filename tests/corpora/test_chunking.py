@@ -87,7 +87,7 @@ def check_sections(document: Document, passages: list[Passage]) -> None:
 @settings(deadline=None)  # the first example imports the parsers
 @given(TEXTS, st.integers(16, 80))
 def test_every_document_is_covered_by_passages_that_fit(text: str, size: int) -> None:
-    document = markdown.parse(text.replace("\r", "\n").replace("\0", ""), "a/b.md")
+    document = markdown.parse_markdown(text.replace("\r", "\n").replace("\0", ""), "a/b.md")
     passages = chunk(document, regex_tokens, size)
     check(document, passages, regex_tokens, size)
     if text.strip():
@@ -115,7 +115,7 @@ def test_a_size_that_cannot_be() -> None:
 
 def cut(text: str, size: int) -> list[tuple[str, str]]:
     """(section, second and last word) of each passage of a Markdown text."""
-    passages = chunk(markdown.parse(text, "t.md"), regex_tokens, size)
+    passages = chunk(markdown.parse_markdown(text, "t.md"), regex_tokens, size)
     return [(p.section, f"{p.text.split()[1]} … {p.text.split()[-1]}") for p in passages]
 
 
@@ -145,7 +145,8 @@ STEPS = "".join(f"{n}. Stir the bowl and wait for the {n} minutes.\n" for n in r
 
 
 def test_a_long_section_is_cut_between_items_in_even_parts() -> None:
-    passages = chunk(markdown.parse(f"# Bread\n\n## Directions\n\nNow bake it:\n\n{STEPS}", "b.md"), regex_tokens, 70)
+    document = markdown.parse_markdown(f"# Bread\n\n## Directions\n\nNow bake it:\n\n{STEPS}", "b.md")
+    passages = chunk(document, regex_tokens, 70)
     assert [passage.section for passage in passages] == ["Directions", "Directions (continued)"]
     assert passages[1].text.startswith("5. Stir")
     assert passages[1].indexed_text.startswith("Bread › Directions\n5. Stir")
@@ -159,7 +160,7 @@ def test_what_announces_a_list_goes_with_it() -> None:
 
 def test_a_block_that_is_too_long_is_cut_at_rows_or_sentences() -> None:
     table = "| name | value |\n|---|---|\n" + "".join(f"| setting {n} | the value of it |\n" for n in range(20))
-    passages = chunk(markdown.parse(f"# T\n\n{table}", "t.md"), regex_tokens, 60)
+    passages = chunk(markdown.parse_markdown(f"# T\n\n{table}", "t.md"), regex_tokens, 60)
     assert len(passages) > 3
     assert all(passage.text.endswith(" |") for passage in passages)
     sentences = chunk(Document(id="d", title="", text=FILLER), regex_tokens, 30)
@@ -169,7 +170,7 @@ def test_a_block_that_is_too_long_is_cut_at_rows_or_sentences() -> None:
 
 def test_without_headings_passages_are_paragraphs_and_pages_count() -> None:
     text = f"{FILLER}\n\n{FILLER}\n\n{FILLER}\n"
-    document = prose.parse(text, "t.txt").model_copy(update={"pages": (0, len(FILLER))})
+    document = prose.parse_text(text, "t.txt").model_copy(update={"pages": (0, len(FILLER))})
     passages = chunk(document, regex_tokens, 80)
     assert [(p.text, p.page) for p in passages] == [(FILLER.strip(), 1), (FILLER.strip(), 2), (FILLER.strip(), 2)]
 

@@ -12,12 +12,12 @@ import pytest
 
 from tests.conftest import DEMO
 from tests.corpora.packing import TASKS, zipped
-from turnmark.corpora.checking import Checked, check_folders
+from turnmark.corpora.checking import CheckedData, check_folders
 
 CLONE = DEMO / "mt-rag-benchmark"
 
 
-def figures(part: Checked) -> dict[str, tuple[Any, Any]]:
+def figures(part: CheckedData) -> dict[str, tuple[Any, Any]]:
     """What -> here and paper."""
     return {figure.what: (figure.here, figure.paper) for figure in part.figures}
 

@@ -37,7 +37,7 @@ Read {{ page.title }} [[Travel-guide]], e.g. the [U.S. rates](https://gsa.gov/a.
 
 
 def test_a_page_of_a_site_generator() -> None:
-    document = markdown.parse(PAGE, "travel/index.md")
+    document = markdown.parse_markdown(PAGE, "travel/index.md")
     assert document.title == "Get reimbursed"
     assert document.text == (
         "## After your trip\n\n"
@@ -79,7 +79,7 @@ def test_front_matter(text: str, title: str, body: str) -> None:
 )
 def test_a_heading_is_the_title_if_it_is_one(headings: list[str], path: str, title: str) -> None:
     text = "".join(f"# {heading}\n\nText.\n\n" for heading in headings)
-    assert markdown.parse(text, path).title == title
+    assert markdown.parse_markdown(text, path).title == title
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_a_heading_is_the_title_if_it_is_one(headings: list[str], path: str, tit
     ],
 )
 def test_the_date_of_a_page(lines: str, date: str) -> None:
-    document = markdown.parse(f"---\n{lines}\n---\n# T\n\nText.", "x.md")
+    document = markdown.parse_markdown(f"---\n{lines}\n---\n# T\n\nText.", "x.md")
     assert document.date == date
     assert [passage.date for passage in chunk(document, regex_tokens)] == [date]
     page = '<meta property="article:modified_time" content="2025-02-03T08:00:00Z"><p>x'
-    assert html.parse(page, "x.html").date == "2025-02-03"
+    assert html.parse_html(page, "x.html").date == "2025-02-03"
 
 
 def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
     text = "---\ntitle: Leave\n---\n# Time off\n\n## Sick\n\nCall in. " + "Then rest well. " * 9
-    document = markdown.parse(text, "x.md")
+    document = markdown.parse_markdown(text, "x.md")
     assert document.title == "Leave"
     assert chunk(document, regex_tokens, 16)[-1].section == "Time off › Sick (continued)"
 
@@ -150,7 +150,7 @@ def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
     ],
 )
 def test_site_syntax_and_links(text: str, expected: str) -> None:
-    assert markdown.parse(f"---\ntitle: T\n---\n{text}", "x.md").text.strip() == expected
+    assert markdown.parse_markdown(f"---\ntitle: T\n---\n{text}", "x.md").text.strip() == expected
 
 
 def test_navigation_of_html_pages() -> None:
@@ -159,13 +159,13 @@ def test_navigation_of_html_pages() -> None:
     <main><header><h1>5. Leave<a class="headerlink" href="#x">¶</a></h1></header>
     <aside class="note">Ask first.</aside><aside>Related</aside><p>Take it.<a href="#f" class="footnote-reference">1</a>
     </main><div class="navfooter">Up</div>"""
-    document = html.parse(page, "p.html")
+    document = html.parse_html(page, "p.html")
     assert (document.title, document.text) == ("5. Leave", "# 5. Leave\n\nAsk first.\n\nTake it.")
 
 
 def test_the_title_of_a_box_is_a_line_in_bold() -> None:
     page = '<h1>T</h1><div><p class="title"><b>CULTURE</b> Its *name*</p><p>It is old.</p></div><p>More.</p>'
-    assert html.parse(page, "p.html").text == "# T\n\n**CULTURE Its name**\n\nIt is old.\n\nMore."
+    assert html.parse_html(page, "p.html").text == "# T\n\n**CULTURE Its name**\n\nIt is old.\n\nMore."
 
 
 def test_placeholders_are_shown() -> None:
@@ -181,7 +181,7 @@ _PIECES = st.sampled_from([*_MARKS.split(), "\n", "\n\n", " ", "    ", "\t", "wo
 @settings(deadline=None, max_examples=300)
 @given(st.lists(_PIECES, max_size=40).map("".join))
 def test_any_page_is_read(text: str) -> None:
-    document = markdown.parse(text, "x.md")
+    document = markdown.parse_markdown(text, "x.md")
     end = 0
     for block in document.blocks:
         assert end <= block.start < block.end <= len(document.text)
@@ -213,10 +213,10 @@ _SOUND = st.sampled_from(
 @settings(deadline=None, max_examples=200)
 @given(st.lists(_SOUND, max_size=12).map("".join))
 def test_what_is_read_is_read_again_as_it_is(text: str) -> None:
-    text_before = markdown.parse(text, "x.md").text
+    text_before = markdown.parse_markdown(text, "x.md").text
     assert "](i" not in text_before
     assert "{%" not in text_before
-    assert markdown.parse(text_before, "x.md").text == text_before
+    assert markdown.parse_markdown(text_before, "x.md").text == text_before
 
 
 @pytest.mark.parametrize(

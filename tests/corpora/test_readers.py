@@ -151,7 +151,7 @@ def test_markdown_blocks() -> None:
         "   - nested\n\n     its text\n4. second\n\n   ```\n   code\n   ```\n\n"
         "| a | b |\n|---|---|\n| 1 | 2 |\n\n```py\nx\n```\n"
     )
-    document = markdown.parse(text, "d/my-file_name.md")
+    document = markdown.parse_markdown(text, "d/my-file_name.md")
     assert (document.id, document.title, document.text) == ("d/my-file_name.md", "Other", text.split("---\n\n", 1)[1])
     assert told(document) == [
         ("heading", 1, None, "Setext *title*\n======"),
@@ -175,14 +175,15 @@ def test_markdown_blocks() -> None:
     ],
 )
 def test_markdown_titles(text: str, title: str) -> None:
-    assert markdown.parse(text, "x/my-file_name.md").title == title
+    assert markdown.parse_markdown(text, "x/my-file_name.md").title == title
 
 
 @settings(deadline=None)  # the first example imports the parsers
 @given(st.one_of(st.text(), st.text("#-*1. \n|>`ab\t=", max_size=80)))
 def test_blocks_are_in_order_apart_and_trimmed(text: str) -> None:
     text = text.replace("\r", "\n").replace("\0", "")
-    for document in (markdown.parse(text, "x.md"), prose.parse(text, "x.txt"), html.parse(text, "x.html")):
+    for parse in (markdown.parse_markdown, prose.parse_text, html.parse_html):
+        document = parse(text, "x")
         end = 0
         for block in document.blocks:
             assert end <= block.start < block.end <= len(document.text)
@@ -203,7 +204,7 @@ def test_blocks_are_in_order_apart_and_trimmed(text: str) -> None:
     ],
 )
 def test_text_titles(text: str, title: str) -> None:
-    assert prose.parse(text, "my-file.txt").title == title
+    assert prose.parse_text(text, "my-file.txt").title == title
 
 
 def test_real_recipes_have_titles_and_steps() -> None:
@@ -231,7 +232,7 @@ def test_html_is_rendered_as_it_is_read() -> None:
     <pre>a
   b</pre><table><tr><th>k</th><th>v</th></tr><tr><td><p>1</p></td><td>2</td></tr></table>
     <script>no()</script><footer>no</footer>tail</body></html>"""
-    document = html.parse(page, "p.html")
+    document = html.parse_html(page, "p.html")
     assert document.title == "The page"
     assert document.text == (
         "# Head line\n\nOne bold\ntwo & three\n\n2. first\n  - inner\n3. second\n\nmore\n\n    a\n      b\n\n"

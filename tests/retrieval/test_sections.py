@@ -8,7 +8,8 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import section_of
 
 LONG = "".join(f"{n}. Stir the bowl and wait for the {n} minutes.\n" for n in range(1, 16))
-DOCUMENT = markdown.parse(f"# Bread\n\nA loaf.\n\n## Dough\n\n{LONG}\n## Oven\n\n{LONG}\n## Serving\n\nWarm.\n", "b.md")
+TEXT = f"# Bread\n\nA loaf.\n\n## Dough\n\n{LONG}\n## Oven\n\n{LONG}\n## Serving\n\nWarm.\n"
+DOCUMENT = markdown.parse_markdown(TEXT, "b.md")
 PASSAGES = chunk(DOCUMENT, regex_tokens, 70)
 
 
