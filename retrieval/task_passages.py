@@ -27,7 +27,7 @@ DENSE = "dense"
 PASSAGE_SIZE = 180
 
 
-def cut_text(identity: str, title: str, text: str) -> list[Passage]:
+def cut_passages(identity: str, title: str, text: str) -> list[Passage]:
     """A text of a task as passages, in its order; it is read as Markdown, of which plain text is a case.
 
     They have no path, since the identity is whatever the data says.

@@ -48,7 +48,7 @@ from turnmark.evaluation.judging.compound_qa import judged_texts, rubrics
 from turnmark.evaluation.metrics.matching import assign
 from turnmark.evaluation.records import Sample, SubAnswer
 from turnmark.evaluation.report.stored import read_run, samples
-from turnmark.retrieval.task_passages import by_text, cut_text, ranked_by
+from turnmark.retrieval.task_passages import by_text, cut_passages, ranked_by
 
 References = Mapping[str, tuple[SubAnswer, ...]]
 """Id -> the sub-questions, each with the answer that replies are compared with."""
@@ -333,7 +333,7 @@ def _sample(
 
 
 def _passages(task: Row) -> list[Passage]:
-    return [] if task.context is None else cut_text(task.id, "", task.context)
+    return [] if task.context is None else cut_passages(task.id, "", task.context)
 
 
 def _paired(parts: Sequence[str], answers: Sequence[str]) -> tuple[SubAnswer, ...]:

@@ -45,7 +45,7 @@ from turnmark.evaluation.benchmarks.turns import headed, turn_sample, unmarked
 from turnmark.evaluation.judging.inscoqa import REFERENCE_STEP, STEP, rubrics
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import fingerprint
-from turnmark.retrieval.task_passages import Embed, by_list, cut_text, ranked_by
+from turnmark.retrieval.task_passages import Embed, by_list, cut_passages, ranked_by
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"
@@ -95,7 +95,7 @@ def pool(tasks: Iterable[Row | Problem]) -> Iterator[Passage]:
             keys.add(key)
             names = (document.id, *(f"{document.id}~{content[:length]}" for length in (8, 16, 64)))
             name = next(name for name in names if contents.setdefault(name, content) == content)
-            yield from cut_text(name, document.title, document.text)
+            yield from cut_passages(name, document.title, document.text)
 
 
 def write_pool(tasks: Iterable[Row | Problem], path: Path) -> int:
@@ -208,7 +208,9 @@ class InsCoQA(Task):
         if self.setting == "documents":
             query = conversation_query(task.history, task.question)
             passages = [
-                passage for document in task.documents for passage in cut_text(document.id, document.title, document.text)
+                passage
+                for document in task.documents
+                for passage in cut_passages(document.id, document.title, document.text)
             ]
             evidence = ranked_by(passages, (query.text, *query.variants), self._embed)
         parts = self.parts.over(self.parts.retrievers.get(POOL))

@@ -33,7 +33,7 @@ from turnmark.evaluation.records import CorpusUsed, DataUsed, Sample
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.rundir import RunFolder, fingerprint
 from turnmark.evaluation.summary import Ranked
-from turnmark.retrieval.task_passages import cut_text, ranked_by
+from turnmark.retrieval.task_passages import cut_passages, ranked_by
 from turnmark.retrieval.types import Retriever
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Task(ABC):
             GeneratorError: the language model gave nothing usable.
         """
         texts = item.passages.items()
-        passages = [passage for name, (title, text) in texts for passage in cut_text(name, title, text)]
+        passages = [passage for name, (title, text) in texts for passage in cut_passages(name, title, text)]
         hits = ranked_by(passages, (item.question,), self.parts.embed)
         return turn_sample(item, item.history, item.question, generator, self.parts, hits, trusted=True)
 

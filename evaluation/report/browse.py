@@ -19,7 +19,7 @@ from turnmark.evaluation.benchmarks.turns import headed
 from turnmark.evaluation.journal import json_line, open_atomic
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import RunFolder
-from turnmark.retrieval.task_passages import cut_text as cut_document
+from turnmark.retrieval.task_passages import cut_passages
 
 FILE = "browse.jsonl"
 TEXT = 4_000
@@ -94,9 +94,9 @@ def browsed(benchmark: Task, item: Item, sample: Sample) -> Browsed:
         id=sample.id,
         repeat=sample.repeat,
         labels=dict(item.labels),
-        history=tuple(Said(role=message.role, text=cut_text(message.content)) for message in item.history),
-        question=cut_text(item.question or sample.query or ""),
-        reference=cut_text(item.reference),
+        history=tuple(Said(role=message.role, text=cut(message.content)) for message in item.history),
+        question=cut(item.question or sample.query or ""),
+        reference=cut(item.reference),
         passages=tuple(_passages(sample, item, texts))[:PASSAGES],
     )
 
@@ -113,7 +113,7 @@ def _passages(sample: Sample, item: Item, texts: tuple[str, ...]) -> Iterator[Se
         yield SeenPassage(
             id=ref.document_id,
             title=title,
-            text=None if text is None else cut_text(text),
+            text=None if text is None else cut(text),
             rank=rank,
             score=ref.score,
             relevant=None if item.relevant is None else ref.document_id in item.relevant,
@@ -121,17 +121,17 @@ def _passages(sample: Sample, item: Item, texts: tuple[str, ...]) -> Iterator[Se
     found_ids = {ref.document_id for ref in refs}
     for name in sorted((item.relevant or frozenset()) - found_ids):
         title, text = known_texts.get(name, ("", None))
-        yield SeenPassage(id=name, title=title, text=None if text is None else cut_text(text), relevant=True)
+        yield SeenPassage(id=name, title=title, text=None if text is None else cut(text), relevant=True)
 
 
 def _texts_of(item: Item, ids: set[str]) -> dict[str, tuple[str, str]]:
     """Id -> title and text of what comes with an item: passages, or the documents that passages are cut from."""
     texts = dict(item.passages)
     for name, (title, text) in item.passages.items() if not ids <= texts.keys() else ():
-        texts |= {passage.id: (headed(passage), passage.text) for passage in cut_document(name, title, text)}
+        texts |= {passage.id: (headed(passage), passage.text) for passage in cut_passages(name, title, text)}
     return texts
 
 
-def cut_text(text: str) -> Text:
+def cut(text: str) -> Text:
     """A text, or as much of it as is kept."""
     return Text(text=text[:TEXT], left_out=max(0, len(text) - TEXT))
