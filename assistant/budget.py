@@ -7,7 +7,7 @@ then full passages, the last ones first. All other texts of it are never cut.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -46,6 +46,14 @@ class Fitted:
 
     messages: Messages
     notes: tuple[str, ...] = ()
+
+
+_CUT_NOTE = re.compile(r"\b(passages|earlier messages|sections|examples)\b[^;:]*\b(?:cut|left out)\b")
+
+
+def cut_material(notes: Iterable[str]) -> set[str]:
+    """What notes say was not shown in full because a prompt did not fit: `passages`, `earlier messages`, …"""
+    return {match[1] for note in notes for match in _CUT_NOTE.finditer(note)}
 
 
 def room_for(generator: Generator, reply: int | None = None) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
+from turnmark.assistant.budget import cut_material
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
 from turnmark.evaluation.benchmarks.base import Item, measured
@@ -53,6 +54,8 @@ class Scoring:
     failed: int = 0
     skipped: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    cut: Counter[str] = field(default_factory=Counter)
+    shortened: int = 0
     usage: dict[str, Usage] = field(default_factory=dict)
     answering: float = 0.0
 
@@ -68,6 +71,9 @@ class Scoring:
         self.skipped += sample.status == "skipped"
         if sample.status == "failed":
             self.failures[sample.kind or "error"] += 1
+        material = cut_material(sample.notes)
+        self.cut.update(material)
+        self.shortened += bool(material)
         self.usage = add_usage(self.usage, sample.usage)
         self.answering += sample.timings.get("total", 0.0)
 
@@ -247,6 +253,12 @@ def _found(gathered: Scoring) -> list[str]:
     if gathered.failures:
         kinds = ", ".join(f"{kind} {count}" for kind, count in gathered.failures.most_common())
         notes.append(f"{gathered.failed} of {gathered.n} samples failed: {kinds}; they are in no mean")
+    if gathered.cut:
+        material = ", ".join(f"{name} of {count}" for name, count in gathered.cut.most_common())
+        notes.append(
+            f"the prompts of {gathered.shortened} of {gathered.n} samples were cut to fit the model's context: "
+            f"{material}; the notes of the samples say how far"
+        )
     if gathered.skipped:
         notes.append(f"{gathered.skipped} of {gathered.n} samples were not tried; the means are over the others alone")
     return notes

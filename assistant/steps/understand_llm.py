@@ -65,14 +65,14 @@ class Understand:
             turn.understood(rules, "rules")
             return
         titles = titles_of(turn.retriever)
-        prompt = understand_prompt(turn.model, turn.history, turn.message, titles, turn.prompts)
+        prompt, notes = understand_prompt(turn.model, turn.history, turn.message, titles, turn.prompts)
         reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
         if isinstance(reply, Failure):
             reason = f"{reply.kind.replace('_', ' ')}: {reply.reason}"
             turn.use("understand", usage, f"understood by rules: the model gave nothing usable ({reason})")
             turn.understood(rules, "rules")
             return
-        turn.use("understand", usage)
+        turn.use("understand", usage, *notes)
         turn.understood(understanding_of(reply, turn.message, answered=bool(turn.history)), "llm")
 
 
@@ -82,8 +82,8 @@ def understand_prompt(
     message: str,
     titles: Sequence[str] = (),
     prompts: Path | None = None,
-) -> tuple[PromptMessage, ...]:
-    """The messages that `Understand` sends; of a long conversation the last turns that fit.
+) -> tuple[tuple[PromptMessage, ...], list[str]]:
+    """The messages that `Understand` sends, of a long conversation the last turns that fit; and what was left out.
 
     Args:
         titles: of documents, so that its phrases are in their words.
@@ -93,11 +93,16 @@ def understand_prompt(
     shown = list(history)
     while shown and count_tokens(conversation(shown, template.quote)) > room:
         del shown[0]
-    return template.render(
+    dropped = len(history) - len(shown)
+    notes = [
+        f"to understand it {dropped} of {len(history)} earlier messages were left out: the model's context is full"
+    ]
+    messages = template.render(
         titles=template.quote(" · ".join(" ".join(title.split()) for title in titles)) if titles else "",
         history=conversation(shown, template.quote) or "(none: this is the first message)",
         message=message,
     )
+    return messages, notes if dropped else []
 
 
 def conversation(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:

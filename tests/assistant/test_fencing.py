@@ -73,7 +73,7 @@ def by_rewrite(hostile):
 
 
 def by_understand(hostile):
-    return understand_prompt(Room(), conversation(hostile, hostile), "And how often?", ["Kettles", hostile])
+    return understand_prompt(Room(), conversation(hostile, hostile), "And how often?", ["Kettles", hostile])[0]
 
 
 def by_condense(hostile):
@@ -158,7 +158,7 @@ def test_a_question_that_quotes_such_a_text_holds_no_control_mark(kind):
     prompt, _ = answer_prompt(Room(), asked, HOSTILE[kind], (), [hit(BENIGN)])
     assert prompt[0] == by_answer(BENIGN)[0]
     harmless(prompt)
-    harmless(understand_prompt(Room(), (), HOSTILE[kind]))
+    harmless(understand_prompt(Room(), (), HOSTILE[kind])[0])
     harmless(load_prompt("compound").render(question=HOSTILE[kind])[1:])
 
 
@@ -201,8 +201,10 @@ def test_prompts_of_a_conversation_begin_alike():
     """What caches of prefixes need: a further turn, and a further question, change the end alone."""
     history = conversation("What is red?", "The kettle.")
     longer = [*history, *conversation("And blue?", "The toaster.")]
-    shorter = understand_prompt(Room(), history, "Why?")[-1].content
-    assert understand_prompt(Room(), longer, "Why?")[-1].content.startswith(shorter[: shorter.index("\n\nThe user's")])
+    shorter = understand_prompt(Room(), history, "Why?")[0][-1].content
+    assert understand_prompt(Room(), longer, "Why?")[0][-1].content.startswith(
+        shorter[: shorter.index("\n\nThe user's")]
+    )
     assert last_turns(longer).startswith(last_turns(history))
 
 

@@ -223,6 +223,16 @@ def test_the_demo_is_judged_by_code_and_its_table_is_the_papers(turnmark, monkey
     assert again["metrics"] == summary["metrics"]
 
 
+def test_prompts_that_were_cut_are_a_note_of_the_run(turnmark, tmp_path):
+    source = many(tmp_path).source
+    with ScriptedServer(GOOD) as server:
+        words = ["eval", "kiwi", "--task", "judge", "--setting", "few-shot", "--data", source.root, "--judge"]
+        cut = turnmark.json(*words, f"openai:tiny@{server.url}?context=1500&max_tokens=100")
+        assert "the prompts of 6 of 6 samples were cut to fit the model's context: examples of 6" in str(cut["notes"])
+        full = turnmark.json(*words, f"openai:tiny@{server.url}?context=128000&max_tokens=100")
+        assert "were cut" not in str(full["notes"])
+
+
 @pytest.mark.parametrize("flag", ["--judge", "--generator"])
 def test_a_model_is_measured_under_either_flag(turnmark, flag):
     with ScriptedServer(Say('{"rating": "good"}')) as server:
