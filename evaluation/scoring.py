@@ -29,7 +29,7 @@ from turnmark.evaluation.published import facts as published_facts
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.browse import noted
 from turnmark.evaluation.rundir import RunFolder
-from turnmark.evaluation.summary import Facts, Tally, no_interval, write_facts
+from turnmark.evaluation.summary import Facts, ScoreTally, no_interval, write_facts
 
 MISSING = "missing"
 
@@ -103,7 +103,7 @@ def score_run(
     if judging is not None:
         _judge(judging, run, benchmark, progress)
     manifest, started = run.manifest, time.perf_counter()
-    tally, gathered = Tally(manifest.seed, _shown(benchmark, judging)), Scoring()
+    tally, gathered = ScoreTally(manifest.seed, _shown(benchmark, judging)), Scoring()
     order: list[tuple[str, int]] = []
     with write_facts(run.path) as note:
         samples = _samples(run, noted(run, benchmark, items), progress)
@@ -168,7 +168,7 @@ def _scores(
     benchmark: Task,
     judging: Judging | None,
     samples: Iterable[tuple[Item, Sample]],
-    tally: Tally,
+    tally: ScoreTally,
     gathered: Scoring,
     order: list[tuple[str, int]],
     note: Callable[[str, Facts], object],

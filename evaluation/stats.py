@@ -34,7 +34,7 @@ _TIE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Figure:
+class ClusterFigure:
     """What can be computed over clusters drawn with replacement.
 
     Attributes:
@@ -57,7 +57,7 @@ def number_clusters(clusters: Ints) -> tuple[Ints, int]:
     return np.argsort(np.argsort(first))[inverse], len(first)
 
 
-def mean_figure(values: Floats, clusters: Ints, weights: Floats) -> Figure:
+def mean_figure(values: Floats, clusters: Ints, weights: Floats) -> ClusterFigure:
     """sum(weight * value) / sum(weight), a ratio of sums, since clusters differ in size.
 
     Args:
@@ -80,10 +80,10 @@ def mean_figure(values: Floats, clusters: Ints, weights: Floats) -> Figure:
 
     # One after the other, as the sum over a list of them would be: the same figure to the last bit.
     value = sum(products.tolist()) / sum(weights.tolist())
-    return Figure(value, count, over, constant=bool(values.min() == values.max()))
+    return ClusterFigure(value, count, over, constant=bool(values.min() == values.max()))
 
 
-def auroc_figure(positive: Bools, scores: Floats, clusters: Ints) -> Figure | None:
+def auroc_figure(positive: Bools, scores: Floats, clusters: Ints) -> ClusterFigure | None:
     """P(a positive scores above a negative) + P(they tie) / 2; None if there is no positive or no negative.
 
     Args:
@@ -110,7 +110,7 @@ def auroc_figure(positive: Bools, scores: Floats, clusters: Ints) -> Figure | No
         return areas
 
     over = in_blocks(over_block, len(scores))
-    return Figure(float(over(np.ones((1, count)))[0]), count, over)
+    return ClusterFigure(float(over(np.ones((1, count)))[0]), count, over)
 
 
 def in_blocks(over: Callable[[Floats], Floats], size: int) -> Callable[[Floats], Floats]:
@@ -125,7 +125,9 @@ def in_blocks(over: Callable[[Floats], Floats], size: int) -> Callable[[Floats],
     return over_all
 
 
-def intervals(figures: Sequence[Figure], seed: int, resamples: int = RESAMPLES) -> list[tuple[float, float] | None]:
+def intervals(
+    figures: Sequence[ClusterFigure], seed: int, resamples: int = RESAMPLES
+) -> list[tuple[float, float] | None]:
     """The 95% percentile interval of each figure: `(low, high)`, finite, low <= high; None for a single cluster.
 
     The same seed gives the same interval, whichever other figures are asked for.
@@ -173,7 +175,7 @@ def draw_clusters(clusters: int, seed: int, resamples: int) -> Iterator[Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class Difference(Figure):
+class Difference(ClusterFigure):
     """The mean of a second system minus that of a first, over the same clusters.
 
     Each mean is sum(weight * value) / sum(weight) of its own system: if both weigh every sample alike, this is the mean

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from turnmark.evaluation.metric_info import Shown, shown_as
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.stats import Bools, Figure, Floats, Ints
+    from turnmark.evaluation.stats import Bools, ClusterFigure, Floats, Ints
 
 Ranked = tuple[bool, float] | list[tuple[bool, float]]
 """Whether a sample is positive, and its score; a list if it brings in others, such as both halves of a pair."""
@@ -95,14 +94,14 @@ class _Ranking:
 class _Counts:
     """A metric over some samples, before its interval is known."""
 
-    figure: Figure | None
+    figure: ClusterFigure | None
     n: int
     failed: int = 0
     not_applicable: int = 0
     repeats: tuple[float | None, ...] = ()
 
 
-class Tally:
+class ScoreTally:
     """Adds up samples, in the order of the data, into headline metrics and breakdowns; some 30 bytes a score.
 
     The mean of a metric is sum(weight * value) / sum(weight) over its scored lines; `n` counts those lines. Intervals
@@ -135,14 +134,10 @@ class Tally:
         """Take in everything of one sample (one id and repeat).
 
         Args:
-            rankings: AUROC metric -> whether the sample is positive, and its score: higher means more likely positive.
-                What is ranked counts in the headline whatever `facts.headline` says.
-
-        Raises:
-            ValueError: a ranking's score is NaN, or a metric has both values and rankings; nothing was taken in.
+            rankings: AUROC metric -> whether the sample is positive, and its score: higher means more likely positive,
+                no NaN. What is ranked counts in the headline whatever `facts.headline` says.
         """
         ranked = {name: pairs if isinstance(pairs, list) else [pairs] for name, pairs in (rankings or {}).items()}
-        self._check(scores, ranked)
         if not scores and not ranked:
             return
         sample = len(self._cluster)
@@ -187,16 +182,6 @@ class Tally:
             }
             for dimension, values in self._parts.items()
         }
-
-    def _check(self, scores: Sequence[Score], rankings: Mapping[str, list[tuple[bool, float]]]) -> None:
-        for name, pairs in rankings.items():
-            if any(math.isnan(value) for _, value in pairs):
-                raise ValueError(f"{name}: a sample is ranked by NaN")
-        measured = {score.metric for score in scores}
-        ambiguous = [name for name in rankings if name in self._names or name in measured]
-        ambiguous += [name for name in measured if name in self._rankings]
-        if ambiguous:
-            raise ValueError(f"{', '.join(sorted(ambiguous))}: a metric has either values or rankings")
 
     def _summarise(self, samples: array[int], headline: bool = False) -> Metrics:
         import numpy as np
@@ -278,7 +263,7 @@ class Tally:
         yield from ((name, counts) for _, name, counts in sorted(areas, key=lambda area: area[0]))
 
     def _by_repeat(
-        self, compute: Callable[[Bools], Figure | None], rows: Bools, repeats: Ints
+        self, compute: Callable[[Bools], ClusterFigure | None], rows: Bools, repeats: Ints
     ) -> tuple[float | None, ...]:
         """The figure of each repeat alone; empty if tasks were answered once."""
         count = max(self._repeat) + 1
@@ -286,13 +271,13 @@ class Tally:
         return tuple(figure.value if figure else None for figure in figures)
 
 
-def _mean_of(values: Floats, clusters: Ints, weights: Floats, rows: Bools) -> Figure | None:
+def _mean_of(values: Floats, clusters: Ints, weights: Floats, rows: Bools) -> ClusterFigure | None:
     from turnmark.evaluation.stats import mean_figure
 
     return mean_figure(values[rows], clusters[rows], weights[rows]) if rows.any() else None
 
 
-def _area_of(positive: Bools, scores: Floats, clusters: Ints, rows: Bools) -> Figure | None:
+def _area_of(positive: Bools, scores: Floats, clusters: Ints, rows: Bools) -> ClusterFigure | None:
     from turnmark.evaluation.stats import auroc_figure
 
     return auroc_figure(positive[rows], scores[rows], clusters[rows]) if rows.any() else None

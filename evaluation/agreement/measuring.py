@@ -19,7 +19,7 @@ from turnmark.evaluation.records import Panel
 from turnmark.evaluation.summary import no_interval
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.stats import Figure
+    from turnmark.evaluation.stats import ClusterFigure
 
 Subset = Literal["all", "answerable and partial", "answerable"]
 Systems = Literal["all", "without the reference"]
@@ -91,11 +91,7 @@ class Agreement(Record):
 
 
 def measure_agreement(paths: Sequence[Path]) -> Agreement:
-    """Work out everything that these files and runs allow.
-
-    Raises:
-        RequestError: what is wrong with them; or that there is nothing in them that could agree.
-    """
+    """Work out everything that these files and runs allow."""
     rows = gather(paths)
     answers = rows.answers
     conversations = len({answer.conversation for answer in answers})
@@ -158,7 +154,7 @@ def _means(rows: Rows) -> Iterator[SystemMeans]:
             )
 
 
-def _estimate_all(figures: Mapping[str, Figure | None]) -> dict[str, Estimate]:
+def _estimate_all(figures: Mapping[str, ClusterFigure | None]) -> dict[str, Estimate]:
     from turnmark.evaluation.stats import intervals
 
     known = {name: figure for name, figure in figures.items() if figure is not None}
@@ -166,7 +162,7 @@ def _estimate_all(figures: Mapping[str, Figure | None]) -> dict[str, Estimate]:
     return {name: Estimate(value=known[name].value, ci95=bound) for name, bound in zip(known, bounds, strict=True)}
 
 
-def _mean(answers: Sequence[Answer], kind: str, name: str) -> Figure | None:
+def _mean(answers: Sequence[Answer], kind: str, name: str) -> ClusterFigure | None:
     import numpy as np
 
     from turnmark.evaluation.stats import mean_figure

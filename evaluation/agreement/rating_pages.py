@@ -1,4 +1,4 @@
-"""Ratings from a page of `report --rate`: its key says whose the answers are, a file a rater what they said."""
+"""Ratings from a page of `report --rate`: its key says whose the answers are; each rater has a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RATINGS: Mapping[str, float] = {"good": 2.0, "neutral": 1.0, "bad": 0.0}
 
 
 class Rated(NamedTuple):
-    """An answer and what everybody said of it: property -> a rating for each person."""
+    """An answer with its ratings: property -> a rating for each person."""
 
     task: str
     system: str
@@ -46,11 +46,7 @@ def is_ratings(path: Path) -> bool:
 
 
 def rated_answers(key: Path, files: Sequence[Path]) -> tuple[list[Rated], list[Problem]]:
-    """The answers of a page with what everybody said of them.
-
-    Raises:
-        RequestError: nobody rated anything of this page.
-    """
+    """The answers of a page with all of their ratings."""
     content: dict[str, Any] = json.loads(key.read_bytes())
     given: dict[tuple[str, str], dict[str, dict[str, list[float]]]] = {}
     problems: list[Problem] = []
@@ -66,7 +62,7 @@ def rated_answers(key: Path, files: Sequence[Path]) -> tuple[list[Rated], list[P
                     mine = given.setdefault((row["id"], system), {}).setdefault(name, {})
                     mine.setdefault(str(row["rater"]), []).append(number_given)
     if not given:
-        raise RequestError(f"{str(key)!r}: no file of ratings of this page is named beside it")
+        raise RequestError(f"{str(key)!r}: no file of ratings of this page is named with it")
     answers = []
     for (task, system), ratings in given.items():
         by_rater = {name: tuple(statistics.mean(v) for v in raters.values()) for name, raters in ratings.items()}

@@ -30,14 +30,14 @@ FANC_MEAN = "FANC"
 _BASELINES = ("[lead]", "[-lead]", "[always-unknown]")
 _PARTS = ("unknown.", "clarify.", "hidden.")  # what a sample adds to a ratio is no score of it
 LARGEST = 1e100
-"""A score beyond it, NaN included, is none."""
+"""A score beyond it, NaN included, is not a score."""
 LEFT_OUT = "_idk"
-"""Ends the names of an official file's conditioned scores, which are 0 where the paper's rule gives 1."""
+"""Ends the names of an official file's conditioned scores, which are 0 if the paper's rule gives 1."""
 
 
 @dataclass
 class Answer:
-    """An answer and all that is said of it.
+    """An answer with its ratings and scores.
 
     Attributes:
         ratings: property -> a rating for each person.
@@ -85,11 +85,7 @@ class Rows:
 
 
 def gather(paths: Sequence[Path]) -> Rows:
-    """Read files first, then join the runs to them; runs alone are rows of their own.
-
-    Raises:
-        RequestError: everything that is wrong with the request.
-    """
+    """Read files first, then join the runs to them; without files, runs are the rows."""
     errors, rows = ErrorCollector(), Rows()
     paths = list(dict.fromkeys(paths))
     files = [path for path in paths if path.is_file()]
@@ -112,7 +108,7 @@ def gather(paths: Sequence[Path]) -> Rows:
 
 
 def _add_pages(files: Sequence[Path], rows: Rows) -> None:
-    """Take in what people said on pages of `report --rate`."""
+    """Take in the ratings of pages of `report --rate`."""
     ratings = [path for path in files if is_ratings(path)]
     for key in filter(is_key, files):
         rated, problems = rated_answers(key, ratings)

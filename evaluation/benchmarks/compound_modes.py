@@ -27,7 +27,7 @@ from turnmark.evaluation.benchmarks.measures import WORDS, unknown
 from turnmark.evaluation.metric_info import Shown
 from turnmark.evaluation.metrics.language import another_language
 from turnmark.evaluation.metrics.language import by as told_by
-from turnmark.evaluation.metrics.matching import assign
+from turnmark.evaluation.metrics.matching import assign_sentences
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.retrieval.task_passages import Embed
 
@@ -213,8 +213,8 @@ def compound_metrics(embed: Embed | None, placed: bool) -> tuple[Metric[Compound
             return ("",) * len(context.parts)
         if context.given:
             pairs = zip(context.parts, context.given, strict=True)
-            return tuple(assign([part], reply, embed)[0] for part, reply in pairs)
-        return assign(context.parts, context.answer, embed)
+            return tuple(assign_sentences([part], reply, embed)[0] for part, reply in pairs)
+        return assign_sentences(context.parts, context.answer, embed)
 
     def covered(context: CompoundCase) -> Mapping[str, Value]:
         if embed is None or not context.parts:

@@ -45,7 +45,7 @@ from turnmark.evaluation.benchmarks.measures import LEAD_METRICS, PASSAGE_METRIC
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.benchmarks.turns import turn_sample, unmarked, with_steps
 from turnmark.evaluation.judging.compound_qa import judged_texts, rubrics
-from turnmark.evaluation.metrics.matching import assign
+from turnmark.evaluation.metrics.matching import assign_sentences
 from turnmark.evaluation.records import Sample, SubAnswer
 from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.retrieval.task_passages import by_text, cut_passages, ranked_by
@@ -193,7 +193,9 @@ class CompoundQA(Task):
             return sample  # what answers which part is found by vectors
         parts = split_questions(task.question)
         text = unmarked(with_steps(sample.prediction or "", sample.procedure), sample)
-        return sample.model_copy(update={"sub_answers": _paired(parts, assign(parts, text, self.parts.embed))})
+        return sample.model_copy(
+            update={"sub_answers": _paired(parts, assign_sentences(parts, text, self.parts.embed))}
+        )
 
     def context(self, item: Item, sample: Sample) -> CompoundCase:
         """See `Task.context`."""

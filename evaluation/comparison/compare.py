@@ -1,7 +1,4 @@
-"""Finished runs compared with the first of them: all that the tables, the page and `--json` show.
-
-Folders of `eval all` are compared too: one pipeline a folder, over the parts that all of them ran.
-"""
+"""Finished runs compared with the first of them: all that the tables, the page and `--json` show."""
 
 from __future__ import annotations
 
@@ -10,11 +7,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.types import Record
 from turnmark.evaluation.comparison.figures import Figures, MetricComparison, Ranked
 from turnmark.evaluation.comparison.judges import JudgeComparison, compare_judges
-from turnmark.evaluation.comparison.loading import ComparedRun, check_folders, load_runs, merge_facts
+from turnmark.evaluation.comparison.loading import ComparedRun, load_runs, merge_facts
 from turnmark.evaluation.comparison.manifests import (
     Reason,
     check_comparable,
@@ -25,12 +21,11 @@ from turnmark.evaluation.comparison.manifests import (
 from turnmark.evaluation.metric_info import Figured
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.stored import Stored, read_run, samples
+from turnmark.evaluation.report.stored import samples
 from turnmark.evaluation.summary import no_interval
 
 MOST_CHANGED = 5
 """Samples shown in each direction, for each run."""
-PIPELINE_ROLES = ("retriever", "generator", "judge")
 
 
 class Side(Record):
@@ -82,11 +77,7 @@ class RunComparison(Record):
 
 
 def compare_runs(paths: Sequence[Path]) -> RunComparison:
-    """Compare finished runs with the first of them.
-
-    Raises:
-        RequestError: every reason why they cannot be compared at all.
-    """
+    """Compare finished runs with the first of them."""
     runs = load_runs(paths)
     check_comparable(runs)
     first = runs[0]
@@ -217,76 +208,3 @@ def _note_alone(runs: Sequence[ComparedRun]) -> Iterator[str]:
             yield f"{name} is a figure of a full run, not of its samples, and has no pairs: {figures}"
         elif len(letters) < len(runs):
             yield f"{name} is measured in {', '.join(letters)} alone"
-
-
-# --- pipelines -------------------------------------------------------------------------------------------------------
-
-
-class Pipeline(Record):
-    """A folder of `eval all`."""
-
-    letter: str
-    name: str
-    run: str
-    specs: dict[str, str] = Field(description="those that any of its runs names, by role")
-
-
-class PipelineComparison(Record):
-    """Several pipelines over the same parts."""
-
-    pipelines: tuple[Pipeline, ...]
-    parts: dict[str, RunComparison] = Field(description="part -> its runs compared, each with the first")
-    left_out: dict[str, str] = Field(description="part -> why it is not compared")
-
-
-def compare_folders(paths: Sequence[Path]) -> RunComparison | PipelineComparison:
-    """Compare finished runs, or folders of `eval all`, with the first of them.
-
-    Raises:
-        RequestError: every reason why they cannot be compared at all.
-    """
-    folders = [_try_to_read(path) for path in paths]
-    several = [folder.several for folder in folders if folder is not None]
-    if not any(several):
-        return compare_runs(paths)
-    if not all(several):
-        named = ", ".join(str(folder.path) for folder in folders if folder is not None and folder.several)
-        raise RequestError(f"RUN: {named}: a folder of `eval all` is compared with others of its kind, not with a run")
-    errors = ErrorCollector()
-    check_folders(paths, "pipeline", errors)
-    stored = [folder for path in paths if (folder := errors.collect(read_run, path)) is not None]
-    errors.raise_all()
-    parts: dict[str, RunComparison] = {}
-    left_out: dict[str, str] = {}
-    for name in dict.fromkeys(run.path.name for folder in stored for run in folder.runs):
-        without = [str(folder.path) for folder in stored if name not in {run.path.name for run in folder.runs}]
-        if without:
-            left_out[name] = f"not in {', '.join(without)}"
-            continue
-        try:
-            parts[name] = compare_runs([folder.path / name for folder in stored])
-        except RequestError as error:
-            left_out[name] = "; ".join(error.problems)
-    if not parts:
-        raise RequestError([f"{name}: {why}" for name, why in left_out.items()] or ["RUN: there is no finished part"])
-    letters = [side.letter for side in next(iter(parts.values())).runs]
-    pipelines = (
-        Pipeline(letter=letter, name=folder.path.resolve().name, run=str(folder.path), specs=_merge_specs(folder))
-        for letter, folder in zip(letters, stored, strict=True)
-    )
-    return PipelineComparison(pipelines=tuple(pipelines), parts=parts, left_out=left_out)
-
-
-def _try_to_read(path: Path) -> Stored | None:
-    try:
-        return read_run(path)
-    except RequestError:
-        return None
-
-
-def _merge_specs(stored: Stored) -> dict[str, str]:
-    specs = {
-        role: dict.fromkeys(spec for run in stored.runs if (spec := run.summary.specs.get(role)))
-        for role in PIPELINE_ROLES
-    }
-    return {role: " | ".join(named) for role, named in specs.items() if named}

@@ -57,13 +57,14 @@ class ComparedRun:
 
 
 def load_runs(paths: Sequence[Path]) -> list[ComparedRun]:
-    """The runs of these folders, named A, B, C and so on.
-
-    Raises:
-        RequestError: everything that is wrong with the folders; fewer than two of them, or one twice.
-    """
+    """The runs of these folders, named A, B, C and so on."""
     errors = ErrorCollector()
-    check_folders(paths, "run", errors)
+    if len(paths) < 2:
+        errors.add("RUN: one run alone has nothing to be compared with; name two or more")
+    real = [os.path.realpath(path) for path in paths]
+    for path, target in zip(paths, real, strict=True):
+        if real.count(target) > 1 and real.index(target) == paths.index(path):
+            errors.add(f"RUN {str(path)!r} is named {real.count(target)} times; a run is not compared with itself")
     if len(paths) > _MOST_LETTERS:
         errors.add(f"RUN: {len(paths)} runs; at most {_MOST_LETTERS} are compared at once")
     short = [path.resolve().name for path in paths]
@@ -73,16 +74,6 @@ def load_runs(paths: Sequence[Path]) -> list[ComparedRun]:
     ]
     errors.raise_all()
     return [run for run in runs if run is not None]
-
-
-def check_folders(paths: Sequence[Path], what: str, errors: ErrorCollector) -> None:
-    """Two at least, and none twice."""
-    if len(paths) < 2:
-        errors.add(f"RUN: one {what} alone has nothing to be compared with; name two or more")
-    real = [os.path.realpath(path) for path in paths]
-    for path, target in zip(paths, real, strict=True):
-        if real.count(target) > 1 and real.index(target) == paths.index(path):
-            errors.add(f"RUN {str(path)!r} is named {real.count(target)} times; a {what} is not compared with itself")
 
 
 def _load(path: Path, name: str, letter: str) -> ComparedRun:
@@ -135,11 +126,7 @@ def _read_manifest(path: Path, label: str) -> RunManifest:
 
 
 def merge_facts(runs: Sequence[ComparedRun], ids: Sequence[str]) -> dict[str, Facts]:
-    """What is known of the samples, each from the first run that has it.
-
-    Raises:
-        RequestError: no run says which samples belong together.
-    """
+    """What is known of the samples, each from the first run that has it."""
     merged = {name: facts for run in reversed(runs) for name, facts in (run.facts or {}).items()}
     if all(name in merged for name in ids):
         return {name: merged[name] for name in ids}

@@ -12,11 +12,11 @@ from turnmark.evaluation.report.tables import data_name
 _SUBSET = ("limit", "sample", "only", "counterfactual")
 _ASPECTS = frozenset(("benchmark", "task", "data", "setting", "domains", "corpora", "repeat", "seed", *_SUBSET))
 """Fields of a manifest that are no part of the system."""
-_SHORT = 12  # characters of a checksum that tell it from another
+_SHORT = 12  # characters of a checksum that identify it
 
 
 class Reason(Record):
-    """Why two runs are not comparable as they stand."""
+    """Why two runs are not comparable."""
 
     aspect: str
     run: str
@@ -24,11 +24,7 @@ class Reason(Record):
 
 
 def check_comparable(runs: Sequence[ComparedRun]) -> None:
-    """Refuse what cannot be compared at all.
-
-    Raises:
-        RequestError: every reason: another benchmark or task, the demo next to real data, no samples in common.
-    """
+    """Refuse what cannot be compared at all."""
     errors = ErrorCollector()
     first, *other_runs = runs
     for run in other_runs:

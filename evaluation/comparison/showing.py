@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnmark.evaluation.comparison.compare import PIPELINE_ROLES, PipelineComparison, RunComparison
+from turnmark.evaluation.comparison.compare import RunComparison
 from turnmark.evaluation.comparison.figures import LEVEL, Change, MetricComparison, Ranked
 from turnmark.evaluation.comparison.judges import judge_tables
 from turnmark.evaluation.metric_info import PLAIN, Shown
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 METRICS = 3
-"""Metrics of the breakdowns in a file, and of a part of a pipeline."""
+"""Metrics of the breakdowns in a file."""
 _LONGEST = 60  # characters of a spec in the table of the runs
 _EXPLAINED = (
     "p: two-sided permutation test, swapping the two runs in full {what}; Holm: corrected over the {tests} tests of "
@@ -30,27 +30,25 @@ _EXPLAINED = (
 )
 
 
-def show_comparison(comparison: RunComparison | PipelineComparison, console: Console) -> None:
+def show_comparison(comparison: RunComparison, console: Console) -> None:
     """Print a comparison. Works at 80 columns."""
     from turnmark.evaluation.report.rendering import WIDE, show_document
 
     show_document(describe(comparison, 2 if console.width >= WIDE else 1), console)
 
 
-def comparison_markdown(comparison: RunComparison | PipelineComparison) -> str:
+def comparison_markdown(comparison: RunComparison) -> str:
     """A complete file; ends with a line end."""
     from turnmark.evaluation.report import rendering
 
     return rendering.markdown([describe(comparison, METRICS)])
 
 
-def comparison_page(comparison: RunComparison | PipelineComparison) -> str:
+def comparison_page(comparison: RunComparison) -> str:
     """One self-contained page that runs no script; of the samples that changed most it has the answers."""
     from turnmark.evaluation.report.page import rendered
 
     document = describe(comparison, METRICS, apart=True)
-    if isinstance(comparison, PipelineComparison):
-        return rendered("compare", [document])
     changed = []
     for sample in comparison.changed:
         before, after = (sample.shown.text(value) for value in sample.values)
@@ -60,15 +58,13 @@ def comparison_page(comparison: RunComparison | PipelineComparison) -> str:
     return rendered("compare", [document], changed=changed, letter=comparison.runs[0].letter)
 
 
-def describe(comparison: RunComparison | PipelineComparison, metrics: int, apart: bool = False) -> Document:
+def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> Document:
     """A comparison as a document.
 
     Args:
         metrics: how many metrics the breakdowns of runs have.
         apart: a table of breakdowns for each metric.
     """
-    if isinstance(comparison, PipelineComparison):
-        return _describe_pipelines(comparison)
     letter = comparison.runs[0].letter
     pairs = range(1, len(comparison.runs))
     names = comparison.lead[:metrics]
@@ -81,7 +77,7 @@ def describe(comparison: RunComparison | PipelineComparison, metrics: int, apart
         _headline(comparison),
         (
             _runs(comparison),
-            *((_matrix(comparison), _ranking(comparison)) if len(comparison.runs) > 2 else ()),
+            *([_ranking(comparison)] if len(comparison.runs) > 2 else []),
             *(_differences(comparison, index) for index in pairs),
             *folded((*broken_down, *_paper_tables(comparison), *judge_tables(comparison.judges))),
             _changed(comparison),
@@ -125,23 +121,6 @@ def _runs(comparison: RunComparison) -> Table:
 
 def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-
-
-def _matrix(comparison: RunComparison) -> Table:
-    """A column for each run against the first: `-0.0855*`."""
-    first, *other_runs = comparison.runs
-    heads = (first.letter, *(f"{side.letter} - {first.letter}" for side in other_runs), "n")
-    rows = []
-    for name, label, below in tables.arranged(_with_figures(comparison)):
-        metric = comparison.metrics[name]
-        changes = (_change_of(metric, side.letter) for side in other_runs)
-        cells = (
-            _signed(metric.shown, change.difference) + (_star(change) or " ") if change else "-" for change in changes
-        )
-        row = (label, metric.shown.text(metric.means[0]), *cells, str(metric.n))
-        rows.append(Row(row, "below" if below else "plain"))
-    columns = (Column("metric"), *(Column(head, True) for head in heads))
-    return Table(f"Against {first.letter}", columns, tuple(rows), ("* a corrected p below .05",))
 
 
 def _with_figures(comparison: RunComparison) -> list[str]:
@@ -273,50 +252,3 @@ def _probability(value: float | None, star: bool = False) -> str:
         return "-"
     text = "<.001" if value < 0.001 else f"{value:.3f}"
     return text + ("*" if value < LEVEL else " ") if star else text
-
-
-def _star(change: Change) -> str:
-    return "*" if change.p_holm is not None and change.p_holm < LEVEL else ""
-
-
-# --- pipelines -------------------------------------------------------------------------------------------------------
-
-
-def _describe_pipelines(compared: PipelineComparison) -> Document:
-    """Which pipeline is which, all of them side by side, then each against the first, part by part."""
-    roles = [role for role in PIPELINE_ROLES if any(role in pipeline.specs for pipeline in compared.pipelines)]
-    rows = tuple(
-        Row((pipeline.letter, pipeline.name, *(pipeline.specs.get(role, "-") for role in roles)))
-        for pipeline in compared.pipelines
-    )
-    names = Table("Pipelines", (Column(""), Column("folder"), *map(Column, roles)), rows)
-    parts = (
-        replace(table, title=f"{part}: {table.title}")
-        for part, runs in compared.parts.items()
-        for table in (*(_differences(runs, index) for index in range(1, len(runs.runs))), *_paper_tables(runs))
-    )
-    return Document(
-        f"{len(compared.pipelines)} pipelines over {len(compared.parts)} parts",
-        (names, _pipeline_matrix(compared), *parts),
-        tuple(f"{part}: {note}" for part, runs in compared.parts.items() for note in runs.notes),
-        warnings=tuple(dict.fromkeys(line for runs in compared.parts.values() for line in runs.warnings)),
-    )
-
-
-def _pipeline_matrix(compared: PipelineComparison) -> Table:
-    """The means of the first pipeline, and what each other one adds: `.3161 (-.0855*)`."""
-    first = compared.pipelines[0].letter
-    letters = [pipeline.letter for pipeline in compared.pipelines]
-    columns = [Column("part"), Column("metric"), *(Column(letter, True) for letter in (*letters, "n"))]
-    rows: list[Row] = []
-    lines = [f"Next to each figure: the difference to {first}; * a corrected p below .05 within its part."]
-    for part, runs in compared.parts.items():
-        for index, name in enumerate((runs.lead or tuple(runs.metrics))[:METRICS]):
-            metric = runs.metrics[name]
-            cells = [metric.shown.text(mean) for mean in metric.means]
-            for number, change in enumerate(metric.changes, 1):
-                cells[number] += f" ({_signed(metric.shown, change.difference)}{_star(change)})"
-            rows.append(Row(("" if index else part, name, *cells, str(metric.n)), "below" if index else "plain"))
-        lines += [f"{part}: not like for like: {reason.why}" for reason in runs.why]
-    lines += [f"{part} is left out: {why}" for part, why in compared.left_out.items()]
-    return Table("Pipelines side by side", tuple(columns), tuple(rows), tuple(dict.fromkeys(lines)))

@@ -44,7 +44,7 @@ from turnmark.evaluation.judging.rubrics import (
 )
 from turnmark.evaluation.judging.verdicts import ask_ratings
 from turnmark.evaluation.metric_info import Shown
-from turnmark.evaluation.metrics.matching import LEAST, likeness, matched
+from turnmark.evaluation.metrics.matching import LEAST, match_steps, step_likeness
 from turnmark.evaluation.prompts import JUDGES, asks_for_text
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
@@ -280,7 +280,7 @@ def _completion(case: Case, embedded: SentenceVectors) -> Outcome:
     steps, expected = steps_of(case)
     if not steps:
         return Outcome(status="scored", value=0.0, reason=NO_STEPS)
-    covered = matched(likeness(expected, steps, embedded(expected) @ embedded(steps).T))
+    covered = match_steps(step_likeness(expected, steps, embedded(expected) @ embedded(steps).T))
     return covered_outcome(covered, steps, expected)
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from turnmark.evaluation.stats import Figure, in_blocks, number_clusters
+from turnmark.evaluation.stats import ClusterFigure, in_blocks, number_clusters
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
     return float(spearmanr(first, second).statistic)
 
 
-def correlation_figure(metric: Floats, human: Floats, clusters: Ints, balanced: bool) -> Figure | None:
+def correlation_figure(metric: Floats, human: Floats, clusters: Ints, balanced: bool) -> ClusterFigure | None:
     """A metric against human scores, over rows in clusters; None if one of the two does not vary.
 
     Balanced, rows are ranked as they are, and then weigh one over how often their human score, rounded up, occurs, in
@@ -60,7 +60,7 @@ def correlation_figure(metric: Floats, human: Floats, clusters: Ints, balanced: 
 
     over = in_blocks(over_block, len(number))
     value = over(np.ones((1, count)))
-    return Figure(float(value[0]), count, over) if len(value) else None
+    return ClusterFigure(float(value[0]), count, over) if len(value) else None
 
 
 def rank_correlations(first: Ints, second: Ints, weights: Floats, shares: Floats | None = None) -> Floats:
@@ -125,7 +125,7 @@ def annotators_agree(ratings: Sequence[float], point: float = 1.0) -> bool | Non
 
 def alpha_figure(
     units: Sequence[Sequence[float | str | None]], level: Level, clusters: Ints | None = None
-) -> Figure | None:
+) -> ClusterFigure | None:
     """Krippendorff's alpha: the reliability of the values that several judges gave to the same units, 1 at most.
 
     None if it is not defined: no unit has two values, or all values are the same.
@@ -174,7 +174,7 @@ def confusion_tables(truth: Sequence[str], judged: Sequence[str], clusters: Ints
     return names, tables
 
 
-def table_figure(tables: Floats, read: Callable[[Floats], Floats]) -> Figure | None:
+def table_figure(tables: Floats, read: Callable[[Floats], Floats]) -> ClusterFigure | None:
     """A figure of tables of counts, which add up over clusters; None if their sum has none.
 
     Args:
@@ -190,7 +190,7 @@ def table_figure(tables: Floats, read: Callable[[Floats], Floats]) -> Figure | N
 
     over = in_blocks(over_block, tables[0].size)
     value = over(np.ones((1, len(tables))))
-    return Figure(float(value[0]), len(tables), over) if len(value) else None
+    return ClusterFigure(float(value[0]), len(tables), over) if len(value) else None
 
 
 def accuracies(tables: Floats) -> Floats:

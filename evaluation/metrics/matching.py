@@ -1,27 +1,14 @@
-"""Which sentences of an answer answer which part of a compound question.
+"""Which sentences of an answer answer which part of a compound question, and which steps two procedures share.
 
 A sentence fits a part by the cosine of their embeddings plus `WORDS_WEIGHT` times the share of the part's content words
-(stemmed) that it has. It is given to the part that it fits best, where that reaches `LEAST_FIT`, and to every other
-part that it fits nearly as well (`NEARLY`) and well enough: "Both are baked in pots" answers for both.
+(stemmed) that it has. It is given to the part that it fits best, if that reaches `LEAST_FIT`, and to every other part
+that it fits nearly as well (`NEARLY`) and well enough: "Both are baked in pots" answers for both.
 
-The three values were chosen on 120 questions of Compound-QA (Understanding) whose reference has as many sentences, or
-as many paragraphs, as the question has parts (`turnmark.assistant.steps.split`), so that its k-th block is about the
-k-th part; at most 24 to 40 of each question type, by a seeded draw, with MiniLM. Seen there, and on 107 others drawn
-beside them:
-
-                                                                        chosen on   others
-    parts that the whole reference covers                                  .93        .92
-    parts whose block is there, when the block of another is cut out       .90        .89
-    parts whose block is cut out, and that count as covered all the same   .29        .36
-    parts covered by the reference of another question                     .00        .00
-
-On 399 questions drawn from all of the data whole references cover .94 of the parts, and their first halves .71. With
-MiniLM, then, an answer to something else is told surely; an answer to the neighbouring part only roughly, because
-both share their topic. These references repeat the words of the question. The 15 terser ones of the demo split, written
-by hand, cover but .70 of their parts: an answer that says "In 1879." to "When did the railway come?" is missed. A lower
-`LEAST_FIT` mends little of that (.77 at .4) and lets other questions' answers in (.04).
-
-Steps of one procedure are found in another one to one: which of a reference's steps a procedure has too.
+The three values were chosen on 120 questions of Compound-QA (Understanding) whose reference has as many blocks as the
+question has parts. On 107 others the full reference covers .92 of the parts, the reference of another question .00; a
+part whose block is cut out counts as covered all the same in .36, because its neighbours share its topic. Terse answers
+("In 1879.") are missed: 15 references of the demo cover .70. A `LEAST_FIT` of .4 gains little of that (.77) and lets
+other questions' answers in (.04).
 """
 
 from __future__ import annotations
@@ -37,11 +24,11 @@ if TYPE_CHECKING:
     from turnmark.retrieval.task_passages import Embed
 
 
-def assign(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:
+def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:
     """For each sub-question the sentences that answer it, in the answer's order and joined by a space; "" for none.
 
-    Sentences are given as they stand, but for their citation marks. One that says that it does not know answers
-    nothing. A part without a content word ("And why?") is read with the part before it, and so fits what that one fits.
+    Sentences are unchanged, without their citation marks. One that says that it does not know answers nothing. A part
+    without a content word ("And why?") is read with the part before it, and so fits what that one fits.
 
     Args:
         parts: the sub-questions in their order.
@@ -82,16 +69,16 @@ def shared_words(first: str, second: str) -> float:
     return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0
 
 
-def likeness(expected: Sequence[str], steps: Sequence[str], cosines: Any) -> Any:
-    """How much alike each two steps are, 0..1: the mean of cosine (0 where negative) and `shared_words`.
+def step_likeness(expected: Sequence[str], steps: Sequence[str], cosines: Any) -> Any:
+    """How much alike each two steps are, 0..1: the mean of cosine (0 if negative) and `shared_words`.
 
     Args:
         expected: the steps of the reference.
         steps: the steps of the procedure.
-        cosines: of their embeddings, (wanted, said).
+        cosines: of their embeddings, (expected, steps).
 
     Returns:
-        float64, (wanted, said).
+        float64, (expected, steps).
     """
     import numpy as np
 
@@ -102,11 +89,11 @@ def likeness(expected: Sequence[str], steps: Sequence[str], cosines: Any) -> Any
     return (meaning + overlap.reshape(meaning.shape)) / 2
 
 
-def matched(similarity: Any, threshold: float = LEAST) -> dict[int, int]:
+def match_steps(similarity: Any, threshold: float = LEAST) -> dict[int, int]:
     """The one-to-one matching with the most pairs of at least `threshold`, and among those the most alike in sum.
 
     Args:
-        similarity: likeness of each step of the reference with each of the procedure, 0..1, (wanted, said).
+        similarity: likeness of each step of the reference with each of the procedure, 0..1, (expected, steps).
 
     Returns:
         Step of the reference -> step of the procedure, both from 1, in the reference's order.

@@ -134,9 +134,7 @@ def _show(stored: Sequence[Stored]) -> None:
 def compare(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN RUN...", help="Folders of finished runs, or of `eval all`; the first is the baseline."
-        ),
+        typer.Argument(metavar="RUN RUN...", help="Folders of finished runs; the first is the baseline."),
     ],
     html: Html = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown.", show_default=False)] = None,
@@ -145,11 +143,11 @@ def compare(
     """Compare runs with the first of them: paired differences, intervals, tests, and the samples that changed most."""
     from turnmark.corpora.home import write_atomic
     from turnmark.evaluation.comparison import showing
-    from turnmark.evaluation.comparison.compare import compare_folders
+    from turnmark.evaluation.comparison.compare import compare_runs
 
     errors = ErrorCollector()
     _check_targets(html, markdown, errors)
-    comparison = errors.collect(compare_folders, runs)
+    comparison = errors.collect(compare_runs, runs)
     errors.raise_all()
     assert comparison is not None, "errors.raise_all() raised otherwise"
     writers = ((markdown, showing.comparison_markdown), (html, showing.comparison_page))
@@ -202,7 +200,7 @@ def add_report_commands(app: typer.Typer) -> None:
     app.command(
         "compare",
         epilog="Examples: turnmark compare runs/bm25 runs/hybrid   ·   "
-        "turnmark compare runs/a runs/b runs/c --html abc.html   ·   turnmark compare runs/all-small runs/all-large",
+        "turnmark compare runs/a runs/b runs/c --html abc.html",
     )(compare)
     app.command(
         "agreement",

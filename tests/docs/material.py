@@ -165,8 +165,6 @@ MATERIAL: dict[str, Maker] = {
     "runs/rag": evaluated("mtrag", "--setting", "rag", "--limit", "3"),
     "runs/reference": evaluated("mtrag", "--limit", "3"),
     "runs/reference+rag": evaluated("mtrag", "--setting", "reference+rag", "--limit", "3"),
-    "runs/all-a": evaluated("all", "--limit", "1"),
-    "runs/all-b": evaluated("all", "--limit", "1", "--retriever", "bm25?k1=1.2"),
     "runs/judged": evaluated("compound-qa", "--limit", "3", "--judge", "openai:tiny"),
     "human_evaluations.json": rated("runs/a", {str(score): float(score) for score in range(1, 5)}, PROPERTIES),
     "people.json": rated("runs/judged", PREFERENCES, ["preference"]),

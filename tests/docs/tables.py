@@ -76,7 +76,7 @@ NOT_RUN = {
 }
 """What an example holds -> why it is parsed, by the same command line, and not run."""
 
-SLOW = ("turnmark eval all", "runs/all-a")
+SLOW = ("turnmark eval all",)
 """What an example holds that takes long with one sample each, too: only `slow` runs it."""
 
 BEFORE = {"rerank=cross": ("index", "build", "~/notes", "--name", "notes", "--retriever", "hybrid")}

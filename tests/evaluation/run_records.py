@@ -16,7 +16,7 @@ from turnmark.evaluation.benchmarks.measures import (
 from turnmark.evaluation.judging.inscoqa import INSEVAL
 from turnmark.evaluation.metric_info import by_name
 from turnmark.evaluation.records import Breakdowns, DataUsed, Metrics, RunManifest, Sample, Score
-from turnmark.evaluation.summary import Facts, Tally
+from turnmark.evaluation.summary import Facts, ScoreTally
 
 SHOWN = {
     name: shown
@@ -46,9 +46,9 @@ def summarise(scores: Iterable[Score], facts: Mapping[str, Facts], seed: int) ->
         seed: of the bootstrap.
 
     Returns:
-        Both as `Tally` gives them.
+        Both as `ScoreTally` gives them.
     """
-    tally = Tally(seed, SHOWN)
+    tally = ScoreTally(seed, SHOWN)
     for (identifier, repeat), group in groupby(scores, key=lambda score: (score.id, score.repeat)):
         tally.add(tuple(group), facts[identifier], repeat=repeat)
     return tally.metrics(), tally.breakdowns()

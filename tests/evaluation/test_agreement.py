@@ -91,16 +91,6 @@ def test_the_file_is_shown_whole(human, turnmark):
     assert Agreement.model_validate(turnmark.json("agreement", human)) == agreement([human])
 
 
-def test_what_is_wrong_in_the_file_is_noted(tmp_path):
-    content = evaluation()
-    content["evaluations"][0]["annotations"]["rl_f"]["composite"]["value"] = "high"
-    measured = agreement([write_evaluation(tmp_path / "h.json", content)])
-    assert measured.notes[0] == (
-        "skipped: h.json: evaluations[0].annotations.rl_f.composite: 'high' is no finite number"
-    )
-    assert of(measured, "rl_f", "win-rate", systems="all").n == 35
-
-
 def test_an_answer_that_two_files_have_counts_once(human, tmp_path):
     """Another file about rated answers, next to the one that rates them: earlier ratings and scores hold."""
     content = evaluation()
@@ -165,14 +155,10 @@ def test_a_run_joins_the_answers_that_it_scored(human, tmp_path):
     ]
     assert (verdict.n, verdict.accuracy, verdict.kappa) == (12, 1, 1)
     assert verdict.labels["unknown"].support == 2
-
-
-def test_a_metric_that_is_there_already_has_the_name_of_its_run(human, tmp_path):
+    # A metric that is there already has the name of its run; others are one column over both runs.
     runs = [scored(tmp_path / name, model, "rl_f") for name, model in (("a", "gpt-4o"), ("b", MODELS[2]))]
     measured = agreement([human, *runs])
     assert [name for name in measured.metrics if name.startswith("rl_f")] == ["rl_f", "rl_f (a)", "rl_f (b)"]
-    assert of(measured, "rl_f (a)", "faithfulness").n == 12
-    # Metrics that the file does not have are one column over both runs.
     verdicts = {verdict.system: verdict.n for verdict in measured.verdicts if verdict.judge == "idk_rate"}
     assert verdicts == {"all": 24, "gpt-4o": 12, MODELS[2]: 12}
 
@@ -326,7 +312,7 @@ def sources(tmp_path):
     return file, write_run(tmp_path / "run", {"preference": judgements}, benchmark="compound-qa", setting=None)
 
 
-def test_a_judge_of_pairs_is_a_classifier_of_three_labels(sources):
+def test_a_judge_of_pairs_is_a_classifier_of_three_labels(sources, turnmark):
     (measured,) = agreement(list(sources)).verdicts
     assert (measured.judge, measured.against) == ("preference", "preference (two of three people)")
     assert measured.n == 10, "where all three differ there is no label"
@@ -336,14 +322,6 @@ def test_a_judge_of_pairs_is_a_classifier_of_three_labels(sources):
     }  # fmt: skip
     assert measured.mean_tpr == pytest.approx((3 / 4 + 2 / 3 + 1) / 3)
     assert measured.mean_fpr == pytest.approx(2 / 21)
-
-
-def test_the_command_shows_it_with_the_papers_figures(sources, turnmark):
-    ran = turnmark.ok("agreement", *sources)
-    printed_text = " ".join(ran.out.split())
-    assert "A = B" in printed_text
-    assert "0.806" in printed_text  # the mean of the TPR
-    assert "accuracy .81, mean TPR .8844 and mean FPR .1047" in printed_text
-    printed = turnmark.json("agreement", *sources)
-    assert printed["annotators"]["preference"]["n"] == len(PAIRS)
-    assert [verdict["judge"] for verdict in printed["verdicts"]] == ["preference"]
+    printed = " ".join(turnmark.ok("agreement", *sources).out.split())
+    assert "0.806" in printed  # the mean of the TPR
+    assert "accuracy .81, mean TPR .8844 and mean FPR .1047" in printed

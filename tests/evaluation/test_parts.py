@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from turnmark.assistant.turn import UNKNOWN_TEXT
-from turnmark.evaluation.metrics.matching import assign
+from turnmark.evaluation.metrics.matching import assign_sentences
 
 
 @cache
@@ -57,7 +57,7 @@ BREAD = ("How hot is the oven at the Bakehouse?", "How long is the dough left at
     ],
 )
 def test_sentences_go_to_the_part_they_answer(parts, answer, texts):
-    assert assign(parts, answer, embed) == texts
+    assert assign_sentences(parts, answer, embed) == texts
 
 
 @pytest.mark.parametrize("answer", ["", "  \n", UNKNOWN_TEXT, "I don't know how many passengers the Marigold carries."])
@@ -65,16 +65,16 @@ def test_what_answers_nothing_covers_nothing_and_embeds_nothing(answer):
     def never(texts):
         raise AssertionError(texts)
 
-    assert assign(FERRY, answer, never) == ("", "")
+    assert assign_sentences(FERRY, answer, never) == ("", "")
 
 
 def test_without_parts_there_is_nothing_to_assign():
-    assert assign((), CARRIES, embed) == ()
+    assert assign_sentences((), CARRIES, embed) == ()
 
 
 def covered(parts, answer, vectors):
     """Share of the parts that are answered."""
-    return sum(map(bool, assign(parts, answer, vectors))) / len(parts)
+    return sum(map(bool, assign_sentences(parts, answer, vectors))) / len(parts)
 
 
 @pytest.mark.data

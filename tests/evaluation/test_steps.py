@@ -17,18 +17,18 @@ from sklearn.metrics import precision_recall_fscore_support
 from turnmark.corpora import inscoqa
 from turnmark.corpora.mtrag import Answerability
 from turnmark.evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
-from turnmark.evaluation.metrics.matching import LEAST, likeness, matched
+from turnmark.evaluation.metrics.matching import LEAST, match_steps, step_likeness
 from turnmark.retrieval.embed import open_embedder
 
 LABELS = Path(__file__).parent / "data/inscoqa_steps.json"
 
 
 def test_matching_by_hand():
-    assert matched([[0.9, 0.8], [0.7, 0.1]], 0.5) == {1: 2, 2: 1}, "two good pairs are worth more than the best one"
-    assert matched([[0.9, 0.2], [0.8, 0.1]], 0.5) == {1: 1}, "no step covers two"
-    assert matched([[0.5, 0.49]], 0.5) == {1: 1}
-    assert matched([[0.1], [0.2]], 0.5) == {}
-    assert matched(np.zeros((2, 0))) == {}
+    assert match_steps([[0.9, 0.8], [0.7, 0.1]], 0.5) == {1: 2, 2: 1}, "two good pairs are worth more than the best one"
+    assert match_steps([[0.9, 0.2], [0.8, 0.1]], 0.5) == {1: 1}, "no step covers two"
+    assert match_steps([[0.5, 0.49]], 0.5) == {1: 1}
+    assert match_steps([[0.1], [0.2]], 0.5) == {}
+    assert match_steps(np.zeros((2, 0))) == {}
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.data())
@@ -37,7 +37,7 @@ def test_the_matching_is_the_best_of_all(expected, text, data):
     alike = np.array(
         data.draw(st.lists(st.lists(cell, min_size=text, max_size=text), min_size=expected, max_size=expected))
     )
-    matching = matched(alike, 0.4)
+    matching = match_steps(alike, 0.4)
 
     def worth(pairs):
         good = [alike[pair] for pair in pairs if alike[pair] >= 0.4]
@@ -66,7 +66,7 @@ def test_the_matching_agrees_with_the_one_by_hand():
         covers = {int(step): name for step, name in row["covers"].items()}
         assert set(covers) <= set(range(1, len(expected) + 1))
         assert set(covers.values()) <= set(range(1, len(text) + 1))
-        pairs = matched(likeness(expected, text, embed(expected) @ embed(text).T), LEAST)
+        pairs = match_steps(step_likeness(expected, text, embed(expected) @ embed(text).T), LEAST)
         for step in range(1, len(expected) + 1):
             counts[row["part"]][0] += (step in pairs) == (step in covers)
             counts[row["part"]][1] += 1
@@ -78,7 +78,7 @@ def test_a_procedure_for_another_task_covers_next_to_nothing():
     procedures = [task.procedure for task in inscoqa.load_tasks(inscoqa.DEMO_ROOT).data.values()]
     vectors = [embed(steps) for steps in procedures]
     shares = [
-        len(matched(likeness(row, second, vectors[index] @ vectors[target].T))) / len(row)
+        len(match_steps(step_likeness(row, second, vectors[index] @ vectors[target].T))) / len(row)
         for index, row in enumerate(procedures)
         for target, second in enumerate(procedures)
         if index != target

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import tracemalloc
 from collections.abc import Mapping
 
@@ -12,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from tests.evaluation.run_records import summarise
 from tests.intervals import mean_interval
 from turnmark.evaluation.records import Metrics, MetricSummary, Score
-from turnmark.evaluation.summary import Facts, Tally
+from turnmark.evaluation.summary import Facts, ScoreTally
 
 Ranks = Mapping[str, tuple[bool, float]]
 Entry = tuple[list[Score], Facts, Ranks]
@@ -30,7 +28,7 @@ def unscored(metric, status):
 
 
 def tally(entries, seed=0):
-    result = Tally(seed)
+    result = ScoreTally(seed)
     for scores, facts, rankings in entries:
         result.add(scores, facts, rankings)
     return result
@@ -140,7 +138,7 @@ def test_a_small_summary_by_hand():
 
 def test_a_sample_outside_the_headline_may_rank_a_pair():
     hidden = Facts(cluster="a", labels={"kind": ("hidden",)}, headline=False)
-    result = Tally(0)
+    result = ScoreTally(0)
     result.add([scored("words", 10)], Facts(cluster="a", labels={}))
     result.add([scored("words", 30)], hidden, {"auc": [(False, 0.1), (True, 0.4)]})
     result.add([scored("words", 30)], hidden, {"auc": [(False, 0.3), (True, 0.2)]})
@@ -148,30 +146,6 @@ def test_a_sample_outside_the_headline_may_rank_a_pair():
     assert headline["words"].mean == 10
     assert (headline["auc"].mean, headline["auc"].n) == (0.75, 4)
     assert result.breakdowns()["kind"]["hidden"]["auc"] == headline["auc"]
-    with pytest.raises(ValueError, match="auc: a sample is ranked by NaN"):
-        result.add([], hidden, {"auc": [(True, 1.0), (False, math.nan)]})
-
-
-def test_what_cannot_be_ranked_is_refused_and_leaves_nothing_behind():
-    facts = Facts(cluster="1", labels={})
-    result = tally([([scored("a", 1)], facts, {"r": (True, 1)})])
-    before = result.metrics()
-    for scores, rankings, why in (
-        ([scored("a", 1)], {"r": (True, math.nan)}, "r: a sample is ranked by NaN"),
-        ([scored("r", 1)], {}, "r: a metric has either"),
-        ([], {"a": (True, 1.0)}, "a: a metric has either"),
-    ):
-        with pytest.raises(ValueError, match=why):
-            result.add(scores, facts, rankings)
-    assert result.metrics() == before
-
-
-def test_scores_of_one_id_may_lie_apart():
-    rows = [(f"s{i}", name) for i in range(20) for name in ("m", "n")]
-    scores = [scored(name, i / 40, identifier=identifier) for i, (identifier, name) in enumerate(rows)]
-    facts = {identifier: Facts(cluster=identifier[-1], labels={"k": (identifier[-1],)}) for identifier, _ in rows}
-    by_metric = sorted(scores, key=lambda score: score.metric)
-    assert summarise(scores, facts, 1) == summarise(by_metric, facts, 1)
 
 
 LINES = [scored(f"m{j}", j / 7) for j in range(15)]
@@ -180,7 +154,7 @@ LINES = [scored(f"m{j}", j / 7) for j in range(15)]
 def held(samples):
     """Bytes held by a tally of so many samples of 15 metrics, in half as many clusters, under 6 dimensions."""
     tracemalloc.start()
-    result = Tally(0)
+    result = ScoreTally(0)
     for i in range(samples):
         labels = {f"d{j}": (f"v{i % 10}",) for j in range(6)}
         about = Facts.model_construct(cluster=f"c{i // 2}", labels=labels, headline=True)
@@ -193,16 +167,3 @@ def held(samples):
 def test_a_sample_takes_few_bytes():
     """100,000 samples of 1.5 million scores are some 50 MB."""
     assert (held(8_000) - held(1_000)) / 7_000 < 600
-
-
-def test_summing_up_takes_little_beside_what_is_held():
-    """Draws for 15 metrics of 5,000 clusters would be 80 MB in one piece."""
-    result = Tally(0)
-    for i in range(5_000):
-        lines = LINES if i % 3 else [scored(line.metric, 3.0) for line in LINES]
-        result.add(lines, Facts.model_construct(cluster=f"c{i}", labels={}, headline=True))
-    tracemalloc.start()
-    assert all(metric.ci95 is not None and metric.ci95[0] < metric.ci95[1] for metric in result.metrics().values())
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 60_000_000
