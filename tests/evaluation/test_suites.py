@@ -54,7 +54,11 @@ def silent():
 
 def test_runs_of_eval_all_are_reported_together_and_compared_one_by_one(turnmark):
     for name, spec in (("ours", "extractive"), ("silent", Silent.name)):
-        turnmark.ok("eval", "all", "--limit", "3", "--generator", spec, "--out", name)
+        turnmark.ok("eval", "all", "--limit", "2", "--generator", spec, "--judge", "embedded", "--out", name)
+    judges = {
+        name: json.loads(Path(f"ours/{name}/summary.json").read_text())["specs"].get("judge") for name in PARTS[:4]
+    }
+    assert judges == dict.fromkeys(PARTS[:4], "embedded") | {"compound-qa": None}, "it has nothing to judge there"
     report = turnmark("report", "ours", "silent").out
     assert re.search("ours/inscoqa: inscoqa(.|\n)*silent/inscoqa: inscoqa", report)
     assert "ours/mtrag, " in turnmark.refused("compare", "ours", "silent/mtrag")
