@@ -37,11 +37,7 @@ class Run:
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
-        """A run that ended earlier, from its folder.
-
-        Raises:
-            TurnmarkError: the folder holds no finished run, or those of `eval all`.
-        """
+        """A run that ended earlier, from its folder."""
         from turnmark.evaluation.report.stored import read_run
 
         stored = read_run(Path(path))
@@ -172,9 +168,6 @@ def evaluate(
         protocol: `turn`, or `paper`: the prompts of MTRAG or KIWI, and no turn.
         prompts: a folder with prompts of your own.
         out: the run's folder; None: `runs/<benchmark>-<hash of everything that can change a result>`.
-
-    Raises:
-        TurnmarkError: the request is wrong, or more samples failed than `max_failures` allows.
     """
     errors = ErrorCollector()
     generator, retriever, steps = _specs(assistant, errors)
@@ -219,9 +212,6 @@ def score(
 
     Args:
         predictions: official prediction files, a run or its `predictions.jsonl`; for `task="retrieval"`, TREC runs.
-
-    Raises:
-        TurnmarkError: the request is wrong: every mistake in it and in the files.
     """
     files = [predictions] if isinstance(predictions, str | Path) else predictions
     options: dict[str, Any] = {
@@ -236,11 +226,7 @@ def score(
 
 
 def compare(runs: Sequence[Run | str | Path]) -> Comparison:
-    """Compare finished runs over the same samples with the first of them.
-
-    Raises:
-        TurnmarkError: every reason why they cannot be compared.
-    """
+    """Compare finished runs over the same samples with the first of them."""
     from turnmark.evaluation.comparison.compare import compare_runs
 
     return Comparison(compare_runs([run.path if isinstance(run, Run) else Path(run) for run in runs]))
