@@ -197,17 +197,6 @@ def test_no_line_of_a_quoted_text_is_without_its_mark(text):
     assert "".join(block.split()).replace(">", "") == "".join(text.split()).replace(">", "")
 
 
-def test_prompts_of_a_conversation_begin_alike():
-    """What caches of prefixes need: a further turn, and a further question, change the end alone."""
-    history = conversation("What is red?", "The kettle.")
-    longer = [*history, *conversation("And blue?", "The toaster.")]
-    shorter = understand_prompt(Room(), history, "Why?")[0][-1].content
-    assert understand_prompt(Room(), longer, "Why?")[0][-1].content.startswith(
-        shorter[: shorter.index("\n\nThe user's")]
-    )
-    assert last_turns(longer).startswith(last_turns(history))
-
-
 @pytest.mark.parametrize("control", CONTROLS)
 def test_a_control_mark_is_broken_up_and_stays_readable(control):
     cleaned = break_control_marks(f"before{control}after")

@@ -49,13 +49,6 @@ def test_what_the_model_writes_is_the_answer_byte_for_byte(kitchen, text):
     assert not reply.checks.repaired
 
 
-def test_marks_that_point_at_nothing_go_but_not_inside_code(kitchen):
-    text = "Red [1][9], says `a[9]` [77] .\n\n```\nb[9]\n```\n\nBlue [1, 9]."
-    reply = answering(kitchen, text).reply([], KETTLE)
-    assert reply.answer == "Red [1], says `a[9]`.\n\n```\nb[9]\n```\n\nBlue [1]."
-    assert reply.checks.repaired
-
-
 def test_all_parts_are_one_call_and_each_is_numbered(kitchen):
     parts = '{"parts": [{"question": "What colour is the kettle?"}, {"question": "Who made the toaster?"}]}'
     text = "Red [1].\n\nAda Berg [2]."
@@ -102,20 +95,6 @@ def test_nothing_found_is_said_without_a_call(kitchen):
 )
 def test_the_decision_is_what_the_words_come_to(text, parts, decision):
     assert decision_of(text, parts) == decision
-
-
-@given(st.text(max_size=80), st.integers(1, 3))
-def test_any_reply_comes_to_a_decision(text, parts):
-    assert decision_of(text, parts) in ("answer", "partial", "unknown", "clarify")
-    assert draft_of(text).text == text
-
-
-def test_a_model_that_says_it_is_not_known_is_believed(kitchen):
-    reply = answering(kitchen, "The documents do not say how heavy it is.").reply([], "How heavy is the red kettle?")
-    assert reply.decision == "unknown"
-    assert reply.trace.judgement.reason == "the model, after reading"
-    assert reply.citations == ()
-    assert [part.answered for part in reply.sub_questions] == [False]
 
 
 # -- the prompt
@@ -167,16 +146,6 @@ def test_what_does_not_fit_is_left_out_and_said():
     assert "[1]\n> Title" in body
     assert "[4]\n> Title" not in body
     assert prompted("Where?", (), hits)[1] == []
-
-
-def test_prompts_of_two_turns_begin_alike():
-    first, second = (
-        answer_prompt(Roomy(), Understanding(rewrite=text, sub_questions=(text,)), text, history, [hit("Red.")])[0]
-        for text, history in (("Who?", ()), ("And when?", TALK))
-    )
-    assert first[0] == second[0]
-    same_sections = prompted("Who?", (), [hit("Red.")])[0], prompted("When?", (), [hit("Red.")])[0]
-    assert same_sections[0].removesuffix("Who?") == same_sections[1].removesuffix("When?")
 
 
 # -- a small model

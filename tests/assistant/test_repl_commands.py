@@ -145,7 +145,7 @@ def test_a_turn_that_fails_or_is_cancelled_leaves_conversation_and_file_as_they_
         raise KeyboardInterrupt
 
     reply, talk.chat.assistant.reply = talk.chat.assistant.reply, interrupted
-    assert "cancelled; the conversation goes on" in talk("What?")
+    assert "cancelled; this question is not part" in talk("What?")
     talk.chat.interactive = False
     with pytest.raises(KeyboardInterrupt):
         talk("What?")

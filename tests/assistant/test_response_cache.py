@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import sqlite3
 import threading
@@ -17,7 +16,6 @@ from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
 from turnmark.assistant.generators.cache import Cached, ResponseStore, default_store, with_cache
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
 
 ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
@@ -151,23 +149,6 @@ def test_the_option_of_a_spec_puts_it_in_front_and_changes_no_name():
     default_store().close()
 
 
-@pytest.mark.parametrize(
-    ("spec", "problems"),
-    [
-        ("openai:m@http://localhost:1/v1?cache=yes&heat=1", ["cache='yes': 1 (yes) or 0 (no)", "'heat'"]),
-        ("llama-index:llama_index.core.llms:MockLLM?cache=2", ["cache='2'"]),
-        ("python:tests.assistant.test_generator_names:Echo?cache=", ["cache"]),
-        ("replay:nowhere?cache=1", ["no option 'cache'"]),
-        ("extractive?cache=1", ["no option 'cache'"]),
-    ],
-)
-def test_a_wrong_option_is_told_with_all_other_mistakes(spec, problems):
-    with pytest.raises(RequestError) as raised:
-        open_generator(spec)
-    for words in problems:
-        assert words in str(raised.value)
-
-
 def test_a_row_that_is_no_reply_is_asked_for_anew(store):
     with ScriptedServer(counted()) as server:
         generator = cached(server, store)
@@ -208,28 +189,6 @@ def test_the_oldest_go_first_and_the_file_keeps_to_its_limit(tmp_path):
     assert 20 < len(present) < 150
     store.close()
     assert (tmp_path / "r.db").stat().st_size < 500_000
-
-
-def _other_process(path, number, results):
-    store = ResponseStore(path)
-    good = 0
-    for n in range(30):
-        store.put(f"{number}-{n}", f"text {n}")
-        store.put(f"all-{n}", f"text {n}")
-        good += store.get(f"{number}-{n}") == store.get(f"all-{n}") == f"text {n}"
-    results.put(good)
-
-
-def test_many_processes_share_a_store(store):
-    context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    children = [context.Process(target=_other_process, args=(store.path, number, results)) for number in range(2)]
-    for child in children:
-        child.start()
-    assert [results.get(timeout=60) for _ in children] == [30, 30]
-    for child in children:
-        child.join(60)
-    assert store.get("1-29") == "text 29"
 
 
 def test_two_that_ask_at_once_get_the_same_reply_ever_after(store):

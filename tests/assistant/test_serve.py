@@ -9,7 +9,6 @@ import pytest
 
 from tests.served import serving
 from turnmark.assistant.generators import Generator, PromptMessage, open_generator
-from turnmark.assistant.generators.cache import with_cache
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.types import Event
 from turnmark.corpora.types import Message
@@ -45,20 +44,6 @@ def test_streaming_says_the_same(served: Generator) -> None:
     assert len(pieces) > 1
     assert "".join(pieces) == streamed.text
     assert streamed.text == served.complete(ASK, max_tokens=12).text  # greedy, so repeatable
-
-
-def test_a_seed_is_taken(served: Generator) -> None:
-    generator = open_generator(f"{served.name}&seed=7")
-    first = generator.complete(ASK, max_tokens=8)
-    assert first.usage.calls == 1
-    assert generator.complete(ASK, max_tokens=8).text == first.text
-
-
-def test_the_response_cache_in_front_of_it(served: Generator) -> None:
-    cached = with_cache(served)
-    first, again = (cached.complete(ASK, max_tokens=4) for _ in range(2))
-    assert again.text == first.text
-    assert (again.saved is not None) == (first.finish_reason == "stop")  # a reply that was cut is asked for anew
 
 
 def test_a_turn_survives_a_model_that_talks_nonsense(served: Generator, home: Path) -> None:

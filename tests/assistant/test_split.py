@@ -214,10 +214,3 @@ def test_what_goes_beyond_the_most_parts_stays_with_the_last():
     parts = understand([], " ".join(f"What is thing number {n}?" for n in range(12))).asked
     assert len(parts) == MOST_PARTS
     assert all(f"number {n}?" in " ".join(parts) for n in range(12))
-
-
-@given(st.text(max_size=400))
-def test_any_message_has_parts_in_its_order(message):
-    understood = understand([], message)
-    assert 1 <= len(understood.sub_questions) <= MOST_PARTS
-    assert len(understood.asked) in (0, len(understood.sub_questions))

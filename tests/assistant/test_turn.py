@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.assistant.notes import conversation, over, understanding, with_model
+from tests.assistant.notes import conversation, understanding, with_model
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.assistant import READ_PASSAGES
 from turnmark.assistant.generators.base import GeneratorError
@@ -33,15 +33,6 @@ def test_every_step_is_told_in_order():
 
 
 @pytest.mark.usefixtures("kitchen")
-def test_each_part_is_quoted_in_the_order_asked():
-    reply = open_assistant("n").reply([], BOTH)
-    assert reply.answer.index("The kettle is red.") < reply.answer.index("The toaster was made by Ada Berg.")
-    assert [part.text for part in reply.sub_questions] == ["What colour is the kettle?", "Who made the toaster?"]
-    assert [part.answered for part in reply.sub_questions] == [True, True]
-    assert whys(reply) == ["a part of the message"] * 2 + ["the full message"]
-
-
-@pytest.mark.usefixtures("kitchen")
 @pytest.mark.parametrize(
     ("message", "decision", "begins"),
     [
@@ -56,14 +47,6 @@ def test_what_is_not_known_is_said_once(message, decision, begins):
     assert (reply.decision, reply.answer.startswith(begins)) == (decision, True), reply.answer
     assert reply.answer.count("I found nothing") == ("Hamlet" in message or decision == "unknown")
     assert bool(reply.citations) is (decision != "unknown")
-
-
-@pytest.mark.usefixtures("kitchen")
-def test_a_part_that_nothing_is_found_for_is_no_claim():
-    reply = open_assistant("n").reply([], f"What colour is the kettle? And who is {'very ' * 60}old in Brazil?")
-    assert "I found nothing about “" in reply.answer
-    assert (reply.checks.grounded, reply.checks.citations_valid) == (1.0, True)
-    assert [part.answered for part in reply.sub_questions] == [True, False]
 
 
 @pytest.mark.usefixtures("kitchen")
@@ -85,16 +68,6 @@ def test_a_follow_up_is_searched_as_it_is_and_with_what_went_before():
     assert any("toaster" in variant for variant in search.variants)
     assert "1931" in reply.answer
     assert "(" not in reply.answer, "nothing carried over is shown"
-
-
-def test_sentences_without_spaces_are_answers_too(tmp_path):
-    assistant = over(
-        tmp_path, pork="# 红烧肉\n\n红烧肉需要五花肉、冰糖和酱油。先把肉切块焯水。\n", tea="# 茶\n\n泡茶用热水。\n"
-    )
-    reply = assistant.reply([], "红烧肉需要什么？")
-    assert reply.decision in ("answer", "partial")
-    assert "五花肉" in reply.answer
-    assert reply.citations[0].document == "pork.md"
 
 
 # -- with a model: two calls

@@ -34,8 +34,6 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--step", metavar="STEP=FORM", action="append", default=[], help="of our turn; may be repeated")
     parser.add_argument("--third", action="store_true", help="every third conversation of a collection only")
     parser.add_argument("--show", choices=("wrong",), help="print each wrong turn too")
-    parser.add_argument("--sample", metavar="N", type=int, help="print N replies of each system as a reading sheet")
-    parser.add_argument("--count", metavar="FILE", type=Path, help="count the answers of a reading sheet; nothing else")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write figures and replies there")
     parser.add_argument("--fetch", action="store_true", help="download the collection that is no Debian package first")
     return parser.parse_args(words)
@@ -69,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
     """Hold, score, print."""
     from rich.console import Console
 
-    from tests.conversations import reading, tables
+    from tests.conversations import tables
     from tests.conversations.runner import Corpus, hold_all
     from tests.conversations.systems import default_systems
     from turnmark.corpora.console import shown_progress
@@ -91,8 +89,6 @@ def run(options: argparse.Namespace) -> None:
             if options.show:
                 for paragraph in tables.wrong_turns(spec, turns):
                     print(paragraph)
-            if options.sample:
-                print(reading.sheet(spec, held, options.sample))
     Console(width=None if sys.stdout.isatty() else 60 + 40 * len(systems)).print(tables.table(summaries))
     for problem in absent:
         print(f"left out: {problem}")
@@ -107,11 +103,6 @@ def main() -> int:
     os.environ.setdefault("TURNMARK_HOME", str(work_folder() / "home"))
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
-        if options.count:
-            from tests.conversations.reading import counted
-
-            print(counted(options.count.read_text(encoding="utf-8")))
-            return 0
         run(options)
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped; the same command continues\n")

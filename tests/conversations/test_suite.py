@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
-from tests.conversations import reading, tables
+from tests.conversations import tables
 from tests.conversations.__main__ import arguments, chosen_labels
 from tests.conversations.collections import COLLECTIONS, HATCH, LABELS, Collection
 from tests.conversations.labels import LabelledConversation, LabelledTurn, read_labels
 from tests.conversations.llama_index_engine import LlamaIndexEngine
-from tests.conversations.runner import Corpus, HeldConversation, Journal, hold_all
+from tests.conversations.runner import Corpus, Journal, hold_all
 from tests.conversations.scoring import Answer, score
 from tests.conversations.simple import Simple
 from turnmark.assistant.generators import Completion, PromptMessage
@@ -119,20 +119,6 @@ def test_a_suite_of_the_data_is_read(tmp_path: Path) -> None:
     path.write_text('[{"id": "a"}]')
     with pytest.raises(RequestError, match=r"suite\.json: KeyError"):
         read_labels(path)
-
-
-def test_a_reading_sheet_is_filled_in_and_counted() -> None:
-    held = HeldConversation(collection="demo", conversation=FERRY, answers=(answer("It is 30 m."), answer("Gladly.")))
-    sheet = reading.sheet("extractive", [held], 5)
-    assert "    user: How tall is Stack Nell lighthouse?\n    | It is 30 m." in sheet
-    assert "Thank you" not in sheet
-    with pytest.raises(RequestError, match="does it break off"):
-        reading.counted(sheet)
-    filled = sheet.replace("? \n", "? no\n").replace("first? no", "first? yes")
-    assert reading.counted(filled).splitlines()[:2] == [
-        "does it answer first?              1 of 1",
-        "does it contradict itself?         0 of 1",
-    ]
 
 
 def test_a_collection_that_is_not_installed_says_how_to_get_it(tmp_path: Path) -> None:
