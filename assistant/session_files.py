@@ -111,7 +111,7 @@ def _events(name: str) -> tuple[list[SessionEvent], list[str]]:
             events += [EVENT.validate_python(json.loads(line), extra="ignore")] if line.strip() else []
         except (ValueError, RecursionError):
             unread.append(number)
-    note = f"session {name!r}, line {', '.join(spans(unread))}: no event of this version; left out"
+    note = f"session {name!r}, line {', '.join(spans(unread))}: not an event of this version; left out"
     return events, [note] if unread else []
 
 
@@ -145,7 +145,7 @@ def _lock(file: int, name: str) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise RequestError(f"session {name!r} is open in another chat; leave that one first") from error
+        raise RequestError(f"session {name!r} is open in another chat; close that one first") from error
 
 
 class ChatSession:
@@ -177,7 +177,7 @@ class ChatSession:
                     os.link(_path(self.name), target)
                     _path(self.name).unlink()
             except FileExistsError as error:
-                raise RequestError(f"a session is called {name!r} already; take another name") from error
+                raise RequestError(f"a session called {name!r} exists already; choose another name") from error
             except OSError as error:
                 raise TurnmarkError(f"session {name!r} could not be written ({error.strerror or error})") from error
             self.name = name
@@ -250,7 +250,7 @@ def resume_session(name: str | None, keep: bool = True) -> tuple[ChatSession, li
     """
     names = [name] if name is not None else session_names()
     if not names:
-        raise RequestError("there is no session to resume yet; a chat keeps one from its first question on")
+        raise RequestError("no session is kept yet; a chat keeps one from its first question on")
     if not keep:
         events, notes = _events(names[0])
         return ChatSession(_folded(events, names[0]), _new_name(), False, events), notes

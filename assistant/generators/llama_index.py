@@ -181,6 +181,8 @@ def open_llama_index_llm(spec: Spec) -> LlamaIndexGenerator:
     lacking = [name for name in ("chat", "stream_chat", "metadata") if not hasattr(llm, name)]
     if lacking:
         gave = type(llm).__name__
-        raise RequestError(f"generator '{spec}' gave a {gave}, which is no LlamaIndex LLM: no {', '.join(lacking)}")
+        raise RequestError(
+            f"generator '{spec}' gave a {gave}, which is not a LlamaIndex LLM: it lacks {', '.join(lacking)}"
+        )
     options.pop("cache", None)
     return LlamaIndexGenerator(str(spec), llm, options.pop("context", None), **options)

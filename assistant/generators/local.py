@@ -106,7 +106,8 @@ class LocalGenerator(ConfiguredGenerator):
         prompt = self._model.prompt(_chat(messages))
         if len(prompt) >= self.context_tokens:
             raise GeneratorError(
-                "bad_request", f"a prompt of {len(prompt)} tokens; the context of {self.name} is {self.context_tokens}"
+                "bad_request",
+                f"a prompt of {len(prompt)} tokens does not fit; the context of {self.name} is {self.context_tokens}",
             )
         return prompt
 

@@ -322,7 +322,7 @@ def _url_problem(url: str) -> str:
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "|" not in url
     except ValueError:
         valid = False
-    return "" if valid else "is no http:// or https:// URL"
+    return "" if valid else "is not an http:// or https:// URL"
 
 
 def read_endpoint(

@@ -122,7 +122,7 @@ def read_script(path: Path) -> list[ScriptLine]:
                 key = ".".join(map(str, problem["loc"]))
                 problems.append(f"replay script {path}:{number}: {key + ': ' if key else ''}{problem['msg']}")
     if not lines and not problems:
-        problems.append(f'replay script {path}: there is nothing in it; write a JSON object with "text" a line')
+        problems.append(f'replay script {path}: is empty; write a JSON object with "text" a line')
     if problems:
         raise RequestError(problems)
     return lines

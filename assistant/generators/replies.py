@@ -111,7 +111,7 @@ class Received:
 
 
 class EndpointFault(GeneratorError):
-    """A call that failed for good.
+    """A call that failed.
 
     Attributes:
         status: HTTP status; None if there was no answer.
@@ -127,7 +127,7 @@ class EndpointFault(GeneratorError):
 
 
 def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> EndpointFault:
-    """The fault behind an HTTP status that is no success.
+    """The fault behind an HTTP status that is not a success.
 
     Args:
         body: what was answered, parsed if it was JSON.
@@ -184,7 +184,7 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
             "unavailable", f"{label} failed in the middle of its reply: {detail}", broken=True
         ) from None
     except (openai.OpenAIError, httpx.HTTPError, ValueError, RecursionError):
-        raise EndpointFault("bad_reply", f"{label} answered with something that is no chat completion") from None
+        raise EndpointFault("bad_reply", f"{label} answered with something that is not a chat completion") from None
 
 
 def blot_out(text: str, secret: str) -> str:

@@ -48,10 +48,10 @@ def rate(chat: Chat, argument: str) -> None:
     rating: Rating | None = next((name for name in get_args(Rating) if name == word.lower()), None)
     if rating is None:
         line = f"/rate {inert(word)}".rstrip()
-        raise RequestError(f"{line}: good, neutral or bad was expected, then a comment if you like")
+        raise RequestError(f"{line}: expected good, neutral or bad, then a comment if you like")
     chat.record(TurnRated(turn=last.turn, rating=rating, comment=comment.strip()))
     dropped = last.kind == "revise" and rating == "bad" and last.edit is None
-    chat.say(f"rated {rating}{'; the answer before it counts again' if dropped else ''}", style="dim")
+    chat.say(f"rated {rating}{'; the earlier answer counts again' if dropped else ''}", style="dim")
 
 
 def edit(chat: Chat, argument: str) -> None:

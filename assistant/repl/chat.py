@@ -125,7 +125,7 @@ class Chat:
         except KeyboardInterrupt:
             if not self.interactive:
                 raise
-            self.say("cancelled; the conversation goes on without this question", style="yellow")
+            self.say("cancelled; this question is not part of the conversation", style="yellow")
             return None
         except TurnmarkError as error:
             self.failed += 1

@@ -17,8 +17,8 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 
 KEYS = """\
 Alt-Enter, or a backslash at the end: a new line. Tab completes.
-Ctrl-C while an answer is written cancels the answer and keeps the conversation; twice at the prompt, it leaves, and \
-so does Ctrl-D."""
+Ctrl-C while an answer is written cancels the answer and keeps the conversation; twice at the prompt leaves, and so \
+does Ctrl-D."""
 
 
 def help_(chat: Chat, _: str) -> None:
@@ -49,14 +49,14 @@ class Command:
 COMMANDS: dict[str, Command] = {
     "/why": Command("[N]", "how the last answer came about; with a number, the text of that source", answers.why),
     "/grade": Command("", "what the metrics say of the last answer", answers.grade_answer),
-    "/revise": Command("TEXT", "have the last answer revised as you say", answers.revise),
+    "/revise": Command("TEXT", "revise the last answer as you say", answers.revise),
     "/edit": Command("[TEXT]", "replace it with your version, from your editor", answers.edit),
     "/rate": Command("good|neutral|bad [COMMENT]", "say what you think of it", answers.rate),
     "/retry": Command("", "answer the last question again", answers.retry),
-    "/index": Command("[NAME]", "go on over another index", parts.index),
-    "/retriever": Command("[SPEC]", "go on with another retriever", parts.retriever),
-    "/generator": Command("[SPEC]", "go on with another model, or extractive", parts.generator),
-    "/save": Command("[NAME]", "keep the session, under a name", parts.save),
+    "/index": Command("[NAME]", "continue with another index", parts.index),
+    "/retriever": Command("[SPEC]", "continue with another retriever", parts.retriever),
+    "/generator": Command("[SPEC]", "continue with another model, or extractive", parts.generator),
+    "/save": Command("[NAME]", "keep the session, under a name if you give one", parts.save),
     "/export": Command("mtrag|markdown FILE", "write the conversation to a folder or file", parts.export_chat),
     "/clear": Command("", "begin a new conversation", parts.clear),
     "/help": Command("", "this list", help_),
@@ -131,7 +131,7 @@ def _typed(chat: Chat) -> Iterator[str]:
     while True:
         try:
             if interrupted:  # said in here, where the second Ctrl-C can already come
-                chat.say("Ctrl-C again, or Ctrl-D, leaves", style="dim")
+                chat.say("press Ctrl-C again, or Ctrl-D, to leave", style="dim")
             line = ask()
         except KeyboardInterrupt:
             if interrupted:
@@ -161,7 +161,7 @@ def make_confirm(console: Console) -> Callable[[str], bool]:
 def choose_index(names: list[str], console: Console) -> str | None:
     """Which index to talk to, when none was named; None: the person left."""
     if not names:
-        raise RequestError("there is no index yet; build one: turnmark index build SOURCE --name NAME")
+        raise RequestError("no index is built yet; build one: turnmark index build SOURCE --name NAME")
     if len(names) == 1:
         return names[0]
     if not stdin_is_terminal():

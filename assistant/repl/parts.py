@@ -49,7 +49,7 @@ def generator(chat: Chat, argument: str) -> None:
 def _swap(chat: Chat, role: str, spec: str) -> None:
     """Take another part; without a spec, say which it is and what there is. What cannot be opened changes nothing."""
     if chat.opened is None:
-        raise RequestError("the parts of this assistant were handed in ready-made and cannot be swapped")
+        raise RequestError("this chat was opened with a ready-made assistant, so its parts cannot be changed")
     if not spec:
         now = chat.opened
         used = {"index": now.index.manifest.name, "retriever": now.retriever or "default", "generator": now.generator}
@@ -81,7 +81,7 @@ def save(chat: Chat, argument: str) -> None:
     """Keep the session, under a name."""
     with uninterrupted():
         name = chat.session.save(argument or None)
-    chat.say(f"kept as {name}; go on with it: turnmark chat --resume {name}", style="dim")
+    chat.say(f"kept as {name}; continue it with: turnmark chat --resume {name}", style="dim")
 
 
 def show_resumed(chat: Chat) -> None:
@@ -107,7 +107,7 @@ def export_chat(chat: Chat, argument: str) -> None:
     form, _, target = argument.partition(" ")
     if form not in EXPORTS or not target.strip():
         raise RequestError(
-            f"/export: a format ({', '.join(EXPORTS)}) and a file were expected, e.g. /export markdown talk.md"
+            f"/export: expected a format ({', '.join(EXPORTS)}) and a file, such as /export markdown talk.md"
         )
     exchanges, name, path = chat.conversation.exchanges, chat.session.name, Path(target.strip()).expanduser()
     if not exchanges:
@@ -120,7 +120,7 @@ def export_chat(chat: Chat, argument: str) -> None:
         files, note = {path: transcript(exchanges, name)}, ""
     shown = inert(path) if form == "markdown" else f"{len(files)} files in {inert(path)}"
     if any(file.exists() for file in files) and not chat.confirm(f"overwrite {shown}?"):
-        raise RequestError(f"{shown}: there already; nothing was written")
+        raise RequestError(f"{shown}: exists already; nothing was written")
     for file, text in files.items():
         try:
             write_atomic(file, text)

@@ -142,7 +142,7 @@ async def _body(request: Request) -> bytes:
             if len(body) > BODY:
                 raise Refusal(f"the request is larger than {BODY} bytes", status=413)
     except ClientDisconnect:
-        raise Refusal("the client left in the middle of its request") from None
+        raise Refusal("the client closed the connection in the middle of its request") from None
     return bytes(body)
 
 
@@ -156,7 +156,7 @@ async def _whole(turns: Turns, asked: ChatRequest, form: ReplyForm, request: Req
                 return refuse(event)
             if await request.is_disconnected():
                 break
-    return refuse(Refusal("the client left", status=503))
+    return refuse(Refusal("the client closed the connection", status=503))
 
 
 async def _events(turns: Turns, asked: ChatRequest, form: ReplyForm) -> AsyncIterator[bytes]:
@@ -171,7 +171,7 @@ async def _events(turns: Turns, asked: ChatRequest, form: ReplyForm) -> AsyncIte
                     yield event_bytes(chunk)
                 yield b"data: [DONE]\n\n"
             elif event is None:
-                yield b": still at it\n\n"
+                yield b": still working\n\n"
             else:
                 for chunk in form.event(event):
                     yield event_bytes(chunk)
@@ -186,7 +186,7 @@ def _say_errors(app: FastAPI) -> None:
 
     async def http(request: Request, raised: Exception) -> Response:
         assert isinstance(raised, HTTPException)
-        messages = {404: "there is nothing here", 405: f"{request.method} is not served here"}
+        messages = {404: "no such address", 405: f"{request.method} is not served here"}
         return refuse(Refusal(messages.get(raised.status_code, str(raised.detail)), status=raised.status_code))
 
     async def unexpected(_: Request, raised: Exception) -> Response:

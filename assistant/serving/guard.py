@@ -56,11 +56,11 @@ def read_token(path: Path | None) -> str | None:
             text = file.read(_LONGEST_TOKEN + 1).decode("utf-8", "replace").strip()
     except OSError as error:
         raise RequestError(
-            f"{source}: cannot be read ({error.strerror or error}); it names a file that holds the token, "
-            f"and is never the token itself"
+            f"{source}: cannot be read ({error.strerror or error}); name a file that holds the token, "
+            f"never the token itself"
         ) from error
     if not stat.S_ISREG(mode):
-        raise RequestError(f"{source}: is no file; it names a file that holds the token")
+        raise RequestError(f"{source}: is not a file; name a file that holds the token")
     if os.name == "posix" and mode & 0o077:
         raise RequestError(f"{source}: others may read it (mode {mode & 0o777:04o}); chmod 600 {inert(path)}")
     return _token(text, source)

@@ -118,7 +118,7 @@ class Courtesy:
         turn.report_hits()
         turn.decide(Judgement(decision="converse", confidence=1.0, reason="a courtesy, not a question"))
         greets = is_greeting(turn.message) or not words(turn.message)
-        hello, welcome = "Hello! Ask me anything about your documents.", "You're welcome. Ask on whenever you like."
+        hello, welcome = "Hello! Ask me anything about your documents.", "You're welcome. Ask me anything else."
         draft = Draft(text=hello if greets else welcome)
         turn.stream(draft.text)
         turn.settle(

@@ -100,9 +100,9 @@ def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Com
 def _nothing_said(reply: Completion, usage: Usage) -> GeneratorError:
     """The error of a reply without text."""
     if reply.finish_reason == "length":
-        problem = f"{reply.model} used up {reply.max_tokens} tokens before it said anything; raise max_tokens"
+        problem = f"{reply.model} used up {reply.max_tokens} tokens before it wrote anything; raise max_tokens"
         return EmptyReply(problem, usage)
     if reply.finish_reason == "content_filter":
-        problem = f"{reply.model} said nothing: the endpoint's content filter stopped it"
+        problem = f"{reply.model} wrote nothing: the endpoint's content filter stopped it"
         return GeneratorError("refused", problem, usage)
     return EmptyReply(f"{reply.model} gave an empty reply", usage)

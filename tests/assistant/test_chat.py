@@ -103,7 +103,7 @@ def test_every_mistake_of_a_command_is_named(home, turnmark):
     ran = turnmark("chat", "--index", "demo", *words)
     assert (ran.code, len(ran.err.splitlines())) == (2, 2)
     ran = turnmark("chat", "--index", "demo", "--resume", stdin="")
-    assert (ran.code, "no session to resume yet" in ran.err) == (2, True)
+    assert (ran.code, "no session is kept yet" in ran.err) == (2, True)
     assert turnmark("chat", "--resume", "../x", "--index", "demo", stdin="").code == 2
 
 

@@ -75,7 +75,7 @@ def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_pa
     talk.child.send("How often is the sourdough starter fed?\r")
     talk.until("slowly15")
     talk.child.sendintr()
-    talk.until("cancelled; the conversation goes on without this question")
+    talk.until("cancelled; this question is not part of the conversation")
     assert "slowly399" not in talk.at_prompt()
     assert not (home / "sessions").exists()
 
@@ -94,7 +94,7 @@ def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_pa
     assert re.findall(r"word\d+", last) == [f"word{n}" for n in range(80, 120)]
     assert max(map(len, last.split("\n"))) <= 64
     talk.child.sendintr()
-    talk.until("Ctrl-C again, or Ctrl-D, leaves")
+    talk.until("press Ctrl-C again, or Ctrl-D, leaves")
     talk.child.sendintr()
     assert talk.ended() == 0
     assert kept(home, monkeypatch) == ["How often is the sourdough starter fed?"]
@@ -119,7 +119,7 @@ def test_a_killed_chat_loses_at_most_the_turn_in_flight(home, tmp_path, monkeypa
 
     again = opened(home, "--resume", "--generator", scripted(tmp_path, "It is *kept cold* and fed. [1]"))
     screen = again.at_prompt()
-    assert "no event of this version; left out" in screen
+    assert "not an event of this version; left out" in screen
     assert "1 turn so far" in screen
     again.child.send("\x1b[A")
     again.until("› Who feeds the sourdough starter?")  # typed in the chat before

@@ -34,7 +34,7 @@ def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnmark, tmp_path, 
     ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines) + "\n")
     assert ran.code == 0, ran.err
     assert "note: 1 turn without a rating or an edit left out" in ran.out
-    assert f"6 files in {folder}: there already; nothing was written" in ran.out
+    assert f"6 files in {folder}: exists already; nothing was written" in ran.out
 
     tasks = list(mtrag_data.load_tasks(folder, "mtrag").data.values())
     assert [task.answerability for task in tasks][::2] == ["ANSWERABLE", "ANSWERABLE"]

@@ -175,7 +175,7 @@ def test_mistakes_of_a_script_are_told_with_their_lines(tmp_path):
     assert ":1:" not in str(raised.value)
     with pytest.raises(RequestError, match="cannot be read"):
         open_generator(f"replay:{tmp_path / 'nowhere.jsonl'}")
-    with pytest.raises(RequestError, match="nothing in it"):
+    with pytest.raises(RequestError, match="is empty"):
         open_generator(f"replay:{script(tmp_path, ' ')}")
 
 

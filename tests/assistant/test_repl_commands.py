@@ -38,7 +38,7 @@ def test_why_an_answer_its_sources_and_what_the_person_says_of_it(talk):
     assert source.text in talk(f"/why {source.n}").replace("\n\n\n", "\n\n")
     assert "/why 99: no such source; there are: 1" in talk("/why 99")
     assert "rated good" in talk("/rate GOOD just right")
-    assert "good, neutral or bad was expected" in talk("/rate splendid")
+    assert "expected good, neutral or bad" in talk("/rate splendid")
     assert (talk.last.rating, talk.last.comment) == ("good", "just right")
     assert "rated: good (just right)" in talk("/why")
 

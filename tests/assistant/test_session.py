@@ -119,7 +119,7 @@ def test_a_name_is_never_a_path_and_never_takes_anothers():
         session.record(turned(1, "Who?", "Ada."))
     assert first.save("talk") == "talk"
     before = (sessions_folder() / "talk.jsonl").read_bytes()
-    with pytest.raises(RequestError, match="called 'talk' already"):
+    with pytest.raises(RequestError, match="called 'talk' exists already"):
         second.save("talk")
     for name in ("../talk", "/etc/x", "a/b", "", ".hidden", "a\n"):
         with pytest.raises(RequestError):
@@ -145,7 +145,7 @@ def kept(tail: bytes = b"") -> Path:
 def test_a_line_that_cannot_be_read_is_left_out_with_a_note_and_the_rest_goes_on(tail):
     path = kept(tail)
     again, notes = resume_session(None)
-    assert notes == [f"session {path.stem!r}, line 3: no event of this version; left out"]
+    assert notes == [f"session {path.stem!r}, line 3: not an event of this version; left out"]
     again.record(turned(2, "When?", "May."))
     again.close()
     assert [exchange.question for exchange in read_session(path.stem)[0].exchanges] == ["Who?", "When?"]
