@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -68,3 +69,16 @@ def test_the_links_lead_to_the_folders_and_the_lint_knows_their_names() -> None:
         assert (ROOT / "turnmark" / room).readlink() == Path("..") / room
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert set(settings["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]) == set(ROOMS)
+
+
+def test_a_checkout_without_links_says_how_to_clone(tmp_path: Path) -> None:
+    package = tmp_path / "turnmark"
+    package.mkdir()
+    shutil.copy(ROOT / "turnmark" / "__init__.py", package)
+    for room in ROOMS:
+        (package / room).write_text(f"../{room}")
+    ran = subprocess.run(
+        [sys.executable, "-c", "import turnmark"], cwd=tmp_path, env={}, capture_output=True, text=True
+    )
+    assert ran.returncode == 1
+    assert "git clone -c core.symlinks=true" in ran.stderr

@@ -17,6 +17,7 @@ caller or the environment did wrong, with every mistake of a request in one mess
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ _MODULES = {
 __all__ = [
     "Assistant", "Chat", "Generator", "Index", "Retriever", "Run", "TurnmarkError", "compare", "evaluate", "score",
 ]  # fmt: skip
+
+if (Path(__file__).parent / "assistant").is_file():  # a link that Git wrote as text, as it does on Windows by default
+    raise ImportError(
+        "turnmark/assistant is a text file and not a link to the folder assistant/; clone the repository again with "
+        "`git clone -c core.symlinks=true`, in a terminal that may make links (on Windows: developer mode)"
+    )
 
 
 def __getattr__(name: str) -> Any:
