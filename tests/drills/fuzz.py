@@ -19,8 +19,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.drills import fuzz_own, fuzz_targets
 from tests.drills.forking import fine, turnmark
+from tests.drills.fuzz_targets import build_kettle_index, targets
 from tests.drills.tally import Effort, Tally
 from turnmark.corpora.errors import TurnmarkError
 
@@ -66,17 +66,12 @@ def drills(effort: Effort) -> Iterator[Tally]:
     """Every parser for the same time, and the commands of the chat; each in a process of its own, some at once."""
     folder = effort.folder("fuzz")
     parsers: dict[str, Callable[[], Tally]] = {"fuzz: commands of the chat": partial(_chat, effort)}
-    for name, (seeds, parse) in all_targets(folder).items():
+    for name, (seeds, parse) in targets(folder).items():
         parsers[f"fuzz: {name}"] = partial(_fuzzed, f"fuzz: {name}", seeds, parse, effort)
     names = [f"fuzz: {name}" for name in effort.parsers] or list(parsers)
     if strange := [name for name in names if name not in parsers]:
         raise SystemExit(f"there is no {', '.join(strange)}; there are: {', '.join(parsers)}")
     yield from side_by_side({name: parsers[name] for name in names}, effort.jobs, effort.folder("tallies"))
-
-
-def all_targets(folder: Path) -> dict[str, fuzz_targets.Target]:
-    """Name -> contents to begin with, and what reads them."""
-    return fuzz_targets.targets(folder) | fuzz_own.targets(folder)
 
 
 def side_by_side(work: Mapping[str, Callable[[], Tally]], jobs: int, folder: Path) -> Iterator[Tally]:
@@ -184,7 +179,7 @@ def _chat(effort: Effort) -> Tally:
     tally = Tally("fuzz: commands of the chat")
     folder, dice = effort.folder("chat"), random.Random(effort.seed)
     home = folder / "home"
-    fuzz_own.kettle(folder, home)
+    build_kettle_index(folder, home)
     words = (
         "", "1", "-1", "99999999999999999999", "0", "a b", "k", "bm25", "dense", "extractive", "openai:", "\x1b[2J",
         "\u202e", "é" * 300, "[red]", "%s {0}", "good", "bad \x07",

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import DEMO
+from tests.drills.forking import fine, turnmark
 
 Parse = Callable[[bytes], Any]
 Target = tuple[list[bytes], Parse]
 """Contents to begin with, and what reads them."""
+NOTE = "# Kettle\n\nFill the kettle. Boil it. The kettle is red.\n"
 
 
 def targets(folder: Path) -> dict[str, Target]:
     """Name -> contents to begin with, and what reads them."""
-    return _data(folder) | _documents(folder) | _texts()
+    return _data(folder) | _documents(folder) | _stored(folder) | _sent() | _texts()
+
+
+def build_kettle_index(folder: Path, home: Path) -> None:
+    """Build an index `k` of one note."""
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes" / "a.md").write_text(NOTE, encoding="utf-8")
+    fine(turnmark("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
+
+
+def _file(path: Path, load: Callable[[Path], Any]) -> Parse:
+    """Reads a content from a file."""
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        load(path)
+
+    return read
 
 
 def _data(folder: Path) -> dict[str, Target]:
@@ -47,15 +66,10 @@ def _data(folder: Path) -> dict[str, Target]:
     reader("Compound-QA", "compound-qa", compound_qa.load_tasks, "data/Understanding/*.jsonl")
     reader("KIWI sessions", "kiwi", kiwi.load_sessions, "interaction*")
     reader("KIWI papers", "kiwi", kiwi.load_papers, "longform*")
-    own = folder / "queries.jsonl"
-
-    def recorded(content: bytes) -> None:
-        own.write_bytes(content)
-        rows.read_recorded(own, "queries.jsonl")
-
+    queries = b'{"_id": "1", "text": "|user|: hi", "variants": {"a": "b"}, "weights": {"a": 1}}\n'
     targets["own queries"] = (
-        [b'{"_id": "1", "text": "|user|: hi", "variants": {"a": "b"}, "weights": {"a": 1}}\n'],
-        recorded,
+        [queries],
+        _file(folder / "queries.jsonl", lambda path: rows.read_recorded(path, "queries.jsonl")),
     )
     return targets
 
@@ -69,9 +83,12 @@ def _head(path: Path, size: int = 20_000) -> bytes:
 def _documents(folder: Path) -> dict[str, Target]:
     """Every kind of document, and what other programs hand us."""
     from turnmark.assistant.commands import read_history
+    from turnmark.assistant.generators.replay import read_script
+    from turnmark.assistant.prompts import HERE, read_prompt
     from turnmark.assistant.settings import read_source_file
+    from turnmark.corpora.inspector import read_evaluation
     from turnmark.corpora.readers import read_source
-    from turnmark.corpora.rows import json_lines
+    from turnmark.evaluation.agreement.rows import gather
     from turnmark.evaluation.predictions import check_predictions
     from turnmark.evaluation.trec import parse_run
 
@@ -89,29 +106,31 @@ def _documents(folder: Path) -> dict[str, Target]:
         "BEIR corpus": ("corpus.jsonl", [b'{"_id": "1", "title": "t", "text": "A text."}\n' * 3]),
     }  # fmt: skip
 
-    def read(path: Path, load: Callable[[Path], Any], content: bytes) -> None:
-        path.write_bytes(content)
-        load(path)
+    def load(path: Path) -> None:
+        list(read_source(path))
 
-    targets: dict[str, Target] = {
-        name: (seeds, partial(read, folder / file, lambda path: list(read_source(path))))
-        for name, (file, seeds) in kinds.items()
-    }
-    answers = (
-        b'{"task_id": "a<::>1", "predictions": [{"text": "b"}], "contexts": [{"document_id": "1", "score": 1.5}]}\n'
-    )
+    targets: dict[str, Target] = {name: (seeds, _file(folder / file, load)) for name, (file, seeds) in kinds.items()}
     history = b'[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]'
-    targets |= {
-        "predictions": ([answers, b'{"id": "1", "prediction": "x"}\n'],
-                        partial(read, folder / "p.jsonl", lambda path: check_predictions([path], "mtrag"))),
+    revisions = b'{"id": "1-2", "prediction": "x", "rating": "good"}\n'
+    script = b'{"text": "a", "match": "b"}\n{"text": "c"}\n'
+    prompts = [(HERE / f"{name}.txt").read_bytes() for name in ("answer", "understand")]
+    return targets | {
+        "predictions": (
+            [_OFFICIAL, b'{"id": "1", "prediction": "x"}\n'],
+            _file(folder / "p.jsonl", lambda path: check_predictions([path], "mtrag")),
+        ),
+        "revisions": ([revisions], _file(folder / "k.jsonl", lambda path: check_predictions([path], "kiwi"))),
+        "InspectorRAGet": ([_EVALUATION], _file(folder / "e.json", read_evaluation)),
+        "rated rows": ([_OFFICIAL], _file(folder / "r.jsonl", lambda path: gather([path]))),
         "TREC runs": ([b"q Q0 d 1 0.5 tag\nq Q0 e 2 0.25 tag\n"], lambda content: parse_run(content, "run")),
-        "histories": ([history], partial(read, folder / "h.json", read_history)),
-        "configuration": ([b'[defaults]\nindex = "a"\n[prices."m"]\nprompt = 1\n'],
-                          partial(read, folder / "c.toml", read_source_file)),
-        "JSON lines": ([b'{"a": 1}\n{"b": [1, 2]}\n'],
-                       partial(read, folder / "j.jsonl", lambda path: list(json_lines(path, "j")))),
-    }  # fmt: skip
-    return targets
+        "histories": ([history], _file(folder / "h.json", read_history)),
+        "configuration": (
+            [b'[defaults]\nindex = "a"\n[prices."m"]\nprompt = 1\n'],
+            _file(folder / "c.toml", read_source_file),
+        ),
+        "scripts of replies": ([script], _file(folder / "s.jsonl", read_script)),
+        "prompts": (prompts, _file(folder / "t.txt", lambda path: read_prompt("answer", path))),
+    }
 
 
 def _word(path: Path) -> bytes:
@@ -134,6 +153,66 @@ def _pdf() -> bytes:
     canvas.drawString(72, 720, "Descale with vinegar.")
     canvas.save()
     return buffer.getvalue()
+
+
+def _stored(folder: Path) -> dict[str, Target]:
+    """What a command wrote and another one reads again."""
+    from turnmark.assistant.session_files import read_session, sessions_folder
+    from turnmark.evaluation.report.stored import read_run
+
+    folder = folder / "own"
+    home, run = folder / "home", folder / "run"
+    build_kettle_index(folder, home)
+    fine(turnmark("chat", "--index", "k", home=home, folder=folder, stdin="Where is the kettle?\nAnd then?\n"))
+    fine(turnmark("eval", "compound-qa", "--limit", "2", "--out", run, home=home, folder=folder))
+    os.environ["TURNMARK_HOME"] = str(home)
+    (session,) = sessions_folder().glob("*.jsonl")
+    targets: dict[str, Target] = {
+        "sessions": ([session.read_bytes()], _file(session, lambda path: read_session(path.stem))),
+    }
+    for name in ("manifest.json", "summary.json", "browse.jsonl"):
+        path = Path(shutil.copytree(run, folder / f"run-{name}")) / name
+        targets[f"runs: {name}"] = ([path.read_bytes()], _file(path, lambda path: read_run(path.parent)))
+    return targets
+
+
+def _sent() -> dict[str, Target]:
+    """What a client sends to the server, and a model to us."""
+    from turnmark.assistant.serving.request import Refusal, parse_request
+    from turnmark.assistant.steps.quote import rate_lines, show_stretch, stretches
+    from turnmark.assistant.steps.read import decision_of, draft_of
+    from turnmark.assistant.steps.verify import check_claims, drop_dead_marks
+    from turnmark.corpora.types import Passage
+    from turnmark.evaluation.judging.kiwi_rules import read_revision
+    from turnmark.retrieval.task_passages import hits_of
+
+    def request(content: bytes) -> None:
+        try:
+            parse_request(content, "k")
+        except Refusal:  # the client's own mistake, in words
+            return
+
+    def answer(content: bytes) -> None:
+        text = content.decode("utf-8", "replace")
+        decision_of(text, 2)
+        draft, _ = drop_dead_marks(draft_of(text), 2)
+        hits = hits_of([Passage(id="d", document="d", title="T", text=text, start=0, end=len(text))])
+        check_claims(draft, hits, "How?", None)
+        for stretch in stretches(rate_lines(["How?"], hits, None), hits, 2):
+            assert show_stretch(stretch, hits[0], 1)
+
+    def revision(content: bytes) -> None:
+        text = content.decode("utf-8", "replace")
+        third = len(text) // 3
+        read_revision(text[:third], text[third : 2 * third], text[2 * third :])
+
+    orders = [b"Add a sentence at the end. " * 2 + NOTE.encode() * 2, b"Remove 2. A b. C d. A b."]
+    answers = [b"Fill it [1]. Then:\n\n1. Boil it [1]\n2. Pour it [2]\n", b"I do not know."]
+    return {
+        "requests to the server": ([_REQUEST], request),
+        "answers": (answers, answer),
+        "revisions by code": (orders, revision),
+    }
 
 
 def _texts() -> dict[str, Target]:
@@ -182,10 +261,7 @@ def _texts() -> dict[str, Target]:
         list_items(text)
         plain(text)
 
-    def budget(text: str) -> None:
-        parse_budget(text)
-
-    seeds: dict[str, tuple[list[bytes], Callable[[str], None]]] = {
+    seeds: dict[str, tuple[list[bytes], Callable[[str], Any]]] = {
         "specs": ([b"openai:gpt-4o@http://localhost:8000/v1?temperature=0&seed=1", b"chroma+https://h:1/x?a=b"], spec),
         "verdicts": ([b"Because it is.\nVerdict: [[yes]]", b"Rating: 7.5\n", b"**no**", b"[[3]] or [[4]]"], verdicts),
         "replies in JSON": (
@@ -195,9 +271,30 @@ def _texts() -> dict[str, Target]:
         "messages": ([b"And how is it made, and when? Only the first two, please."], messages),
         "citations": ([b"A [1], b [1, 2] and c [2-4]. [9999999999-99999999999]"], citations),
         "procedures": ([b"1. Fill it.\n2. Boil it [1].\n   - then wait\n\nDone. So."], procedure),
-        "budgets": ([b"200k", b"$5", b"2.50 EUR"], budget),
+        "budgets": ([b"200k", b"$5", b"2.50 EUR"], parse_budget),
     }
     return {
         name: (contents, lambda content, parse=parse: parse(content.decode("utf-8", "replace")))  # type: ignore[misc]
         for name, (contents, parse) in seeds.items()
     }
+
+
+_EVALUATION = (
+    b'{"name": "n", "models": [{"model_id": "m", "name": "M"}],'
+    b' "metrics": [{"name": "f", "author": "human", "type": "categorical",'
+    b' "values": [{"value": "4", "numeric_value": 4}]}],'
+    b' "tasks": [{"task_id": "c<::>1", "input": [{"speaker": "user", "text": "q"}], "targets": [{"text": "t"}]}],'
+    b' "evaluations": [{"task_id": "c<::>1", "model_id": "m", "model_response": "r",'
+    b' "annotations": {"f": {"46": {"value": "4"}}}}]}'
+)
+_OFFICIAL = (
+    b'{"task_id": "c<::>1", "conversation_id": "c", "task_type": "rag", "collection": "d",'
+    b' "input": [{"speaker": "user", "text": "q"}], "targets": [{"speaker": "agent", "text": "t"}],'
+    b' "contexts": [{"document_id": "1", "text": "x", "title": "y", "score": 1.5}],'
+    b' "predictions": [{"text": "p"}], "metrics": {"RL_F": [0.5], "idk_eval": 0}}\n'
+)
+_REQUEST = (
+    b'{"model": "k", "stream": true, "stream_options": {"include_usage": true}, "temperature": 0,'
+    b' "turnmark": {"events": true, "footnotes": false}, "messages": [{"role": "system", "content": "s"},'
+    b' {"role": "user", "content": [{"type": "text", "text": "Where?"}]}]}'
+)
