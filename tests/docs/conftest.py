@@ -16,10 +16,3 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """A home with an index and a session, files, and a model that answers."""
     with ScriptedServer(speaker, models=[{"id": "tiny"}]) as server:
         yield Scene(tmp_path_factory.mktemp("scene"), server)
-
-
-@pytest.fixture(scope="package")
-def whole_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """The same, in which everything is done as it stands on the page: for `slow`."""
-    with ScriptedServer(speaker, models=[{"id": "tiny"}]) as server:
-        yield Scene(tmp_path_factory.mktemp("whole-scene"), server, quick=False)

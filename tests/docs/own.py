@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from turnmark.assistant.generators.base import Completion, Generator
 from turnmark.assistant.structured import Failure
@@ -19,9 +18,6 @@ from turnmark.evaluation.judging.rubrics import Rubric, failed, judge_prompt
 from turnmark.evaluation.judging.verdicts import ask_verdict
 from turnmark.evaluation.metric_info import Shown
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
-from turnmark.evaluation.synth.folder import SynthItem
-from turnmark.evaluation.synth.source import IndexSource
 from turnmark.retrieval.types import Found, Hit, Query
 
 
@@ -112,26 +108,3 @@ def asked(judge: Generator, case: Case, prompts: Path | None) -> Outcome:
 
 
 ASKS_BACK = Rubric("asks_back", "own", ("clarification",), asked, offers=YES_NO)
-
-
-class Lines:
-    """A kind of synthetic data: a line that a model says."""
-
-    name: ClassVar[str] = "lines"
-    prompts: ClassVar[tuple[str, ...]] = ()
-    measures: ClassVar[tuple[str, ...]] = ()
-    each: ClassVar[int] = 1
-    options: ClassVar[Mapping[str, Any]] = {}
-
-    def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
-        return [Seed(str(number), number) for number in range(3)]
-
-    def make(self, attempt: Attempt) -> None:
-        name = attempt.seed.id
-        if attempt.seed.start == 0:
-            raise Rejected("first", "the first is never good")
-        attempt.keep(name, f"line {name}", {"line": name})
-
-    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Exported:
-        (folder / "lines.json").write_text(json.dumps([item.content for item in items]), encoding="utf-8")
-        return Exported(("lines.json",))

@@ -35,11 +35,10 @@ class Scene:
     Args:
         root: an empty folder.
         server: the model that the commands ask.
-        quick: `eval` takes one sample, and a model with random weights embeds; else everything is as a user has it.
     """
 
-    def __init__(self, root: Path, server: ScriptedServer, quick: bool = True) -> None:
-        self.root, self.server, self.quick = root, server, quick
+    def __init__(self, root: Path, server: ScriptedServer) -> None:
+        self.root, self.server = root, server
         self.material = root / "material"
         for folder in ("user", "home", "material"):
             (root / folder).mkdir()
@@ -47,7 +46,7 @@ class Scene:
             "HOME": str(root / "user"), "TURNMARK_HOME": str(root / "home"), "NO_COLOR": "1", "COLUMNS": "200",
             "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": server.url, "TURNMARK_DATA": "",
         }  # fmt: skip
-        embedder = f"sentence-transformers:{tiny.dense(root / 'tiny')}" if quick else "minilm"
+        embedder = f"sentence-transformers:{tiny.dense(root / 'tiny')}"
         defaults = f'[defaults]\nretriever = "bm25"\nembedder = "{embedder}"\n'
         (root / "home" / "config.toml").write_text(defaults + PRICES, encoding="utf-8")
         documents(None, root / "user" / "notes")
@@ -146,7 +145,7 @@ class Scene:
             environment.update(own)
             return Ran(0, "", "")
         words = self.words(example, {**environment, **own})
-        if words[1:2] == ["eval"] and self.quick and not PART.intersection(words):
+        if words[1:2] == ["eval"] and not PART.intersection(words):
             words += ["--limit", "1"]
         for before, word in pairwise(words):
             if before != "--out":

@@ -72,12 +72,10 @@ NOT_RUN = {
     "model get": "fetches 1.1 GB; tests/corpora/test_models.py fetches small ones, `make reader` this one",
     "local:qwen": "a model of 1.1 GB; tests/assistant/test_local.py runs it",
     "--install-completion": "writes into the shell's own files",
+    "turnmark eval all": "takes minutes; tests/evaluation/test_commands.py runs it",
     "turnmark serve": "runs until it is stopped: `test_what_is_served` types it",
 }
 """What an example holds -> why it is parsed, by the same command line, and not run."""
-
-SLOW = ("turnmark eval all",)
-"""What an example holds that takes long with one sample each, too: only `slow` runs it."""
 
 BEFORE = {"rerank=cross": ("index", "build", "~/notes", "--name", "notes", "--retriever", "hybrid")}
 """What an example holds -> the command that its page presupposes."""

@@ -75,14 +75,6 @@ def test_the_manifests_second_row_is_what_moves_no_folder() -> None:
     assert set(re.findall(r"`(\w+)`", row)) == RunManifest.not_identity | {"makers"}
 
 
-def test_the_files_of_the_report_are_told_with_their_fields() -> None:
-    from turnmark.evaluation.report.browse import Browsed, SeenPassage
-
-    names = section("### `facts.jsonl` and `browse.jsonl`")
-    for kind in (Browsed, SeenPassage):
-        assert all(f"`{name}`" in names for name in kind.model_fields)
-
-
 def test_what_ask_prints_is_told(scene: Scene) -> None:
     import json
 

@@ -16,7 +16,6 @@ from tests.evaluation.run_records import manifest
 from turnmark.assistant.forms import STEPS
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.corpora.console import NoProgress
-from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.specs import Entry
 from turnmark.evaluation.benchmarks.base import Case, Item
 from turnmark.evaluation.budget import Ledger
@@ -31,7 +30,6 @@ PROTOCOLS = {
     "How to add a retriever": ("turnmark.retrieval.types:Retriever", "turnmark.retrieval.rerank:Reranker"),
     "How to add a generator": ("turnmark.assistant.generators.base:Generator",),
     "How to add a benchmark": ("turnmark.evaluation.benchmarks.task:Task",),
-    "How to add a kind of synthetic data": ("turnmark.evaluation.synth.attempt:Synthesis",),
 }
 """Section -> the protocols whose members it names."""
 ENTRY_POINTS = """[turnmark.retrievers]
@@ -121,18 +119,3 @@ def test_a_judged_metric() -> None:
     judge = ReplayGenerator("replay:x", [ScriptLine(text="Hm."), ScriptLine(text="It does.\nVerdict: [[yes]]")])
     outcome = own.ASKS_BACK.ask(judge, Case(question="Why?", answer="Why what?"), None)
     assert (outcome.value, outcome.label, outcome.usage.calls) == (1.0, "yes", 2)
-
-
-def test_a_kind_of_synthetic_data(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnmark.evaluation.synth.attempt import SYNTHESES, open_synthesis
-    from turnmark.evaluation.synth.request import SynthRequest
-    from turnmark.evaluation.synth.run import plan_synthesis, synthesize
-
-    monkeypatch.setenv("TURNMARK_HOME", scene.environment["TURNMARK_HOME"])
-    monkeypatch.setitem(SYNTHESES, "lines", "tests.docs.own:Lines")
-    spec = f"openai:tiny@{scene.server.url}"
-    request = SynthRequest(index="notes", retriever="bm25", n=2, generator=spec, out=tmp_path / "out")
-    report, gave_up = synthesize(plan_synthesis(request, open_synthesis("lines", {}), ErrorCollector()))
-    assert (report.kept, report.rejected, gave_up) == (2, 1, False)
-    assert json.loads((tmp_path / "out" / "lines.json").read_text()) == [{"line": "1"}, {"line": "2"}]
-    assert "the first is never good" in (tmp_path / "out" / "rejects.jsonl").read_text()

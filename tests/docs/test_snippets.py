@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 
 from tests.conftest import DEMO, ROOT
 from tests.docs.examples import examples
-from tests.docs.pages import Block, blocks, spans
+from tests.docs.pages import Block, blocks
 from tests.docs.scene import Scene, inside
 
 PYTHON = [block for block in blocks() if block.kind == "python"]
@@ -172,15 +171,3 @@ def test_json_is_read_by_what_the_page_says(block: Block, tmp_path: Path) -> Non
     path = tmp_path / "lines.jsonl"
     path.write_text(block.text, encoding="utf-8")
     assert READERS[block.page](path)
-
-
-def test_json_in_sentences_is_json() -> None:
-    """Whatever has values; a shape, which names fields alone, is none."""
-    wrong = []
-    for page, line, text in spans():
-        if text.startswith("{") and "…" not in text and not re.search(r'[{,] ?"\w+"[,}]', text):
-            try:
-                json.loads(text)
-            except ValueError:
-                wrong.append(f"{page}:{line}: {text}")
-    assert not wrong
