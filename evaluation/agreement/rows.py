@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.inspector import Evaluation, RatedAnswer, read_evaluation
+from turnmark.corpora.inspector import Evaluation, read_evaluation
 from turnmark.corpora.mtrag import canonical_id, conversation_of
 from turnmark.corpora.rows import Row, json_lines, non_blank, objects, string
 from turnmark.corpora.text import strip_citations
@@ -112,19 +112,27 @@ def _add_pages(files: Sequence[Path], rows: Rows) -> None:
     ratings = [path for path in files if is_ratings(path)]
     for key in filter(is_key, files):
         rated, problems = rated_answers(key, ratings)
+        answers = [_rate(Answer(task, system, text), ratings) for task, system, text, ratings in rated]
         rows.people = True
         rows.problems += problems
-        answers = [Answer(*answer[:3], ratings=dict(answer.ratings)) for answer in rated]
-        for answer in answers:
-            answer.reference = {name: float(statistics.median(values)) for name, values in answer.ratings.items()}
-            if all(name in answer.reference for name in FANC):
-                answer.reference[FANC_MEAN] = statistics.harmonic_mean([answer.reference[name] for name in FANC])
-        names = dict.fromkeys(name for answer in answers for name in answer.reference)
-        rows.properties += [name for name in names if name not in rows.properties]
+        _add_properties(rows, [name for answer in answers for name in answer.reference])
         rows.points |= dict.fromkeys((*FANC, "rating"), 1.0) | {"win-rate": 50.0}
         rows.systems |= {answer.system: answer.system for answer in answers}
         rows.answers += answers
         rows.sources += [key.name, *(path.name for path in ratings)]
+
+
+def _rate(answer: Answer, ratings: Mapping[str, Sequence[float]]) -> Answer:
+    """The answer with its ratings, their medians, and the harmonic mean of the four."""
+    answer.ratings = {name: tuple(values) for name, values in ratings.items()}
+    answer.reference = {name: float(statistics.median(values)) for name, values in ratings.items()}
+    if all(name in answer.reference for name in FANC):
+        answer.reference[FANC_MEAN] = statistics.harmonic_mean([answer.reference[name] for name in FANC])
+    return answer
+
+
+def _add_properties(rows: Rows, names: Sequence[str]) -> None:
+    rows.properties = list(dict.fromkeys((*rows.properties, *names)))
 
 
 def _add_file(path: Path, rows: Rows) -> None:
@@ -141,29 +149,17 @@ def _add_evaluation(content: Evaluation, source: str, rows: Rows) -> None:
     rows.problems += content.problems
     rows.points |= content.points
     rows.systems |= content.models
-    names = [*(name for name in ("win-rate", *FANC) if name in content.people)]
-    names += [name for name in content.people if name not in names]
-    if all(name in content.people for name in FANC):
-        names.insert(names.index(FANC[-1]) + 1, FANC_MEAN)
-    rows.properties += [name for name in names if name not in rows.properties]
-    _add_answers([_rated(rated, content) for rated in content.answers], source, rows)
-
-
-def _rated(rated: RatedAnswer, content: Evaluation) -> Answer:
-    ratings = {name: tuple(by_rater.values()) for name, by_rater in rated.ratings.items() if name in content.people}
-    medians = {name: float(statistics.median(values)) for name, values in ratings.items()}
-    if all(name in medians for name in FANC):
-        medians[FANC_MEAN] = statistics.harmonic_mean([medians[name] for name in FANC])
-    task = content.tasks[rated.task]
-    return Answer(
-        task=canonical_id(rated.task),
-        system=rated.model,
-        text=rated.response,
-        answerability=task.answerability,
-        ratings=ratings,
-        reference=medians,
-        scores=dict(rated.scores),
-    )
+    fanc = [*FANC, FANC_MEAN] if all(name in content.people for name in FANC) else FANC
+    _add_properties(rows, [name for name in ("win-rate", *fanc) if name in (*content.people, FANC_MEAN)])
+    _add_properties(rows, content.people)
+    answers = []
+    for rated in content.answers:
+        task, system = canonical_id(rated.task), rated.model
+        label = content.tasks[rated.task].answerability
+        answer = Answer(task, system, rated.response, answerability=label, scores=dict(rated.scores))
+        ratings = {name: [*values.values()] for name, values in rated.ratings.items() if name in content.people}
+        answers.append(_rate(answer, ratings))
+    _add_answers(answers, source, rows)
 
 
 def _add_lines(path: Path, rows: Rows) -> None:
@@ -183,7 +179,7 @@ def _add_lines(path: Path, rows: Rows) -> None:
             Problem(file=path.name, line=number, what=f"metrics.{name} is no number") for name in left_out
         ]
         answers.append(answer)
-        rows.properties += [name for name in answer.reference if name not in rows.properties]
+        _add_properties(rows, [*answer.reference])
     if not answers:
         raise RequestError(
             f"{str(path)!r} has no line with an answer and scores: `task_id`, `predictions` and `metrics` were expected"

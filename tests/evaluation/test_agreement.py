@@ -223,7 +223,7 @@ def test_lines_that_cannot_be_read_are_named(tmp_path):
         agreement([file])
 
 
-def test_a_run_alone_is_held_against_its_labels(tmp_path):
+def test_a_run_alone_is_held_against_its_labels(tmp_path, turnmark):
     run = write_run(tmp_path / "alone", {"idk_rate": {name: float(name.endswith("3")) for name in IDS}})
     lines = []
     for index, name in enumerate(IDS):
@@ -231,21 +231,14 @@ def test_a_run_alone_is_held_against_its_labels(tmp_path):
         facts["labels"]["answerability"] = ["UNANSWERABLE" if index % 3 == 2 and index > 3 else "ANSWERABLE"]
         lines.append(json.dumps({"id": name, **facts}))
     (run / "facts.jsonl").write_text("\n".join(lines))
+    summary = json.loads((run / "summary.json").read_text())
+    panel = {"judges": ["openai:a", "openai:b"], "rule": "median", "alpha": 0.8125, "level": "interval", "n": 18}
+    (run / "summary.json").write_text(json.dumps({**summary, "judging": {"rl_f": panel}}))
+    assert "0.812" in turnmark("agreement", run).out.split("Judges among themselves")[1]
     (verdict,) = agreement([run]).verdicts
     assert (verdict.judge, verdict.against, verdict.n) == ("idk_rate", "answerability", 18)
     assert verdict.accuracy == 17 / 18
     assert verdict.labels["unknown"].precision == 5 / 6
-
-
-def test_judges_among_themselves_are_shown(tmp_path, turnmark):
-    run = write_run(tmp_path / "alone", {"rl_f": dict.fromkeys(IDS, 0.5)})
-    summary = json.loads((run / "summary.json").read_text())
-    panel = {"judges": ["openai:a", "openai:b"], "rule": "median", "alpha": 0.8125, "level": "interval", "n": 18}
-    (run / "summary.json").write_text(json.dumps({**summary, "judging": {"rl_f": panel}}))
-    assert agreement([run]).judging["rl_f"].alpha == 0.8125
-    out = turnmark("agreement", run).out
-    assert "Judges among themselves" in out
-    assert "0.812" in out
 
 
 def test_nothing_to_agree_on_is_said(tmp_path, turnmark):

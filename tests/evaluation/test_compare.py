@@ -11,7 +11,7 @@ from tests.evaluation.compared import HEADLINE, IDS, facts_of, shifted, write_ru
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation.comparison.compare import compare_runs as compare
 from turnmark.evaluation.comparison.showing import comparison_markdown as markdown
-from turnmark.evaluation.summary import FACTS, read_facts, write_facts
+from turnmark.evaluation.summary import FACTS, read_facts
 
 
 def test_differences_are_those_of_numpy(three_runs):
@@ -207,13 +207,9 @@ def test_folders_that_are_no_finished_runs_are_named_at_once(tmp_path, three_run
         assert words in problems, words
     with pytest.raises(RequestError, match="one run alone"):
         compare(three_runs[:1])
-
-
-def test_runs_without_a_sample_that_all_have_are_refused(tmp_path):
-    parts = (IDS[:6], IDS[4:10], IDS[:2])
-    runs = [write_run(tmp_path / str(index), shifted(0, ids=ids)) for index, ids in enumerate(parts)]
+    parts = [write_run(tmp_path / str(n), shifted(0, ids=ids)) for n, ids in enumerate((IDS[:6], IDS[4:10], IDS[:2]))]
     with pytest.raises(RequestError, match="no sample that all"):
-        compare(runs)
+        compare(parts)
 
 
 def test_skipped_samples_are_left_out(tmp_path):
@@ -226,18 +222,12 @@ def test_skipped_samples_are_left_out(tmp_path):
     assert "9 samples were not tried in some run and are left out" in comparison.notes
 
 
-def test_facts_come_back_as_they_were_written(tmp_path):
-    with write_facts(tmp_path) as write:
-        for name in IDS:
-            write(name, facts_of(name))
-    assert read_facts(tmp_path) == {name: facts_of(name) for name in IDS}
-    (tmp_path / FACTS).write_text("{}\n")
-    assert read_facts(tmp_path) is None
-
-
 def test_of_runs_without_facts_one_at_least_has_to_know_what_belongs_together(tmp_path, three_runs):
     bare = [write_run(tmp_path / f"bare{shift}", shifted(shift), with_facts=False) for shift in (0, 0.3)]
     assert compare([bare[0], three_runs[1]]).metrics["rouge_l.word"].n == 17
     with pytest.raises(RequestError, match="score it again: turnmark score mtrag") as refused:
         compare(bare)
     assert len(refused.value.problems) == 2
+    assert read_facts(three_runs[0]) == {name: facts_of(name) for name in IDS}
+    (bare[0] / FACTS).write_text("{}\n")
+    assert read_facts(bare[0]) is None

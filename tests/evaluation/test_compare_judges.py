@@ -85,22 +85,14 @@ def test_ranks_by_hand(tmp_path):
     assert (pair.systems, pair.rank_systems) == (1, None), "both judged but one system"
 
 
-def test_the_last_word_of_a_judge_holds(tmp_path):
-    run, second = (system(tmp_path / name, name) for name in "ab")
-    for value in (1.0, 7.0):
-        judged(run, "x", constant(value))
-    judged(judged(run, "y", constant(5)), "y", {"nobody": 3.0})
-    with open(run / "judgements.jsonl", "a") as file:
-        file.write("{torn")
-    correlated = of(run, second)
-    assert [(row.judge, row.means) for row in correlated.means] == [("x", {"A": 7.0}), ("y", {"A": 5.0})]
-
-
-def test_one_model_with_other_prompts_is_another_judge(tmp_path):
+def test_one_model_with_other_prompts_is_another_judge_and_its_last_word_holds(tmp_path):
     run, second = (system(tmp_path / name, name) for name in "ab")
     for prompts, value in (("a" * 16, 3.0), ("b" * 16, 7.0), ("a" * 16, 4.0)):
         judged(run, "x", constant(value), prompts=prompts)
         judged(second, "x", constant(value + 1), prompts=prompts)
+    judged(run, "x", {"nobody": 3.0}, prompts="a" * 16)
+    with open(run / "judgements.jsonl", "a") as file:
+        file.write("{torn")
     correlated = of(run, second)
     assert [(row.judge, row.means) for row in correlated.means] == [
         ("x (prompts aaaaaaaa)", {"A": 4.0, "B": 5.0}),
@@ -190,7 +182,8 @@ def test_texts_of_the_data_stay_text(tmp_path, turnmark):
 
 
 def test_the_page_has_every_table_and_both_answers(three_runs):
-    tree = html.fromstring(page(compare(three_runs)))
+    comparison = compare(three_runs)
+    tree = html.fromstring(page(comparison))
     titles = [title.text_content() for title in tree.xpath("//details[@class='fold']/summary")]
     assert titles[:6] == [
         "Runs", "Ranking", "B against A", "C against A",
@@ -200,15 +193,8 @@ def test_the_page_has_every_table_and_both_answers(three_runs):
     assert first.xpath("./summary/b/text()") == ["+0.3000 (0.0100 to 0.3100)"]
     assert [side.text_content() for side in first.xpath(".//h3")] == ["A", "B"]
     assert first.xpath(".//span[@class='said']/text()") == ["answer of c1<::>2"] * 2
-
-
-def test_dots_are_full_where_a_test_tells_two_apart(three_runs):
-    comparison = compare(three_runs)
-    tree = html.fromstring(page(comparison))
     (table,) = tree.xpath("//details[summary='B against A']//table")
     kinds = {row[0].text_content(): row.xpath(".//circle/@class") for row in table.xpath("./tbody/tr")}
-    for name in ("rouge_l.word", "token_recall"):
-        change = comparison.metrics[name].changes[0]
-        assert change.p_holm is not None
-        assert kinds[name] == ["dot better" if change.p_holm < 0.05 else "dot unsure"]
+    for name in ("rouge_l.word", "token_recall"):  # a dot is full if the test is significant
+        assert kinds[name] == ["dot better" if comparison.metrics[name].changes[0].p_holm < 0.05 else "dot unsure"]
     assert kinds["answer_words"] == []

@@ -23,18 +23,6 @@ from turnmark.evaluation.stats import (
     permutation_tests,
 )
 
-VALUES = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 5)), min_size=1, max_size=40)
-
-
-@settings(deadline=None)
-@given(VALUES, st.integers(0, 3))
-def test_the_interval_is_inside_the_values_and_the_same_for_a_seed(pairs, seed):
-    values, clusters = [v for v, _ in pairs], [c for _, c in pairs]
-    mean, low, high = mean_interval(values, clusters, seed)
-    assert mean == pytest.approx(np.mean(values))
-    assert min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
-    assert (mean, low, high) == mean_interval(values, clusters, seed)
-
 
 def test_a_single_cluster_has_no_interval():
     values = np.array([0.0, 1.0, 1.0])
