@@ -132,11 +132,7 @@ def files(root: Path) -> tuple[DataFile, ...]:
 
 
 def locate(data: Path | None) -> Source:
-    """The folder to read: `data`, its child `compound-qa`, `$TURNMARK_DATA/compound-qa`, or the demo split.
-
-    Raises:
-        RequestError: a folder was named and holds none of the benchmark's files.
-    """
+    """The folder to read: `data`, its child `compound-qa`, `$TURNMARK_DATA/compound-qa`, or the demo split."""
     return rows.locate(
         data,
         "compound-qa",
@@ -200,17 +196,10 @@ def stream_tasks(
         root: the folder that holds `data/`, or the capabilities' folders themselves.
         capabilities: only these; empty: all that are there.
         types: only these question types; empty: all five.
-
-    Raises:
-        RequestError: there is no such file, or no such capability or type.
     """
     return (item if isinstance(item, Problem) else item[1] for item in _parsed(root, capabilities, types))
 
 
 def load_tasks(root: Path, capabilities: Collection[str] = (), types: Collection[str] = ()) -> Loaded[dict[str, Task]]:
-    """The same by id, all in memory.
-
-    Raises:
-        RequestError: there is no such file, or no such capability or type.
-    """
+    """The same by id, all in memory."""
     return rows.collected(_parsed(root, capabilities, types), root)

@@ -74,9 +74,6 @@ def locate(data: Path | None) -> Source:
 
     Args:
         data: may also be one of the three files itself, which then is the split (`split_named`).
-
-    Raises:
-        RequestError: a folder was named and holds none of the three files.
     """
     return rows.locate(
         data.parent if data is not None and split_named(data) else data,
@@ -161,18 +158,10 @@ def _parsed(root: Path, split: Split) -> Iterator[tuple[str, Task] | Problem]:
 
 
 def stream_tasks(root: Path, split: Split = "test") -> Iterator[Task | Problem]:
-    """The tasks of a split one at a time, in the file's order, and a Problem for each row that cannot be read.
-
-    Raises:
-        RequestError: the file is not there.
-    """
+    """The tasks of a split one at a time, in the file's order, and a Problem for each row that cannot be read."""
     return (item if isinstance(item, Problem) else item[1] for item in _parsed(root, split))
 
 
 def load_tasks(root: Path, split: Split = "test") -> Loaded[dict[str, Task]]:
-    """The tasks of a split by id, in the file's order, all in memory.
-
-    Raises:
-        RequestError: the file is not there.
-    """
+    """The tasks of a split by id, in the file's order, all in memory."""
     return rows.collected(_parsed(root, split), root / f"{split}.jsonl")

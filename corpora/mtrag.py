@@ -82,11 +82,7 @@ class Task(Record):
 
 
 def locate(data: Path | None) -> Source:
-    """The folder to read: `data`, its child `mt-rag-benchmark`, `$TURNMARK_DATA/mt-rag-benchmark`, or the demo split.
-
-    Raises:
-        RequestError: a folder was named and holds no part of the benchmark.
-    """
+    """The folder to read: `data`, its child `mt-rag-benchmark`, that of `$TURNMARK_DATA`, or the demo split."""
     return rows.locate(
         data,
         "mt-rag-benchmark",
@@ -200,11 +196,7 @@ def _loaded(path: Path, label: str, parse: Callable[[Row], tuple[str, T]]) -> Lo
 
 
 def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
-    """The tasks of a benchmark in the reference setting, by id, in the file's order.
-
-    Raises:
-        RequestError: the file is not there.
-    """
+    """The tasks of a benchmark in the reference setting, by id, in the file's order."""
     relative = _TASK_FILES[benchmark]
     return _loaded(_file(root, relative, f"the tasks of {benchmark}"), relative, _parse_task)
 
@@ -238,9 +230,6 @@ def load_queries(root: Path, domain: str, mode: Mode) -> Loaded[dict[str, str]]:
     """MTRAG's recorded queries of a domain: the last turn, Mixtral's rewrite of it, or all questions so far.
 
     MTRAG-UN and MTRAG-S have no such files.
-
-    Raises:
-        RequestError: the file is not there.
     """
     name = _checked(domain)
     relative = f"mtrag-human/retrieval_tasks/{name}/{name}_{_QUERY_FILES[mode]}.jsonl"
@@ -248,11 +237,7 @@ def load_queries(root: Path, domain: str, mode: Mode) -> Loaded[dict[str, str]]:
 
 
 def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str, dict[str, int]]]:
-    """Relevance labels of a domain: query id -> passage id -> grade. Queries without a relevant passage are left out.
-
-    Raises:
-        RequestError: there is no such file; MTRAG-S has none at all.
-    """
+    """Relevance labels of a domain: query id -> passage id -> grade. Queries with no relevant passage are left out."""
     name = _checked(domain)
     if benchmark == "mtrag-s":
         raise RequestError(
@@ -295,9 +280,6 @@ def corpus_path(root: Path, domain: str) -> Path:
     """The passages of a domain, a BEIR `corpus.jsonl` (passage level, as the paper recommends).
 
     The repository has them zipped: then they are unpacked into our cache.
-
-    Raises:
-        RequestError: they are not there, or packed in a way that cannot be read.
     """
     relative = f"corpora/passage_level/{_checked(domain)}.jsonl"
     packed = root / f"{relative}.zip"
@@ -316,10 +298,6 @@ def retrieval_domains(root: Path, benchmark: Benchmark) -> tuple[str, ...]:
 
 
 def domains(root: Path, benchmark: Benchmark) -> tuple[str, ...]:
-    """Every domain of a benchmark found under `root`, sorted: those of its tasks and those with relevance labels.
-
-    Raises:
-        RequestError: the benchmark's tasks are not there.
-    """
+    """Every domain of a benchmark found under `root`, sorted: those of its tasks and those with relevance labels."""
     of_tasks = {task.domain for task in load_tasks(root, benchmark).data.values()}
     return tuple(sorted(of_tasks | set(retrieval_domains(root, benchmark))))

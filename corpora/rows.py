@@ -61,9 +61,6 @@ def locate(
         holds: whether a folder has part of the benchmark.
         lacking: what a folder lacks for which it never holds, as the end of a sentence.
         advice: what to do about it.
-
-    Raises:
-        RequestError: a folder was named and holds no part of the benchmark.
     """
     configured = os.environ.get("TURNMARK_DATA")
     flag, folder = "--data", data
@@ -88,11 +85,7 @@ def locate(
 
 
 def existing(root: Path, relative: str, description: str, advice: str) -> Path:
-    """The file `relative` under `root`.
-
-    Raises:
-        RequestError: it is not there; `description` says what was looked for, `advice` what to do.
-    """
+    """The file `relative` under `root`."""
     path = root / relative
     if not path.is_file():
         raise RequestError(f"{description}: expected {relative} in {str(root)!r}, and it is not there; {advice}")
@@ -128,9 +121,6 @@ def json_lines(path: Path, label: str, limit: int = MAX_LINE) -> Iterator[tuple[
         path: the file.
         label: how Problems name it.
         limit: bytes of the longest line that is read.
-
-    Raises:
-        RequestError: the file cannot be opened.
     """
     for number, raw in _raw_lines(path, label, limit):
         if isinstance(raw, Problem):
@@ -162,9 +152,6 @@ def parsed(
         label: how Problems name it.
         parse: row -> id, value; a ValueError says what is wrong. Of rows with the same id the first is kept.
         limit: bytes of the longest line that is read.
-
-    Raises:
-        RequestError: the file cannot be opened.
     """
     lines: dict[str, int] = {}
     for number, row in json_lines(path, label, limit):
@@ -257,9 +244,5 @@ def _parse_recorded(row: Row) -> tuple[str, RecordedQuery]:
 
 
 def read_recorded(path: Path, label: str) -> Loaded[dict[str, RecordedQuery]]:
-    """The queries of a file by id, in its order, with `|user|: ` stripped from every line of their texts.
-
-    Raises:
-        RequestError: the file cannot be opened.
-    """
+    """The queries of a file by id, in its order, with `|user|: ` stripped from every line of their texts."""
     return collected(parsed(path, label, _parse_recorded), path)

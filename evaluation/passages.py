@@ -141,9 +141,6 @@ def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
     """What a recorded retrieval found, by query, best first: a run's folder or its samples, official tasks, a TREC run.
 
     Official tasks (`RAG.jsonl`) keep their order and their texts. Nothing is written: a run may be going on.
-
-    Raises:
-        RequestError: it is none of these, or lines of it are wrong: all of them.
     """
     flag = f"--passages {str(path)!r}"
     if not path.exists():

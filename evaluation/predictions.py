@@ -88,9 +88,6 @@ def check_predictions(paths: Sequence[Path], benchmark: str) -> Answers:
     Args:
         paths: files, or folders of runs; several if a system wrote one for each domain.
         benchmark: its name as on the command line.
-
-    Raises:
-        RequestError: every mistake in all of them, and how many there are.
     """
     errors, reader = ErrorCollector(), _Reader(benchmark)
     files: list[Path] = []

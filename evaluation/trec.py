@@ -55,9 +55,6 @@ def parse_run(content: bytes, name: str) -> Run:
 
     Args:
         name: what the file is called in messages.
-
-    Raises:
-        RequestError: every line that is wrong, or that there is no line.
     """
     lists: dict[str, dict[str, float]] = {}
     problems: list[str] = []
@@ -98,9 +95,6 @@ def read_lists(path: Path, name: str) -> Run:
 
     Args:
         name: what the file is called in messages.
-
-    Raises:
-        RequestError: every line that is wrong, or that none holds a list.
     """
     lists: Run = {}
     problems: list[str] = []
@@ -180,11 +174,7 @@ def ends_a_line(path: Path) -> bool:
 
 
 def read_runs(paths: Sequence[Path]) -> Run:
-    """Read one or several run files as one run.
-
-    Raises:
-        RequestError: files that cannot be read, every wrong line in all of them, queries that two files answer.
-    """
+    """Read one or several run files as one run."""
     problems: list[str] = []
     lists: Run = {}
     for path in paths:

@@ -1,7 +1,7 @@
 """How Compound-QA's questions are put to a model: the paper's modes (Tables 21, 22), one question a turn, four orders.
 
 The wording of the prompts is ours, what they ask for is the paper's. Its temperature and its limit are sent with each
-call unless the generator's spec names others; a reply that reaches the limit is kept as it stands.
+call unless the generator's spec names others; a reply that reaches the limit is kept as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
 from turnmark.evaluation.benchmarks.measures import WORDS, unknown
 from turnmark.evaluation.metric_info import Shown
 from turnmark.evaluation.metrics.language import another_language
-from turnmark.evaluation.metrics.language import by as told_by
+from turnmark.evaluation.metrics.language import by as detected_by
 from turnmark.evaluation.metrics.matching import assign_sentences
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.retrieval.task_passages import Embed
@@ -46,50 +46,44 @@ LIST_TOKENS = 1024
 
 
 @dataclass(frozen=True)
-class Tuning:
-    """What calls of the paper's modes say; None: what the generator's spec says."""
-
-    temperature: float | None = TEMPERATURE
-    max_tokens: int | None = MAX_TOKENS
-
-
-def tuning_of(spec: str) -> Tuning:
-    """The paper's values, but for those that a generator's spec names itself."""
-    options = parse_spec(spec).options
-    return Tuning(None if "temperature" in options else TEMPERATURE, None if "max_tokens" in options else MAX_TOKENS)
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What a model wrote, and why it is not whole ("" where it is)."""
+class ModeReply:
+    """What a model wrote, and why it is incomplete ("" if it is complete)."""
 
     text: str
     usage: Usage
     note: str = ""
 
 
-def said(generator: Generator, messages: Sequence[PromptMessage], tuning: Tuning) -> Reply:
+def ask_once(generator: Generator, messages: Sequence[PromptMessage], spec: str) -> ModeReply:
     """One reply, an empty one included: like an answer that is left out it loses, and says why.
+
+    Args:
+        spec: of the generator; what it names itself is not the paper's value.
 
     Raises:
         GeneratorError: none was to be had, or the endpoint's filter stopped it before a word.
     """
-    reply = generator.complete(messages, max_tokens=tuning.max_tokens, temperature=tuning.temperature)
+    own = parse_spec(spec).options
+    reply = generator.complete(
+        messages,
+        max_tokens=None if "max_tokens" in own else MAX_TOKENS,
+        temperature=None if "temperature" in own else TEMPERATURE,
+    )
     text = without_thinking(reply.text).strip()
     if not text:
         if reply.finish_reason == "content_filter":
             reason = f"{reply.model} said nothing: the endpoint's content filter stopped it"
             raise GeneratorError("refused", reason, reply.usage)
-        return Reply("", reply.usage, f"{EMPTY} ({reply.finish_reason})")
+        return ModeReply("", reply.usage, f"{EMPTY} ({reply.finish_reason})")
     ended = {
         "length": f"the answer is incomplete: it was cut at the limit of {reply.max_tokens} tokens",
         "content_filter": "the answer is incomplete: the endpoint's content filter stopped it",
     }
-    return Reply(text, reply.usage, ended.get(reply.finish_reason, ""))
+    return ModeReply(text, reply.usage, ended.get(reply.finish_reason, ""))
 
 
 def prompts_of(setting: str | None) -> tuple[str, ...]:
-    """The prompts that a setting asks a model with, beside the assistant's own."""
+    """The prompts that a setting asks a model with, apart from the assistant's own."""
     if setting in PROMPTS:
         return (PROMPTS[setting],)
     return {DIALOGUE: (PROMPTS["vanilla"], SPLIT), POSITIONS: (PROMPTS["vanilla"],)}.get(setting or "", ())
@@ -102,8 +96,8 @@ def prompt_of(mode: str, question: str, context: str | None, prompts: Path | Non
     return prompt.render(context=shown or "", question=question)
 
 
-def next_turn(messages: Sequence[PromptMessage], reply: str, question: str) -> tuple[PromptMessage, ...]:
-    """A dialogue gone on with: what was answered, and the next question as it stands."""
+def continue_dialogue(messages: Sequence[PromptMessage], reply: str, question: str) -> tuple[PromptMessage, ...]:
+    """The messages of the next turn of a dialogue: what was answered, and the next question as it is."""
     return (
         *messages,
         PromptMessage(role="assistant", content=break_control_marks(reply)),
@@ -120,8 +114,8 @@ class QuestionsReply(BaseModel):
     questions: list[str]
 
 
-def parts_by_model(generator: Generator, text: str, prompts: Path | None = None) -> tuple[tuple[str, ...], Usage]:
-    """The sub-questions as a model takes them apart (Table 18); the text itself where it finds none.
+def split_by_model(generator: Generator, text: str, prompts: Path | None = None) -> tuple[tuple[str, ...], Usage]:
+    """The sub-questions into which a model splits a text (Table 18); the text itself if it finds none.
 
     Raises:
         GeneratorError: no list was to be had.
@@ -129,7 +123,7 @@ def parts_by_model(generator: Generator, text: str, prompts: Path | None = None)
     messages = JUDGES.load(SPLIT, prompts).fill({"text": text})
     result, usage = ask(generator, messages, QuestionsReply, max_tokens=LIST_TOKENS)
     if isinstance(result, Failure):
-        reason = f"the question was not taken apart: {result.reason or result.kind}"
+        reason = f"the question was not split: {result.reason or result.kind}"
         if result.kind == "length" or result.kind == "invalid" or result.kind == "content_filter":
             raise GeneratorError("bad_reply", reason, usage)
         raise GeneratorError(result.kind, reason, usage)
@@ -143,37 +137,37 @@ def parts_by_model(generator: Generator, text: str, prompts: Path | None = None)
 def in_orders(item: Item) -> Iterator[Item]:
     """A Factual-Statement question of three parts in the four orders of Table 20; nothing for any other.
 
-    The parts are those of `split_questions`, each as it stands: one that leans on the part before it leans on another
-    one now, as in the paper. Ids end in `#order1` to `#order4`.
+    The parts are those of `split_questions`, unchanged: one that leans on the part before it leans on another one now,
+    as in the paper. Ids end in `#order1` to `#order4`.
     """
     task: Task = item.task
     parts = split_questions(task.question) if task.type == "Factual-Statement" else ()
     if len(parts) != len(ORDERS[0]):
         return
     for number, order in enumerate(ORDERS, 1):
-        question = " ".join(parts[place] for place in order)
+        question = " ".join(parts[part] for part in order)
         labels = {**item.labels, "order": (f"order{number}",)}
         ordered = task.model_copy(update={"question": question})
         yield replace(item, id=f"{item.id}#order{number}", task=ordered, question=question, labels=labels)
 
 
 def order_of(item_id: str) -> tuple[int, ...]:
-    """For each place in which it is asked the sub-question of the original; empty where no order is named."""
+    """For each position the sub-question of the original that is asked there; empty if no order is named."""
     match = _ORDER.search(item_id)
     return ORDERS[int(match[1]) - 1] if match else ()
 
 
-def places(name: str) -> tuple[str, ...]:
+def cell_names(name: str) -> tuple[str, ...]:
     """The metrics of Table 3's cells: `NAME.q2@1` is sub-question 2 asked first."""
-    return tuple(f"{name}.q{part}@{place}" for part in (1, 2, 3) for place in (1, 2, 3))
+    return tuple(f"{name}.q{part}@{position}" for part in (1, 2, 3) for position in (1, 2, 3))
 
 
-def by_place(name: str, order: Sequence[int], values: Sequence[float | None]) -> dict[str, float | None]:
-    """Values of the parts as they were asked, under the names of `places`; those of other places are left out."""
+def by_position(name: str, order: Sequence[int], values: Sequence[float | None]) -> dict[str, float | None]:
+    """Values of the parts as they were asked, under `cell_names`; those of other positions are left out."""
     return {
-        f"{name}.q{order[place] + 1}@{place + 1}": value
-        for place, value in enumerate(values)
-        if place < len(order) and len(order) == len(values)
+        f"{name}.q{order[position] + 1}@{position + 1}": value
+        for position, value in enumerate(values)
+        if len(order) == len(values)
     }
 
 
@@ -189,21 +183,21 @@ class CompoundCase(Case):
 
     Attributes:
         parts: the sub-questions in the order in which they were asked.
-        given: what was said to each of them, where each was asked by itself; else empty.
-        order: for each place the sub-question of the original that is asked there; empty where they are as they were.
+        replies: to each of them, if each was asked by itself; else empty.
+        order: for each position the sub-question of the original that is asked there; empty if the order is unchanged.
     """
 
     passages_judged: ClassVar[bool] = False
     parts: tuple[str, ...] = ()
-    given: tuple[str, ...] = ()
+    replies: tuple[str, ...] = ()
     order: tuple[int, ...] = ()
 
 
-def compound_metrics(embed: Embed | None, placed: bool) -> tuple[Metric[CompoundCase], ...]:
+def compound_metrics(embed: Embed | None, by_order: bool) -> tuple[Metric[CompoundCase], ...]:
     """Metrics of the parts, those with an embedder first.
 
     Args:
-        placed: questions are asked in several orders, so that what is covered is told by place, too.
+        by_order: questions are asked in several orders, so that coverage is reported by position, too.
     """
 
     def answers(context: CompoundCase) -> tuple[str, ...]:
@@ -211,8 +205,8 @@ def compound_metrics(embed: Embed | None, placed: bool) -> tuple[Metric[Compound
         assert embed is not None, "checked before"
         if unknown(context):
             return ("",) * len(context.parts)
-        if context.given:
-            pairs = zip(context.parts, context.given, strict=True)
+        if context.replies:
+            pairs = zip(context.parts, context.replies, strict=True)
             return tuple(assign_sentences([part], reply, embed)[0] for part, reply in pairs)
         return assign_sentences(context.parts, context.answer, embed)
 
@@ -221,28 +215,33 @@ def compound_metrics(embed: Embed | None, placed: bool) -> tuple[Metric[Compound
             return {}
         texts = answers(context)
         errors = {} if unknown(context) else _errors(texts)
-        return {COVERAGE: sum(map(bool, texts)) / len(texts), **errors, **_placed(context, texts)}
+        return {COVERAGE: sum(map(bool, texts)) / len(texts), **errors, **_cells(context, texts)}
 
-    def _placed(context: CompoundCase, texts: Sequence[str]) -> Mapping[str, Value]:
-        return by_place(COVERAGE, context.order, [float(bool(text)) for text in texts]) if placed else {}
+    def _cells(context: CompoundCase, texts: Sequence[str]) -> Mapping[str, Value]:
+        return by_position(COVERAGE, context.order, [float(bool(text)) for text in texts]) if by_order else {}
 
     name = getattr(embed, "name", "the embedder")
-    cells = places(COVERAGE) if placed else ()
+    cells = cell_names(COVERAGE) if by_order else ()
     return (
         Metric(
             (COVERAGE, OMITTED + CODE, MERGED + CODE, *cells),
             f"parts by rules, matched by {name}",
             covered,
-            "it needs an embedder; errors need two parts and a reply that knows, a place the order that has it",
+            "it needs an embedder; errors need two parts and a reply that knows, a position the order that has it",
             {COVERAGE: Shown(headline=40)},
         ),
-        Metric((LANGUAGE + CODE,), told_by(), _language, "the reply or the question is too short to tell its language"),
+        Metric(
+            (LANGUAGE + CODE,),
+            detected_by(),
+            _language,
+            "the reply or the question is too short",
+        ),
         Metric(("words_per_part",), WORDS, _words),
     )
 
 
 def _errors(texts: Sequence[str]) -> dict[str, Value]:
-    """Whether a part has no answer, and whether two have one and the same, neither with a sentence of its own."""
+    """Whether a part has no answer, and whether two have the same, neither with a sentence to itself."""
     if len(texts) < 2:
         return {}
     answers = [text for text in texts if text]

@@ -10,8 +10,8 @@ Upstream the halves with and without a context are of different sources, so the 
 
 That is the setting `decompose`, the default. The others: `vanilla`, `cot` and `few-shot`, a model asked once by the
 paper's modes (Tables 21, 22); `dialogue`, the sub-questions one a turn (section 5, figure 3); `positions`, each
-Factual-Statement question of three parts in four orders (Tables 3, 20). The last two are answered by the turn where
-there is no model, and by the prompt of `vanilla` where there is one.
+Factual-Statement question of three parts in four orders (Tables 3, 20). The last two are answered by the turn if
+there is no model, and by the prompt of `vanilla` if there is one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -55,11 +54,7 @@ References = Mapping[str, tuple[SubAnswer, ...]]
 
 
 def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str]:
-    """Id -> sub-questions with their answers, of the first repeat of what is done; and the file's SHA-256.
-
-    Raises:
-        RequestError: no run, or none of Compound-QA in the setting `dialogue` with an answer in it.
-    """
+    """Id -> sub-questions with their answers, of the first repeat of what is done; and the file's SHA-256."""
     flag = f"--references {str(run)!r}"
     try:
         stored = read_run(run)
@@ -204,26 +199,22 @@ class CompoundQA(Task):
         order = self._order(item)
         references = self.references.get(item.id.rpartition("#")[0] if order else item.id, ())
         if order and len(references) == len(order):
-            references = tuple(references[place] for place in order)
+            references = tuple(references[part] for part in order)
         apart = sample.sub_answers if self.setting == modes.DIALOGUE else ()
         parts = tuple(part.question for part in apart or references) or split_questions(task.question)
-        given, answers = tuple(part.answer for part in apart), tuple(part.answer for part in references)
+        replies, answers = tuple(part.answer for part in apart), tuple(part.answer for part in references)
         return CompoundCase(
             question=task.question,
             answer=unmarked(text, sample),
             reference=task.reference,
             passages=() if task.context is None else (task.context,),
-            more=judged_texts(parts, given, answers, order),
+            more=judged_texts(parts, replies, answers, order),
             raw=text,
             decision=sample.decision,
             parts=parts,
-            given=given,
+            replies=replies,
             order=order,
         )
-
-    @cached_property
-    def _tuning(self) -> modes.Tuning:
-        return modes.tuning_of(self.request.generator)
 
     def _order(self, item: Item) -> tuple[int, ...]:
         """See `modes.order_of`; an id of the data may look like one of ours, so only `positions` has orders."""
@@ -239,7 +230,7 @@ class CompoundQA(Task):
     ) -> Sample:
         """The assistant's turn over the context.
 
-        Without a model the context is trusted for each part where it is near enough to the question as a whole.
+        Without a model the context is trusted for each part if it is near enough to the full question.
         """
         parts = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
         hits = ranked_by(_passages(item.task), (question,), parts.embed)
@@ -255,14 +246,14 @@ class CompoundQA(Task):
             GeneratorError: no reply was to be had.
         """
         began = time.perf_counter()
-        reply: WrittenText | modes.Reply
+        reply: WrittenText | modes.ModeReply
         if self.setting == modes.DECOMPOSE:
             reply = write_text(generator, load_prompt("compound", self.parts.prompts).render(question=task.question))
             note = f"the answer is incomplete: it was ended by {reply.finish_reason}" if reply.note is not None else ""
         else:
             mode = "vanilla" if self.setting == modes.POSITIONS else str(self.setting)
             prompt = modes.prompt_of(mode, task.question, task.context, self.parts.prompts)
-            reply = modes.said(generator, prompt, self._tuning)
+            reply = modes.ask_once(generator, prompt, self.request.generator)
             note = reply.note or ""
         decision = "unknown" if not reply.note and says_unknown(reply.text) else "answer"
         return _sample(item, task, reply.text, decision, reply.usage, began, (note,) if note else ())
@@ -270,7 +261,7 @@ class CompoundQA(Task):
     def _dialogue(self, item: Item, task: Row, generator: Generator | None) -> Sample:
         """The sub-questions one a turn, each with the turns before it.
 
-        They are those of the references where there are some, so that these fit; else those of the rules or, with
+        They are those of the references if there are some, so that these fit; else those of the rules or, with
         `understand=llm`, those of the model (Table 18). Each reply is kept as it was written, a hedge or an "I don't
         know" included: what it is worth is for the judge to say, as it is of a reply to the whole question.
 
@@ -280,7 +271,7 @@ class CompoundQA(Task):
         began, used = time.perf_counter(), Usage()
         parts = tuple(part.question for part in self.references.get(item.id, ()))
         if not parts and generator is not None and "understand=llm" in self.parts.forms:
-            parts, used = modes.parts_by_model(generator, task.question, self.parts.prompts)
+            parts, used = modes.split_by_model(generator, task.question, self.parts.prompts)
         parts = parts or split_questions(task.question)
         if generator is None:
             replies = self._turns(item, parts)
@@ -299,7 +290,7 @@ class CompoundQA(Task):
         return sample.model_copy(update={"sub_answers": _paired(parts, texts)})
 
     def _turns(self, item: Item, parts: Sequence[str]) -> list[Sample]:
-        """The assistant's turns of a dialogue without a model, each trusting the context as the whole would."""
+        """The assistant's turns of a dialogue without a model, each trusting the context as one turn for all would."""
         history: list[Message] = []
         replies: list[Sample] = []
         for part in parts:
@@ -308,13 +299,13 @@ class CompoundQA(Task):
             history += [Message(role="user", content=part), Message(role="assistant", content=answer)]
         return replies
 
-    def _spoken(self, task: Row, parts: Sequence[str], generator: Generator) -> list[modes.Reply]:
+    def _spoken(self, task: Row, parts: Sequence[str], generator: Generator) -> list[modes.ModeReply]:
         """A model's turns of a dialogue; the first question is put as in `vanilla`, with the context."""
         messages: tuple[PromptMessage, ...] = modes.prompt_of("vanilla", parts[0], task.context, self.parts.prompts)
-        replies = [modes.said(generator, messages, self._tuning)]
+        replies = [modes.ask_once(generator, messages, self.request.generator)]
         for part in parts[1:]:
-            messages = modes.next_turn(messages, replies[-1].text, part)
-            replies.append(modes.said(generator, messages, self._tuning))
+            messages = modes.continue_dialogue(messages, replies[-1].text, part)
+            replies.append(modes.ask_once(generator, messages, self.request.generator))
         return replies
 
 

@@ -31,7 +31,7 @@ from turnmark.corpora.inscoqa import Task as Row
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
-from turnmark.evaluation.benchmarks.inscoqa_prompt import PROMPT, has_two_parts, prompted_sample, read_reply
+from turnmark.evaluation.benchmarks.inscoqa_prompt import PROMPT, has_two_parts, read_reply
 from turnmark.evaluation.benchmarks.measures import (
     CHARACTER_METRICS,
     LEAD_METRICS,
@@ -41,7 +41,7 @@ from turnmark.evaluation.benchmarks.measures import (
 )
 from turnmark.evaluation.benchmarks.mtrag_data import corpus_used
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, data_used, hash_prompts
-from turnmark.evaluation.benchmarks.turns import headed, turn_sample, unmarked
+from turnmark.evaluation.benchmarks.turns import headed, prompted_sample, turn_sample, unmarked
 from turnmark.evaluation.judging.inscoqa import REFERENCE_STEP, STEP, rubrics
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import fingerprint
@@ -203,7 +203,7 @@ class InsCoQA(Task):
         if self.setting == "prompt":
             if generator is None:
                 raise RequestError(NEEDS_MODEL)
-            return prompted_sample(item, generator, self.parts.prompts)
+            return self._prompt(item, generator)
         evidence = None
         if self.setting == "documents":
             query = conversation_query(task.history, task.question)
@@ -216,6 +216,14 @@ class InsCoQA(Task):
         parts = self.parts.over(self.parts.retrievers.get(POOL))
         return turn_sample(item, task.history, task.question, generator, parts, evidence, trusted=evidence is not None)
 
+    def _prompt(self, item: Item, generator: Generator) -> Sample:
+        """Ask a model as the paper does: the reply as written in `prediction`, its steps in `procedure`."""
+        sample = prompted_sample(item, PROMPT, list(item.passages.values()), generator, self.parts.prompts)
+        reply = read_reply(sample.prediction or "")
+        notes = () if reply.in_form else ("the reply is not in the form that was asked for",)
+        steps = tuple({"step": step, "citations": []} for step in reply.steps)
+        return sample.model_copy(update={"procedure": steps, "notes": (*sample.notes, *notes), "decision": None})
+
     def context(self, item: Item, sample: Sample) -> InstructionalCase:
         """See `Task.context`. The passages are the sample's documents, or in `rag` what was found in the pool.
 
@@ -225,7 +233,7 @@ class InsCoQA(Task):
         text, steps = sample.prediction or "", [str(step["step"]) for step in sample.procedure]
         reply, format_ok = read_reply(text), None
         if has_two_parts(text) or (self.setting == "prompt" and tuple(steps) in ((), reply.steps)):
-            text, steps, format_ok = reply.answer, steps or list(reply.steps), not reply.problem
+            text, steps, format_ok = reply.answer, steps or list(reply.steps), reply.in_form
         documents = tuple(document.text for document in task.documents)
         steps = list(filter(None, (unmarked(step, sample).strip() for step in steps)))
         return InstructionalCase(

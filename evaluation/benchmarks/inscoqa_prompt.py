@@ -1,34 +1,23 @@
-"""InsCoQA's own way to ask a model (section 5.3, appendix D): all documents, the conversation and the question in one
-prompt; an answer in plain text and a flat procedure in one reply, asked for once.
+"""What a model writes if it is asked as InsCoQA asks (section 5.3, appendix D): an answer in plain text and a flat
+procedure, in one reply.
 
 The form of the reply is checked strictly and counted (`format_ok`); what can be read of it is read whatever its form,
-since a greeting before the answer or a wish after the last step is no failure at the task. The assistant's turn does
-the same task by steps of its own.
+since an opening before the answer or a wish after the last step is no failure at the task.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass
-from pathlib import Path
 
-from turnmark.assistant.generators.base import Generator, GeneratorError, without_thinking
-from turnmark.assistant.steps.llm import write_text
-from turnmark.assistant.structured import merge_roles
-from turnmark.corpora.inscoqa import Task
-from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.turns import fit_question
-from turnmark.evaluation.records import Sample
+from turnmark.assistant.generators.base import without_thinking
 
 PROMPT = "inscoqa-answer"
-ROLE = "answer"
 _MARK = r"(?:\*\*|__)?"
-_ANSWER = re.compile(
-    rf"^[ \t]*(?:#{{1,6}}[ \t]*)?{_MARK}Answer{_MARK}[ \t]*:{_MARK}[ \t]*", re.MULTILINE | re.IGNORECASE
-)
+_HASHES = r"(?:#{1,6}[ \t]*)?"
+_ANSWER = re.compile(rf"^[ \t]*{_HASHES}{_MARK}Answer{_MARK}[ \t]*:{_MARK}[ \t]*", re.MULTILINE | re.IGNORECASE)
 _NAME = rf"{_MARK}Procedural instructions{_MARK}[ \t]*:{_MARK}[ \t]*"
-_STEPS = re.compile(rf"^[ \t]*(?:#{{1,6}}[ \t]*)?{_NAME}", re.MULTILINE | re.IGNORECASE)
+_STEPS = re.compile(rf"^[ \t]*{_HASHES}{_NAME}", re.MULTILINE | re.IGNORECASE)
 _STEPS_ANYWHERE = re.compile(rf"(?:^[ \t]*#{{1,6}}[ \t]*)?{_NAME}", re.MULTILINE | re.IGNORECASE)
 _NUMBERED = re.compile(r"(\d{1,3})[.)][ \t]+(\S.*)")
 _ITEM = re.compile(
@@ -41,48 +30,43 @@ _ITEM = re.compile(
 _ROW = re.compile(r"[ \t]*\|(?P<cells>.*)\|[ \t]*")
 _RULE_ROW = re.compile(r"[ \t]*\|[ \t:|-]+\|[ \t]*")
 _COUNT = re.compile(r"(?:step|步骤)?[ \t]*\d{1,3}[.):]?", re.IGNORECASE)
-_BULLET = re.compile(r"[-*+•–]\s|[a-z][.)]\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class ReadReply:
+class InsCoQAReply:
     """What was read of a reply.
 
     Attributes:
-        answer: in plain text; empty where the reply has none.
-        steps: of the procedure, each on one line with what stands below it; empty where none can be read.
-        problem: why the reply is not in the form of appendix D; empty where it is.
+        answer: in plain text; empty if the reply has none.
+        steps: of the procedure, each on one line with what is below it; empty if none can be read.
+        in_form: the reply is in the form of appendix D.
     """
 
     answer: str
     steps: tuple[str, ...]
-    problem: str = ""
+    in_form: bool = True
 
 
-def read_reply(text: str) -> ReadReply:
+def read_reply(text: str) -> InsCoQAReply:
     """Read a reply, whatever its form.
 
-    The answer is what stands behind `Answer:` and before `Procedural instructions:`; without the one, what stands
-    before the other. The steps are the list behind `Procedural instructions:` or, without that heading, the last
-    numbered list of the reply. What is indented or bulleted below a numbered step belongs to it; what follows the list
-    is no step. Never raises.
+    The answer is what is behind `Answer:` and before `Procedural instructions:`; without the one, what is before the
+    other. The steps are the list behind `Procedural instructions:` or, without that heading, the last numbered list of
+    the reply. What is indented or bulleted below a numbered step belongs to it; what follows the list is no step.
+    Never raises.
     """
     reply = without_thinking(text).strip()
-    problem, steps = _check(reply)
-    if not problem:
-        opening, heading = _ANSWER.match(reply), _STEPS.search(reply)
-        assert opening is not None
-        assert heading is not None
-        return ReadReply(reply[opening.end() : heading.start()].strip(), steps)
+    if strict := _read_strictly(reply):
+        return strict
     headings = list(_STEPS_ANYWHERE.finditer(reply))
     if headings:
         opening_text = reply[: headings[0].start()]
-        steps = max((_listed(part) for part in _STEPS_ANYWHERE.split(reply)[1:]), key=len)
+        steps = max((_list_or_lines(part) for part in _STEPS_ANYWHERE.split(reply)[1:]), key=len)
     else:
         opening_text, steps = _last_list(reply)
     opening = _ANSWER.search(opening_text)
     answer = opening_text[opening.end() :] if opening else opening_text
-    return ReadReply(answer.strip(), steps, problem)
+    return InsCoQAReply(answer.strip(), steps, in_form=False)
 
 
 def has_two_parts(text: str) -> bool:
@@ -90,51 +74,31 @@ def has_two_parts(text: str) -> bool:
     return bool(_STEPS_ANYWHERE.search(without_thinking(text)))
 
 
-# --- the form --------------------------------------------------------------------------------------------------------
+def _read_strictly(reply: str) -> InsCoQAReply | None:
+    """A reply in the form of appendix D; None if it is in another.
 
-
-def _check(reply: str) -> tuple[str, tuple[str, ...]]:
-    """What is wrong with the form, else "" and the steps.
-
-    Strict: both headings, each at the beginning of a line and in this order, the answer first of all and not empty;
-    steps numbered 1, 2, 3 …, one a line, or all of them on one line as the paper shows them; no list inside, no words
-    after them. Markdown around the headings and a block of reasoning before them are let pass.
+    Both headings, each at the beginning of a line and in this order, the answer first of all and not empty; steps
+    numbered 1, 2, 3 …, one a line, or all of them on one line as the paper shows them; no list inside, no words after
+    them. Markdown around the headings and a block of reasoning before them are let pass.
     """
     opening = _ANSWER.match(reply)
-    if opening is None:
-        return "it does not begin with 'Answer:'.", ()
-    heads = list(_STEPS.finditer(reply, opening.end()))
-    if len(heads) != 1:
-        problem = "there is no line" if not heads else "there is more than one line"
-        return f"{problem} that begins with 'Procedural instructions:'.", ()
-    if not reply[opening.end() : heads[0].start()].strip():
-        return "there is nothing after 'Answer:'.", ()
+    heads = list(_STEPS.finditer(reply, opening.end())) if opening else []
+    if opening is None or len(heads) != 1:
+        return None
+    answer = reply[opening.end() : heads[0].start()].strip()
     lines = [line for line in reply[heads[0].end() :].splitlines() if line.strip()]
-    if not lines:
-        return "there is nothing after 'Procedural instructions:'.", ()
     if len(lines) == 1:
         steps = _in_one_line(lines[0].strip())
-        return ("", steps) if steps and all(steps) else ("there is a line that is no numbered step.", ())
-    return _check_lines(lines)
-
-
-def _check_lines(lines: list[str]) -> tuple[str, tuple[str, ...]]:
-    steps: list[str] = []
-    for line in lines:
-        match = _NUMBERED.fullmatch(line.strip())
-        if match is None:
-            inside = line[0].isspace() or _BULLET.match(line)
-            return f"there is {'a list inside the list' if inside else 'a line that is no numbered step'}.", ()
-        if steps and line[0].isspace() and not lines[0][0].isspace():
-            return "there is a list inside the list.", ()
-        if int(match[1]) != len(steps) + 1:
-            return f"step {len(steps) + 1} is numbered {match[1]}.", ()
-        steps.append(match[2].strip())
-    return "", tuple(steps)
+    else:
+        numbered = [_NUMBERED.fullmatch(line.strip()) for line in lines]
+        flat = all(not line[0].isspace() for line in lines) or all(line[0].isspace() for line in lines)
+        in_order = all(match and int(match[1]) == number for number, match in enumerate(numbered, 1))
+        steps = tuple(match[2].strip() for match in numbered if match) if flat and in_order else ()
+    return InsCoQAReply(answer, steps) if answer and steps and all(steps) else None
 
 
 def _in_one_line(line: str) -> tuple[str, ...]:
-    """`1. xx 2. xx`: each number is looked for after the one before it; empty where the line begins with none."""
+    """`1. xx 2. xx`: each number is looked for after the one before it; empty if the line begins with none."""
     steps: list[str] = []
     mark = re.match(r"1[.)]\s+", line)
     while mark is not None:
@@ -147,39 +111,39 @@ def _in_one_line(line: str) -> tuple[str, ...]:
 # --- what can be read ------------------------------------------------------------------------------------------------
 
 
-def _steps(text: str) -> tuple[str, ...]:
-    """The steps of a list, whatever stands around and inside it; of a table, a step a row."""
+def _read_list(text: str) -> tuple[str, ...]:
+    """The steps of a list, whatever is around and inside it; of a table, a step a row."""
     lines = [line for line in text.splitlines() if line.strip()]
-    if rows := _table(lines):
+    if rows := _read_table(lines):
         return rows
-    items = [_ITEM.fullmatch(line.rstrip()) for line in lines]
-    found = [item for item in items if item is not None]
-    numbered = [item for item in found if item["number"]]
+    matches = [_ITEM.fullmatch(line.rstrip()) for line in lines]
+    items = [match for match in matches if match is not None]
+    numbered = [item for item in items if item["number"]]
     if len(numbered) == 1 and len(parts := [step for step in _in_one_line(numbered[0].group().strip()) if step]) > 1:
         return tuple(parts)
-    heads = numbered or [item for item in found if item["letter"]] or found
+    heads = numbered or [item for item in items if item["letter"]] or items
     if not heads:
         return ()
     outermost = len(heads[0]["indent"].expandtabs())
     steps: list[list[str]] = []
-    last = max(place for place, (line, item) in enumerate(zip(lines, items, strict=True)) if item or line[0].isspace())
-    for line, item in zip(lines[: last + 1], items, strict=False):
+    last = max(n for n, (line, item) in enumerate(zip(lines, matches, strict=True)) if item or line[0].isspace())
+    for line, item in zip(lines[: last + 1], matches, strict=False):
         if item is not None and item in heads and len(item["indent"].expandtabs()) <= outermost:
-            steps.append([_unmarked(item["text"])])
+            steps.append([_drop_half_mark(item["text"])])
         elif steps:
-            steps[-1].append(_unmarked(item["text"]) if item is not None else line.strip())
+            steps[-1].append(_drop_half_mark(item["text"]) if item is not None else line.strip())
     return tuple(" ".join(parts) for parts in steps)
 
 
-def _unmarked(text: str) -> str:
-    """A step without the half of a pair of marks whose other half stood before its number."""
+def _drop_half_mark(text: str) -> str:
+    """A step without the half of a pair of marks whose other half was before its number."""
     text = text.strip()
     return text.replace("**", "", 1) if text.count("**") % 2 else text
 
 
-def _table(lines: list[str]) -> tuple[str, ...]:
-    """The rows of a Markdown table below its rule, without the cell that counts them; empty where there is none."""
-    rule = next((place for place, line in enumerate(lines) if _RULE_ROW.fullmatch(line)), None)
+def _read_table(lines: list[str]) -> tuple[str, ...]:
+    """The rows of a Markdown table below its rule, without the cell that counts them; empty if there is no table."""
+    rule = next((number for number, line in enumerate(lines) if _RULE_ROW.fullmatch(line)), None)
     if rule is None:
         return ()
     rows = [row for line in lines[rule + 1 :] if (row := _ROW.fullmatch(line))]
@@ -187,56 +151,23 @@ def _table(lines: list[str]) -> tuple[str, ...]:
     return tuple(" ".join(filter(None, row[1:] if _COUNT.fullmatch(row[0]) else row)) for row in cells)
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    """The steps behind a heading that says there are some: a list's or, where there is none, the lines."""
-    return _steps(text) or tuple(line.strip() for line in text.splitlines() if line.strip())
+def _list_or_lines(text: str) -> tuple[str, ...]:
+    """The steps behind a heading that announces them: a list's or, if there is none, the lines."""
+    return _read_list(text) or tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _last_list(reply: str) -> tuple[str, tuple[str, ...]]:
-    """Of a reply without a heading what stands before its last list, and the steps of that."""
+    """Of a reply without a heading what is before its last list, and the steps of that."""
     lines = reply.splitlines(keepends=True)
     items = [(n, item) for n, line in enumerate(lines) if (item := _ITEM.fullmatch(line.rstrip())) and _is_first(item)]
     firsts = [n for n, item in items if item["number"]] or [n for n, _ in items]
     if not firsts:
         rule = next((n for n, line in enumerate(lines) if _RULE_ROW.fullmatch(line.rstrip())), 0)
         firsts = [rule - 1] if rule else []
-    steps = _steps("".join(lines[firsts[-1] :])) if firsts else ()
+    steps = _read_list("".join(lines[firsts[-1] :])) if firsts else ()
     return ("".join(lines[: firsts[-1]]), steps) if len(steps) > 1 else (reply, ())
 
 
 def _is_first(item: re.Match[str]) -> bool:
     digits = "".join(filter(str.isdecimal, item["number"] or ""))
     return int(digits) == 1 if digits else (item["letter"] or "")[:1].lower() == "a"
-
-
-def prompted_sample(item: Item, generator: Generator, prompts: Path | None = None) -> Sample:
-    """Ask a model as the paper does, and take down its reply: as written in `prediction`, its steps in `procedure`.
-
-    Args:
-        prompts: folder with prompts of one's own.
-
-    Raises:
-        GeneratorError: no reply was to be had, or an empty one; or the question does not fit into the model's context.
-    """
-    task: Task = item.task
-    began = time.perf_counter()
-    texts = [(document.title, document.text) for document in task.documents]
-    prompt = fit_question(PROMPT, texts, task.history, task.question, generator, prompts)
-    if prompt is None:
-        raise GeneratorError("bad_request", "the question does not fit into the model's context")
-    reply = write_text(generator, merge_roles(prompt.messages))
-    parts = read_reply(reply.text)
-    notes = [*prompt.notes, *([reply.note] if reply.note else [])]
-    if parts.problem:
-        notes.append(f"the reply is not in the form that was asked for: {parts.problem}")
-    return Sample(
-        id=item.id,
-        status="done",
-        domain=item.domain,
-        query=task.question,
-        prediction=reply.text,
-        procedure=tuple({"step": step, "citations": []} for step in parts.steps),
-        notes=tuple(notes),
-        usage={ROLE: reply.usage},
-        timings={"answer": round(time.perf_counter() - began, 4)},
-    )

@@ -7,18 +7,13 @@ task's id. `rag`: the five passages that the retriever finds. The conversation b
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.steps.llm import write_text
-from turnmark.assistant.steps.unknown import says_unknown
-from turnmark.assistant.structured import merge_roles
-from turnmark.assistant.types import Decision
+from turnmark.assistant.generators.base import Generator
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import file_sha256
@@ -38,7 +33,7 @@ from turnmark.evaluation.benchmarks.mtrag_queries import (
 )
 from turnmark.evaluation.benchmarks.mtrag_retrieval import Retrieval
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, hash_prompts
-from turnmark.evaluation.benchmarks.turns import fit_question, turn_sample, unmarked, with_steps
+from turnmark.evaluation.benchmarks.turns import prompted_sample, turn_sample, unmarked, with_steps
 from turnmark.evaluation.judging.mtrag import rubrics, un_rubrics
 from turnmark.evaluation.judging.rubrics import BERT
 from turnmark.evaluation.metrics.decisions import unknown_label
@@ -247,7 +242,7 @@ class Mtrag(Task):
             # With other passages than asked for, only these tasks, the unanswerable ones, would be told from the rest.
             return missing(item, str(error))
         if self._prompted and generator is not None:
-            sample = self._prompt(item, task, hits, generator)
+            sample = self._prompt(item, hits, generator)
         else:
             sample = turn_sample(item, task.history, task.question, generator, parts, hits, passages.trusted(generator))
         if passages.recorded is not None:
@@ -261,28 +256,13 @@ class Mtrag(Task):
     def _passages(self) -> shown.Shown:
         return replace(self._shown, parts=self.parts)
 
-    def _prompt(self, item: Item, task: mtrag.Task, hits: Sequence[Hit], generator: Generator) -> Sample:
-        """Ask a model as the paper does, and record its reply."""
-        began = time.perf_counter()
+    def _prompt(self, item: Item, hits: Sequence[Hit], generator: Generator) -> Sample:
+        """Ask a model as the paper does."""
         texts = [(hit.passage.title, hit.passage.text) for hit in hits]
-        prompt = fit_question(self.prompt, texts, task.history, task.question, generator, self.parts.prompts)
-        if prompt is None:
-            raise GeneratorError("bad_request", "the question does not fit into the model's context")
-        reply = write_text(generator, merge_roles(prompt.messages))
-        decision: Decision | None = "unknown" if reply.note is None and says_unknown(reply.text) else "answer"
-        return Sample(
-            id=item.id,
-            status="done",
-            domain=item.domain,
-            query=task.question,
-            contexts=tuple(map(shown.ref_of, hits)),
-            prediction=reply.text,
-            # Whether a text asks back is for a judge to say, and not to be taken for an answer until then.
-            decision=None if self.asks_back else decision,
-            notes=(*prompt.notes, *([reply.note] if reply.note else [])),
-            usage={"answer": reply.usage},
-            timings={"answer": round(time.perf_counter() - began, 4)},
-        )
+        sample = prompted_sample(item, self.prompt, texts, generator, self.parts.prompts)
+        # Whether a text asks back is for a judge to say, and not to be taken for an answer until then.
+        decision = None if self.asks_back else sample.decision
+        return sample.model_copy(update={"contexts": tuple(map(shown.ref_of, hits)), "decision": decision})
 
     def context(self, item: Item, sample: Sample) -> Case:
         """See `Task.context`. Steps count as a part of the answer."""

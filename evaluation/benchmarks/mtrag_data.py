@@ -47,11 +47,7 @@ class MtragData(Record):
 
 
 def labelled_domains(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, ...]:
-    """The domains with relevance labels, sorted.
-
-    Raises:
-        RequestError: there are none.
-    """
+    """The domains with relevance labels, sorted."""
     domains = mtrag.retrieval_domains(source.root, benchmark)
     if not domains:
         if benchmark == "mtrag-s":
@@ -70,9 +66,6 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
 
     Args:
         domains: those wanted; empty for all that are there.
-
-    Raises:
-        RequestError: there are no relevance labels, or none for a domain that is wanted.
     """
     problems: list[Problem] = []
     files: dict[str, Path] = {}
@@ -165,11 +158,7 @@ def _labelled_conversations() -> frozenset[str]:
 
 
 def find_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
-    """The passage files of the domains.
-
-    Raises:
-        RequestError: those that are missing, all of them.
-    """
+    """The passage files of the domains."""
     errors = ErrorCollector()
     corpora: dict[str, Path] = {}
     for domain in domains:

@@ -128,9 +128,6 @@ def check_mode(mode: str, benchmark: mtrag.Benchmark, asking: bool = False) -> s
 
     Args:
         asking: modes that ask a language model will do.
-
-    Raises:
-        RequestError: there is no such mode, or MTRAG-UN was asked for recorded queries that it lacks.
     """
     if not known_mode(mode):
         modes = ", ".join(f"{name} ({summary})" for name, summary in MODES.items())
@@ -152,9 +149,6 @@ def open_queries(mode: str, data: MtragData, asking: bool = False) -> QuerySourc
 
     Args:
         asking: as for `check_mode`.
-
-    Raises:
-        RequestError: no such mode, or a file of recorded queries is missing.
     """
     check_mode(mode, data.benchmark, asking)
     if mode not in RECORDED or data.benchmark != "mtrag":
@@ -184,9 +178,6 @@ def read_query_file(path: Path, data: MtragData | None) -> QuerySource:
 
     Args:
         data: None where it could not be read: then only the file itself is checked.
-
-    Raises:
-        RequestError: it cannot be read, a line of it is wrong, or it has none for any judged task where there are some.
     """
     try:
         loaded = read_recorded(path, path.name)

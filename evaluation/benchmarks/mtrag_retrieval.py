@@ -200,11 +200,7 @@ class Retrieval(Task):
             return Sample(id=task_id, status="failed", kind="no_query", reason=str(error), domain=domain)
 
     def search(self, run: RunFolder, open_corpus: Callable[[str], Retriever]) -> Mapping[str, float]:
-        """Search for every query that has no finished sample yet; every batch is on file before the next begins.
-
-        Raises:
-            TurnmarkError: a retriever gave nonsense.
-        """
+        """Search for every query that has no finished sample yet; every batch is on file before the next begins."""
         seconds: Counter[str] = Counter()
         for domain in self._data.qrels:
             pending: list[tuple[str, Query]] = []
@@ -265,11 +261,7 @@ def _sample(task_id: str, domain: str | None, query: Query, contexts: tuple[Cont
 
 
 def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, ...]:
-    """What a sample keeps of the passages that were found.
-
-    Raises:
-        TurnmarkError: a passage was found twice, or its score is no number.
-    """
+    """What a sample keeps of the passages that were found."""
     distinct = {hit.passage.id for hit in hits}
     if len(distinct) < len(hits) or not all(math.isfinite(hit.score) for hit in hits):
         raise TurnmarkError(f"retriever {retriever.name!r} found a passage twice, or gave it no number")

@@ -41,11 +41,7 @@ def benchmark_names() -> list[str]:
 
 @lru_cache(maxsize=16)
 def import_tasks(benchmark: str) -> tuple[type[Task], ...]:
-    """The tasks of a benchmark, the default first; none if there is no such benchmark.
-
-    Raises:
-        RequestError: it cannot be imported, or is no task.
-    """
+    """The tasks of a benchmark, the default first; none if there is no such benchmark."""
     from turnmark.corpora.specs import load_python
     from turnmark.evaluation.benchmarks.task import Task
 

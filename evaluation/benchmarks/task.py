@@ -83,9 +83,6 @@ class Task(ABC):
         notes: for the report.
         deadline: seconds for a sample; None: the request's.
         batched: `search` makes the samples, not `answer`.
-
-    Raises:
-        RequestError: everything that is wrong with the request, at once.
     """
 
     name: ClassVar[str] = "generation"
@@ -217,11 +214,7 @@ class Task(ABC):
 
 
 def choose_domains(known_domains: Iterable[str], domains: Sequence[str]) -> tuple[str, ...]:
-    """The domains that are asked for, in the order of the data; all of them if none is named.
-
-    Raises:
-        RequestError: those that the data do not have.
-    """
+    """The domains that are asked for, in the order of the data; all of them if none is named."""
     names = tuple(known_domains)
     known = ", ".join(names) or "none"
     if unknown := [domain for domain in domains if domain not in names]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.budget import Fitted, fit_prompt, room_for
+from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.forms import forms_for, reader_of
-from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.steps.llm import write_text
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.structured import merge_roles
 from turnmark.assistant.tracing import trace_if_on
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations
@@ -148,20 +152,33 @@ def titled(title: str, text: str) -> str:
     return text if begins else "\n\n".join(filter(None, (title, text)))
 
 
-def fit_question(
-    name: str,
-    documents: Sequence[tuple[str, str]],
-    history: Sequence[Message],
-    question: str,
-    generator: Generator,
-    prompts: Path | None = None,
-) -> Fitted | None:
-    """The prompt `name`; None if the question does not fit into the model's context.
+def prompted_sample(
+    item: Item, name: str, documents: Sequence[tuple[str, str]], generator: Generator, prompts: Path | None
+) -> Sample:
+    """Ask a model once by the prompt `name`, as a paper does, and record its reply.
 
     Args:
         documents: title and text each; a bare prompt shows the texts alone.
         prompts: folder with prompts of one's own.
+
+    Raises:
+        GeneratorError: no reply was to be had, or an empty one; or the question does not fit into the model's context.
     """
+    began = time.perf_counter()
     prompt = JUDGES.load(name, prompts)
     texts = [text if prompt.bare else titled(title, text) for title, text in documents]
-    return fit_prompt(prompt, room_for(generator), {"question": question}, texts, history)
+    fitted = fit_prompt(prompt, room_for(generator), {"question": item.question}, texts, item.history)
+    if fitted is None:
+        raise GeneratorError("bad_request", "the question does not fit into the model's context")
+    reply = write_text(generator, merge_roles(fitted.messages))
+    return Sample(
+        id=item.id,
+        status="done",
+        domain=item.domain,
+        query=item.question,
+        prediction=reply.text,
+        decision="unknown" if reply.note is None and says_unknown(reply.text) else "answer",
+        notes=(*fitted.notes, *([reply.note] if reply.note else [])),
+        usage={"answer": reply.usage},
+        timings={"answer": round(time.perf_counter() - began, 4)},
+    )

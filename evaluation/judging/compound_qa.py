@@ -29,8 +29,8 @@ from turnmark.evaluation.benchmarks.compound_modes import (
     MERGED,
     OMITTED,
     POSITIONS,
-    by_place,
-    places,
+    by_position,
+    cell_names,
 )
 from turnmark.evaluation.judging.judgements import RAW, Outcome
 from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Rubric, failed, judge_prompt, needs
@@ -60,7 +60,7 @@ NO_REFERENCES = "no answers to its sub-questions are there to compare with: --re
 def rubrics(setting: str | None, _embedder: str) -> Sequence[Rubric]:
     """See `turnmark.evaluation.benchmarks.task.Task.rubrics`: whole replies but where parts are studied."""
     if setting == POSITIONS:
-        return [replace(PARTS, also=(*PARTS.also, *places(SUB_WIN_RATE)))]
+        return [replace(PARTS, also=(*PARTS.also, *cell_names(SUB_WIN_RATE)))]
     return [PARTS] if setting == DIALOGUE else [WHOLE_REPLY, ERRORS, PARTS]
 
 
@@ -230,7 +230,7 @@ def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
         PER_QUESTION: mean,
         SUB_WIN_RATE + FLIPS: sum(flips) / len(flips) if flips else None,
     }
-    also |= by_place(SUB_WIN_RATE, order, rates)
+    also |= by_position(SUB_WIN_RATE, order, rates)
     return Outcome(
         status="scored",
         value=mean,

@@ -46,8 +46,6 @@ def test_temperature_and_limit_are_the_papers_unless_the_spec_says_otherwise(tmp
     _, [body] = asked(bench, item, Say("Yes."), options="&deadline=20")
     assert (body["temperature"], body["max_tokens"]) == (0.3, 1024)
     spec = "openai:tiny?temperature=0.9&max_tokens=77"
-    assert modes.tuning_of(spec) == modes.Tuning(None, None)
-    assert modes.tuning_of("openai:tiny?max_tokens=77") == modes.Tuning(0.3, None)
     own, [item] = bench_of(tmp_path, row(), setting="vanilla", generator=spec)
     _, [body] = asked(own, item, Say("Yes."), options="&temperature=0.9&max_tokens=77")
     assert (body["temperature"], body["max_tokens"]) == (0.9, 77)
@@ -102,7 +100,7 @@ def test_a_model_takes_the_question_apart_where_that_is_asked_for(tmp_path):
     assert len(bodies) == sample.usage["answer"].calls == 3
     sample, _ = asked(bench, item, Say('{"questions": []}'), Say("1868."))
     assert [part.question for part in sample.sub_answers] == [QUESTION]
-    with pytest.raises(GeneratorError, match="not taken apart"):
+    with pytest.raises(GeneratorError, match="not split"):
         asked(bench, item, Say("no list"))
 
 
@@ -116,7 +114,7 @@ def test_the_parts_are_those_of_the_references_where_there_are_some(tmp_path):
     sample, bodies = asked(bench, item, Say("1868."), Say("Oil."))
     assert "Questions: Lit when?" in bodies[0]["messages"][0]["content"]
     context = bench.context(item, sample)
-    assert (context.parts, context.given) == (("Lit when?", "Burnt what?"), ("1868.", "Oil."))
+    assert (context.parts, context.replies) == (("Lit when?", "Burnt what?"), ("1868.", "Oil."))
     assert references_of(context) == ["In 1868.", "Oil."]
 
 

@@ -14,7 +14,7 @@ from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.evaluation.benchmarks.base import measured
 from turnmark.evaluation.benchmarks.inscoqa import InsCoQA
-from turnmark.evaluation.benchmarks.inscoqa_prompt import ReadReply, read_reply
+from turnmark.evaluation.benchmarks.inscoqa_prompt import InsCoQAReply, read_reply
 from turnmark.evaluation.judging.inscoqa import steps_of
 from turnmark.evaluation.records import Sample
 
@@ -30,38 +30,29 @@ STEPS = ("Light the oven.", "Bake the bread.")
     f"<think>Answer: no\n1. Not this.</think>\n{GOOD}",
 ])  # fmt: skip
 def test_a_reply_in_two_parts(text):
-    assert read_reply(text) == ReadReply("Light it, then bake.", STEPS)
+    assert read_reply(text) == InsCoQAReply("Light it, then bake.", STEPS)
 
 
 def test_an_answer_may_have_several_paragraphs_and_numbers():
     reply = read_reply(
         "Answer: First.\n\n2. is not a step here.\nProcedural instructions:\n1. Wait 2. 5 hours, that is."
     )
-    assert reply == ReadReply("First.\n\n2. is not a step here.", ("Wait", "5 hours, that is."))  # as the form has it
-    assert read_reply("Answer: a\nProcedural instructions:\n1. Take 2.5 l of it.") == ReadReply(
+    assert reply == InsCoQAReply("First.\n\n2. is not a step here.", ("Wait", "5 hours, that is."))
+    assert read_reply("Answer: a\nProcedural instructions:\n1. Take 2.5 l of it.") == InsCoQAReply(
         "a", ("Take 2.5 l of it.",)
     )
 
 
-@pytest.mark.parametrize(("text", "problem"), [
-    ("", "it does not begin with 'Answer:'."),
-    ("Light the oven.", "it does not begin with 'Answer:'."),
-    (f"Sure!\n{GOOD}", "it does not begin with 'Answer:'."),
-    ("Answer: Light it.", "there is no line that begins with 'Procedural instructions:'."),
-    ("Answer: a. Procedural instructions: 1. b", "there is no line that begins with 'Procedural instructions:'."),
-    (f"{GOOD}\nProcedural instructions:\n1. Again.", "there is more than one line that begins with 'Procedural"),
-    ("Answer:\nProcedural instructions:\n1. a", "there is nothing after 'Answer:'."),
-    ("Answer: a\nProcedural instructions:", "there is nothing after 'Procedural instructions:'."),
-    ("Answer: a\nProcedural instructions:\nLight it.", "there is a line that is no numbered step."),
-    ("Answer: a\nProcedural instructions:\n1. a\n3. b", "step 2 is numbered 3."),
-    ("Answer: a\nProcedural instructions:\n2. a\n3. b", "step 1 is numbered 2."),
-    ("Answer: a\nProcedural instructions:\n1. a\n   1. b", "there is a list inside the list."),
-    ("Answer: a\nProcedural instructions:\n1. a\n- b\n2. c", "there is a list inside the list."),
-    ("Answer: a\nProcedural instructions:\n1. a\n2. b\nGood luck!", "there is a line that is no numbered step."),
-    ("Answer: a\nProcedural instructions: 1. 2. b", "there is a line that is no numbered step."),
+@pytest.mark.parametrize("text", [
+    "", "Light the oven.", f"Sure!\n{GOOD}", "Answer: Light it.", "Answer: a. Procedural instructions: 1. b",
+    f"{GOOD}\nProcedural instructions:\n1. Again.", "Answer:\nProcedural instructions:\n1. a",
+    "Answer: a\nProcedural instructions:", "Answer: a\nProcedural instructions:\nLight it.",
+    "Answer: a\nProcedural instructions:\n1. a\n3. b", "Answer: a\nProcedural instructions:\n2. a\n3. b",
+    "Answer: a\nProcedural instructions:\n1. a\n   1. b", "Answer: a\nProcedural instructions:\n1. a\n- b\n2. c",
+    "Answer: a\nProcedural instructions:\n1. a\n2. b\nGood luck!", "Answer: a\nProcedural instructions: 1. 2. b",
 ])  # fmt: skip
-def test_what_is_in_no_such_form(text, problem):
-    assert read_reply(text).problem.startswith(problem)
+def test_what_is_in_no_such_form(text):
+    assert not read_reply(text).in_form
 
 
 @pytest.mark.parametrize(("text", "steps"), [
@@ -85,7 +76,7 @@ def test_what_is_in_no_such_form(text, problem):
 def test_what_can_be_read_is_read_and_the_form_is_counted(text, steps):
     reply = read_reply(text)
     assert (reply.answer, reply.steps) == ("Light it, then bake.", steps)
-    assert reply.problem
+    assert not reply.in_form
 
 
 @pytest.mark.parametrize("text", ["", "Light the oven.", "Answer: Light it."])
@@ -101,7 +92,7 @@ LINE = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_s
 @given(LINE, st.lists(LINE, min_size=2, max_size=9))
 def test_what_is_written_in_the_form_is_read_back(answer, steps):
     text = f"Answer: {answer}\nProcedural instructions:\n" + "\n".join(f"{n}. {s}" for n, s in enumerate(steps, 1))
-    assert read_reply(text) == ReadReply(answer, tuple(steps))
+    assert read_reply(text) == InsCoQAReply(answer, tuple(steps))
 
 
 def asked(source, *replies, options=""):

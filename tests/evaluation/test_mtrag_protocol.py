@@ -111,7 +111,7 @@ def test_what_is_wrong_with_a_protocol(benchmark_root, turnmark):
     )
     assert "--protocol paper asks a language model by the paper's prompt: add --generator" in message
     assert "--step is for the steps of the turn" in message
-    assert "turn or paper was expected" in turnmark("eval", "mtrag", "--protocol", "mine").err
+    assert turnmark("eval", "mtrag", "--protocol", "mine").code == 2
     assert "--setting prompt of inscoqa" in turnmark("eval", "inscoqa", "--protocol", "paper").err
 
 
