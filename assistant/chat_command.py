@@ -153,19 +153,19 @@ Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turn
 
 
 @sessions_app.command("list", epilog="Example: turnmark sessions list --json")
-def list_(as_json: AsJson = False) -> None:
+def list_sessions_command(as_json: AsJson = False) -> None:
     """List the sessions that were kept, the last one first."""
     from turnmark.assistant.session_files import list_sessions, session_lines
 
-    kept = list_sessions()
+    sessions = list_sessions()
     if as_json:
-        print_json({"sessions": [session.model_dump(mode="json") for session in kept]})
+        print_json({"sessions": [session.model_dump(mode="json") for session in sessions]})
     else:
-        typer.echo("\n".join(session_lines(kept)))
+        typer.echo("\n".join(session_lines(sessions)))
 
 
 @sessions_app.command("show", epilog="Example: turnmark sessions show kettles")
-def show(name: Name, as_json: AsJson = False) -> None:
+def show_session(name: Name, as_json: AsJson = False) -> None:
     """Show a session as Markdown, or all that is kept of it as JSON."""
     from turnmark.assistant.export import transcript
     from turnmark.assistant.session_files import read_session
@@ -181,7 +181,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
 
 @sessions_app.command("delete", epilog="Example: turnmark sessions delete kettles")
-def delete(name: Name) -> None:
+def delete_session_command(name: Name) -> None:
     """Delete a session for good."""
     from turnmark.assistant.session_files import delete_session
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
 
 
-def ask(
+def ask_command(
     index: IndexName,
     question: Annotated[
         str | None,
@@ -103,8 +103,8 @@ def read_history(path: Path) -> list[Message]:
         raise RequestError(f"{label}: cannot be read ({reason})") from error
     errors, messages = ErrorCollector(), list[Message]()
     for row_label, row in _history_rows(text, label, errors):
-        said = row if isinstance(row, dict) else {}
-        role, content = said.get("role", said.get("speaker")), said.get("content", said.get("text"))
+        fields = row if isinstance(row, dict) else {}
+        role, content = fields.get("role", fields.get("speaker")), fields.get("content", fields.get("text"))
         if role not in ("user", "assistant", "agent") or not isinstance(content, str):
             errors.add(f'{row_label}: expected {{"role": "user" or "assistant", "content": text}}')
         elif not content.strip():
@@ -144,6 +144,6 @@ def add_assistant_commands(app: typer.Typer) -> None:
     examples = (
         "turnmark ask 'How do I descale a kettle?' --index notes   ·   turnmark ask - --index notes --json < asked"
     )
-    app.command("ask", epilog=f"Examples: {examples}")(ask)
+    app.command("ask", epilog=f"Examples: {examples}")(ask_command)
     chat_command.add_chat_commands(app)
     serve_command.add_serve_command(app)

@@ -19,7 +19,7 @@ from pydantic import Field
 from pydantic_core import to_jsonable_python
 
 from turnmark.assistant.session import EVENT, Began, Conversation, SessionEvent, Turned
-from turnmark.corpora.console import cut, inert
+from turnmark.corpora.console import ellipsize, inert
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, home
 from turnmark.corpora.text import spans
@@ -45,7 +45,7 @@ def session_lines(sessions: Sequence[SessionInfo]) -> list[str]:
     return [
         f"{session.name:<{width}}  {datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}  "
         f"{session.turns} turn{'s' if session.turns != 1 else ' '}  {inert(session.index)}  "
-        f"{cut(inert(session.question), QUESTION)}"
+        f"{ellipsize(inert(session.question), QUESTION)}"
         for session in sessions
     ] or ["no session is kept yet"]
 

@@ -46,7 +46,7 @@ USER_ONLY = ("vllm", "tracing")
 T = TypeVar("T", bound=BaseModel)
 
 
-class Source(Record):
+class ConfigFile(Record):
     """One configuration file, read."""
 
     kind: Literal["project", "user"]
@@ -72,11 +72,7 @@ class Source(Record):
         return table if allowed else {}
 
     def record(self, name: str, model: type[T], values: Any) -> T:
-        """A table as a record.
-
-        Raises:
-            RequestError: every mistake in it, with file and field.
-        """
+        """A table as a record."""
         try:
             return model.model_validate(values, strict=True)
         except ValidationError as error:
@@ -84,12 +80,8 @@ class Source(Record):
             raise RequestError([f"{self.path}: {field}: {message}" for field, message in rows]) from None
 
 
-def sources() -> list[Source]:
-    """The files there are, the first one first.
-
-    Raises:
-        RequestError: every one that cannot be read.
-    """
+def sources() -> list[ConfigFile]:
+    """The files there are, the first one first."""
     errors = ErrorCollector()
     files = (
         errors.collect(read_source_file, Path(PROJECT_NAME).absolute(), "project"),
@@ -99,18 +91,14 @@ def sources() -> list[Source]:
     return [source for source in files if source is not None]
 
 
-def read_source_file(path: Path, kind: Literal["project", "user"] = "user") -> Source | None:
-    """One file, or None if there is none.
-
-    Raises:
-        RequestError: it cannot be read, or is no TOML.
-    """
+def read_source_file(path: Path, kind: Literal["project", "user"] = "user") -> ConfigFile | None:
+    """One file, or None if there is none."""
     from pydantic_settings import BaseSettings, TomlConfigSettingsSource
 
     if not path.exists():
         return None
     try:
-        return Source(kind=kind, path=path, content=TomlConfigSettingsSource(BaseSettings, path).toml_data)
+        return ConfigFile(kind=kind, path=path, content=TomlConfigSettingsSource(BaseSettings, path).toml_data)
     except OSError as error:
         raise RequestError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (ValueError, RecursionError) as error:
@@ -118,11 +106,7 @@ def read_source_file(path: Path, kind: Literal["project", "user"] = "user") -> S
 
 
 def section(name: str, model: type[T]) -> T:
-    """One table of the files as a record, each key from the first file that has it.
-
-    Raises:
-        RequestError: every mistake in the table.
-    """
+    """One table of the files as a record, each key from the first file that has it."""
     values: dict[str, Any] = {}
     for source in reversed(sources()):
         table = source.table(name)
@@ -157,11 +141,7 @@ class _Prices(Record):
 
 
 def load_prices() -> dict[str, Price]:
-    """The prices that the files name, by model or spec in normal form; none if there is no file.
-
-    Raises:
-        RequestError: every mistake in the files, or that one cannot be read.
-    """
+    """The prices that the files name, by model or spec in normal form; none if there is no file."""
     errors = ErrorCollector()
     prices: dict[str, Price] = {}
     for source in reversed(sources()):  # the first file has the last word
@@ -221,18 +201,14 @@ class Budget(Record):
 
 
 def parse_budget(text: str) -> Budget:
-    """A budget as it is written: `200000`, `200k`, `1.5M` tokens; `$5`, `5usd`, `2.50 EUR` of money.
-
-    Raises:
-        RequestError: anything else, and nothing at all (0).
-    """
+    """A budget as it is written: `200000`, `200k`, `1.5M` tokens; `$5`, `5usd`, `2.50 EUR` of money."""
     budget_text = text.strip()
     forms = "write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)"
     tokens, money = _TOKENS.fullmatch(budget_text), _MONEY.fullmatch(budget_text)
     if tokens:
         exact = Decimal(re.sub("[,_]", "", tokens["number"])) * _SCALES[tokens["scale"].lower()]
         if exact != exact.to_integral_value():
-            raise RequestError(f"--budget {text[:80]!r}: {exact.normalize():f} is no whole number of tokens; {forms}")
+            raise RequestError(f"--budget {text[:80]!r}: {exact.normalize():f} is not a number of full tokens; {forms}")
         if exact > 0:
             return Budget(tokens=int(exact))
     elif money:

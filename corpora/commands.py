@@ -108,7 +108,7 @@ def check_data(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Print the statistics of benchmark data beside the papers', what is missing, and each row that cannot be read.
+    """Print the statistics of benchmark data next to the papers', what is missing, and each row that cannot be read.
 
     Exits with 1 when a row or a file cannot be read; a part of a benchmark is no mistake.
     """

@@ -1,4 +1,4 @@
-"""What goes to the terminal and what comes from it: untrusted text made inert, bytes that are no text, closed pipes."""
+"""What goes to the terminal and what comes from it: untrusted text escaped, bytes that are not UTF-8, closed pipes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ACTIVE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def inert(text: object) -> str:
-    """A value of unknown origin as one inert line: control characters go, a line end is seen as ␤, a tab as a space.
+    """A value of unknown origin as one escaped line: control characters go, a line end is seen as ␤, a tab as a space.
 
     Whatever was named by a file, a person or a model is written through this, so that it cannot forge a line of ours.
     """
@@ -29,11 +29,11 @@ def inert(text: object) -> str:
 
 
 def valid_text(text: str) -> str:
-    """Text from outside as text: what stands for a byte that is not UTF-8 (half a surrogate pair) becomes U+FFFD."""
+    """Text from outside with U+FFFD for each byte that is not UTF-8 (half a surrogate pair)."""
     return _SURROGATES.sub("\ufffd", text)
 
 
-def cut(text: str, most: int) -> str:
+def ellipsize(text: str, most: int) -> str:
     """The first letters of a text; with an ellipsis where there are more."""
     return text if len(text) <= most else f"{text[:most]}…"
 
@@ -161,7 +161,7 @@ PLAIN_EVERY = 10.0
 
 
 class Progress(Protocol):
-    """Told of work as it is done."""
+    """Is notified of work as it is done."""
 
     def start(self, what: str, total: int | None) -> None:
         """A new phase begins; `total` units of it, if known."""
@@ -193,11 +193,11 @@ class PlainProgress:
     """One line at the start of a phase and every ten seconds, with rate and time left; for logs and pipes."""
 
     def __init__(self) -> None:
-        self._what, self._total, self._done, self._told = "", 0, 0, ""
+        self._what, self._total, self._done, self._note = "", 0, 0, ""
         self._began = self._said = 0.0
 
     def start(self, phase: str, total: int | None) -> None:
-        self._what, self._total, self._done, self._told = phase, total or 0, 0, ""
+        self._what, self._total, self._done, self._note = phase, total or 0, 0, ""
         self._began = self._said = time.monotonic()
         sys.stderr.write(f"{phase}: {total if total is not None else '?'}\n")
         sys.stderr.flush()
@@ -209,12 +209,12 @@ class PlainProgress:
             self._said = seconds
             rate = self._done / (seconds - self._began)
             eta = f", {(self._total - self._done) / rate:.0f} s left" if self._total and rate else ""
-            extra = f", {self._told}" if self._told else ""
+            extra = f", {self._note}" if self._note else ""
             sys.stderr.write(f"{self._what}: {self._done}/{self._total or '?'}, {rate:.1f}/s{eta}{extra}\n")
             sys.stderr.flush()
 
     def tell(self, text: str) -> None:
-        self._told = text
+        self._note = text
 
 
 @contextmanager
@@ -233,7 +233,7 @@ def shown_progress() -> Iterator[Progress]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[told]}", markup=False),
+        TextColumn("{task.fields[note]}", markup=False),
         console=Console(stderr=True),
         transient=True,
     ) as bar:
@@ -244,7 +244,7 @@ def shown_progress() -> Iterator[Progress]:
             def start(self, what: str, total: int | None) -> None:
                 if self.task is not None:
                     bar.remove_task(self.task)
-                self.task = bar.add_task(what, total=total, rate="", told="")
+                self.task = bar.add_task(what, total=total, rate="", note="")
 
             def advance(self, n: int = 1) -> None:
                 if self.task is not None:
@@ -254,6 +254,6 @@ def shown_progress() -> Iterator[Progress]:
 
             def tell(self, text: str) -> None:
                 if self.task is not None:
-                    bar.update(self.task, told=text)
+                    bar.update(self.task, note=text)
 
         yield Shown()

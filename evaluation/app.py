@@ -58,7 +58,7 @@ def _show_version(show_version: bool) -> None:
 @app.callback()
 def _options(
     context: typer.Context,
-    asked: Annotated[  # noqa: ARG001
+    show_version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
     ] = False,
 ) -> None:
@@ -66,7 +66,7 @@ def _options(
     turnmark.evaluation.configured.apply(context)
 
 
-def run() -> int:
+def run_command_line() -> int:
     """Run what `sys.argv` asks for; the exit code."""
     # A path may have any bytes; everything else is text, and a byte that is not UTF-8 is replaced.
     sys.argv[1:] = [word if os.path.lexists(word) else valid_text(word) for word in sys.argv[1:]]
@@ -100,7 +100,7 @@ def _run() -> int:
 
 
 def _say(problems: Iterable[str], code: int) -> int:
-    """Write each problem to standard error, made inert; its own line ends stay."""
+    """Write each problem to standard error, escaped; its own line ends stay."""
     for problem in problems:
         lines = "\n".join(inert(line) for line in problem.split("\n"))
         sys.stderr.write(f"turnmark: {lines}\n")

@@ -35,7 +35,7 @@ def planned(make: Callable[[EvalRequest], P], request: EvalRequest, errors: Erro
 
 
 def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
-    """Run a benchmark: answer (or search), score, and set the figures beside the published ones."""
+    """Run a benchmark: answer (or search), score, and set the figures next to the published ones."""
     from turnmark.evaluation.fitting import fit_request
 
     request = fit_request(request, "eval", errors)
@@ -112,8 +112,8 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     if not rescoring.is_evaluation(request.predictions):
         _show_summary(*score(request), request)
         return
-    systems = planned(rescoring.plan, request, errors)
-    summaries = rescoring.run(systems, score)
+    systems = planned(rescoring.plan_systems, request, errors)
+    summaries = rescoring.score_systems(systems, score)
     if request.as_json:
         _print_systems(systems.folder, systems.notes, summaries)
         return

@@ -3,7 +3,7 @@
     [defaults]                # of every command that has the flag
     generator = "openai:gpt-4o-mini"
 
-    [eval]                    # of one command: any flag of it, as its name stands after the dashes
+    [eval]                    # of one command: any flag of it, as its name is after the dashes
     concurrency = 8
 
 `turnmark.assistant.settings` says which files there are, and what a project's file may not say.
@@ -18,7 +18,7 @@ from typing import Any
 
 import typer
 
-from turnmark.assistant.settings import COMMANDS, Source, sources
+from turnmark.assistant.settings import COMMANDS, ConfigFile, sources
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import parse_spec
 
@@ -39,15 +39,12 @@ def apply(context: typer.Context) -> None:
     context.default_map = {str(command): defaults_of(context.command, str(command), sources())}
 
 
-def defaults_of(root: Any, command: str, files: Sequence[Source]) -> dict[str, Any]:
+def defaults_of(root: Any, command: str, files: Sequence[ConfigFile]) -> dict[str, Any]:
     """The default of each parameter of a command, by name; of a group, a mapping for each of its commands.
 
     Args:
         root: the command line, as typer made it.
         files: the first one first.
-
-    Raises:
-        RequestError: every mistake in the tables of the files that the command reads, and tables that are unknown.
     """
     problems: list[str] = []
     defaults: dict[str, Any] = {}
@@ -67,7 +64,12 @@ def defaults_of(root: Any, command: str, files: Sequence[Source]) -> dict[str, A
 
 
 def _read(
-    command: Any, table: Mapping[str, Any], common: Mapping[str, Any], source: Source, name: str, problems: list[str]
+    command: Any,
+    table: Mapping[str, Any],
+    common: Mapping[str, Any],
+    source: ConfigFile,
+    name: str,
+    problems: list[str],
 ) -> dict[str, Any]:
     """The values that a file has for the parameters of a command, or for each command of a group.
 
@@ -133,7 +135,7 @@ def _convert(parameter: Any, value: Any, folder: Path, field: str, values: dict[
         values[parameter.name] = str(folder / adapted.expanduser()) if isinstance(adapted, Path) else adapted
 
 
-def _refused(source: Source, key: str, value: Any) -> str:
+def _refused(source: ConfigFile, key: str, value: Any) -> str:
     """Why a project's file may not give this value; empty if it may."""
     if source.kind != "project":
         return ""

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import typer
 
-from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, Source, read_source_file
+from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, ConfigFile, read_source_file
 from turnmark.corpora.console import inert, print_json
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.flags import AsJson
@@ -250,7 +250,7 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
     variables = [name for name in OURS if os.environ.get(name)]
     detail = f"set: {', '.join(variables)}" if variables else "nothing of ours is set"
     findings = [Finding(section, "1 environment", "ok" if variables else "absent", detail)]
-    files: list[Source] = []
+    files: list[ConfigFile] = []
     for name, path in ((PROJECT, Path(PROJECT_NAME).absolute()), (USER, home() / CONFIG_NAME)):
         try:
             source = read_source_file(path, "project" if name == PROJECT else "user")
@@ -270,7 +270,7 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
     return findings, dict(_generators(files))
 
 
-def _generators(files: list[Source]) -> Iterator[tuple[str, str]]:
+def _generators(files: list[ConfigFile]) -> Iterator[tuple[str, str]]:
     if text := os.environ.get("TURNMARK_GENERATOR", "").strip():
         yield "TURNMARK_GENERATOR", text
     for source in files:

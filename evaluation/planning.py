@@ -1,4 +1,4 @@
-"""`turnmark eval` and `turnmark score`: a request checked as a whole, before anything is built or written.
+"""`turnmark eval` and `turnmark score`: a request checked completely before anything is built or written.
 
 Either answers items of the data, or takes over answers that are written already, by another system or an earlier run.
 """
@@ -130,11 +130,7 @@ class Plan:
 
 
 def plan(request: EvalRequest) -> Plan:
-    """Check a request: the flags, the data and, of answers that are written already, every line of every file.
-
-    Raises:
-        RequestError: everything that is wrong with it, at once.
-    """
+    """Check a request: the flags, the data and, of answers that are written already, every line of every file."""
     began = time.perf_counter()
     errors = ErrorCollector()
     setting = setting_of(request.benchmark, _setting_name(request, errors), errors, request.task)
@@ -247,7 +243,7 @@ def _answers(request: EvalRequest, errors: ErrorCollector) -> Answers | None:
     answers = errors.collect(task.read, request.predictions, request.benchmark) if task is not None else None
     repeats = {sample.repeat for sample in answers.samples} if answers is not None else set()
     if repeats and max(repeats) >= len(repeats):
-        errors.add(f"--predictions: repeat {max(repeats)} stands there, but not all of 0 to {max(repeats) - 1}")
+        errors.add(f"--predictions: repeat {max(repeats)} is in the files, but not all of 0 to {max(repeats) - 1}")
     return answers
 
 
@@ -363,7 +359,7 @@ def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, s
 
 
 def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str]:
-    """What a result depends on beside Turnmark."""
+    """What a result depends on, apart from Turnmark."""
     embeds = not request.scoring and bool(flags.embedder or not task.retrieves)
     return [
         "pytrec_eval-terrier" if task.retrieves else "rapidfuzz",

@@ -29,7 +29,7 @@ _STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
-class Plan:
+class SystemsPlan:
     """What will be scored.
 
     Attributes:
@@ -46,12 +46,8 @@ def is_evaluation(predictions: Sequence[Path]) -> bool:
     return any(path.suffix == ".json" and path.is_file() for path in predictions)
 
 
-def plan(request: EvalRequest) -> Plan:
-    """Check the file, and write each system's answers as a file of predictions.
-
-    Raises:
-        RequestError: the file is no evaluation, there are several, or no system in it has an answer.
-    """
+def plan_systems(request: EvalRequest) -> SystemsPlan:
+    """Check the file, and write each system's answers as a file of predictions."""
     errors = ErrorCollector()
     if len(request.predictions) > 1:
         errors.add("--predictions: an evaluation file holds several systems already; score one at a time")
@@ -72,7 +68,7 @@ def plan(request: EvalRequest) -> Plan:
         requests[name] = request.model_copy(
             update={"predictions": (answers,), "out": folder / name, "answered_only": True}
         )
-    return Plan(requests, folder, tuple(problem_notes(content.problems)))
+    return SystemsPlan(requests, folder, tuple(problem_notes(content.problems)))
 
 
 def _folders(content: Evaluation) -> dict[str, str]:
@@ -109,7 +105,7 @@ def _shown(task: RatedTask) -> dict[str, list[dict[str, str]]]:
     ]}  # fmt: skip
 
 
-def run(plan: Plan, score: Callable[[EvalRequest], tuple[Summary, Path]]) -> dict[str, Summary]:
+def score_systems(plan: SystemsPlan, score: Callable[[EvalRequest], tuple[Summary, Path]]) -> dict[str, Summary]:
     """Score one system after the other; system -> its summary. `summary.json` and the page hold all of them.
 
     Args:

@@ -27,7 +27,7 @@ SMOKE = 8
 
 
 @dataclass(frozen=True)
-class Part:
+class SuiteRun:
     """One run of a suite.
 
     Attributes:
@@ -42,30 +42,26 @@ class Part:
     setting: str | None = None
 
 
-FOUR = tuple(Part(name, name) for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"))
-SUITES: Mapping[str, tuple[Part, ...]] = {
+FOUR = tuple(SuiteRun(name, name) for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"))
+SUITES: Mapping[str, tuple[SuiteRun, ...]] = {
     "smoke": FOUR,
     "full": (
         *FOUR,
-        Part("mtrag-retrieval", "mtrag", "retrieval"),
-        Part("mtrag-rag", "mtrag", setting="rag"),
-        Part("mtrag-un", "mtrag-un"),
-        Part("mtrag-un-rag", "mtrag-un", setting="rag"),
-        Part("mtrag-s", "mtrag-s"),
-        Part("inscoqa-rag", "inscoqa", setting="rag"),
-        Part("kiwi-judge", "kiwi", "judge"),
-        Part("kiwi-analyse", "kiwi", "analyse"),
+        SuiteRun("mtrag-retrieval", "mtrag", "retrieval"),
+        SuiteRun("mtrag-rag", "mtrag", setting="rag"),
+        SuiteRun("mtrag-un", "mtrag-un"),
+        SuiteRun("mtrag-un-rag", "mtrag-un", setting="rag"),
+        SuiteRun("mtrag-s", "mtrag-s"),
+        SuiteRun("inscoqa-rag", "inscoqa", setting="rag"),
+        SuiteRun("kiwi-judge", "kiwi", "judge"),
+        SuiteRun("kiwi-analyse", "kiwi", "analyse"),
     ),
 }
 """Suite -> its parts, those of the four benchmarks first: `smoke` is a few samples of each of them."""
 
 
-def _plan_of(part: Part, request: EvalRequest) -> Plan:
-    """The plan of a part.
-
-    Raises:
-        RequestError: everything that is wrong with it, at once.
-    """
+def _plan_of(part: SuiteRun, request: EvalRequest) -> Plan:
+    """The plan of a part."""
     changed: dict[str, Any] = {"benchmark": part.benchmark, "task": part.task, "setting": part.setting}
     if part.task == RETRIEVAL:  # no model is asked, and nothing of a budget is taken
         changed |= {"generator": "extractive", "judge": (), "steps": (), "repeat": 1, "budget": None, "prompts": None}
@@ -119,12 +115,8 @@ def plan_suite(request: EvalRequest) -> SuitePlan:
     return SuitePlan(plans, folder)
 
 
-def _planned(parts: tuple[Part, ...], request: EvalRequest) -> dict[str, Plan | str]:
-    """Each part checked; a mistake that several have is said once.
-
-    Raises:
-        RequestError: what is wrong with any of them.
-    """
+def _planned(parts: tuple[SuiteRun, ...], request: EvalRequest) -> dict[str, Plan | str]:
+    """Each part checked; a mistake that several have is reported once."""
     errors = ErrorCollector()
     plans: dict[str, Plan | str] = {}
     parts_of_problem: dict[str, list[str]] = {}
@@ -149,7 +141,7 @@ def _planned(parts: tuple[Part, ...], request: EvalRequest) -> dict[str, Plan | 
 
 
 def _missing(name: str, data: Path | None) -> str:
-    """Why there is no data for a benchmark; empty where there is."""
+    """Why there is no data for a benchmark; empty if there is."""
     from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
 
     locate = {"inscoqa": inscoqa.locate, "compound-qa": compound_qa.locate, "kiwi": kiwi.locate}
@@ -164,7 +156,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
     """Run the parts; one that fails does not keep the others from running.
 
     Returns:
-        Part -> its summary, or why there is none; the folder; whether any failed.
+        SuiteRun -> its summary, or why there is none; the folder; whether any failed.
     """
     from turnmark.evaluation.spread import spread
 

@@ -90,11 +90,7 @@ def serve(
 
 
 def _token(host: str, path: Path | None) -> str | None:
-    """The token that requests must bring; None: nobody else can reach the server, so they need none.
-
-    Raises:
-        RequestError: it cannot be read, or there is none and others can reach the server.
-    """
+    """The token that requests must bring; None: nobody else can reach the server, so they need none."""
     token = read_token(path)
     if token is None and not is_loopback(host):
         raise RequestError(
@@ -104,11 +100,7 @@ def _token(host: str, path: Path | None) -> str | None:
 
 
 def _warm(opened: Opened) -> None:
-    """One search and a ready generator, so that no client waits for models to load; what cannot work shows now.
-
-    Raises:
-        TurnmarkError: it cannot.
-    """
+    """One search and a ready generator, so that no client waits for models to load; what cannot work shows now."""
     from turnmark.assistant.generators.base import make_ready
     from turnmark.retrieval.types import Query
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from turnmark.corpora.console import cut, inert
+from turnmark.corpora.console import ellipsize, inert
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Record
 
@@ -182,7 +182,7 @@ def _location(location: Sequence[str | int]) -> str:
 
 def _named(name: str) -> str:
     """A name of the client's own making, as one short inert line."""
-    return cut(inert(name), _LONGEST_NAME)
+    return ellipsize(inert(name), _LONGEST_NAME)
 
 
 def without_footnotes(text: str) -> str:

@@ -56,7 +56,7 @@ class Scene:
         self, *words: str | Path, folder: Path, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> Ran:
         """`turnmark WORDS` in this process."""
-        from turnmark.evaluation.app import run
+        from turnmark.evaluation.app import run_command_line
 
         streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
         with (
@@ -67,7 +67,7 @@ class Scene:
             inside(folder),
         ):
             try:
-                code = run()
+                code = run_command_line()
             except SystemExit as left:
                 code = left.code if isinstance(left.code, int) else 70
             for stream in streams:

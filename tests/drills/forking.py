@@ -108,9 +108,9 @@ def _child(
         sys.argv = ["turnmark", *words]
         if before is not None:
             before()
-        from turnmark.evaluation.app import run
+        from turnmark.evaluation.app import run_command_line
 
-        code = run()
+        code = run_command_line()
         sys.stdout.flush()
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 70
