@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from turnmark.corpora.specs import Entry, Registry
 
-_BUILT_IN = "turnmark.retrieval.retrievers:"
+_BUILT_IN = "turnmark.retrieval.registry:"
 _CHROMA = Entry(_BUILT_IN + "CHROMA", "hybrid with the vectors on a Chroma server; …://HOST:PORT")
 _ELASTIC = Entry(
     "turnmark.retrieval.elastic:ELASTIC",
