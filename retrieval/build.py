@@ -338,7 +338,7 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
     """The index over a benchmark's passage file, kept under the fingerprint of its content.
 
     One that holds more than the retriever needs serves it too. Of several, the oldest, so that a run that goes on
-    finds the index that it began with. One that lacks a sparse encoder's terms and nothing else gets them.
+    finds the index that it began with.
     """
     settings = build_settings(retriever, embedder)
     content = file_sha256(corpus)
@@ -346,10 +346,6 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
         return open_index(serving[0].name)
     suffix = hashlib.sha256(f"{FORMAT}{settings.model_dump_json()}".encode()).hexdigest()[:8]
     name = f"corpus-{content[:16]}-{suffix}"
-    if settings.splade and settings.embedder:
-        without_terms = cached_indexes(content, settings.model_copy(update={"splade": ""}))
-        lacking = (m.name for m in without_terms if m.splade is None and m.tokens == settings.tokens)
-        name = next(lacking, name)
     with shown_progress() as progress:
         build_index(corpus, name, retriever=retriever, embedder=embedder, progress=progress, internal=True)
     return open_index(name)

@@ -164,7 +164,7 @@ def remove(name: Name) -> None:
 
 @index_app.command("verify", epilog="Example: turnmark index verify notes")
 def verify(name: Name) -> None:
-    """Check an index against itself: checksums, what servers and Chroma hold, and some passages embedded again."""
+    """Check an index against itself: checksums, and what Chroma holds."""
     from turnmark.retrieval.index import open_index
     from turnmark.retrieval.maintenance import verify_index
     from turnmark.retrieval.manifest import rebuild_command

@@ -28,17 +28,12 @@ from turnmark.retrieval.manifest import BuildSettings, Manifest, ModelInfo
 from turnmark.retrieval.servers import Served, assign_name
 from turnmark.retrieval.store import WHERE_KEYS, Checkpoint, PassageStore, stack_vectors
 from turnmark.retrieval.table import RETRIEVERS
-from turnmark.retrieval.tokens import pack_tokens_of, token_embedder, unpack_tokens, write_tokens
+from turnmark.retrieval.tokens import pack_tokens_of, token_embedder, write_tokens
 
 VECTORS = "vectors"
 """Key of the passages' vectors in a checkpoint, whichever component they end in."""
 CHUNK_SIZE = 256  # tokens; docs/measured.md has what smaller ones bring
 SPECIAL_TOKENS = 2
-# A share of signs that differ: backends that round differently flip a few, another text or model every second one.
-OTHER_SIGNS = 0.15
-# Cosine of a stored vector with its text's new one: 8-bit integers keep .99 of what PyTorch gives, and one may verify
-# what the other built. Checksums find damage; another text lies far below.
-SAME_VECTOR = 0.98
 
 Page = Sequence[tuple[int, str, Passage]]
 """(row, content hash, passage), as `PassageStore.pages` gives them."""
@@ -104,8 +99,8 @@ class Component:
         """Content hash -> its value in a checkpoint, from a finished index, for the passages that have it."""
         return {}
 
-    def verify(self, index: Index, sample: int) -> Iterator[str]:  # noqa: ARG002
-        """What is wrong with it that checksums do not show. `sample` passages are given to its model again."""
+    def verify(self, index: Index) -> Iterator[str]:  # noqa: ARG002
+        """What is wrong with it that checksums do not show."""
         return iter(())
 
 
@@ -151,15 +146,14 @@ class ChromaComponent(Component):
         contents = {passage.id: content for _, content, passage in page}
         return {contents[i]: vector.tobytes() for i, vector in index.chroma.get(list(contents)).items()}
 
-    def verify(self, index: Index, sample: int) -> Iterator[str]:
-        """See `Component.verify`: the ids and content hashes of all, since Chroma's files change, and some vectors."""
+    def verify(self, index: Index) -> Iterator[str]:
+        """See `Component.verify`: the ids and content hashes of all, since Chroma's files change."""
         expected = {p.id: content for page in index.store.pages() for _, content, p in page}
         stored = dict(index.chroma.rows())
         if differing := [i for i in expected.keys() | stored.keys() if expected.get(i) != stored.get(i)]:
             yield f"chroma has other contents than the {len(expected)} passages: {len(differing)} differ, such as " + (
                 repr(min(differing))
             )
-        yield from _changed_vectors(index, sample)
 
 
 class FlatComponent(Component):
@@ -179,9 +173,6 @@ class FlatComponent(Component):
         vectors = index.flat.of([row for row, _, _ in page])
         return {content: vector.tobytes() for (_, content, _), vector in zip(page, vectors, strict=True)}
 
-    def verify(self, index: Index, sample: int) -> Iterator[str]:
-        return _changed_vectors(index, sample)
-
 
 class TokensComponent(Component):
     """The embedder's token vectors."""
@@ -197,14 +188,6 @@ class TokensComponent(Component):
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
         return {content: index.tokens.packed(row) for row, content, _ in page}
-
-    def verify(self, index: Index, sample: int) -> Iterator[str]:
-        rows, passages = sample_passages(index, sample)
-        _, packed = pack_tokens_of(token_embedder(index.embedder), [passage.indexed_text for passage in passages])
-        for passage, row, vectors in zip(passages, rows, packed, strict=True):
-            signs, stored = unpack_tokens(vectors)[0], index.tokens.signs(row)
-            if signs.shape != stored.shape or np.unpackbits(np.bitwise_xor(signs, stored)).mean() > OTHER_SIGNS:
-                yield f"the token vectors of {passage.id!r} are not what {index.embedder.name} gives for its text"
 
 
 BUILT_IN: tuple[Component, ...] = (BM25Component(), ChromaComponent(), FlatComponent(), TokensComponent())
@@ -230,16 +213,6 @@ def has_all_components(index: Index) -> bool:
     return all((index.files / name).exists() for name in names)
 
 
-def _changed_vectors(index: Index, sample: int) -> Iterator[str]:
-    """Of `sample` passages those whose stored vector is not the embedder's."""
-    _, passages = sample_passages(index, sample)
-    stored = index.vectors_of([passage.id for passage in passages])
-    vectors = index.embedder.encode([passage.indexed_text for passage in passages], "passage")
-    for passage, vector in zip(passages, vectors, strict=True):
-        if passage.id in stored and float(vector @ stored[passage.id]) < SAME_VECTOR:
-            yield f"the vector of {passage.id!r} is not what {index.embedder.name} gives for its text"
-
-
 @contextmanager
 def _with_count(served: Served | None, count: int, total: int) -> Iterator[None]:
     """Add to a server's failure how many vectors it has, and that the same command continues."""
@@ -252,12 +225,6 @@ def _with_count(served: Served | None, count: int, total: int) -> Iterator[None]
             f"{error}. {count:,} of {total:,} vectors had been stored as {served}; all are kept here, so the same "
             "command goes on without the model"
         ) from error
-
-
-def sample_passages(index: Index, sample: int) -> tuple[Sequence[int], list[Passage]]:
-    """`sample` rows, evenly over the index, and their passages."""
-    rows = range(0, index.manifest.passages, max(1, index.manifest.passages // sample))[:sample]
-    return rows, index.store.by_rows(rows)
 
 
 def where_values(passage: Passage) -> dict[str, Any]:

@@ -48,7 +48,6 @@ KEYS = ("TURNMARK_ELASTIC_API_KEY", "ELASTIC_API_KEY")
 CERTIFICATES = "TURNMARK_ELASTIC_CA_CERTS"
 PORT = 9200
 SECONDS, RETRIES = 30, 3
-BULK = 500
 # Searches in one request, and how many neighbours a shard looks at for each that is asked for.
 SEARCHES = 64
 CANDIDATES = 2

@@ -65,16 +65,15 @@ def write_checksums(folder: Path, manifest: Manifest) -> None:
     write_json(folder / FILE, {"manifest": _manifest_digest(manifest), "files": files})
 
 
-def verify_index(index: Index, sample: int = 8) -> list[str]:
+def verify_index(index: Index) -> list[str]:
     """Check an index against itself; an empty list means that it is intact.
 
-    Compares the checksums; where they hold, also what they do not show: what servers and Chroma hold, and what models
-    give for `sample` passages.
+    Compares the checksums; if they hold, also what Chroma holds.
     """
     try:
         if problems := list(changed_files(index)):
             return problems
-        return [problem for part in components_of(index.manifest) for problem in part.verify(index, sample)]
+        return [problem for part in components_of(index.manifest) for problem in part.verify(index)]
     except TurnmarkError as error:
         return [str(error)]
 

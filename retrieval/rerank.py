@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
@@ -116,10 +116,6 @@ class Reranked:
         if not all(np.isfinite(row).all() for row in scores):
             raise TurnmarkError(f"reranker {self._reranker.name!r} gave a score that is not finite (NaN or infinite)")
         return scores
-
-    def reranked_by(self, make: Callable[[Reranker], Reranker]) -> Reranked:
-        """The same with another reranker, made from this one's."""
-        return Reranked(self.name, self._retriever, make(self._reranker), self._depth, self._weight, self._rows)
 
     def note_answer(self, answer: str) -> None:
         """Tell the retriever of an answer that was given, where it listens."""

@@ -9,7 +9,7 @@ float16 weight, 6 bytes; what a weight loses by it (one part in 2,000) is less t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +22,7 @@ from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import named_or_other
 from turnmark.corpora.specs import Spec, check_options, parse_spec
-from turnmark.retrieval.components import BuildFiles, Component, Page, sample_passages
+from turnmark.retrieval.components import BuildFiles, Component, Page
 from turnmark.retrieval.embed import Role, effective_prompts, offsets_of
 from turnmark.retrieval.fusion import TopK, top_k
 from turnmark.retrieval.index import Index
@@ -265,8 +265,6 @@ def _place(
 
 SPLADE_WEIGHT = 0.5
 """Of SPLADE's lists next to others, with 1 for the dense ones: the middle of what served four sets best."""
-# Length of the difference between a passage's stored terms and its new ones, as a share of the new ones' length.
-OTHER_TERMS = 0.05
 
 
 def postings_of(index: Index) -> SparseIndex:
@@ -300,17 +298,6 @@ class SpladeComponent(Component):
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
         vectors = postings_of(index).vectors([row for row, _, _ in page])
         return {content: pack_terms(vector) for (_, content, _), vector in zip(page, vectors, strict=True)}
-
-    def verify(self, index: Index, sample: int) -> Iterator[str]:
-        rows, passages = sample_passages(index, sample)
-        postings, encoder = postings_of(index), encoder_of(index)
-        vectors = encoder.encode([passage.indexed_text for passage in passages], "passage")
-        for passage, stored, vector in zip(passages, postings.vectors(rows), vectors, strict=True):
-            difference = np.zeros(postings.dimension, dtype=np.float32)
-            difference[stored[0]] += stored[1]
-            difference[vector[0]] -= vector[1]
-            if np.linalg.norm(difference) > OTHER_TERMS * (np.linalg.norm(vector[1]) or 1.0):
-                yield f"the terms of {passage.id!r} are not what {encoder.name} gives for its text"
 
 
 class SpladeRanker:

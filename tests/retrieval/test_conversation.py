@@ -15,9 +15,7 @@ from tests.retrieval.conftest import write
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index, corpus_index
-from turnmark.retrieval.components import TokensComponent
 from turnmark.retrieval.index import Index, open_index
-from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.rerank import LateReranker, Reranked
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -147,17 +145,6 @@ def test_an_index_says_what_it_lacks_and_what_to_type(index: Index) -> None:
         open_retriever("conversational", plain)
     with pytest.raises(RequestError, match="rerank=late needs an embedder"):
         build_settings("bm25?rerank=late")
-
-
-def test_verify_finds_tokens_of_other_passages(home: Path, tmp_path: Path, monkeypatch) -> None:
-    import shutil
-
-    shutil.copytree(home, tmp_path / "home")
-    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
-    assert verify_index(open_index("notes")) == []
-    bits = next((tmp_path / "home" / "indexes" / "notes").glob("g*/tokens/bits.npy"))
-    np.save(bits, np.load(bits)[::-1])
-    assert any("token vectors of" in problem for problem in TokensComponent().verify(open_index("notes"), 8))
 
 
 def test_a_changed_source_keeps_the_tokens_of_what_stayed(tmp_path: Path, monkeypatch) -> None:

@@ -10,9 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,6 @@ from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.chroma import ChromaVectors
-from turnmark.retrieval.embed import Embedder
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.maintenance import verify_index
 
@@ -119,29 +116,3 @@ def test_chromas_damage_is_told(tmp_path: Path) -> None:
     flip(copy / "chroma.sqlite3", 3)
     with pytest.raises(TurnmarkError, match="Chroma's files are damaged"):
         ChromaVectors(copy)
-
-
-class Tilted:
-    """The embedder of an index, each vector turned aside until so much of its cosine is left."""
-
-    def __init__(self, embedder: Embedder, cosine: float) -> None:
-        self._embedder, self._cosine, self.name = embedder, cosine, embedder.name
-
-    def encode(self, texts: Sequence[str], role: Any) -> np.ndarray:
-        vectors = self._embedder.encode(texts, role)
-        aside = np.roll(vectors, 1, axis=1)
-        aside -= (aside * vectors).sum(axis=1, keepdims=True) * vectors
-        aside /= np.linalg.norm(aside, axis=1, keepdims=True)
-        return self._cosine * vectors + (1 - self._cosine**2) ** 0.5 * aside
-
-
-@pytest.mark.parametrize(("cosine", "holds"), [(0.99, True), (0.95, False)])
-def test_another_backend_may_verify_and_another_model_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cosine: float, holds: bool
-) -> None:
-    (tmp_path / "kettle.md").write_text("# Kettle\n\nThe kettle is red.\n", encoding="utf-8")
-    build_index(tmp_path / "kettle.md", "d", retriever="dense")
-    index = open_index("d")
-    monkeypatch.setitem(index.__dict__, "embedder", Tilted(index.embedder, cosine))
-    problems = verify_index(index)
-    assert problems == [] if holds else "is not what minilm gives for its text" in problems[0]

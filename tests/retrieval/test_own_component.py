@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -51,9 +51,6 @@ class Lengths(Component):
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
         return {content: str(lengths_of(index)[row]).encode() for row, content, _ in page}
-
-    def verify(self, index: Index, sample: int) -> Iterator[str]:
-        yield from (f"row {row}" for row, length in enumerate(lengths_of(index)[:sample]) if length < 0)
 
 
 def lengths_of(index: Index) -> list[int]:

@@ -133,15 +133,3 @@ def test_a_default_whose_model_was_removed_says_how_to_fetch_it(notes):
     open_encoder.cache_clear()
     with pytest.raises(RequestError, match="turnmark model get splade-tiny"):
         found(open_index("n"), default_retriever(open_index("n")))
-
-
-def test_a_benchmarks_index_without_its_terms_gets_them_in_its_place(notes, model):
-    corpus = notes.parent / "corpus.jsonl"
-    corpus.write_text("".join(json.dumps({"_id": str(n), "text": f"{n} boats and bees"}) + "\n" for n in range(5)))
-    plain = corpus_index(corpus, "hybrid")
-    vectors = plain.flat.of(range(5))
-    with_terms = corpus_index(corpus, f"hybrid?splade={model}")
-    assert with_terms.folder == plain.folder
-    assert with_terms.manifest.generation == plain.manifest.generation + 1
-    assert with_terms.manifest.splade
-    assert (with_terms.flat.of(range(5)) == vectors).all()
