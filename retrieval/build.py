@@ -23,7 +23,7 @@ from typing import TypeVar
 from turnmark.corpora.console import NoProgress, Progress, inert, shown_progress
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, file_sha256, write_json
-from turnmark.corpora.readers import count_source, read_source
+from turnmark.corpora.readers import read_source
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval import chroma
 from turnmark.retrieval.components import (
@@ -187,7 +187,7 @@ class Build:
     def _read(self, store: PassageStore, window: Window) -> None:
         """Documents to passages, in the order of the source."""
         store.clear_passages()
-        self.progress.start("reading", count_source(self.source, self.include, self.exclude))
+        self.progress.start("reading", None)
         items = read_source(self.source, self.include, self.exclude)
         for block in _blocks(items, BLOCK):
             documents = [item for item in block if isinstance(item, Document)]

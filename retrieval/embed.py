@@ -63,20 +63,13 @@ NOTHING = Prompts()
 
 # Name of the model without its owner -> prompts. The BGE table of FlagEmbedding's README ("query instruction for
 # retrieval"; passages need none), and the E5 cards' first question.
-_CARDS: tuple[tuple[re.Pattern[str], Prompts], ...] = (
-    (
-        re.compile(r"bge-(small|base|large)-en(-v1\.5)?"),
-        Prompts(query="Represent this sentence for searching relevant passages: ", passage=""),
+_CARDS = {
+    r"bge-(small|base|large)-en(-v1\.5)?": Prompts(
+        query="Represent this sentence for searching relevant passages: ", passage=""
     ),
-    (
-        re.compile(r"bge-(small|base|large)-zh(-v1\.5)?"),
-        Prompts(query="为这个句子生成表示以用于检索相关文章：", passage=""),
-    ),
-    (
-        re.compile(r"(multilingual-)?e5-(small|base|large)(-v2|-unsupervised)?"),
-        Prompts(query="query: ", passage="passage: "),
-    ),
-)
+    r"bge-(small|base|large)-zh(-v1\.5)?": Prompts(query="为这个句子生成表示以用于检索相关文章：", passage=""),
+    r"(multilingual-)?e5-(small|base|large)(-v2|-unsupervised)?": Prompts(query="query: ", passage="passage: "),
+}
 
 
 def card_prompts(model: str) -> Prompts:
@@ -87,10 +80,8 @@ def card_prompts(model: str) -> Prompts:
     """
     parts = Path(model).parts
     names = [part.rpartition("--")[2] for part in parts if part.startswith("models--")] or list(parts[-1:])
-    for pattern, prompts in _CARDS:
-        if names and pattern.fullmatch(names[-1].lower()):
-            return prompts
-    return NOTHING
+    matching = (prompts for pattern, prompts in _CARDS.items() if names and re.fullmatch(pattern, names[-1].lower()))
+    return next(matching, NOTHING)
 
 
 def effective_prompts(

@@ -106,11 +106,6 @@ class Cache(Generic[K, V]):
         self._weight = 0
         self._lock = threading.Lock()
 
-    @property
-    def weight(self) -> int:
-        """What the kept values weigh together; never more than the capacity."""
-        return self._weight
-
     def get(self, keys: Sequence[K]) -> list[V]:
         """The values of some keys, in order; what is not kept is computed in one call."""
         unique = list(dict.fromkeys(keys))

@@ -43,15 +43,6 @@ def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str
     return _first_of_each(items)
 
 
-def count_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> int | None:
-    """How many files or rows `read_source` will go through, for a progress bar; None if that is not known."""
-    rows = _rows_file(source)
-    globs = Globs(include, exclude)
-    if rows:
-        return count_rows(rows)
-    return sum(not isinstance(item, Problem) for item in walk(source, globs)) if source.is_dir() else 1
-
-
 def _rows_file(source: Path) -> Path | None:
     try:
         if source.is_dir():
@@ -107,18 +98,6 @@ def read_rows(path: Path) -> Iterator[Document | Problem]:
             yield item if isinstance(item, Problem) else item[1]
     except RequestError as error:
         yield Problem(file=path.name, what=str(error).removeprefix(f"{path.name}: "))
-
-
-def count_rows(path: Path) -> int | None:
-    """How many lines a corpus has; None where it cannot be read."""
-    count, last = 0, b"\n"
-    try:
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                count, last = count + block.count(b"\n"), block[-1:]
-    except OSError:
-        return None
-    return count + (last != b"\n")
 
 
 # --- one file --------------------------------------------------------------------------------------------------------

@@ -125,14 +125,11 @@ MAX_HTML = 2_000  # pieces of HTML in a file, single tags not counted
 _LONE_TAG = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
 _MARKS = re.compile(r"[\[<]|\\\n|!\[")
 _ANCHOR_ITEM = re.compile(r"\s*\[[^\n]{1,300}?\]\(\s*<?#[^()\n]{0,300}\)\s*[.;,]?\s*")
-_CONTENTS = re.compile(r"\W*(?:table of contents|contents|toc|on this page|in this (?:page|article|guide))\W*", re.I)
 _NAVIGATION = re.compile(
     r"\W*(?:back to (?:the )?(?:top|index|home)|(?:go )?to top|top|edit (?:this page|on github)[^\n]{0,30}"
     r"|improve this page|(?:prev(?:ious)?|next)(?:(?: page| chapter| section)?$|[^\w\s]*[:»«→←][^\n]{0,100}))\W*",
     re.IGNORECASE,
 )
-_BACK = re.compile(r"\W*(?:back|return) to (?:the )?top\W*", re.IGNORECASE)
-_NEIGHBOUR = re.compile(r"\W*(?:prev(?:ious)?|next)(?: page| chapter| step| section)?\W*", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s|>›»/·•—–-]*")
 _TAG = re.compile(r"</?([A-Za-z][\w.-]*)")
 _APART = frozenset("br li p div td th tr dd dt".split())
@@ -187,7 +184,6 @@ def _edits(
     tokens: Sequence[Token], lines: list[str], env: dict[str, Any], render_html: Callable[[str], str]
 ) -> Iterator[tuple[int, int, list[str]]]:
     index = pieces = 0
-    above: tuple[int, int, list[str]] | None = None  # a heading or line that announces a table of contents
     while index < len(tokens):
         token = tokens[index]
         index += 1
@@ -196,10 +192,7 @@ def _edits(
             items = [inner for inner in tokens[index:close] if inner.type == "inline"]
             if len(items) > 1 and all(_ANCHOR_ITEM.fullmatch(item.content) for item in items):
                 yield token.map[0], token.map[1], [""]
-                if above:
-                    yield above
                 index = close
-            above = None
         elif token.type == "html_block" and token.map:
             lone = _LONE_TAG.fullmatch(token.content)
             pieces += not lone
@@ -220,11 +213,9 @@ def _edits(
         elif token.type == "inline" and token.map:
             first, end = token.map
             heading = tokens[index - 2].type == "heading_open"
-            opening = tokens[index - 2].map or token.map
-            above = (opening[0], opening[1], [""]) if _CONTENTS.fullmatch(token.content) else None
             if _MARKS.search(token.content) and len(token.content) <= MAX_INLINE:
                 yield from _line_edit(token, lines, env, heading)
-            elif (heading and not token.content) or _BACK.fullmatch(token.content):
+            elif heading and not token.content:
                 yield first, end, [""]
 
 
@@ -297,8 +288,7 @@ def _leads_elsewhere(children: Sequence[Token]) -> bool:
         return images and not outside.strip()
     if not _SEPARATORS.fullmatch(outside):
         # The last of the breadcrumbs is often the page itself, and no link.
-        crumbs = len(words) > 1 and re.fullmatch(r"(?:\s*[>›»]\s*)+[^>›».]{1,80}", outside)
-        return bool(crumbs or _NEIGHBOUR.fullmatch(outside))
+        return len(words) > 1 and bool(re.fullmatch(r"(?:\s*[>›»]\s*)+[^>›».]{1,80}", outside))
     return all(_NAVIGATION.fullmatch(link) for link in words) or (len(words) > 1 and bool(outside.strip()))
 
 

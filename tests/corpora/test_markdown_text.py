@@ -143,10 +143,10 @@ def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
         ),
         ("1. One [a](b)\n\n   two\n   - [c](d) e", "1. One a\n\n   two\n   - c e"),
         # navigation; a list of links may be what a page is about
-        ("# T\n\n## Contents\n\n- [A](#a)\n  - [B](#b)\n\n## A", "# T\n\n## A"),
+        ("# T\n\n- [A](#a)\n  - [B](#b)\n\n## A", "# T\n\n## A"),
         ("- [A](a.md)\n- [B](b.md)", "- A\n- B"),
         ("[← Previous](a) | [Next →](b)\n\nText.", "Text."),
-        ("[Edit this page](a)\n\nText.\n\nBack to top", "Text."),
+        ("[Edit this page](a)\n\nText.\n\n[Back to top](#)", "Text."),
     ],
 )
 def test_site_syntax_and_links(text: str, expected: str) -> None:

@@ -90,8 +90,8 @@ def test_a_cache_never_outgrows_its_capacity():
 
     cache: Cache[int, str] = Cache(compute, 6, len)
     assert cache.get([2, 3, 2]) == ["xx", "xxx", "xx"]
-    assert (cache.weight, cache.get([7]), cache.weight) == (5, ["x" * 7], 5)
-    assert (cache.get([2, 4]), cache.weight) == (["xx", "xxxx"], 6)
+    assert (cache._weight, cache.get([7]), cache._weight) == (5, ["x" * 7], 5)
+    assert (cache.get([2, 4]), cache._weight) == (["xx", "xxxx"], 6)
     assert cache.get([2, 4]) == ["xx", "xxxx"]
     assert cache.get([3]) == ["xxx"]
     assert computed == [[2, 3], [7], [4], [3]]
