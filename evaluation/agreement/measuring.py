@@ -109,9 +109,9 @@ def measure_agreement(paths: Sequence[Path]) -> Agreement:
         correlations=tuple(_correlations(rows)),
         verdicts=tuple(judge_verdicts(rows)),
         judging=rows.panels,
-        notes=(*one, *problem_notes(rows.problems), *rows.notes),
+        notes=(*one, *_few_raters(rows), *problem_notes(rows.problems), *rows.notes),
     )
-    if not (result.annotators or result.correlations or result.verdicts or result.judging):
+    if not (result.properties or result.correlations or result.verdicts or result.judging):
         raise RequestError(
             "nothing here can agree with anything: name a file with ratings of people or another judge's scores next "
             "to the run, or a run whose tasks are labelled and whose answers are judged"
@@ -175,6 +175,12 @@ def _mean(answers: Sequence[Answer], kind: str, name: str) -> ClusterFigure | No
 
 
 # --- raters ----------------------------------------------------------------------------------------------------------
+
+
+def _few_raters(rows: Rows) -> Iterator[str]:
+    most = max((len(ratings) for answer in rows.answers for ratings in answer.ratings.values()), default=3)
+    if most < 3:
+        yield f"agreement of raters needs three ratings of an answer; here it has at most {most}"
 
 
 def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:

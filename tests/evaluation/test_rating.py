@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.reported import SAMPLES, SUMMARY, write_run
 from turnmark.evaluation.report.rating import FANC, key_file
 
@@ -55,6 +56,56 @@ def test_what_three_people_say_is_read_by_agreement(page, turnmark):
     raters = measured["annotators"]["faithfulness"]
     assert (raters["n"], raters["fewer"], raters["agreeing"]) == (2 * len(data["tasks"]), 0, 1.0)
     assert "nobody rated" not in turnmark.refused("agreement", key_file(path))
+
+
+def rate(tab, person, choices):
+    """Rate every task as a person does, by clicks; going on is a reload in the middle of it."""
+    tab.run(f"document.getElementById('who').value = {person!r}; document.getElementById('who').oninput()")
+    for position in range(tab.run("data.tasks.length")):
+        identifier = tab.run(f"data.tasks[{position}].id")
+        for name, value in choices(identifier).items():
+            clicked = tab.run(
+                f"(() => {{ const one = [...document.querySelectorAll('input[type=radio]')].find((input) => "
+                f"input.name === {json.dumps(identifier + name)} && input.nextSibling.textContent.trim() === "
+                f"{json.dumps(value)}); one.click(); return one.checked; }})()"
+            )
+            assert clicked, (identifier, name, value)
+        if position == 1:
+            tab.open(tab.run("location.href"))
+            assert tab.run("document.querySelectorAll('input:checked').length") == len(choices(identifier))
+        tab.run("document.getElementById('next').click()")
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.skipif(found() is None, reason=WHY)
+def test_two_people_rate_in_a_browser_and_agreement_reads_it(page, turnmark, tmp_path):
+    path, _, data = page
+    systems = json.loads(key_file(path).read_text())["systems"]
+    files = []
+
+    def choices(identifier):
+        best = next(letter for letter, system in systems[identifier].items() if system == "ours")
+        scales = {f"{letter} {name}": "4" if letter == best else "2" for letter in "AB" for name in FANC}
+        return {**scales, "AB": best}
+
+    for person in ("Ann B.", "cy"):
+        with browser(found(), tmp_path / f"state-{person}") as tab:
+            tab.send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+            tab.open(path.as_uri())
+            assert tab.run("document.querySelectorAll('h3').length") == 3, "two answers, and which is better"
+            rate(tab, person, choices)
+            assert tab.run("document.getElementById('done').textContent").endswith(f"{len(data['tasks'])} complete")
+            tab.run("document.getElementById('save').click()")
+            files.append(tmp_path / f"ratings-{re.sub(r'[^A-Za-z0-9_-]', '_', person)}.jsonl")
+            tab.wait(files[-1].is_file)
+            assert tab.said == []
+            assert tab.asked == [path.as_uri()]
+    measured = turnmark.json("agreement", key_file(path), *files)
+    means = {m["system"]: m["people"] for m in measured["means"] if m["subset"] == "all"}
+    assert (means["ours"]["completeness"]["value"], means["theirs"]["completeness"]["value"]) == (4.0, 2.0)
+    assert means["ours"]["win-rate"]["value"] == 100.0
+    assert any("needs three ratings of an answer; here it has at most 2" in note for note in measured["notes"])
 
 
 def test_every_table_is_a_file(turnmark, tmp_path):
