@@ -135,25 +135,25 @@ def _show_summary(summary: Summary, run: Path, request: EvalRequest) -> None:
         return
     from rich.console import Console
 
-    from turnmark.evaluation.report.rendering import show
+    from turnmark.evaluation.report.rendering import show_run
 
-    show(summary, run, Console(), request.full)
+    show_run(summary, run, Console(), request.full)
 
 
 def _show_suite(folder: Path, request: EvalRequest) -> None:
     from rich.console import Console
 
     from turnmark.evaluation.report.overview import overview
-    from turnmark.evaluation.report.rendering import show, show_document
+    from turnmark.evaluation.report.rendering import show_run, show_section
     from turnmark.evaluation.report.stored import read_run
 
     console = Console()
     stored = read_run(folder)
     for run in stored.runs:
-        show(run.summary, run.path, console, request.full)
+        show_run(run.summary, run.path, console, request.full)
         console.print()
     if together := overview([stored]):
-        show_document(together, console)
+        show_section(together, console)
 
 
 def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
@@ -162,11 +162,11 @@ def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from turnmark.evaluation.report.rendering import plain
+    from turnmark.evaluation.report.rendering import one_line
 
     console = Console()
     if "skipped" in described:
-        console.print(plain(f"would leave out {described['benchmark']}: {described['skipped']}"), soft_wrap=True)
+        console.print(one_line(f"would leave out {described['benchmark']}: {described['skipped']}"), soft_wrap=True)
         return
     domains = described["domains"]
     counts = [f"{name} {n}" for name, n in domains.items()] if isinstance(domains, dict) else domains
@@ -179,7 +179,7 @@ def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
         tokens = f"about {used['prompt_tokens']:,} tokens in, {used['completion_tokens']:,} out"
         lines.append(f"{role}: {used['calls']:,} calls, {tokens}")
     for line in [*lines, f"into {described['run']}", *(f"- {note}" for note in described["notes"])]:
-        console.print(plain(line), soft_wrap=True)
+        console.print(one_line(line), soft_wrap=True)
 
 
 def add_eval_commands(app: typer.Typer) -> None:

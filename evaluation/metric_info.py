@@ -13,7 +13,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from turnmark.corpora.types import Record
 
 
-class Shown(Record):
+class MetricStyle(Record):
     """How a metric is shown; without anything said, as a fraction of which more is better."""
 
     digits: tuple[int, int] = Field(default=(4, 3), description="after the point: of a mean, of an interval's bounds")
@@ -32,7 +32,7 @@ class Shown(Record):
         return f"{value:.{self.digits[1]}f}"
 
 
-PLAIN = Shown()
+PLAIN = MetricStyle()
 
 
 class Figured(Record):
@@ -40,7 +40,7 @@ class Figured(Record):
 
     omitted: ClassVar[tuple[str, ...]] = ()
     """Further fields that JSON leaves out if all of them are empty."""
-    shown: Shown = PLAIN
+    shown: MetricStyle = PLAIN
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -50,18 +50,18 @@ class Figured(Record):
         return {**fields, "shown": said} if said else fields
 
 
-How = Shown | Mapping[str, Shown]
+How = MetricStyle | Mapping[str, MetricStyle]
 """How all metrics of a record are shown, or each by its name."""
 
 
-def by_name(names: Sequence[str], how: How) -> dict[str, Shown]:
+def by_name(names: Sequence[str], how: How) -> dict[str, MetricStyle]:
     """Metric -> how it is shown, of those of which something is said."""
     if how == PLAIN:
         return {}
-    return dict.fromkeys(names, how) if isinstance(how, Shown) else dict(how)
+    return dict.fromkeys(names, how) if isinstance(how, MetricStyle) else dict(how)
 
 
-def shown_as(name: str, known: Mapping[str, Shown]) -> Shown:
+def shown_as(name: str, known: Mapping[str, MetricStyle]) -> MetricStyle:
     """How a metric is shown: as its record says, or that of the metric before the bracket (`judge_score[1 of 4]`)."""
     if name in known:
         return known[name]

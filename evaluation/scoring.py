@@ -22,12 +22,12 @@ from turnmark.evaluation.benchmarks.registry import find_task
 from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.budget import add_usage
 from turnmark.evaluation.judging.judged import ROLE, Judging
-from turnmark.evaluation.metric_info import Shown, by_name
+from turnmark.evaluation.metric_info import MetricStyle, by_name
 from turnmark.evaluation.passages import OFFICIAL_SEARCH
 from turnmark.evaluation.published import Extent, Fact, Ran, beside
 from turnmark.evaluation.published import facts as published_facts
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
-from turnmark.evaluation.report.browse import noted
+from turnmark.evaluation.report.browse import note_samples
 from turnmark.evaluation.rundir import RunFolder
 from turnmark.evaluation.summary import Facts, ScoreTally, no_interval, write_facts
 
@@ -106,7 +106,7 @@ def score_run(
     tally, gathered = ScoreTally(manifest.seed, _shown(benchmark, judging)), Scoring()
     order: list[tuple[str, int]] = []
     with write_facts(run.path) as note:
-        samples = _samples(run, noted(run, benchmark, items), progress)
+        samples = _samples(run, note_samples(run, benchmark, items), progress)
         run.write_scores(_scores(benchmark, judging, samples, tally, gathered, order, note))
     run.arrange(order)
     headline, breakdowns = tally.metrics(), tally.breakdowns()
@@ -238,9 +238,9 @@ def _of_one(benchmark: str, headline: Metrics) -> list[str]:
     return [no_interval(benchmark)] if counts == {1} else []
 
 
-def _shown(benchmark: Task, judging: Judging | None) -> dict[str, Shown]:
+def _shown(benchmark: Task, judging: Judging | None) -> dict[str, MetricStyle]:
     """Metric -> how it is shown, from the records of the metrics and of what judges are asked for."""
-    shown: dict[str, Shown] = {}
+    shown: dict[str, MetricStyle] = {}
     for metric in benchmark.metrics:
         shown |= by_name(metric.names, metric.shown)
     for rubric in judging.rubrics if judging else ():

@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 
 from turnmark.corpora.types import Record
 from turnmark.evaluation.journal import json_line, open_atomic
-from turnmark.evaluation.metric_info import Shown, shown_as
+from turnmark.evaluation.metric_info import MetricStyle, shown_as
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class ScoreTally:
         shown: metric -> how it is shown, of those that are not plain fractions.
     """
 
-    def __init__(self, seed: int, shown: Mapping[str, Shown] | None = None) -> None:
+    def __init__(self, seed: int, shown: Mapping[str, MetricStyle] | None = None) -> None:
         self._seed = seed
         self._shown = shown or {}
         self._names: dict[str, int] = {}
@@ -213,7 +213,7 @@ class ScoreTally:
             for name, count in counts.items()
         }
 
-    def _how(self, name: str, headline: bool) -> Shown:
+    def _how(self, name: str, headline: bool) -> MetricStyle:
         """How a metric is shown; only the headline's figures have a rank."""
         shown = shown_as(name, self._shown)
         return shown if headline else shown.model_copy(update={"headline": None})

@@ -84,9 +84,9 @@ class Run:
         return pd.DataFrame(rows).assign(**columns)
 
     def __str__(self) -> str:
-        from turnmark.evaluation.report.rendering import show
+        from turnmark.evaluation.report.rendering import show_run
 
-        return _print(lambda console: show(self.summary, self.path, console))
+        return _print(lambda console: show_run(self.summary, self.path, console))
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.evaluation.agreement.measuring import Agreement, Correlated, Estimate
-from turnmark.evaluation.report.overview import Document
+from turnmark.evaluation.report.overview import ReportSection
 from turnmark.evaluation.report.tables import Column, Row, Table
 from turnmark.evaluation.summary import name_clusters
 
@@ -31,7 +31,7 @@ def printed_figures() -> dict[str, Any]:
     return printed
 
 
-def describe_agreement(agreement: Agreement) -> Document:
+def describe_agreement(agreement: Agreement) -> ReportSection:
     """Agreement as a document."""
     raters = "rated by people" if agreement.people else "scored by another judge" if agreement.properties else "of runs"
     systems = f"{len(agreement.systems)} system" + "s" * (len(agreement.systems) > 1)
@@ -43,7 +43,7 @@ def describe_agreement(agreement: Agreement) -> Document:
     notes = [*agreement.notes]
     if any(item.judge.startswith("preference") for item in agreement.verdicts):
         notes.append(printed_figures()["preference"])
-    return Document(
+    return ReportSection(
         f"agreement: {agreement.n} answers of {systems} in {conversations}, {raters}",
         (
             _means(agreement, printed),

@@ -24,7 +24,7 @@ from turnmark.corpora.specs import parse_spec
 from turnmark.corpora.text import words
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
 from turnmark.evaluation.benchmarks.measures import WORDS, unknown
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.language import another_language
 from turnmark.evaluation.metrics.language import by as detected_by
 from turnmark.evaluation.metrics.matching import assign_sentences
@@ -228,7 +228,7 @@ def compound_metrics(embed: Embed | None, by_order: bool) -> tuple[Metric[Compou
             f"parts by rules, matched by {name}",
             covered,
             "it needs an embedder; errors need two parts and a reply that knows, a position the order that has it",
-            {COVERAGE: Shown(headline=40)},
+            {COVERAGE: MetricStyle(headline=40)},
         ),
         Metric(
             (LANGUAGE + CODE,),

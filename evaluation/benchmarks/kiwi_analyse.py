@@ -36,7 +36,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     is_good,
     item_of,
 )
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import Sample
 
@@ -152,7 +152,7 @@ class KiwiAnalyse(KiwiTask):
     """Whose ratings the figures are of, for whoever sets them beside published ones."""
     metrics: Sequence[Metric[Analysed]] = (
         Metric(("good",), GOOD, lambda analysed: {"good": float(is_good(analysed.turn.rating))},
-               shown=Shown(headline=140)),
+               shown=MetricStyle(headline=140)),
         Metric(("turns_per_session",), "turns / sessions", _session, shown=RATIO),
         Metric(("edited",), "share of turns whose answer the user edited",
                lambda analysed: {"edited": float(analysed.turn.edit is not None)}),

@@ -40,7 +40,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
 )
 from turnmark.evaluation.judging.kiwi_rules import read_revision
 from turnmark.evaluation.judging.verdicts import Labels
-from turnmark.evaluation.metric_info import PLAIN, Shown
+from turnmark.evaluation.metric_info import PLAIN, MetricStyle
 from turnmark.evaluation.metrics.decisions import sample_values
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, asks_for_text, whose
 from turnmark.evaluation.records import Sample
@@ -166,7 +166,7 @@ def _metric(mark: str, instrument: str) -> Metric[Verdict]:
         instrument,
         _measured,
         "the turn counts in none of its two sums: what was predicted, what is good",
-        {f"accuracy{mark}": Shown(headline=150), f"f1{mark}": Shown(headline=160)} if not mark else PLAIN,
+        {f"accuracy{mark}": MetricStyle(headline=150), f"f1{mark}": MetricStyle(headline=160)} if not mark else PLAIN,
     )
 
 

@@ -31,7 +31,7 @@ from turnmark.evaluation.benchmarks.turns import titled
 from turnmark.evaluation.judging.kiwi_rules import type_of
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.limits import with_temperature
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.retrieval.types import Hit
 
@@ -39,8 +39,8 @@ T = TypeVar("T", bound=BaseModel)
 _KINDS: dict[str, ErrorKind] = {"length": "bad_reply", "invalid": "bad_reply", "content_filter": "refused"}
 
 
-NUMBER_OF_WORDS = Shown(digits=(1, 1), direction=None, fraction=False)
-RATIO = Shown(digits=(2, 2), direction=None, fraction=False)
+NUMBER_OF_WORDS = MetricStyle(digits=(1, 1), direction=None, fraction=False)
+RATIO = MetricStyle(digits=(2, 2), direction=None, fraction=False)
 EDITS_SHOWN = {
     "length_ratio": RATIO.model_copy(update={"headline": 170}),
     "edit_ratio": RATIO.model_copy(update={"headline": 180}),

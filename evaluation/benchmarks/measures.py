@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case, Metric, Value
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
 
@@ -64,7 +64,7 @@ def _against_reference(
         by,
         lambda case: {name: measure(case.answer, case.reference)},
         "the data has no reference answer",
-        Shown(headline=headline),
+        MetricStyle(headline=headline),
     )
 
 
@@ -102,7 +102,7 @@ PASSAGE_METRICS: tuple[Metric[Case], ...] = (
         SQUAD,
         _precision,
         NO_PASSAGES,
-        {"k_precision": Shown(headline=110)},
+        {"k_precision": MetricStyle(headline=110)},
     ),
 )
 LEAD_METRICS: tuple[Metric[Case], ...] = (
@@ -117,7 +117,7 @@ ANSWER_WORDS: Metric[Case] = Metric(
     ("answer_words",),
     WORDS,
     lambda case: {"answer_words": overlap.answer_words(case.answer)},
-    shown=Shown(digits=(1, 1), direction=None, fraction=False, headline=230),
+    shown=MetricStyle(digits=(1, 1), direction=None, fraction=False, headline=230),
 )
 STYLE_METRICS: tuple[Metric[Case], ...] = (
     ANSWER_WORDS,
@@ -125,7 +125,7 @@ STYLE_METRICS: tuple[Metric[Case], ...] = (
         ("idk_rate",),
         DECISION,
         lambda case: {"idk_rate": float(unknown(case))},
-        shown=Shown(direction=None, headline=220),
+        shown=MetricStyle(direction=None, headline=220),
     ),
 )
 
@@ -155,7 +155,7 @@ def _detection(
         return {f"{name}.{key}{mark}": (value[0], float(len(value))) for key, value in values.items() if value}
 
     names = tuple(f"{name}.{key}{mark}" for key in ("precision", "recall", "f1"))
-    return Metric(names, by, measure, without, {f"{name}.f1{mark}": Shown(headline=headline)})
+    return Metric(names, by, measure, without, {f"{name}.f1{mark}": MetricStyle(headline=headline)})
 
 
 def _clarifies(context: Case) -> bool | None:

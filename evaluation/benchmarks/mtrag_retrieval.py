@@ -38,7 +38,7 @@ from turnmark.evaluation.benchmarks.mtrag_queries import (
 )
 from turnmark.evaluation.benchmarks.task import Task, choose_domains
 from turnmark.evaluation.limits import Bounded
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics import retrieval as metrics
 from turnmark.evaluation.predictions import Answers
 from turnmark.evaluation.records import ContextRef, Sample
@@ -76,7 +76,7 @@ class Retrieval(Task):
             metrics.NAMES,
             metrics.VARIANT,
             measured_list,
-            shown={"recall@5": Shown(headline=10), "ndcg@5": Shown(headline=20)},
+            shown={"recall@5": MetricStyle(headline=10), "ndcg@5": MetricStyle(headline=20)},
         ),
     )
     retrieves = True

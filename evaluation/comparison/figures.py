@@ -15,7 +15,7 @@ from pydantic import Field
 from turnmark.corpora.types import Record
 from turnmark.evaluation.comparison.loading import ComparedRun
 from turnmark.evaluation.comparison.manifests import metric_reason
-from turnmark.evaluation.metric_info import Figured, Shown
+from turnmark.evaluation.metric_info import Figured, MetricStyle
 from turnmark.evaluation.summary import Facts
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Figures:
             changes.setdefault(metric, []).append(change)
         return {metric: self._describe(metric, chosen, tuple(changes.get(metric, ()))) for metric in self._metrics}
 
-    def _shown(self, metric: str) -> Shown:
+    def _shown(self, metric: str) -> MetricStyle:
         return self._runs[0].summary.metrics[metric].shown
 
     def _describe(self, metric: str, chosen: Bools, changes: tuple[Change, ...]) -> MetricComparison:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from turnmark.evaluation.comparison.compare import RunComparison
 from turnmark.evaluation.comparison.figures import LEVEL, Change, MetricComparison, Ranked
 from turnmark.evaluation.comparison.judges import judge_tables
-from turnmark.evaluation.metric_info import PLAIN, Shown
+from turnmark.evaluation.metric_info import PLAIN, MetricStyle
 from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.overview import Document, folded
+from turnmark.evaluation.report.overview import ReportSection, folded
 from turnmark.evaluation.report.paper_tables import paper_tables
 from turnmark.evaluation.report.stored import read_run
 from turnmark.evaluation.report.tables import Column, Mark, MarkKind, Row, Table
@@ -32,9 +32,9 @@ _EXPLAINED = (
 
 def show_comparison(comparison: RunComparison, console: Console) -> None:
     """Print a comparison. Works at 80 columns."""
-    from turnmark.evaluation.report.rendering import WIDE, show_document
+    from turnmark.evaluation.report.rendering import WIDE, show_section
 
-    show_document(describe(comparison, 2 if console.width >= WIDE else 1), console)
+    show_section(describe(comparison, 2 if console.width >= WIDE else 1), console)
 
 
 def comparison_markdown(comparison: RunComparison) -> str:
@@ -58,7 +58,7 @@ def comparison_page(comparison: RunComparison) -> str:
     return rendered("compare", [document], changed=changed, letter=comparison.runs[0].letter)
 
 
-def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> Document:
+def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> ReportSection:
     """A comparison as a document.
 
     Args:
@@ -73,7 +73,7 @@ def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> Do
         broken_down = [replace(table, title=f"{table.title}: {name}") for name, table in by_metric]
     else:
         broken_down = [_breakdowns(comparison, index, names) for index in pairs]
-    return Document(
+    return ReportSection(
         _headline(comparison),
         (
             _runs(comparison),
@@ -140,7 +140,7 @@ def _ranking(comparison: RunComparison) -> Table:
     return Table("Ranking", (Column("metric"), Column("best first")), rows, (legend,) if rows else ())
 
 
-def _order(shown: Shown, ranked: Sequence[Ranked]) -> str:
+def _order(shown: MetricStyle, ranked: Sequence[Ranked]) -> str:
     signs = {None: "", True: " > ", False: " ≈ "}
     return "".join(f"{signs[run.significant]}{run.run} {shown.text(run.mean)}" for run in ranked)
 
@@ -174,7 +174,7 @@ def _differences(comparison: RunComparison, index: int) -> Table:
     return Table(title, tuple(columns), tuple(rows), tuple(lines), tight=True, narrow=True)
 
 
-def _mark(shown: Shown, change: Change | None, p: float | None) -> Mark | None:
+def _mark(shown: MetricStyle, change: Change | None, p: float | None) -> Mark | None:
     """The dot of a difference, full if its p is below .05; none of what is no fraction."""
     if change is None or not shown.fraction:
         return None
@@ -228,7 +228,7 @@ def _change_of(metric: MetricComparison | None, letter: str) -> Change | None:
     return next((change for change in metric.changes if change.run == letter), None) if metric else None
 
 
-def _signed(shown: Shown, value: float) -> str:
+def _signed(shown: MetricStyle, value: float) -> str:
     """A difference with its sign, in the digits of its metric."""
     return _with_sign(shown.text(value))
 
@@ -239,7 +239,7 @@ def _with_sign(text: str) -> str:
     return text if text.startswith("-") else f"+{text}"
 
 
-def _interval(change: Change, shown: Shown) -> str:
+def _interval(change: Change, shown: MetricStyle) -> str:
     """The interval of a difference, both ends with their signs."""
     if change.ci95 is None:
         return "no interval"

@@ -25,7 +25,7 @@ from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import SharedEmbed
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import BERT, Rubric, by_code, needs
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
         Rubric(
             names[2], f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}; {without}the mean is)", (),
             by_code(judge, mean), _needs_all, extra=_FORM, also=tuple(script_names[1:]),
-            shown={names[2]: Shown(headline=90)},
+            shown={names[2]: MetricStyle(headline=90)},
         ),
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ from turnmark.evaluation.benchmarks.compound_modes import (
 from turnmark.evaluation.judging.judgements import RAW, Outcome
 from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Rubric, failed, judge_prompt, needs
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.prompts import JUDGES
 
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
@@ -326,7 +326,7 @@ _PAIRED = f"share of verdicts as good as or better than the reference, in both o
 WHOLE_REPLY = Rubric(
     WIN_RATE, _PAIRED, ("pairwise",), _whole, needs(reference=True), offers=FIVE,
     also=(WIN_RATE + FLIPS, WIN_RATE + FIRST, PREFERENCE), extra=CRITERIA,
-    shown={WIN_RATE: Shown(headline=30)},
+    shown={WIN_RATE: MetricStyle(headline=30)},
 )  # fmt: skip
 PARTS = Rubric(
     SUB_WIN_RATE, f"over all sub-questions, against those of a run: {_PAIRED}", ("compound-extract", "pairwise"),

@@ -23,7 +23,7 @@ from turnmark.corpora.text import content_words, plain, sentences, strip_citatio
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import EMBEDDED, Rubric, by_code, needs
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,7 +99,7 @@ def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
         Rubric(
             FAITHFULNESS, f"{prefix}people's faithfulness from shared words and meaning", (),
             by_code(EMBEDDED, lambda case: _faithfulness(case, embedded)), needs(passages=True), extra=_extra(embedder),
-            shown=Shown(headline=80),
+            shown=MetricStyle(headline=80),
         ),
         Rubric(
             COMPLETENESS, f"{prefix}people's completeness from reference and passages", (),
@@ -114,7 +114,7 @@ def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
         Rubric(
             IDK, "IDK verdict by wording: yes 1, partial 0.5, no 0; no language model", (),
             by_code(EMBEDDED, _idk), needs(),
-            "nominal", IDK_VALUES, extra=_extra(""), shown=Shown(direction=None),
+            "nominal", IDK_VALUES, extra=_extra(""), shown=MetricStyle(direction=None),
         ),
     )  # fmt: skip
 

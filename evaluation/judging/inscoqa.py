@@ -43,7 +43,7 @@ from turnmark.evaluation.judging.rubrics import (
     needs,
 )
 from turnmark.evaluation.judging.verdicts import ask_ratings
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.matching import LEAST, match_steps, step_likeness
 from turnmark.evaluation.prompts import JUDGES, asks_for_text
 
@@ -197,8 +197,8 @@ def without_procedure(case: Case) -> str | None:
     return None if steps_of(case)[1] else "the data has no reference procedure"
 
 
-RATING_SHOWN = Shown(digits=(2, 2), fraction=False, headline=60)
-COMPLETION_SHOWN = Shown(headline=50)
+RATING_SHOWN = MetricStyle(digits=(2, 2), fraction=False, headline=60)
+COMPLETION_SHOWN = MetricStyle(headline=50)
 INSEVAL = Rubric(
     JUDGE_SCORE, f"rating 1-10, and the reply's steps found in the reference / its steps (appendix E), {OWN_WORDS}",
     ("inseval",),

@@ -13,7 +13,7 @@ from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.kiwi_rules import read_revision
 from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, Rubric, by_code, by_verdict
 from turnmark.evaluation.judging.verdicts import Labels
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 
 GOOD, GOOD_EMBEDDED = "good", "good[embedded]"
 PREVIOUS, INSTRUCTION = "previous", "instruction"
@@ -41,11 +41,11 @@ def _read(case: Case) -> Outcome:
 BY_MODEL = Rubric(
     GOOD, f"share of revisions that a judge rates good (section 2.2), {OWN_WORDS}", ("kiwi-rating",),
     by_verdict("kiwi-rating", _OFFER, lambda label, _: RATINGS[label], "question", "answer"),
-    _without, "nominal", RATINGS, offers=_OFFER, shown=Shown(headline=140),
+    _without, "nominal", RATINGS, offers=_OFFER, shown=MetricStyle(headline=140),
 )  # fmt: skip
 BY_CODE = Rubric(
     GOOD_EMBEDDED,
     "embedded judge, no language model: constraints by code, unrequested change by sentence alignment",
     (), by_code(EMBEDDED, _read), _without, "nominal", RATINGS, extra="2",
-    shown=Shown(headline=140),
+    shown=MetricStyle(headline=140),
 )  # fmt: skip

@@ -35,7 +35,7 @@ from turnmark.evaluation.judging.rubrics import (
     tenth,
 )
 from turnmark.evaluation.judging.verdicts import Labels, Scale
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 
 RATING = Scale(name="Rating", low=1, high=10)
 IDK = Labels(offered=("yes", "partial", "no"))
@@ -186,7 +186,7 @@ def _only_underspecified(case: Case) -> str | None:
 RB_LLM = Rubric(
     "rb_llm", f"rating / 10 with reference and passages (appendix F.1), {OWN_WORDS}", ("rb-llm",),
     by_verdict("rb-llm", RATING, tenth, "question", "reference", "answer"), needs(passages=True, reference=True),
-    offers=RATING, shown=Shown(headline=70),
+    offers=RATING, shown=MetricStyle(headline=70),
 )  # fmt: skip
 RL_MTB = Rubric(
     "rl_mtb", f"rating / 10 with passages (appendix F.2), {OWN_WORDS}", ("rl-mtb",),
@@ -194,12 +194,12 @@ RL_MTB = Rubric(
 )  # fmt: skip
 RL_F = Rubric(
     "rl_f", f"RAGAS faithfulness: supported claims / claims, {OWN_WORDS}", ("claims", "claim-verdicts"),
-    _faithfulness, needs(passages=True), shown=Shown(headline=80),
+    _faithfulness, needs(passages=True), shown=MetricStyle(headline=80),
 )  # fmt: skip
 IDK_JUDGE = Rubric(
     "idk", f"IDK verdict (appendix F.3): yes 1, partial 0.5, no 0, {OWN_WORDS}", ("idk",),
     by_verdict("idk", IDK, lambda label, _: IDK_VALUES[label], "answer"), needs(), "nominal", IDK_VALUES,
-    offers=IDK, shown=Shown(direction=None),
+    offers=IDK, shown=MetricStyle(direction=None),
 )  # fmt: skip
 CLARIFICATION = Rubric(
     "clarification", f"share of underspecified tasks whose reply asks what is meant, {OWN_WORDS}", ("clarification",),

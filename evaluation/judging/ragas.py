@@ -31,7 +31,7 @@ from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import Rubric, failed, needs
 from turnmark.evaluation.limits import ModelNoting
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 
 RAGAS = "ragas"
 FAITHFULNESS, SPREAD = "rl_f", "rl_f.spread"
@@ -60,7 +60,7 @@ def ragas_rubrics() -> tuple[Rubric, ...]:
             needs(passages=True),
             extra=package,
             also=(SPREAD,),
-            shown={FAITHFULNESS: Shown(headline=80)},
+            shown={FAITHFULNESS: MetricStyle(headline=80)},
         ),
     )
 

@@ -70,7 +70,7 @@ class Browsed(Record):
         return self.id, self.repeat
 
 
-def noted(run: RunFolder, benchmark: Task, items: Iterable[Item]) -> Iterator[Item]:
+def note_samples(run: RunFolder, benchmark: Task, items: Iterable[Item]) -> Iterator[Item]:
     """Pass items on, and write down what is to be seen of their samples; the file is there when all were passed on.
 
     Raises:
@@ -94,9 +94,9 @@ def browsed(benchmark: Task, item: Item, sample: Sample) -> Browsed:
         id=sample.id,
         repeat=sample.repeat,
         labels=dict(item.labels),
-        history=tuple(Said(role=message.role, text=cut(message.content)) for message in item.history),
-        question=cut(item.question or sample.query or ""),
-        reference=cut(item.reference),
+        history=tuple(Said(role=message.role, text=clip(message.content)) for message in item.history),
+        question=clip(item.question or sample.query or ""),
+        reference=clip(item.reference),
         passages=tuple(_passages(sample, item, texts))[:PASSAGES],
     )
 
@@ -113,7 +113,7 @@ def _passages(sample: Sample, item: Item, texts: tuple[str, ...]) -> Iterator[Se
         yield SeenPassage(
             id=ref.document_id,
             title=title,
-            text=None if text is None else cut(text),
+            text=None if text is None else clip(text),
             rank=rank,
             score=ref.score,
             relevant=None if item.relevant is None else ref.document_id in item.relevant,
@@ -121,7 +121,7 @@ def _passages(sample: Sample, item: Item, texts: tuple[str, ...]) -> Iterator[Se
     found_ids = {ref.document_id for ref in refs}
     for name in sorted((item.relevant or frozenset()) - found_ids):
         title, text = known_texts.get(name, ("", None))
-        yield SeenPassage(id=name, title=title, text=None if text is None else cut(text), relevant=True)
+        yield SeenPassage(id=name, title=title, text=None if text is None else clip(text), relevant=True)
 
 
 def _texts_of(item: Item, ids: set[str]) -> dict[str, tuple[str, str]]:
@@ -132,6 +132,6 @@ def _texts_of(item: Item, ids: set[str]) -> dict[str, tuple[str, str]]:
     return texts
 
 
-def cut(text: str) -> Text:
+def clip(text: str) -> Text:
     """A text, or as much of it as is kept."""
     return Text(text=text[:TEXT], left_out=max(0, len(text) - TEXT))

@@ -13,14 +13,14 @@ from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.report.overview import Document
+    from turnmark.evaluation.report.overview import ReportSection
     from turnmark.evaluation.report.stored import Stored
 
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
 
 
-def report(
+def report_command(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs, or of `eval all`.")],
     html: Html = None,
     markdown: Annotated[
@@ -65,9 +65,9 @@ def report(
 
 
 def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollector) -> None:
+    from turnmark.evaluation.report.files import check_target
     from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
     from turnmark.evaluation.report.rendering import MARKER as MARKDOWN_MARKER
-    from turnmark.evaluation.report.targets import check_target
 
     for flag, path, marker in (("--html", html, PAGE_MARKER), ("--markdown", markdown, MARKDOWN_MARKER)):
         if path is not None:
@@ -99,13 +99,13 @@ def _write_tables(stored: Sequence[Stored], csv: Path | None, latex: Path | None
     return [*written, *(files.write(documents, latex, "tex", files.as_latex) if latex is not None else [])]
 
 
-def _documents(stored: Sequence[Stored], breakdown_metrics: int) -> list[Document]:
+def _documents(stored: Sequence[Stored], breakdown_metrics: int) -> list[ReportSection]:
     """What the runs of these folders have in common, then each of them."""
-    from turnmark.evaluation.report.overview import overview, run_document
+    from turnmark.evaluation.report.overview import describe_run, overview
 
     together = overview(stored)
     runs = [run for folder in stored for run in folder.runs]
-    documents = [run_document(run.summary, run.path, breakdown_metrics) for run in runs]
+    documents = [describe_run(run.summary, run.path, breakdown_metrics) for run in runs]
     return [*([together] if together else []), *documents]
 
 
@@ -122,16 +122,16 @@ def _described(stored: Sequence[Stored]) -> dict[str, object]:
 def _show(stored: Sequence[Stored]) -> None:
     from rich.console import Console
 
-    from turnmark.evaluation.report.rendering import breakdown_metrics, show_document
+    from turnmark.evaluation.report.rendering import breakdown_metrics, show_section
 
     console = Console()
     for number, document in enumerate(_documents(stored, breakdown_metrics(console))):
         if number:
             console.print()
-        show_document(document, console)
+        show_section(document, console)
 
 
-def compare(
+def compare_command(
     runs: Annotated[
         list[Path],
         typer.Argument(metavar="RUN RUN...", help="Folders of finished runs; the first is the baseline."),
@@ -164,7 +164,7 @@ def compare(
         typer.echo(f"written: {path}")
 
 
-def agreement(
+def agreement_command(
     sources: Annotated[
         list[Path],
         typer.Argument(
@@ -185,9 +185,9 @@ def agreement(
     from rich.console import Console
 
     from turnmark.evaluation.agreement.tables import describe_agreement
-    from turnmark.evaluation.report.rendering import show_document
+    from turnmark.evaluation.report.rendering import show_section
 
-    show_document(describe_agreement(measured), Console())
+    show_section(describe_agreement(measured), Console())
 
 
 def add_report_commands(app: typer.Typer) -> None:
@@ -196,14 +196,14 @@ def add_report_commands(app: typer.Typer) -> None:
         "report",
         epilog="Examples: turnmark report runs/mtrag-0a1b2c3d4e5f   ·   "
         "turnmark report runs/all --markdown results.md --html results.html",
-    )(report)
+    )(report_command)
     app.command(
         "compare",
         epilog="Examples: turnmark compare runs/bm25 runs/hybrid   ·   "
         "turnmark compare runs/a runs/b runs/c --html abc.html",
-    )(compare)
+    )(compare_command)
     app.command(
         "agreement",
         epilog="Examples: turnmark agreement human_evaluations.json   ·   "
         "turnmark agreement human_evaluations.json runs/gpt-4o-scored",
-    )(agreement)
+    )(agreement_command)

@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.home import write_atomic
-from turnmark.evaluation.report.overview import Document
+from turnmark.evaluation.report.overview import ReportSection
 from turnmark.evaluation.report.tables import Table
 
 _SPECIAL = {
@@ -36,25 +37,25 @@ def as_latex(table: Table) -> str:
     for number, row in enumerate(table.rows):
         if row.kind == "group":
             lines += [r"\midrule"] * bool(number)
-            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textbf{{{escaped(row.cells[0])}}}}} \\")
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textbf{{{escape_latex(row.cells[0])}}}}} \\")
         else:
             bold = row.kind == "ours"
             lines.append(_line(row.cells, r"\textbf{%s}" if bold else "%s"))
     caption = " ".join([table.title, *table.lines])
-    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escaped(caption)}}}", r"\end{table}", ""]
+    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape_latex(caption)}}}", r"\end{table}", ""]
     return "\n".join(lines)
 
 
-def escaped(text: str) -> str:
+def escape_latex(text: str) -> str:
     """A text that LaTeX sets as it is."""
     return "".join(_SPECIAL.get(char, char) for char in " ".join(text.split()))
 
 
 def _line(cells: Iterable[str], form: str = "%s") -> str:
-    return " & ".join(form % escaped(cell) if cell else "" for cell in cells) + r" \\"
+    return " & ".join(form % escape_latex(cell) if cell else "" for cell in cells) + r" \\"
 
 
-def write(documents: Iterable[Document], folder: Path, suffix: str, form: Callable[[Table], str]) -> list[Path]:
+def write(documents: Iterable[ReportSection], folder: Path, suffix: str, form: Callable[[Table], str]) -> list[Path]:
     """A file for each table: `NN-title.SUFFIX`, in the order of the report.
 
     Returns:
@@ -70,5 +71,39 @@ def write(documents: Iterable[Document], folder: Path, suffix: str, form: Callab
     return written
 
 
-def _tables(documents: Iterable[Document]) -> Iterator[Table]:
+def _tables(documents: Iterable[ReportSection]) -> Iterator[Table]:
     return (table for document in documents for table in document.tables if table.rows)
+
+
+# --- where a report may be written -----------------------------------------------------------------------------------
+
+_END = 2_000  # bytes at either end of a file
+
+
+def check_target(flag: str, path: Path, errors: ErrorCollector, marker: str) -> None:
+    """Note why a file cannot be written; one that holds the marker of our reports can."""
+    above = next((folder for folder in path.absolute().parents if folder.exists()), None)
+    if path.is_dir():
+        errors.add(f"{flag} {str(path)!r} is a folder; name a file")
+    elif above is not None and not above.is_dir():
+        errors.add(f"{flag} {str(path)!r}: {str(above)!r} is a file; name another folder")
+    elif not path.exists() and not path.is_symlink():
+        return
+    elif not path.is_file():
+        errors.add(f"{flag} {str(path)!r} is no regular file; name one")
+    else:
+        try:
+            ours = not path.stat().st_size or marker.encode() in _ends(path)
+        except OSError as error:
+            errors.add(f"{flag} {str(path)!r} cannot be read: {error.strerror or error}; name another file")
+            return
+        if not ours:
+            errors.add(f"{flag} {str(path)!r} is there already and is no report of this kind; name another file")
+
+
+def _ends(path: Path) -> bytes:
+    """The first bytes of a file and its last, where a report of ours says what it is."""
+    with open(path, "rb") as file:
+        head = file.read(_END)
+        file.seek(max(len(head), path.stat().st_size - _END))
+        return head + file.read(_END)

@@ -17,7 +17,7 @@ MOST = 3
 
 
 @dataclass(frozen=True)
-class Document:
+class ReportSection:
     """What there is to say of a run, of several or of a comparison, top to bottom.
 
     Attributes:
@@ -38,9 +38,9 @@ class Document:
     run: Path | None = None
 
 
-def run_document(
+def describe_run(
     summary: Summary, run: Path, breakdown_metrics: int, full: bool = True, apart: bool = False
-) -> Document:
+) -> ReportSection:
     """What there is to say of a run.
 
     Args:
@@ -58,7 +58,7 @@ def run_document(
         by_metric = {name: tables.breakdowns(summary, [name]) for name in names}
         broken_down = [replace(table, title=f"{table.title}: {name}") for name, table in by_metric.items()]
     rest = (*folded(more), *broken_down[:1], *folded((*broken_down[1:], tables.judges(summary))))
-    return Document(
+    return ReportSection(
         tables.headline(summary),
         (
             tables.means(summary),
@@ -79,16 +79,16 @@ def folded(shown: Iterable[Table]) -> Iterator[Table]:
     return (replace(table, folded=True) for table in shown)
 
 
-def overview(stored: Sequence[Stored]) -> Document | None:
+def overview(stored: Sequence[Stored]) -> ReportSection | None:
     """The runs of these folders together; None where there is one, and nothing was left out.
 
     Runs of the same benchmark and task stand together in the tables of its paper.
     """
-    runs = [(name, run.summary) for name, run in named(stored)]
+    runs = [(name, run.summary) for name, run in name_runs(stored)]
     left_out = {name: reason for folder in stored for name, reason in folder.left_out.items()}
     if len(runs) == 1 and not left_out:
         return None
-    return Document(
+    return ReportSection(
         "1 run" if len(runs) == 1 else f"{len(runs)} runs",
         (_all_runs(runs, left_out), *tables_together(runs)),
         warnings=tuple(dict.fromkeys(line for _, summary in runs for line in tables.warnings(summary))),
@@ -110,7 +110,7 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
     return Table("All runs", columns, tuple(rows), lines, tight=True)
 
 
-def named(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
+def name_runs(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
     """Every run of these folders by the name of its folder, and of the folder that holds it beside others."""
     return [
         (f"{folder.path.name}/{run.path.name}" if folder.several else run.path.name, run)

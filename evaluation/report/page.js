@@ -454,41 +454,18 @@
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "radio";
     if (event.key === "Escape") {
-      if ($("help").open) $("help").close();
-      else if (typing) event.target.blur();
+      if (typing) event.target.blur();
       else close();
       return;
     }
-    if (typing || $("help").open) return;
-    const acts = { j: () => step(1), k: () => step(-1), "/": () => { close(); $("search").focus(); $("search").select(); }, "?": () => $("help").showModal() };
+    if (typing) return;
+    const acts = { j: () => step(1), k: () => step(-1), "/": () => { close(); $("search").focus(); $("search").select(); } };
     if (acts[event.key]) { event.preventDefault(); acts[event.key](); }
   }
 
-  // --- light and dark -----------------------------------------------------------------------------------------------
-
-  function theme() {
-    const names = ["auto", "light", "dark"];
-    let now = "auto";
-    try { now = localStorage.getItem("turnmark-theme") || "auto"; } catch { /* a file may have no storage */ }
-    const set = (name) => {
-      now = names.includes(name) ? name : "auto";
-      if (now === "auto") document.documentElement.removeAttribute("data-theme");
-      else document.documentElement.setAttribute("data-theme", now);
-      $("theme").textContent = `Theme: ${now}`;
-      try { localStorage.setItem("turnmark-theme", now); } catch { /* as above */ }
-    };
-    $("theme").hidden = false;
-    $("theme").addEventListener("click", () => set(names[(names.indexOf(now) + 1) % names.length]));
-    set(now);
-  }
-
-  theme();
   if (!runs.length) return;
   state.metric = run().first;
   $("browser").hidden = false;
-  $("keys").hidden = false;
-  $("keys").addEventListener("click", () => $("help").showModal());
-  $("shut").addEventListener("click", () => $("help").close());
   drawControls();
   update(false);
   arrive();

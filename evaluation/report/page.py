@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.console import inert
 from turnmark.corpora.text import printable
 from turnmark.evaluation.journal import open_atomic
-from turnmark.evaluation.report import plots
-from turnmark.evaluation.report.overview import Document, named, overview, run_document
+from turnmark.evaluation.report.overview import ReportSection, describe_run, name_runs, overview
 from turnmark.evaluation.report.page_samples import samples_json
 from turnmark.evaluation.report.stored import Stored, read_run
+from turnmark.evaluation.report.tables import Mark, Row
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -44,9 +46,9 @@ def write_page(run: Path) -> Path:
 
 def write_html(stored: Sequence[Stored], path: Path) -> Path:
     """Write one page about the runs of these folders, a section each. Readers see the old page or the new one."""
-    runs = named(stored)
+    runs = name_runs(stored)
     together = overview(stored)
-    documents = [run_document(run.summary, run.path, _BREAKDOWN_METRICS, apart=True) for _, run in runs]
+    documents = [describe_run(run.summary, run.path, _BREAKDOWN_METRICS, apart=True) for _, run in runs]
     page = rendered(
         "report",
         [*([together] if together else []), *documents],
@@ -63,7 +65,7 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
     return path
 
 
-def rendered(kind: str, documents: Sequence[Document], script: str = "", **values: Any) -> str:
+def rendered(kind: str, documents: Sequence[ReportSection], script: str = "", **values: Any) -> str:
     """A page about some documents, the first of which names it.
 
     Args:
@@ -117,9 +119,9 @@ def _template() -> Template:
     )
     engine.filters |= {
         "line": inert,
-        "scale": plots.scale_of,
-        "dot": lambda mark, on: _markup(plots.dot(mark, on)),
-        "axis": lambda on: _markup(plots.axis(on)),
+        "scale": scale_of,
+        "dot": lambda mark, on: _markup(dot(mark, on)),
+        "axis": lambda on: _markup(axis(on)),
     }
     return engine.from_string((_HERE / "page.html.j2").read_text(encoding="utf-8"))
 
@@ -129,3 +131,76 @@ def _inert(value: Any) -> Any:
     from markupsafe import Markup
 
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+# --- the dots of a table: SVG without a style, since the page fixes its style by hash ---------------------------------
+
+_EDGE = 2.0  # per cent of the width left free at either side, so that a dot at the end is whole
+_ROW = 20  # pixels, of a row
+_STEPS = 4  # between the numbers of a scale
+
+
+@dataclass(frozen=True)
+class PlotScale:
+    """From the lowest value that is drawn to the highest, with round numbers between."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def at(self, value: float) -> str:
+        """Where a value lies, in per cent of the width."""
+        share = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+        return f"{_EDGE + share * (100 - 2 * _EDGE):.2f}%"
+
+
+def round_scale(values: Iterable[float]) -> PlotScale:
+    """A scale with round ends around the values."""
+    finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(finite), max(finite)
+    if high - low < 1e-9:
+        low, high = low - 0.05, high + 0.05
+    smallest = (high - low) / _STEPS
+    power = 10.0 ** math.floor(math.log10(smallest))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= smallest * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return PlotScale(first * step, last * step, tuple(round(index * step, 10) for index in range(first, last + 1)))
+
+
+def scale_of(rows: Sequence[Row]) -> PlotScale | None:
+    """The scale of the rows that have a mark, with 0 on it where they are differences; None: none has one."""
+    marks = [row.mark for row in rows if row.mark is not None]
+    if not marks:
+        return None
+    zero = [0.0] if any(mark.kind in ("better", "worse", "unsure") for mark in marks) else []
+    return round_scale([*zero, *(end for mark in marks for end in (mark.value, *(mark.interval or ())))])
+
+
+def dot(mark: Mark, on: PlotScale) -> str:
+    """A dot for a value and a line for its interval; the cells beside it say both in figures."""
+    middle = f"{_ROW / 2:g}"
+    parts = [
+        f'<line class="{"zero" if on.low < 0 < on.high and not number else "grid"}" x1="{on.at(number)}" '
+        f'x2="{on.at(number)}" y1="0" y2="{_ROW}"/>'
+        for number in on.ticks
+    ]
+    if mark.interval is not None:
+        low, high = map(on.at, mark.interval)
+        parts.append(f'<line class="span {mark.kind}" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>')
+    parts.append(f'<circle class="dot {mark.kind}" cx="{on.at(mark.value)}" cy="{middle}" r="4"/>')
+    return _row(parts, _ROW)
+
+
+def axis(on: PlotScale) -> str:
+    """The numbers beneath the rows."""
+    last = len(on.ticks) - 1
+    sides = ("start" if place == 0 else "end" if place == last else "middle" for place in range(last + 1))
+    texts = [
+        f'<text class="{side}" x="{on.at(value)}" y="12">{value:.6g}</text>'
+        for side, value in zip(sides, on.ticks, strict=True)
+    ]
+    return _row(texts, 16)
+
+
+def _row(parts: Sequence[str], height: int) -> str:
+    return f'<svg class="row" width="100%" height="{height}" aria-hidden="true">{"".join(parts)}</svg>'

@@ -24,7 +24,7 @@ Runs = Sequence[tuple[str, Summary]]
 
 
 @dataclass(frozen=True)
-class Place:
+class Slot:
     """A row or a column of a paper's table. A cell is of both: its parts are joined.
 
     Attributes:
@@ -50,7 +50,7 @@ class Place:
     variant: str = ""
     ours: bool = True
 
-    def at(self, row: Place) -> Place:
+    def at(self, row: Slot) -> Slot:
         """The cell of this column in a row."""
         return replace(
             self,
@@ -60,7 +60,7 @@ class Place:
             ours=self.ours and row.ours,
         )
 
-    def of(self, variant: str) -> Place:
+    def of(self, variant: str) -> Slot:
         """The column of another form of the metrics, named after it."""
         label, over = (self.label, f"{self.over} [{variant}]") if self.over else (f"{self.label} [{variant}]", "")
         return replace(self, label=label, over=over, variant=variant)
@@ -85,8 +85,8 @@ class PaperTable:
 
     sources: tuple[str, ...]
     title: str
-    columns: tuple[Place, ...]
-    rows: tuple[Place, ...] = (Place(),)
+    columns: tuple[Slot, ...]
+    rows: tuple[Slot, ...] = (Slot(),)
     heads: tuple[str, str] = ("system", "")
     by_row: bool = False
     facts: Callable[[Fact], bool] | None = None
@@ -120,7 +120,7 @@ class _Figure:
     fact: Fact | None = None
 
 
-_Line = tuple[Place, _System, list[_Figure | None]]
+_Line = tuple[Slot, _System, list[_Figure | None]]
 _RowsByKey = Mapping[tuple[object, ...], PublishedRow]
 
 
@@ -178,7 +178,7 @@ def judges_of(summary: Summary, metric: str) -> str:
 # --- who has rows ----------------------------------------------------------------------------------------------------
 
 
-def _further_columns(table: PaperTable, runs: Runs) -> Iterator[Place]:
+def _further_columns(table: PaperTable, runs: Runs) -> Iterator[Slot]:
     """Columns of the forms of metrics that nobody published, where a run has them: no figure of ours is under a head of
     the paper's that measured something else."""
     for variant in table.variants:
@@ -245,7 +245,7 @@ def _key(row: Fact | PublishedRow) -> tuple[object, ...]:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def _figure(system: _System, cell: Place, domains: Sequence[str]) -> _Figure | None:
+def _figure(system: _System, cell: Slot, domains: Sequence[str]) -> _Figure | None:
     if not system.ours:
         return _published(system.facts, cell, domains)
     cell = replace(cell, variant=cell.variant or system.baseline)
@@ -256,7 +256,7 @@ def _figure(system: _System, cell: Place, domains: Sequence[str]) -> _Figure | N
     return None
 
 
-def _measured(summary: Summary, cell: Place) -> tuple[str, MetricSummary] | None:
+def _measured(summary: Summary, cell: Slot) -> tuple[str, MetricSummary] | None:
     """The first metric of a cell that a run has a mean of, in the cell's form."""
     variant = cell.variant
     if not cell.ours or cell.setting not in (None, summary.setting) or cell.query not in (None, query_of(summary)):
@@ -286,7 +286,7 @@ def _part(summary: Summary, part: Mapping[str, str]) -> Metrics:
     return summary.breakdowns.get("+".join(part), {}).get(", ".join(part.values()), {})
 
 
-def _published(known_rows: Sequence[Fact], cell: Place, domains: Sequence[str]) -> _Figure | None:
+def _published(known_rows: Sequence[Fact], cell: Slot, domains: Sequence[str]) -> _Figure | None:
     """What was published for a cell; where it was for several sets of domains, for those of the run."""
     part = {name: value for name, value in cell.part.items() if name != "domain"}
     domain = cell.part.get("domain")
@@ -308,7 +308,7 @@ def _published(known_rows: Sequence[Fact], cell: Place, domains: Sequence[str]) 
     return _Figure(_text(cell, fact.metrics[name]), fact.n, ", ".join(fact.instruments[name].judges), name, fact)
 
 
-def _text(cell: Place, value: float) -> str:
+def _text(cell: Slot, value: float) -> str:
     return f"{value:{cell.form}}".removesuffix("%")
 
 

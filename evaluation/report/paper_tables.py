@@ -13,7 +13,7 @@ from turnmark.evaluation.judging.judge import model_key
 from turnmark.evaluation.judging.rubrics import EMBEDDED
 from turnmark.evaluation.published import RERUN, Fact
 from turnmark.evaluation.records import Summary
-from turnmark.evaluation.report.paper import PaperTable, Place, Runs, fill, judges_of, query_of
+from turnmark.evaluation.report.paper import PaperTable, Runs, Slot, fill, judges_of, query_of
 from turnmark.evaluation.report.tables import Table
 
 _CUTOFFS = (1, 3, 5, 10)
@@ -56,7 +56,7 @@ def _retrieval(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     columns, queries = _cutoffs(_CUTOFFS), _queries(runs)
     yield PaperTable(("MTRAG Table 3", RERUN), "retrieval", columns, queries, ("system", "query"))
     subsets = [
-        Place(label, over, part={dimension: value})
+        Slot(label, over, part={dimension: value})
         for over, dimension, values in (
             ("By turn", "turn", {"first": "Turn 1", "later": "> Turn 1"}),
             ("By standalone (> turn 1)", "standalone",
@@ -65,7 +65,7 @@ def _retrieval(runs: Sequence[Summary]) -> Iterator[PaperTable]:
         )
         for value, label in values.items()
     ]  # fmt: skip
-    by_subset = (Place("R@5", metrics=("recall@5",)), Place("nDCG@5", metrics=("ndcg@5",)))
+    by_subset = (Slot("R@5", metrics=("recall@5",)), Slot("nDCG@5", metrics=("ndcg@5",)))
     yield PaperTable(
         ("MTRAG Table 4", RERUN), "Elser with query rewrite, by subset", by_subset, tuple(subsets),
         ("system", "subset"), by_row=True, facts=_elser("rewrite"),
@@ -91,20 +91,20 @@ def _retrieval_un(runs: Sequence[Summary]) -> Iterator[PaperTable]:
         for query in queries
     ]
     yield PaperTable(
-        ("MTRAG-UN Table 3",), "Elser by subset", (Place("R@5", metrics=("recall@5",)),), tuple(subsets),
+        ("MTRAG-UN Table 3",), "Elser by subset", (Slot("R@5", metrics=("recall@5",)),), tuple(subsets),
         ("system", "query"), by_row=True,
     )  # fmt: skip
 
 
-def _cutoffs(cutoffs: Sequence[int]) -> tuple[Place, ...]:
+def _cutoffs(cutoffs: Sequence[int]) -> tuple[Slot, ...]:
     heads = (("Recall", "recall"), ("nDCG", "ndcg"))
-    return tuple(Place(f"@{k}", over, (f"{metric}@{k}",)) for over, metric in heads for k in cutoffs)
+    return tuple(Slot(f"@{k}", over, (f"{metric}@{k}",)) for over, metric in heads for k in cutoffs)
 
 
-def _queries(runs: Sequence[Summary]) -> tuple[Place, ...]:
+def _queries(runs: Sequence[Summary]) -> tuple[Slot, ...]:
     """The papers' two query modes, and those of our runs behind them."""
     modes = {**_QUERIES, **{mode: mode for mode in map(query_of, runs) if mode not in _QUERIES}}
-    return tuple(Place(label, query=mode) for mode, label in modes.items())
+    return tuple(Slot(label, query=mode) for mode, label in modes.items())
 
 
 def _elser(query: str | None = None) -> Callable[[Fact], bool]:
@@ -121,52 +121,52 @@ def _answers(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     """Tables 5, 16a to 16c, 13 and 14. All but the first are of the setting `reference`."""
     few_references = {dimension: value for dimension, (value,) in FEW_REFERENCES.items()}
     settings = [
-        Place(sign, over, (metric,), part={} if setting == "reference+rag" else few_references, setting=setting)
+        Slot(sign, over, (metric,), part={} if setting == "reference+rag" else few_references, setting=setting)
         for over, metric in {"Acc.": "answerability_accuracy", **_JUDGED}.items()
         for setting, sign in _SIGNS.items()
     ]
     title = "reference ●, reference+rag ◐, rag ○; tasks with at most two reference passages"
     yield PaperTable(("MTRAG Table 5",), title, tuple(settings), joined=True, counted=False)
-    overall = [Place(label, "Overall", (metric,)) for label, metric in _JUDGED.items()]
+    overall = [Slot(label, "Overall", (metric,)) for label, metric in _JUDGED.items()]
     parts = [
-        Place(label, over, (metric,), part={"answerability": value})
+        Slot(label, over, (metric,), part={"answerability": value})
         for over, value in (("Answ.", "ANSWERABLE"), ("Partial", "PARTIAL"))
         for label, metric in _JUDGED.items()
     ]
     unanswerable = {"answerability": "UNANSWERABLE"}
-    last = Place("Unans.", metrics=tuple(_JUDGED.values()), part=unanswerable)
+    last = Slot("Unans.", metrics=tuple(_JUDGED.values()), part=unanswerable)
     yield _reference("MTRAG Table 16a", "by answerability", (*overall, *parts, last))
     for source, title, values in (
         ("MTRAG Table 16b", "by turn", {"1": {"turn": "first"}, "> 1": {"turn": "later"}}),
         ("MTRAG Table 16c", "by domain", {label: {"domain": name} for name, label in _domains(runs).items()}),
     ):
         columns = [
-            Place(label, over, (metric,), part=part)
+            Slot(label, over, (metric,), part=part)
             for over, metric in _JUDGED.items()
             for label, part in values.items()
         ]
         yield _reference(source, title, columns)
     conditioned = [
-        Place(label, over, (name,), part=unanswerable)
+        Slot(label, over, (name,), part=unanswerable)
         for over, metric in _JUDGED.items()
         for label, name in (("before", metric.removesuffix(".idk")), ("after", metric))
     ]
     yield _reference("MTRAG Table 13", "unanswerable tasks before and after conditioning on IDK", conditioned)
-    faithful = (Place("RL_F", metrics=("rl_f.idk",)), Place("BERT-K-Prec", metrics=("bert_k_precision",)))
+    faithful = (Slot("RL_F", metrics=("rl_f.idk",)), Slot("BERT-K-Prec", metrics=("bert_k_precision",)))
     yield _reference("MTRAG Table 14", "faithfulness", faithful)
 
 
 def _answers_un(_: Sequence[Summary]) -> Iterator[PaperTable]:
     """MTRAG-UN's Table 4."""
     columns = [
-        Place(_SIGNS[setting], over, (f"{metric}_underspecified",), setting=setting)
+        Slot(_SIGNS[setting], over, (f"{metric}_underspecified",), setting=setting)
         for over, metric in _JUDGED.items()
         for setting in ("reference", "rag")
     ]
     yield PaperTable(("MTRAG-UN Table 4",), "reference ●, rag ○", tuple(columns), joined=True)
 
 
-def _reference(source: str, title: str, columns: Sequence[Place]) -> PaperTable:
+def _reference(source: str, title: str, columns: Sequence[Slot]) -> PaperTable:
     only = tuple(replace(column, setting="reference") for column in columns)
     return PaperTable((source,), title, only, counted=source.endswith("14"))
 
@@ -176,10 +176,10 @@ def _reference(source: str, title: str, columns: Sequence[Place]) -> PaperTable:
 
 def _inscoqa(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     """Tables 3 and 4. In the second every judge has its own columns, those of our runs behind the paper's two."""
-    score, rate = Place("JS", metrics=("judge_score",)), Place("TCR %", metrics=("task_completion",), form=".2%")
-    overlap = (Place("W-RL", metrics=("rouge_l.word",)), Place("C-RL", metrics=("rouge_l.char",)))
+    score, rate = Slot("JS", metrics=("judge_score",)), Slot("TCR %", metrics=("task_completion",), form=".2%")
+    overlap = (Slot("W-RL", metrics=("rouge_l.word",)), Slot("C-RL", metrics=("rouge_l.char",)))
     splits = tuple(
-        Place(over=f"{name} set", part={"split": value})
+        Slot(over=f"{name} set", part={"split": value})
         for name, value in (("Validation", "validation"), ("Test", "test"))
     )
     title = "judge score, task completion rate, ROUGE-L over words and characters"
@@ -204,24 +204,24 @@ def _inscoqa(runs: Sequence[Summary]) -> Iterator[PaperTable]:
 
 def _compound_qa(_: Sequence[Summary]) -> Iterator[PaperTable]:
     """Tables 2 and 3, and figure 3, whose published bars are an image."""
-    capabilities = tuple(Place(name, part={"capability": name}) for name in get_args(Capability))
+    capabilities = tuple(Slot(name, part={"capability": name}) for name in get_args(Capability))
     heads = ("model", "capability")
     for source, metric, note in (
         ("Compound-QA Table 2", "win_rate", ""),
         ("Compound-QA Figure 3", "sub_win_rate", "the published bars are an image"),
     ):
-        columns = [Place("Overall", metrics=(metric,), form=".1%")]
-        columns += [Place(head, metrics=(metric,), part={"type": name}, form=".1%") for head, name in _TYPES.items()]
+        columns = [Slot("Overall", metrics=(metric,), form=".1%")]
+        columns += [Slot(head, metrics=(metric,), part={"type": name}, form=".1%") for head, name in _TYPES.items()]
         title = (
             "win rate of whole answers, %" if metric == "win_rate" else "win rate of the answers to sub-questions, %"
         )
         yield PaperTable((source,), title, tuple(columns), capabilities, heads, note=note)
     part = {"capability": "Understanding", "type": "Factual-Statement"}
     positions = [
-        Place(head, metrics=(f"sub_win_rate.q{{}}@{index}",), part=part, form=".1%")
+        Slot(head, metrics=(f"sub_win_rate.q{{}}@{index}",), part=part, form=".1%")
         for index, head in enumerate(("1XX", "X1X", "XX1"), 1)
     ]
-    questions = tuple(Place(f"Sub-question{number}", key=str(number)) for number in (1, 2, 3))
+    questions = tuple(Slot(f"Sub-question{number}", key=str(number)) for number in (1, 2, 3))
     yield PaperTable(
         ("Compound-QA Table 3",), "win rate of a sub-question by its place, %", tuple(positions), questions,
         ("model", "sub-question"),
@@ -233,12 +233,12 @@ def _compound_qa(_: Sequence[Summary]) -> Iterator[PaperTable]:
 
 def _judged_turns(_: Sequence[Summary]) -> Iterator[PaperTable]:
     columns = (
-        Place("Acc", metrics=("accuracy",)), Place("P", metrics=("precision",)), Place("R", metrics=("recall",)),
-        Place("F1", metrics=("f1",)), Place("% good", metrics=("predicted_good",), form=".0%"),
+        Slot("Acc", metrics=("accuracy",)), Slot("P", metrics=("precision",)), Slot("R", metrics=("recall",)),
+        Slot("F1", metrics=("f1",)), Slot("% good", metrics=("predicted_good",), form=".0%"),
     )  # fmt: skip
     test, second_rating = (
-        Place(part={"split": "test"}),
-        Place(ours=False),
+        Slot(part={"split": "test"}),
+        Slot(ours=False),
     )  # 65 turns of any split were rated a second time
     title = "predicting the user's rating"
     yield PaperTable(("KIWI Table 5",), title, columns, (test, second_rating), baselines=("majority", "random"))
@@ -247,28 +247,28 @@ def _judged_turns(_: Sequence[Summary]) -> Iterator[PaperTable]:
 def _sessions(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     models = _models(runs)
     shares = (
-        Place("% edited", metrics=("edited",), form=".0%"), Place("t/s", metrics=("turns_per_session",), form=".1f"),
-        Place("% info", metrics=("information_seeking",), form=".0%"), Place("% good", metrics=("good",), form=".0%"),
+        Slot("% edited", metrics=("edited",), form=".0%"), Slot("t/s", metrics=("turns_per_session",), form=".1f"),
+        Slot("% info", metrics=("information_seeking",), form=".0%"), Slot("% good", metrics=("good",), form=".0%"),
     )  # fmt: skip
     yield PaperTable(
         ("KIWI Table 2", "KIWI section 4.1", "KIWI section 4.3"), "the sessions, and the share of turns rated good",
-        shares, (*models, Place("Total")), ("system", "model"), by_row=True, published="published",
+        shares, (*models, Slot("Total")), ("system", "model"), by_row=True, published="published",
     )  # fmt: skip
     columns = [
-        Place("%", metrics=("instruction[{}]",), form=".0%"),
-        Place("% info", metrics=("information_seeking[{}]",), form=".0%"),
-        Place("all", "% good", ("good[{}]",), form=".0%"),
+        Slot("%", metrics=("instruction[{}]",), form=".0%"),
+        Slot("% info", metrics=("information_seeking[{}]",), form=".0%"),
+        Slot("all", "% good", ("good[{}]",), form=".0%"),
         *(replace(place, over="% good", metrics=("good[{}]",), form=".0%") for place in models),
     ]
     yield _by_label("KIWI Table 3", "what is asked for", columns, FINE_TYPES)
-    share = [Place("%", metrics=("error[{}]",), form=".0%")]
+    share = [Slot("%", metrics=("error[{}]",), form=".0%")]
     yield _by_label("KIWI Table 4", "what went wrong in turns rated neutral or bad", share, ERROR_TYPES)
-    share = [Place("%", metrics=("retrieved[{}]",), form=".0%")]
+    share = [Slot("%", metrics=("retrieved[{}]",), form=".0%")]
     yield _by_label("KIWI section 4.3", "was what is needed retrieved?", share, ("all", "some", "none"))
 
 
-def _by_label(source: str, title: str, columns: Sequence[Place], labels: Sequence[str]) -> PaperTable:
-    rows = tuple(Place(label, key=label) for label in labels)
+def _by_label(source: str, title: str, columns: Sequence[Slot], labels: Sequence[str]) -> PaperTable:
+    rows = tuple(Slot(label, key=label) for label in labels)
     mixed = source == "KIWI Table 3"  # each of its columns counts other turns
     return PaperTable(
         (source,), title, tuple(columns), rows, ("system", "type"), by_row=True, published="published",
@@ -278,18 +278,18 @@ def _by_label(source: str, title: str, columns: Sequence[Place], labels: Sequenc
 
 def _changes(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     columns = (
-        *(Place(head, "# words", (f"{name}_words",), form=".0f")
+        *(Slot(head, "# words", (f"{name}_words",), form=".0f")
           for head, name in (("inst", "instruction"), ("src", "source"), ("target", "target"))),
-        Place("ratio", "Len", ("length_ratio",)), Place("distance", "Edit", ("edit_distance",), form=".0f"),
-        Place("ratio", "Edit", ("edit_ratio",)),
+        Slot("ratio", "Len", ("length_ratio",)), Slot("distance", "Edit", ("edit_distance",), form=".0f"),
+        Slot("ratio", "Edit", ("edit_ratio",)),
     )  # fmt: skip
     types = {"Stylistic": "stylistic", "Info seeking": "information-seeking"}
     rows = (
-        *(Place(name, part={"instruction": name}) for name in FINE_TYPES),
-        *(Place(label, part={"type": name}) for label, name in types.items()),
+        *(Slot(name, part={"instruction": name}) for name in FINE_TYPES),
+        *(Slot(label, part={"type": name}) for label, name in types.items()),
         *_models(runs),
-        Place("Total"),
-        *(Place(name, "Instruction by its words", part={"instruction_by_rules": name}) for name in FINE_TYPES),
+        Slot("Total"),
+        *(Slot(name, "Instruction by its words", part={"instruction_by_rules": name}) for name in FINE_TYPES),
     )
     title = "how much a revision changes, in words"
     yield PaperTable(
@@ -299,17 +299,17 @@ def _changes(runs: Sequence[Summary]) -> Iterator[PaperTable]:
 
 def _rated(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     """What the text says of Figure 2, which is an image."""
-    rated = Place("% good", metrics=("good",), form=".0%")
+    rated = Slot("% good", metrics=("good",), form=".0%")
     yield PaperTable(
-        ("KIWI section 4.1", "KIWI section 4.3"), "revisions rated good", (rated,), (*_models(runs), Place("Total")),
+        ("KIWI section 4.1", "KIWI section 4.3"), "revisions rated good", (rated,), (*_models(runs), Slot("Total")),
         ("system", "model"), by_row=True, published="published",
     )  # fmt: skip
 
 
-def _models(runs: Sequence[Summary]) -> tuple[Place, ...]:
+def _models(runs: Sequence[Summary]) -> tuple[Slot, ...]:
     models = [name for summary in runs for name in summary.breakdowns.get("model", {})]
     names = dict.fromkeys((*(name for name in MODELS if name in models), *models))
-    return tuple(Place(name, part={"model": name}) for name in names)
+    return tuple(Slot(name, part={"model": name}) for name in names)
 
 
 _SHAPES: Mapping[tuple[str, str], Sequence[Callable[[Sequence[Summary]], Iterator[PaperTable]]]] = {

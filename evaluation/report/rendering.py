@@ -18,7 +18,7 @@ from rich.text import Text
 
 from turnmark.corpora.console import inert
 from turnmark.evaluation.records import Summary
-from turnmark.evaluation.report.overview import Document, run_document
+from turnmark.evaluation.report.overview import ReportSection, describe_run
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 WIDE = 110
@@ -30,19 +30,19 @@ MARKER = "<!-- turnmark report -->"
 BREAKDOWN_METRICS = 3
 
 
-def plain(text: object, style: str = "") -> Text:
+def one_line(text: object, style: str = "") -> Text:
     """Any value as one line of inert text: no markup, no escape sequences, no control characters."""
     return Text(inert(text), style=style)
 
 
-def show(summary: Summary, run: Path, console: Console, full: bool = True) -> None:
+def show_run(summary: Summary, run: Path, console: Console, full: bool = True) -> None:
     """Print a summary.
 
     Args:
         run: the folder it was written to; its predictions say why samples failed, where they are there.
         full: with the breakdowns, and with every table of the paper rather than the first.
     """
-    show_document(run_document(summary, run, breakdown_metrics(console), full), console)
+    show_section(describe_run(summary, run, breakdown_metrics(console), full), console)
 
 
 def breakdown_metrics(console: Console) -> int:
@@ -50,18 +50,18 @@ def breakdown_metrics(console: Console) -> int:
     return 3 if console.width >= WIDE else 2
 
 
-def show_document(document: Document, console: Console) -> None:
+def show_section(document: ReportSection, console: Console) -> None:
     """Print a document."""
     for line in (*document.warnings, document.title, *document.verdict):
-        console.print(plain(line, "bold"))
+        console.print(one_line(line, "bold"))
     for line in (*filter(None, [document.specs]), *document.reasons):
-        console.print(plain(line))
+        console.print(one_line(line))
     for table in document.tables:
         draw(table, console)
     for note in document.notes:
-        console.print(plain(f"- {note}"))
+        console.print(one_line(f"- {note}"))
     if document.run is not None:
-        console.print(plain(f"run: {document.run}   report: {document.run / 'report.html'}"), soft_wrap=True)
+        console.print(one_line(f"run: {document.run}   report: {document.run / 'report.html'}"), soft_wrap=True)
 
 
 def draw(table: Table, console: Console) -> None:
@@ -69,9 +69,9 @@ def draw(table: Table, console: Console) -> None:
     if table.rows:
         if table.tight:  # the table may be narrower than its title
             console.print()
-            console.print(plain(table.title, "bold"))
+            console.print(one_line(table.title, "bold"))
         grid = Grid(
-            title=None if table.tight else plain(table.title),
+            title=None if table.tight else one_line(table.title),
             title_justify="left",
             title_style="bold",
             box=None if table.tight else box.SIMPLE_HEAD,
@@ -81,7 +81,7 @@ def draw(table: Table, console: Console) -> None:
         for column, previous in zip(table.columns, (None, *table.columns), strict=False):
             # What has a name may be folded; figures are never cut in two.
             grid.add_column(
-                _head(column, previous) if column.number else plain(column.name),
+                _head(column, previous) if column.number else one_line(column.name),
                 justify="right" if column.number else "left",
                 overflow="fold",
                 no_wrap=column.number,
@@ -89,13 +89,13 @@ def draw(table: Table, console: Console) -> None:
         for number, row in enumerate(table.rows):
             if row.kind == "group" and number:
                 grid.add_row() if table.tight else grid.add_section()
-            first, *cells = map(plain, row.cells)
+            first, *cells = map(one_line, row.cells)
             # Padded, so that the second line of a long name is as far in as the first.
             indented = Padding(first, (0, 0, 0, 2)) if row.kind == "below" else first
             grid.add_row(indented, *cells, style=_STYLES.get(row.kind))
         console.print(grid)
     for line in table.lines:
-        console.print(plain(f"  {line}" if table.rows else line))
+        console.print(one_line(f"  {line}" if table.rows else line))
 
 
 def _head(column: Column, previous: Column | None) -> Text:
@@ -103,7 +103,7 @@ def _head(column: Column, previous: Column | None) -> Text:
     lines = column.name.replace("[", "\n[", 1).split("\n")
     if column.over:
         lines = ["" if previous and previous.over == column.over else column.over, *lines]
-    return Text("\n").join(map(plain, lines))
+    return Text("\n").join(map(one_line, lines))
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------
@@ -117,17 +117,17 @@ _LIST_MARK = re.compile(r"^(\d{0,9})([-+.)])(?=\s|$)")
 _RULE = re.compile(r"^(?=[-=]+$)")
 
 
-def markdown(documents: Iterable[Document]) -> str:
+def markdown(documents: Iterable[ReportSection]) -> str:
     """A file with a section for each document; ends with a line end."""
     return "\n".join([*(line for document in documents for line in _section(document)), MARKER, ""])
 
 
-def _section(document: Document) -> Iterator[str]:
+def _section(document: ReportSection) -> Iterator[str]:
     for warning in document.warnings:
-        yield from (f"**{escaped(warning)}**", "")
-    yield from (f"## {escaped(document.title)}", "")
+        yield from (f"**{escape_markdown(warning)}**", "")
+    yield from (f"## {escape_markdown(document.title)}", "")
     for line in document.verdict:
-        yield from (f"**{escaped(line)}**", "")
+        yield from (f"**{escape_markdown(line)}**", "")
     if document.specs:
         yield from (_line(document.specs), "")
     if document.reasons:
@@ -137,16 +137,16 @@ def _section(document: Document) -> Iterator[str]:
     if document.notes:
         yield from ("### Notes", "", *(f"- {_line(note)}" for note in document.notes), "")
     if document.run is not None:
-        yield from (f"Run: {escaped(document.run)}", "")
+        yield from (f"Run: {escape_markdown(document.run)}", "")
 
 
 def table_lines(table: Table) -> Iterator[str]:
     """A table as lines of Markdown; none where it holds nothing."""
     if not table.rows and not table.lines:
         return
-    yield from (f"### {escaped(table.title)}", "")
+    yield from (f"### {escape_markdown(table.title)}", "")
     if table.rows:
-        yield _row([escaped(column.title) for column in table.columns])
+        yield _row([escape_markdown(column.title) for column in table.columns])
         yield _row(["---:" if column.number else "---" for column in table.columns])
         for row in table.rows:
             yield _row(_cells(row))
@@ -156,7 +156,7 @@ def table_lines(table: Table) -> Iterator[str]:
 
 
 def _cells(row: Row) -> list[str]:
-    cells = list(map(escaped, row.cells))
+    cells = list(map(escape_markdown, row.cells))
     if row.kind in ("group", "ours"):
         return [cell and f"**{cell}**" for cell in cells]
     return [f"&emsp;{cells[0]}", *cells[1:]] if row.kind == "below" else cells
@@ -166,12 +166,12 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def escaped(text: object) -> str:
+def escape_markdown(text: object) -> str:
     """Any value as one line of Markdown that reads as the value does, in a cell of a table or within a line."""
     line = _MARKS.sub(lambda mark: f"\\{mark.group()}", " ".join(inert(text).split()))
     return _HTML.sub(lambda mark: _HARMLESS[mark.group()], line)
 
 
 def _line(text: object) -> str:
-    """`escaped`, for what stands at the beginning of a line: it begins no list, and is no rule."""
-    return _RULE.sub(r"\\", _LIST_MARK.sub(r"\1\\\2", escaped(text)))
+    """`escape_markdown`, for what stands at the beginning of a line: it begins no list, and is no rule."""
+    return _RULE.sub(r"\\", _LIST_MARK.sub(r"\1\\\2", escape_markdown(text)))

@@ -121,7 +121,7 @@ def _summary(content: Any, place: str) -> Summary:
 
 
 @dataclass(frozen=True)
-class Tally:
+class SampleCounts:
     """What became of the samples of a run.
 
     Attributes:
@@ -139,7 +139,7 @@ class Tally:
     first: tuple[Key, ...]
 
 
-def tally(run: Path, first: int = 0) -> Tally | None:
+def count_samples(run: Path, first: int = 0) -> SampleCounts | None:
     """Count what became of the samples, and take down the keys of the first so many. None: there are no predictions."""
     path = run / "predictions.jsonl"
     if not path.is_file():
@@ -160,12 +160,12 @@ def tally(run: Path, first: int = 0) -> Tally | None:
             name = sample.kind or reason if sample.status == "failed" else reason
             group[name if name in group or len(group) < _MOST_KINDS else "other reasons"] += 1
     failed, skipped = (dict(grouped[status].most_common()) for status in ("failed", "skipped"))
-    return Tally(n=n, unreadable=unreadable, failures=failed, skipped=skipped, first=tuple(keys))
+    return SampleCounts(n=n, unreadable=unreadable, failures=failed, skipped=skipped, first=tuple(keys))
 
 
-def why_not_done(summary: Summary, run: Path) -> Tally | None:
+def why_not_done(summary: Summary, run: Path) -> SampleCounts | None:
     """`tally`, where the summary counts samples that are not done; else the predictions are not read."""
-    return tally(run) if summary.failed or summary.skipped else None
+    return count_samples(run) if summary.failed or summary.skipped else None
 
 
 def samples(run: Path) -> Iterator[Sample]:

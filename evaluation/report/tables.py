@@ -13,7 +13,7 @@ from typing import Literal
 from turnmark.evaluation.judging.judge import with_snapshots
 from turnmark.evaluation.metric_info import PLAIN
 from turnmark.evaluation.records import Metrics, MetricSummary, Summary
-from turnmark.evaluation.report.stored import Tally
+from turnmark.evaluation.report.stored import SampleCounts
 
 RowKind = Literal["plain", "group", "ours", "below", "dim"]
 MarkKind = Literal["ours", "plain", "better", "worse", "unsure"]
@@ -115,7 +115,7 @@ def specs(summary: Summary) -> str:
     return " | ".join(f"{role} {spec}" for role, spec in summary.specs.items() if spec)
 
 
-def reasons(tally: Tally | None) -> Iterator[str]:
+def reasons(tally: SampleCounts | None) -> Iterator[str]:
     """Why samples failed or were skipped, a line each: `failed: timeout (3), bad_reply (1)`."""
     if tally is None:
         return

@@ -108,8 +108,8 @@ def _show_report(report: SynthReport, as_json: bool) -> None:
 def _say(*lines: str) -> None:
     from rich.console import Console
 
-    from turnmark.evaluation.report.rendering import plain
+    from turnmark.evaluation.report.rendering import one_line
 
     console = Console()
     for line in lines:
-        console.print(plain(line), soft_wrap=True)
+        console.print(one_line(line), soft_wrap=True)

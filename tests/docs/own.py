@@ -16,7 +16,7 @@ from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import YES_NO
 from turnmark.evaluation.judging.rubrics import Rubric, failed, judge_prompt
 from turnmark.evaluation.judging.verdicts import ask_verdict
-from turnmark.evaluation.metric_info import Shown
+from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.records import Sample
 from turnmark.retrieval.types import Found, Hit, Query
 
@@ -79,11 +79,16 @@ def vowels(answer: str) -> float:
     return sum(letter in "aeiou" for letter in answer) / len(answer)
 
 
+STYLE = MetricStyle(digits=(2, 1), headline=1)
+
+
 class Capitals(Task):
     """A benchmark of two tasks."""
 
     metrics: Sequence[Metric[str]] = (
-        Metric(("vowels",), "own", lambda answer: {"vowels": vowels(answer)}, shown=Shown(digits=(2, 1), headline=1)),
+        Metric(
+            ("vowels",), "own", lambda answer: {"vowels": vowels(answer)}, shown=MetricStyle(digits=(2, 1), headline=1)
+        ),
     )
 
     def items(self) -> Iterator[Item | Problem]:

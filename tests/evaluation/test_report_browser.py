@@ -11,7 +11,7 @@ from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.report.browse import FILE, Browsed, Said, SeenPassage, cut
+from turnmark.evaluation.report.browse import FILE, Browsed, Said, SeenPassage, clip
 from turnmark.evaluation.report.page import write_page
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
@@ -39,23 +39,23 @@ def sample(index):
 
 
 def seen(index):
-    utterances = (Said(role="user", text=cut("Hello")), Said(role="assistant", text=cut("Good day.")))
+    utterances = (Said(role="user", text=clip("Hello")), Said(role="assistant", text=clip("Good day.")))
     passages = (
-        SeenPassage(id="p1", title="A bell", text=cut(f"A bell rings. {EVIL}"), rank=1, score=2.5, relevant=False),
+        SeenPassage(id="p1", title="A bell", text=clip(f"A bell rings. {EVIL}"), rank=1, score=2.5, relevant=False),
         SeenPassage(
             id=f"p{index}",
             title="Years",
-            text=cut(f"It was cast in {1800 + index}."),
+            text=clip(f"It was cast in {1800 + index}."),
             rank=2,
             score=1.25,
             relevant=True,
         ),
-        SeenPassage(id="missed", title="Missed", text=cut("Nobody found this."), relevant=True),
+        SeenPassage(id="missed", title="Missed", text=clip("Nobody found this."), relevant=True),
     )
     return Browsed(
         id=sample(index).id, labels={"domain": (("clapnq", "fiqa")[index % 2],),
                                      "turn": (("first", "later")[index % 3 > 0],)},
-        history=utterances * 2, question=cut(f"Question {index}?"), reference=cut(f"In {1800 + index}."),
+        history=utterances * 2, question=clip(f"Question {index}?"), reference=clip(f"In {1800 + index}."),
         passages=passages,
     )  # fmt: skip
 
@@ -188,12 +188,6 @@ def test_by_keyboard(page):
         page.press(key)
     assert text(page, ".where") == "2 of 60"
     assert page.run("document.querySelector('#list [aria-current]').innerText").startswith("Question 1?")
-    page.press("?")
-    assert page.run("document.querySelector('#help').open") is True
-    page.press("j")
-    assert text(page, ".where") == "2 of 60"
-    page.press("Escape")
-    page.wait(lambda: not page.run("document.querySelector('#help').open"))
     page.press("/")
     page.press("Escape")
     assert page.run("document.activeElement === document.body") is True

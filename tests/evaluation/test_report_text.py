@@ -16,13 +16,13 @@ from rich.console import Console
 from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, metric, write_run
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_json
-from turnmark.evaluation.metric_info import Shown, shown_as
+from turnmark.evaluation.metric_info import MetricStyle, shown_as
 from turnmark.evaluation.records import DataUsed, MetricSummary, Sample, Summary
-from turnmark.evaluation.report import plots, tables
-from turnmark.evaluation.report.overview import overview, run_document
-from turnmark.evaluation.report.plots import scale
-from turnmark.evaluation.report.rendering import escaped, markdown, show
-from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, samples, scores, tally
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.overview import describe_run, overview
+from turnmark.evaluation.report.page import round_scale, scale_of
+from turnmark.evaluation.report.rendering import escape_markdown, markdown, show_run
+from turnmark.evaluation.report.stored import Stored, StoredRun, count_samples, read_run, samples, scores
 from turnmark.evaluation.report.tables import Mark, Row
 
 
@@ -37,7 +37,7 @@ def test_one_conversation_has_no_interval():
 
 def test_metrics_are_chosen_by_their_rank_and_those_without_values_last():
     def ranked(mean, rank):
-        return metric(mean).model_copy(update={"shown": Shown(headline=rank)})
+        return metric(mean).model_copy(update={"shown": MetricStyle(headline=rank)})
 
     assert tables.chosen(SUMMARY.metrics, 2) == ["rouge_l.word", "k_precision"]
     metrics = {"a": ranked(None, 1), "b": ranked(3.0, 2), "odd": metric(1.0)}
@@ -49,9 +49,9 @@ def test_metrics_are_chosen_by_their_rank_and_those_without_values_last():
 
 
 def test_a_metric_is_shown_as_its_record_says():
-    known = {"judge_score": Shown(digits=(2, 2), fraction=False, headline=60)}
+    known = {"judge_score": MetricStyle(digits=(2, 2), fraction=False, headline=60)}
     assert shown_as("judge_score", known).text(7.5) == "7.50"
-    assert shown_as("judge_score[1 of 4]", known) == Shown(digits=(2, 2), fraction=False)
+    assert shown_as("judge_score[1 of 4]", known) == MetricStyle(digits=(2, 2), fraction=False)
     assert shown_as("rouge_l.word", known).text(0.28713) == "0.2871"
     assert shown_as("rouge_l.word", known).text(None) == "-"
     written = SUMMARY.metrics["answer_words"].model_dump(mode="json")
@@ -63,18 +63,18 @@ def test_a_metric_is_shown_as_its_record_says():
 def test_the_tally_counts_what_became_of_the_samples(stored_run):
     with open(stored_run / "predictions.jsonl", "a", encoding="utf-8") as file:
         file.write('{"id": "x"}\nno json\n{"id": "torn", "status"')
-    counts = tally(stored_run, 2)
+    counts = count_samples(stored_run, 2)
     assert counts is not None
     assert (counts.n, counts.unreadable, counts.first) == (6, 3, (("c1<::>1", 0), ("c1<::>2", 0)))
     assert counts.failures == {"timeout": 1}
     assert counts.skipped == {"the budget of 10 tokens is spent": 1}
     assert [sample.id for sample in samples(stored_run)] == [sample.id for sample in SAMPLES]
-    assert tally(stored_run / "nowhere") is None
+    assert count_samples(stored_run / "nowhere") is None
 
 
 def test_reasons_without_end_do_not_fill_the_memory(tmp_path):
     failed = tuple(Sample(id=str(i), status="failed", reason=f"reason {i}") for i in range(500))
-    counts = tally(write_run(tmp_path / "r", lines=failed))
+    counts = count_samples(write_run(tmp_path / "r", lines=failed))
     assert counts is not None
     assert len(counts.failures) == 101
     assert sum(counts.failures.values()) == 500
@@ -128,12 +128,12 @@ def read(svg):
     ([3, 97], (0, 25, 50, 75, 100)), ([], (0.0, 0.25, 0.5, 0.75, 1.0)),
 ])  # fmt: skip
 def test_a_scale_has_round_ends(values, ticks):
-    assert scale(values).ticks == pytest.approx(ticks)
+    assert round_scale(values).ticks == pytest.approx(ticks)
 
 
 @given(st.lists(FINITE, max_size=8))
 def test_a_scale_holds_all_values(values):
-    plot_scale = scale(values)
+    plot_scale = round_scale(values)
     width = plot_scale.high - plot_scale.low
     assert width > 0
     assert 2 <= len(plot_scale.ticks) <= 9
@@ -141,10 +141,10 @@ def test_a_scale_holds_all_values(values):
 
 
 def test_differences_have_nothing_on_their_scale():
-    on = plots.scale_of([Row(("a",), mark=Mark(0.3, (0.2, 0.4), "better")), Row(("b",))])
+    on = scale_of([Row(("a",), mark=Mark(0.3, (0.2, 0.4), "better")), Row(("b",))])
     assert on is not None
     assert on.low == 0
-    assert plots.scale_of([Row(("a",))]) is None
+    assert scale_of([Row(("a",))]) is None
 
 
 def test_what_is_no_fraction_or_has_no_mean_has_no_dot():
@@ -157,7 +157,7 @@ def test_what_is_no_fraction_or_has_no_mean_has_no_dot():
 
 
 def section(summary, run):
-    return markdown([run_document(summary, run, 3)])
+    return markdown([describe_run(summary, run, 3)])
 
 
 GITHUB = MarkdownIt("gfm-like", {"html": True, "linkify": False})
@@ -175,7 +175,7 @@ def test_a_file_of_several_runs_begins_with_the_first_and_says_what_has_no_figur
     stored = Stored(folder, runs, {"kiwi": "no | data"}, several=True)
     together = overview([stored])
     assert together is not None
-    text = markdown([together, *(run_document(run.summary, run.path, 3) for run in runs)])
+    text = markdown([together, *(describe_run(run.summary, run.path, 3) for run in runs)])
     assert "demo data" in text.split("\n")[0]
     assert text.index("### All runs") < text.index("## mtrag generation")
     assert text.count("## mtrag generation (rag) on demo data") == 2
@@ -211,7 +211,7 @@ MARKS = st.sampled_from("|`*_~[]()<>&\\#!-+.123ab $:/w")
 @given(st.text(VISIBLE, max_size=60) | st.text(MARKS, max_size=30))
 def test_what_is_escaped_reads_as_it_stands(text):
     cell = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(
-        f"| a | b |\n| --- | --- |\n| x {escaped(text)} | y |"
+        f"| a | b |\n| --- | --- |\n| x {escape_markdown(text)} | y |"
     )
     inlines = [token for token in cell if token.type == "inline"]
     assert len(inlines) == 4
@@ -232,15 +232,15 @@ def test_no_line_begins_a_block(text):
 
 
 def test_names_call_nobody():
-    assert escaped("recall@5") == "recall@5"
-    assert escaped("@someone a@b.org") == "@<!-- -->someone a@<!-- -->b.org"
+    assert escape_markdown("recall@5") == "recall@5"
+    assert escape_markdown("@someone a@b.org") == "@<!-- -->someone a@<!-- -->b.org"
 
 
 def test_what_a_judge_of_itself_makes_of_the_figures_is_said_first(tmp_path):
     warning = "the judge openai:x is the model under test"
     summary = SUMMARY.model_copy(update={"warnings": (warning,), "notes": (*SUMMARY.notes, warning, "another note")})
     console = Console(width=100, file=io.StringIO(), color_system=None)
-    show(summary, tmp_path, console)
+    show_run(summary, tmp_path, console)
     assert isinstance(console.file, io.StringIO)
     for text in (section(summary, tmp_path), console.file.getvalue()):
         assert text.count(warning) == 1
