@@ -51,7 +51,7 @@ class ChangedSample(Figured):
     difference: float
     domain: str | None = None
     query: str | None = None
-    answers: tuple[str | None, str | None] = Field(description="of the first run, and of this one; of repeat 0")
+    answers: tuple[str | None, str | None] = Field(description="of the first run, and of this one; of the first repeat")
 
 
 class RunComparison(Record):
@@ -159,7 +159,11 @@ def _find_changed(runs: Sequence[ComparedRun], ids: Sequence[str], lead: Sequenc
 
 
 def _read_samples(run: ComparedRun, names: Sequence[str]) -> dict[str, Sample]:
-    return {sample.id: sample for sample in samples(run.path) if sample.id in names and not sample.repeat}
+    by_id: dict[str, Sample] = {}
+    for sample in samples(run.path):
+        if sample.id in names:
+            by_id.setdefault(sample.id, sample)
+    return by_id
 
 
 def _answer(sample: Sample) -> str | None:

@@ -86,7 +86,11 @@ class Figures:
         self._runs, self._facts = runs, [facts[name] for name in self._ids]
         self._clusters: Ints = np.unique([known.cluster for known in self._facts], return_inverse=True)[1]
         names = [name for name in runs[0].metrics() if not name.endswith(_BASELINES)]
-        self._metrics = {name: self._pair(name) for name in names if all(name in run.by for run in runs)}
+        self._metrics = {
+            name: self._pair(name)
+            for name in names
+            if all(name in run.by and name in run.summary.metrics for run in runs)
+        }
         self.headline: Bools = np.array([known.headline for known in self._facts], dtype=bool)
 
     def _pair(self, metric: str) -> _Paired:

@@ -231,3 +231,18 @@ def test_of_runs_without_facts_one_at_least_has_to_know_what_belongs_together(tm
     assert read_facts(three_runs[0]) == {name: facts_of(name) for name in IDS}
     (bare[0] / FACTS).write_text("{}\n")
     assert read_facts(bare[0]) is None
+
+
+def test_a_run_that_somebody_changed_is_compared_as_far_as_it_goes(three_runs):
+    """A metric that the summary does not have, a first repeat that is gone, lines that cannot be read."""
+    summary = json.loads((three_runs[0] / "summary.json").read_text())
+    del summary["metrics"]["rouge_l.word"]
+    (three_runs[0] / "summary.json").write_text(json.dumps(summary))
+    lines = [json.loads(line) for line in (three_runs[1] / "predictions.jsonl").read_text().splitlines()]
+    (three_runs[1] / "predictions.jsonl").write_text("".join(json.dumps(row | {"repeat": 1}) + "\n" for row in lines))
+    with open(three_runs[2] / "scores.jsonl", "a") as file:
+        file.write("{torn")
+    comparison = compare(three_runs)
+    assert list(comparison.metrics) == ["token_recall", "answer_words"]
+    assert comparison.changed[0].answers == ("answer of c1<::>2",) * 2
+    assert "1 lines of scores.jsonl of C cannot be read" in comparison.notes
