@@ -70,11 +70,6 @@ class Task(Record):
         return self.context is None
 
     @property
-    def dataset(self) -> str:
-        """The dataset that the question was made from (section 3.2): the ID without its number."""
-        return self.source_id.rpartition("_")[0] or self.source_id
-
-    @property
     def group(self) -> str:
         """What intervals resample: the context, which several questions share; else the task itself."""
         return self.id if self.context is None else self.context

@@ -130,7 +130,7 @@ def _documents(row: Row) -> tuple[InstructionalDocument, ...]:
         except ValueError as error:
             raise ValueError(f"'documents': number {number}: {error}") from None
         if document.id in documents:
-            raise ValueError(f"'documents': the id {document.id!r} stands there twice")
+            raise ValueError(f"'documents': the id {document.id!r} is there twice")
         documents[document.id] = document
     if not documents:
         raise ValueError("'documents' is empty")

@@ -29,7 +29,6 @@ from turnmark.corpora import rows
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import unzip
 from turnmark.corpora.rows import Loaded, Row, Source, collected, existing, non_blank, objects, parsed, string, unmarked
-from turnmark.corpora.rows import json_lines as json_lines
 from turnmark.corpora.types import Message, Problem, Record
 
 T = TypeVar("T")
@@ -183,7 +182,7 @@ def canonical_id(task_id: str) -> str:
 
 
 def conversation_of(task_id: str) -> str:
-    """The conversation of a task id: what stands before the last `<::>`; the whole id where there is none."""
+    """The conversation of a task id: what is before the last `<::>`; the id itself if it has none."""
     return task_id.rpartition("<::>")[0] or task_id
 
 
@@ -257,7 +256,7 @@ def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str
         if len(cells) != 3 or "\ufffd" in line:
             fault = "query id, passage id and grade, separated by tabs, were expected"
         elif not re.fullmatch(r"-?[0-9]{1,4}", cells[2].strip()):
-            fault = f"the grade {cells[2]!r} is not a whole number"
+            fault = f"the grade {cells[2]!r} is not an integer"
         elif cells[1] in labels.get(canonical_id(cells[0]), {}):
             fault = f"query {cells[0]!r} and passage {cells[1]!r} stood before; the first is kept"
         if fault:
@@ -295,9 +294,3 @@ def retrieval_domains(root: Path, benchmark: Benchmark) -> tuple[str, ...]:
     else:
         names = (path.stem for path in (root / "mtragun-human/retrieval_tasks/qrels").glob("*.tsv"))
     return () if benchmark == "mtrag-s" else tuple(sorted(name for name in names if _DOMAIN.match(name)))
-
-
-def domains(root: Path, benchmark: Benchmark) -> tuple[str, ...]:
-    """Every domain of a benchmark found under `root`, sorted: those of its tasks and those with relevance labels."""
-    of_tasks = {task.domain for task in load_tasks(root, benchmark).data.values()}
-    return tuple(sorted(of_tasks | set(retrieval_domains(root, benchmark))))

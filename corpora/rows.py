@@ -1,6 +1,6 @@
 """Rows of a JSONL file, one at a time: what the loaders of all four benchmarks share.
 
-Nothing here reads a whole file into memory. A line that cannot be read is a Problem with its number and never stops the
+Nothing here reads a full file into memory. A line that cannot be read is a Problem with its number and never stops the
 rest; a file that cannot be opened is a RequestError.
 """
 
@@ -222,7 +222,7 @@ class RecordedQuery(Record):
 
     text: str
     variants: Mapping[str, str] | None = Field(
-        default=None, description="name -> text searched beside it, `text` then being the raw message; None: text alone"
+        default=None, description="name -> text searched with it, `text` then being the raw message; None: text alone"
     )
 
 

@@ -173,7 +173,7 @@ def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever,
     index = corpus_index(corpus, retriever, embedder)
     settings = build_settings(retriever, embedder)
     opened = open_retriever(retriever, index)
-    # Loading models takes longer than a search, and is none.
+    # Loading models takes longer than a search, and is not part of one.
     if settings.embedder or settings.component_models():
         opened.search([Query(text="load the models")], 1)
     return opened, _fingerprint(index, settings)

@@ -1,6 +1,6 @@
 """Compound-QA's task (sections 3 and 4): several questions asked at once, all to be answered, from a context or not.
 
-The contexts come with the data, so nothing is searched. Where there is a language model, a question with a context is
+The contexts come with the data, so nothing is searched. With a language model, a question with a context is
 the assistant's turn with that context as evidence, and a closed-book one is put to the model by a prompt of ours. (The
 paper's prompt, table 21, asks for an answer to which the context may be consulted; ours asks for one that rests on it.)
 Without a language model the turn chooses sentences of the context for each part and joins them in the order asked;
@@ -263,7 +263,7 @@ class CompoundQA(Task):
 
         They are those of the references if there are some, so that these fit; else those of the rules or, with
         `understand=llm`, those of the model (Table 18). Each reply is kept as it was written, a hedge or an "I don't
-        know" included: what it is worth is for the judge to say, as it is of a reply to the whole question.
+        know" included: what it is worth is for the judge to say, as it is of a reply to the full question.
 
         Raises:
             GeneratorError: a reply was not to be had; what was said before it is lost, since a dialogue is one sample.

@@ -7,7 +7,7 @@ apart when it is scored. The assistant's text holds its steps.
 
 Section 5.3 puts the documents into the prompt. In the setting `documents` the assistant's turn answers from them; in
 `prompt` a model is asked as the paper asks (`turnmark.evaluation.benchmarks.inscoqa_prompt`). In `rag` the documents of
-all samples are one pool that is searched, which the paper does not do, so nothing published stands beside it.
+all samples are one pool that is searched, which the paper does not do, so nothing published is comparable.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ POOL = "pool"
 
 @dataclass(frozen=True)
 class InstructionalCase(Case):
-    """A reply with its steps, which stand in `more` beside the reference's; appendix E's judge is shown no documents.
+    """A reply with its steps, in `more` with those of the reference; appendix E's judge is shown no documents.
 
     Attributes:
         format_ok: the reply is in the form of appendix D; None: it was not asked for, or is not there as written.
@@ -82,7 +82,7 @@ def split_of(source: Source) -> Split:
 def pool(tasks: Iterable[Row | Problem]) -> Iterator[Passage]:
     """The passages of all distinct documents of the tasks, in the order in which they first occur; all ids differ.
 
-    `rag` searches those of the whole split (`turnmark.corpora.inscoqa.stream_tasks`), whatever domains are asked about.
+    `rag` searches those of the full split (`turnmark.corpora.inscoqa.stream_tasks`), whatever domains are asked about.
     Of several documents with one id, the first keeps it; to the others' a hash of their content is added.
     """
     contents: dict[str, str] = {}
@@ -99,9 +99,9 @@ def pool(tasks: Iterable[Row | Problem]) -> Iterator[Passage]:
 
 
 def write_pool(tasks: Iterable[Row | Problem], path: Path) -> int:
-    """Write `pool` as a BEIR corpus (`_id`, `title`, `text`), a reader seeing the old file or the whole new one.
+    """Write `pool` as a BEIR corpus (`_id`, `title`, `text`), a reader seeing the old file or all of the new one.
 
-    The title is the document's with the headings above the passage. Ids stand in the file and nowhere else.
+    The title is the document's with the headings above the passage. Ids are in the file and nowhere else.
 
     Returns:
         Passages written.

@@ -239,7 +239,7 @@ class Mtrag(Task):
         try:
             hits, query = passages.hits(turn, retriever, generator)
         except NoQuery as error:
-            # With other passages than asked for, only these tasks, the unanswerable ones, would be told from the rest.
+            # With other passages than asked for, only these tasks, the unanswerable ones, would differ from the rest.
             return missing(item, str(error))
         if self._prompted and generator is not None:
             sample = self._prompt(item, hits, generator)

@@ -40,7 +40,7 @@ class MtragData(Record):
     files: Mapping[str, Path]
 
     def used(self, other_files: Mapping[str, Path] | None = None) -> DataUsed:
-        """Which data it is, `other_files` being files that were read besides."""
+        """Which data it is, `other_files` being further files that were read."""
         return DataUsed(
             name=self.source.name, demo=self.source.demo, fingerprint=fingerprint({**self.files, **(other_files or {})})
         )
@@ -131,9 +131,9 @@ def item_of(task: mtrag.Task, domain: str) -> Item:
 
 
 def _standalone(task: mtrag.Task) -> bool | None:
-    """Whether a turn stands alone, as our labels say; as the data says where none of the conversation's turns has one.
+    """Whether a turn is standalone, as our labels say; as the data say if none of the conversation's turns has a label.
 
-    The data marks 7 of the 423 tasks of its two domains: beside ours, these would be another sample by another rule.
+    The data mark 7 of the 423 tasks of its two domains: with ours, these would be another sample by another rule.
     """
     labels = standalone_labels()
     if task.id in labels:
@@ -199,7 +199,7 @@ def extent_in_words(domain: str, corpus: CorpusUsed) -> str:
 
 
 def corpus_notes(corpora: Mapping[str, CorpusUsed]) -> list[str]:
-    """A line for each corpus that is not the published one whole."""
+    """A line for each corpus that is not the full published one."""
     return [
         f"{domain}: pooled or partial corpus, {extent_in_words(domain, corpus)}; figures over it are not figures over "
         "the full corpus"

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from turnmark.assistant.steps import rewrites
 from turnmark.assistant.steps.retrieve import conversation_query
@@ -18,7 +17,7 @@ from turnmark.evaluation.benchmarks.mtrag_data import MtragData
 from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Query
 
-RECORDED: Mapping[str, mtrag.Mode] = {"last-turn": "last-turn", "rewrite": "rewrite", "questions": "questions"}
+RECORDED: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
 _LAST = re.compile(r"^last-([1-9][0-9]{0,3})$")
 FromTask = Callable[[mtrag.Task], Query]
 
@@ -41,8 +40,7 @@ MADE: Mapping[str, FromTask] = {
     "assistant": _assistant,
     **dict.fromkeys(rewrites.MODES, _typed),
 }
-"""Modes that make their query from the conversation, by name; `last-K` beside them, and `last-turn` where no file
-records it."""
+"""Modes that make their query from the conversation, by name; so do `last-K`, and `last-turn` if no file records it."""
 MODES: Mapping[str, str] = {
     "last-turn": "the recorded last message",
     "rewrite": "the recorded rewrite",
@@ -151,26 +149,23 @@ def open_queries(mode: str, data: MtragData, asking: bool = False) -> QuerySourc
         asking: as for `check_mode`.
     """
     check_mode(mode, data.benchmark, asking)
-    if mode not in RECORDED or data.benchmark != "mtrag":
+    recorded = next((name for name in RECORDED if name == mode), None)
+    if recorded is None or data.benchmark != "mtrag":
         if not data.tasks:
-            _refuse_without_tasks(mode, data)
+            loaded_tasks = mtrag.load_tasks(data.source.root, data.benchmark)
+            first = f"; the first mistake in it: {loaded_tasks.problems[0]}" if loaded_tasks.problems else ""
+            what = f"it is made from conversations, and {loaded_tasks.path.name} holds none{first}"
+            raise RequestError(f"--query {mode}: {what}")
         return QuerySource(mode, data.tasks)
     texts: dict[str, RecordedQuery] = {}
     files: dict[str, Path] = {}
     problems: list[Problem] = []
     for domain in data.qrels:
-        loaded = mtrag.load_queries(data.source.root, domain, RECORDED[mode])
+        loaded = mtrag.load_queries(data.source.root, domain, recorded)
         texts |= {key: RecordedQuery(text=text) for key, text in loaded.data.items()}
         files[f"queries/{domain}"] = loaded.path
         problems.extend(loaded.problems)
     return QuerySource(mode, data.tasks, texts, f"the recorded {mode} queries", files, problems)
-
-
-def _refuse_without_tasks(mode: str, data: MtragData) -> NoReturn:
-    """Always raises: a mode made from conversations needs the tasks, and there are none."""
-    loaded = mtrag.load_tasks(data.source.root, data.benchmark)
-    first = f"; the first mistake in it: {loaded.problems[0]}" if loaded.problems else ""
-    raise RequestError(f"--query {mode}: it is made from conversations, and {loaded.path.name} holds none{first}")
 
 
 def read_query_file(path: Path, data: MtragData | None) -> QuerySource:
@@ -238,7 +233,7 @@ def asking_of(request: EvalRequest, errors: ErrorCollector) -> Asking | None:
         return None
     try:
         spec, hashes = str(GENERATORS.check(request.generator)), own_prompts(request.prompts)
-    except RequestError:  # told where the flags are checked
+    except RequestError:  # reported when the flags are checked
         return None
     return Asking(
         mode=mode,

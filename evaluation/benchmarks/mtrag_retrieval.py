@@ -1,5 +1,5 @@
-"""MTRAG's retrieval task (section 5): our retrievers run on it, or a TREC run of another system, scored and set beside
-the published tables. Queries with relevance labels only, which are those of answerable and partial tasks.
+"""MTRAG's retrieval task (section 5): our retrievers run on it, or a TREC run of another system, scored and set next
+to the published tables. Queries with relevance labels only, which are those of answerable and partial tasks.
 
 Where the query mode asks a language model, a query is searched as soon as its wordings are there, many queries being
 reworded at once by the engine that answers samples: deadlines, pace, budget and resuming are its own. A wording that

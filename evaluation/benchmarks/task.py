@@ -66,7 +66,7 @@ class Task(ABC):
         rubrics: what judges are asked, by setting and embedder: rubrics whose names end in `[embedded]` the embedded
             judge, the others language models.
         brought: judged metrics whose rubrics a judge brings with it, without the model's name.
-        published: figures to set beside ours.
+        published: figures to compare with ours.
         raters: whose ratings the figures are of if no judge is asked.
         measures_judges: a judge is not its instrument but what is measured.
         retrieves: lists of passages are made and scored, and nothing is answered.

@@ -132,7 +132,7 @@ def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
 
 
 def unmarked(text: str, sample: Sample) -> str:
-    """A text of a sample without the citation marks that the system was told to write, and no others."""
+    """A text of a sample without the citation marks that the system was asked to write, and no others."""
     return text if sample.marks is None else strip_citations(text, sample.marks)
 
 

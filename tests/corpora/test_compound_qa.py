@@ -51,13 +51,13 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
         source_id="adversarial_qa_1", context="A lake and a river.", question="Which lake? Which river?",
         reference="That lake. That river.",
     )  # fmt: skip
-    assert (task.dataset, task.closed_book, task.group) == ("adversarial_qa", False, "A lake and a river.")
+    assert (task.closed_book, task.group) == (False, "A lake and a river.")
 
 
 @pytest.mark.parametrize("context", [..., None, "", "  \n"])
 def test_a_row_without_a_context_is_closed_book(tmp_path: Path, context: Any) -> None:
     (task,) = compound_qa.stream_tasks(write(tmp_path, row(ID="plain", context=context)))
-    assert (task.context, task.closed_book, task.group, task.dataset) == (None, True, task.id, "plain")
+    assert (task.context, task.closed_book, task.group) == (None, True, task.id)
 
 
 @pytest.mark.parametrize(("relative", "start"), [
@@ -139,10 +139,6 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         compound_qa.load_tasks(tmp_path, types=["Riddles"])
 
 
-def test_the_files_of_a_clone(tmp_path: Path) -> None:
-    assert [file.shown for file in compound_qa.files(write(tmp_path, row()))] == [FACTS]
-
-
 @given(st.dictionaries(st.sampled_from(sorted(row())), JSON))
 def test_any_value_in_any_field_is_a_row_or_a_problem(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
     root = write(tmp_path_factory.mktemp("any"), json.dumps(row(**changes)).encode())
@@ -157,7 +153,6 @@ def test_the_real_files_stream_whole(real: Path) -> None:
         for task in compound_qa.stream_tasks(real, ["Understanding"]):
             assert isinstance(task, compound_qa.Task), task
             counts[task.type, task.closed_book] += 1
-            assert task.dataset == ("alpaca_eval" if task.closed_book else "adversarial_qa")
             assert task.id == f"Understanding/{task.type}/{task.source_id}"
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -165,11 +160,3 @@ def test_the_real_files_stream_whole(real: Path) -> None:
     assert set(counts.values()) == {500}
     assert (len(counts), counts.total()) == (10, 5_000)
     assert peak < 4_000_000  # the files are 9.4 MB
-
-
-def test_the_real_files_load_whole(real: Path) -> None:
-    loaded = compound_qa.load_tasks(real, ["Understanding"])
-    assert loaded.problems == ()
-    assert len(loaded.data) == 5_000
-    assert len({task.group for task in loaded.data.values() if not task.closed_book}) == 930
-    assert len({task.source_id for task in loaded.data.values()}) == 1_000

@@ -6,15 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.benched import asked, done, items_of, open_task, values
+from tests.evaluation.benched import asked, items_of, open_task, values
 from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
 from tests.servers import Raw, Say
 from turnmark.assistant.generators import GeneratorError
 from turnmark.corpora import compound_qa
-from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
-from turnmark.evaluation.benchmarks.turns import Parts
 
 NAMES = [
     "part_coverage", "omitted[code]", "merged[code]", "wrong_language[code]", "words_per_part",
@@ -117,14 +114,6 @@ def test_a_closed_book_question_is_put_to_the_model_by_its_own_prompt(tmp_path):
     assert (scores["k_precision"], scores["part_coverage"]) == (None, 1.0)
 
 
-def test_a_prompt_of_ones_own_is_used(tmp_path):
-    (tmp_path / "compound.txt").write_text("Answer in one word: {{ question }}", encoding="utf-8")
-    bench = open_task(CompoundQA, written(tmp_path, row(context=None)), parts=Parts(prompts=tmp_path))
-    sample, [body] = asked(bench, items_of(bench)[0], Say("1868."))
-    assert [message["content"] for message in body["messages"]] == [f"Answer in one word: {QUESTION}"]
-    assert sample.sub_answers == ()
-
-
 def test_a_model_that_does_not_know_answers_no_part(tmp_path):
     bench, items = bench_of(tmp_path, row(), row(ID="x_2", context=None))
     for item in items:
@@ -153,17 +142,6 @@ def test_a_reply_that_was_cut_says_so_and_an_empty_one_is_kept_as_empty(tmp_path
         asked(bench, item, Raw(b"{"))
 
 
-def test_values_by_hand(tmp_path):
-    bench, [item] = bench_of(tmp_path, row(context="The lamp burned."), embed=False)
-    # Three of "in 1868 oil", three of "in 1868 rape oil"; six letters have no language.
-    assert values(bench, item, done(item, "In 1868, oil [1].", decision="answer", marks=1)) == pytest.approx({
-        **dict.fromkeys(("part_coverage", "omitted[code]", "merged[code]", "wrong_language[code]")),
-        "words_per_part": 1.5, "rouge_l.word": 6 / 7, "rouge_l.word[unicode]": 6 / 7, "token_recall": 3 / 4,
-        "k_precision": 0.0, "k_precision[+history]": 0.0, "rouge_l.word[lead]": 0.0, "rouge_l.word[-lead]": 6 / 7,
-        "token_recall[lead]": 0.0, "token_recall[-lead]": 3 / 4, "answer_words": 3.0, "idk_rate": 0.0,
-    })  # fmt: skip
-
-
 def test_labels_tell_the_halves_apart_and_questions_about_one_context_are_one_cluster(tmp_path):
     written(tmp_path, row(), row(ID="x_2", context=None), row(ID="x_3", context=None))
     bench = open_task(CompoundQA, written(tmp_path, row(), kind="Cause-and-Effect"))
@@ -174,16 +152,6 @@ def test_labels_tell_the_halves_apart_and_questions_about_one_context_are_one_cl
     assert first.cluster == facts["Understanding/Cause-and-Effect/x_1"].cluster
     assert len({first.cluster, second.cluster, third.cluster}) == 3
     assert "lamp" not in first.cluster
-
-
-def test_unreadable_rows_are_problems_and_domains_are_capabilities(tmp_path):
-    written(tmp_path, row(), "[]", row(ID="x_2", com_question=" "), row(ID="x_1"), row(ID="x_3"))
-    source = written(tmp_path, row(), capability="Reasoning")
-    entries = list(open_task(CompoundQA, source, domains=("Understanding",)).items())
-    assert [item.id[-3:] if isinstance(item, Item) else item.line for item in entries] == ["x_1", 2, 3, 4, "x_3"]
-    assert [item.domain for item in items_of(open_task(CompoundQA, source, domains=("Reasoning",)))] == ["Reasoning"]
-    with pytest.raises(RequestError, match="no domain 'Cooking' in the data; there are: Understanding, Reasoning"):
-        open_task(CompoundQA, source, domains=("Cooking",))
 
 
 def test_types_are_named_and_a_sample_has_equally_many_of_each(turnmark, tmp_path: Path):

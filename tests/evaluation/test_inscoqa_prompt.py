@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.evaluation.benched import only, open_task
 from tests.evaluation.instructions import row, written
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.base import measured
 from turnmark.evaluation.benchmarks.inscoqa import InsCoQA
 from turnmark.evaluation.benchmarks.inscoqa_prompt import InsCoQAReply, read_reply
@@ -77,11 +77,6 @@ def test_what_can_be_read_is_read_and_the_form_is_counted(text, steps):
     reply = read_reply(text)
     assert (reply.answer, reply.steps) == ("Light it, then bake.", steps)
     assert not reply.in_form
-
-
-@pytest.mark.parametrize("text", ["", "Light the oven.", "Answer: Light it."])
-def test_where_there_is_no_list_there_are_no_steps(text):
-    assert read_reply(text).steps == ()
 
 
 LINE = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=30).map(
@@ -169,11 +164,6 @@ def test_documents_that_do_not_fit_are_cut_and_it_is_said(tmp_path):
     _, sample, server = asked(written(tmp_path, row(documents=long)), Say(GOOD), options="&context=4096")
     assert len(server.bodies[0]["messages"][-1]["content"]) < 20_000
     assert "passages cut" in sample.notes[0]
-
-
-def test_an_endpoint_without_a_reply_is_a_generator_error(tmp_path):
-    with pytest.raises(GeneratorError):
-        asked(written(tmp_path, row()), Say(""))
 
 
 def test_the_command(turnmark, tmp_path, check_run):

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from tests.evaluation.conftest import Opener, WordCount, searched
-from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.evaluation import running
-from turnmark.evaluation.benchmarks.mtrag_data import load_data
-from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, open_queries
 from turnmark.evaluation.planning import plan
 from turnmark.evaluation.records import RunManifest, Sample, Score, Summary
 from turnmark.evaluation.request import EvalRequest
@@ -94,14 +91,6 @@ def test_the_same_command_resumes_and_gives_the_same_figures(benchmark_root, tmp
     assert third.metrics == uninterrupted.metrics
     with pytest.raises(RequestError, match=r"specs\.query: 'last-turn' there, 'rewrite' here"):
         planned(benchmark_root, tmp_path / "r", query="rewrite")
-
-
-def test_the_assistant_mode_is_the_turn_of_the_assistant(benchmark_root):
-    from turnmark.assistant.steps.retrieve import conversation_query
-
-    data = load_data("mtrag", mtrag.locate(benchmark_root), ())
-    task = data.tasks["c1<::>2"]
-    assert open_queries("assistant", data).query(task.id) == conversation_query(task.history, task.question)
 
 
 def test_mtrag_un_has_its_last_turn_from_the_tasks(benchmark_root, tmp_path, opener):
@@ -208,14 +197,6 @@ def test_part_of_a_clone_without_tasks(benchmark_root, tmp_path, opener):
     assert "no breakdown but by domain" in summary.notes[0]
     with pytest.raises(RequestError, match="the tasks of mtrag: expected"):
         planned(benchmark_root, tmp_path / "x", query="conversation")
-
-
-def test_a_mode_from_conversations_fails_on_a_query_without_a_task(benchmark_root):
-    path = benchmark_root / "mtrag-human/generation_tasks/reference.jsonl"
-    path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
-    source = open_queries("last-2", load_data("mtrag", mtrag.locate(benchmark_root), ()))
-    with pytest.raises(NoQuery, match="no task with this id"):
-        source.query("c1<::>1")
 
 
 def test_a_conversational_query_stays_out_of_the_headline(benchmark_root, tmp_path, opener):

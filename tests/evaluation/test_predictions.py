@@ -45,13 +45,6 @@ def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path
     assert predictions.notes == ()
 
 
-def test_passages_without_scores_keep_their_order_and_get_those_of_their_ranks(tmp_path):
-    contexts = [{"document_id": name, "score": None} for name in ("a", "z", "m")]
-    predictions = check_predictions([written(tmp_path / "x.jsonl", changed(OFFICIAL, contexts=contexts))], "mtrag")
-    (sample,) = predictions.samples
-    assert [(c.document_id, c.score) for c in sample.contexts] == [("a", 1.0), ("z", 0.5), ("m", 1 / 3)]
-
-
 def test_only_the_id_and_the_answer_are_needed_and_what_is_decided_is_noted(tmp_path):
     rows = (
         {"task_id": "a", "predictions": [{"text": ""}]},
@@ -220,10 +213,3 @@ def test_a_line_beyond_all_reason_is_named_and_not_read(tmp_path):
     (message,) = problems(path)
     assert message.startswith("x.jsonl:2: the line is 16,777,")
     assert message.endswith("bytes long; at most 16,777,216 are read")
-
-
-def test_several_files_are_read_in_their_order(tmp_path):
-    first, two = (written(tmp_path / name, {"id": name, "prediction": "x"}) for name in "ba")
-    predictions = check_predictions([first, two], "kiwi")
-    assert [sample.id for sample in predictions.samples] == ["b", "a"]
-    assert predictions.paths == (first, two)
