@@ -67,12 +67,11 @@ def test_a_run_can_be_answered_from_and_is_left_as_it_is(benchmark_root, searchi
 def test_every_mistake_of_a_request_at_once(benchmark_root, tmp_path):
     with pytest.raises(RequestError) as caught:
         planned(benchmark_root, tmp_path / "x", domains=("govt",), query="rewrite", queries=Path("q.jsonl"),
-                passages=Path("none"), counterfactual=True, limit=0, repeat=0, concurrency=0, seed=-1, deadline=0.0,
-                max_failures="many", generator="magic", retriever="odd")  # fmt: skip
+                passages=Path("none"), counterfactual=True, generator="magic", retriever="odd")  # fmt: skip
     messages = "\n".join(caught.value.problems)
     for words in (
-        "no generator is called 'magic'", "no retriever is called 'odd'", "--limit 0", "--repeat 0", "--concurrency 0",
-        "--seed -1", "--deadline 0", "--max-failures 'many'", "--query: the setting reference searches for nothing",
+        "no generator is called 'magic'", "no retriever is called 'odd'",
+        "--query: the setting reference searches for nothing",
         "--queries: the setting reference", "--passages: the setting reference", "--counterfactual hides passages",
         "--passages answers from a recorded retrieval", "--query and --queries name two",
         "no domain 'govt' in the data; there are: clapnq, fiqa", "--passages 'none': no such run folder or TREC run",

@@ -135,10 +135,10 @@ def test_own_queries_limit_and_only(benchmark_root, tmp_path, opener):
 def test_all_mistakes_of_a_request_at_once(benchmark_root, tmp_path):
     (tmp_path / "q.jsonl").write_text("{\n")
     with pytest.raises(RequestError) as caught:
-        planned(benchmark_root, None, retriever="magic", query="yesterday", queries=tmp_path / "q.jsonl", limit=0,
+        planned(benchmark_root, None, retriever="magic", query="yesterday", queries=tmp_path / "q.jsonl",
                 only=("nobody<::>1",))  # fmt: skip
     messages = "\n".join(caught.value.problems)
-    for words in ("name two sources", "--limit 0", "'magic'", "'yesterday'", "last-turn (the recorded",
+    for words in ("name two sources", "'magic'", "'yesterday'", "last-turn (the recorded",
                   "q.jsonl:1: not JSON", "--only 'nobody<::>1'"):  # fmt: skip
         assert words in messages
     with pytest.raises(RequestError, match="no domain 'govt' in the data; there are: clapnq, fiqa"):
@@ -155,10 +155,10 @@ def test_the_rest_of_a_request_is_checked_where_domains_data_or_out_are_wrong(be
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
     (tmp_path / "file").write_text("")
     with pytest.raises(RequestError) as caught:
-        planned(benchmark_root, tmp_path / "file", retriever="magic", query="rewrite", seed=-1,
+        planned(benchmark_root, tmp_path / "file", retriever="magic", query="rewrite",
                 domains=("govt", "clapnq"), only=("nobody", "c3<::>1"))  # fmt: skip
     messages = "\n".join(caught.value.problems)
-    for words in ("no domain 'govt'", "--only 'nobody'", "'magic'", "--seed -1", "is a file", "clapnq_rewrite.jsonl"):
+    for words in ("no domain 'govt'", "--only 'nobody'", "'magic'", "is a file", "clapnq_rewrite.jsonl"):
         assert words in messages
     assert "c3<::>1" not in messages, "it is in a domain of the data, and which one was meant is not known"
     assert "fiqa" not in messages.replace("there are: clapnq, fiqa", ""), "nobody asked for it"
@@ -167,9 +167,9 @@ def test_the_rest_of_a_request_is_checked_where_domains_data_or_out_are_wrong(be
         planned(tmp_path / "nowhere", None, query=None, queries=tmp_path / "q.jsonl")
     assert ["nowhere" in problem or "q.jsonl:1" in problem for problem in caught.value.problems] == [True, True]
     with pytest.raises(RequestError) as caught:
-        scored(benchmark_root, tmp_path, "nobody Q0 p1 1 0.5 t\n", domains=("govt",), seed=-1, out=tmp_path / "file")
+        scored(benchmark_root, tmp_path, "nobody Q0 p1 1 0.5 t\n", domains=("govt",), out=tmp_path / "file")
     messages = "\n".join(caught.value.problems)
-    for words in ("no domain 'govt'", "none of the 1 queries", "--seed -1", "is a file"):
+    for words in ("no domain 'govt'", "none of the 1 queries", "is a file"):
         assert words in messages
 
 
