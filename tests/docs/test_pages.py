@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Turnmark
 from tests.docs.commandline import commands, flags, parsed
 from tests.docs.examples import forms
 from tests.docs.pages import DRAWINGS, anchors, blocks, links, name_of, pages, spans
@@ -89,6 +89,18 @@ def test_no_page_names_a_flag_that_there_is_not() -> None:
         and not text.startswith(("vllm ", "opentelemetry", "transformers "))
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_help_fits_one_screen(name: str, turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert turnmark.ok(*name.split(), "--help").out.count("\n") <= 45
+
+
+@pytest.mark.parametrize(("command", "flag"), [("eval", "--counterfactual"), ("serve", "--allow-host")])
+def test_rare_flags_are_behind_help_all(command: str, flag: str, turnmark: Turnmark) -> None:
+    assert flag not in turnmark.ok(command, "--help").out
+    assert flag in turnmark.ok(command, "--help-all").out
 
 
 @pytest.mark.parametrize("name", commands())
