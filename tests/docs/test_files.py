@@ -28,7 +28,7 @@ RECORDS = {
     "## An index": ("turnmark.retrieval.manifest:Manifest",),
     "## A synthesis": ("turnmark.evaluation.synth.folder:SynthItem", "turnmark.evaluation.synth.folder:Reject"),
     "## What else lies in `$TURNMARK_HOME`": (
-        "turnmark.corpora.fetching:Manifest", "turnmark.corpora.fetching:FetchedFile",
+        "turnmark.corpora.fetching:FetchManifest", "turnmark.corpora.fetching:FetchedFile",
     ),
     "## What `ask --json` prints": ("turnmark.assistant.types:Citation",),
 }  # fmt: skip
