@@ -16,6 +16,7 @@ from turnmark.evaluation.request import EvalRequest
 
 if TYPE_CHECKING:
     from turnmark.evaluation.records import Summary
+    from turnmark.evaluation.suites import SuitePlan
 
 P = TypeVar("P")
 
@@ -59,13 +60,13 @@ def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
     from turnmark.evaluation import running
     from turnmark.evaluation.judging.mounting import described
     from turnmark.evaluation.planning import plan
-    from turnmark.evaluation.spread import spread
+    from turnmark.evaluation.spread import use_workers
 
     made_plan = planned(plan, request, errors)
     if request.dry_run:
         _show_plan(described(made_plan), request.as_json)
         return
-    summary, folder, gave_up = running.run(spread(made_plan))
+    summary, folder, gave_up = running.run(use_workers(made_plan))
     _show_summary(summary, folder, request)
     if gave_up:
         noun = "queries" if made_plan.task.retrieves else "samples"
@@ -103,30 +104,32 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
         errors.add("--predictions: name the files that are to be scored")
         errors.raise_all()
 
-    def score(system_request: EvalRequest) -> tuple[Summary, Path]:
-        return running.run(planned(plan, system_request, errors))[:2]
-
     request = fit_request(request, "score", errors)
     if not task_names(request.benchmark):  # there is no data to check the files against
         errors.raise_all()
-    if not rescoring.is_evaluation(request.predictions):
-        _show_summary(*score(request), request)
+    if rescoring.is_evaluation(request.predictions):
+        _score_systems(planned(rescoring.plan_systems, request, errors), request)
         return
-    systems = planned(rescoring.plan_systems, request, errors)
-    summaries = rescoring.score_systems(systems, score)
+    summary, folder, _ = running.run(planned(plan, request, errors))
+    _show_summary(summary, folder, request)
+
+
+def _score_systems(plan: SuitePlan, request: EvalRequest) -> None:
+    """Score each system of an evaluation file."""
+    from turnmark.evaluation import suites
+
+    entries, folder, failed = suites.run_suite(plan)
     if request.as_json:
-        _print_systems(systems.folder, systems.notes, summaries)
-        return
-    for note in systems.notes:
-        typer.echo(note, err=True)
-    for name, summary in summaries.items():
-        _show_summary(summary, systems.folder / name, request)
-
-
-def _print_systems(folder: Path, notes: tuple[str, ...], summaries: Mapping[str, Summary]) -> None:
-    from turnmark.evaluation.suites import as_json
-
-    print_json({"run": str(folder), "notes": list(notes), **as_json(summaries)})
+        print_json({"run": str(folder), "notes": list(plan.notes), **suites.as_json(entries)})
+    else:
+        for note in plan.notes:
+            typer.echo(note, err=True)
+        for name, entry in entries.items():
+            if not isinstance(entry, str):
+                _show_summary(entry, folder / name, request)
+    if failed:
+        reasons = [f"{name}: {entry}" for name, entry in entries.items() if isinstance(entry, str)]
+        raise TurnmarkError("; ".join(reasons) or "not all of it was done; the same command goes on")
 
 
 def _show_summary(summary: Summary, run: Path, request: EvalRequest) -> None:

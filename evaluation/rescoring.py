@@ -9,36 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.home import file_sha256, write_json
+from turnmark.corpora.home import file_sha256
 from turnmark.corpora.inspector import Evaluation, RatedTask, read_evaluation
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
+from turnmark.evaluation.planning import Plan, plan
 from turnmark.evaluation.predictions import MTRAG_FAMILY
-from turnmark.evaluation.records import Summary
-from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.suites import as_json
+from turnmark.evaluation.suites import SuitePlan
 
 ANSWERS = "answers"
 """Folder of a rescoring that holds each system's answers as official predictions."""
-_STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
-
-
-@dataclass(frozen=True)
-class SystemsPlan:
-    """What will be scored.
-
-    Attributes:
-        requests: system, as its folder is called -> the request for its answers.
-    """
-
-    requests: Mapping[str, EvalRequest]
-    folder: Path
-    notes: tuple[str, ...]
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def is_evaluation(predictions: Sequence[Path]) -> bool:
@@ -46,8 +31,12 @@ def is_evaluation(predictions: Sequence[Path]) -> bool:
     return any(path.suffix == ".json" and path.is_file() for path in predictions)
 
 
-def plan_systems(request: EvalRequest) -> SystemsPlan:
-    """Check the file, and write each system's answers as a file of predictions."""
+def plan_systems(request: EvalRequest) -> SuitePlan:
+    """Check the file, write each system's answers as a file of predictions, and plan a run of each.
+
+    Raises:
+        RequestError: the file is not an evaluation, there are several, or no system in it has an answer.
+    """
     errors = ErrorCollector()
     if len(request.predictions) > 1:
         errors.add("--predictions: an evaluation file holds several systems already; score one at a time")
@@ -61,21 +50,20 @@ def plan_systems(request: EvalRequest) -> SystemsPlan:
     if not names:
         raise RequestError(f"--predictions {str(path)!r}: no system in it has an answer that can be read")
     folder = request.out or Path("runs") / f"{request.benchmark}-{file_sha256(path)[:12]}"
-    requests = {}
+    plans: dict[str, Plan | str] = {}
     for model, name in names.items():
         answers = folder / ANSWERS / f"{name}.jsonl"
         _write(answers, content, model)
-        requests[name] = request.model_copy(
-            update={"predictions": (answers,), "out": folder / name, "answered_only": True}
-        )
-    return SystemsPlan(requests, folder, tuple(problem_notes(content.problems)))
+        changed = {"predictions": (answers,), "out": folder / name, "answered_only": True}
+        plans[name] = plan(request.model_copy(update=changed))
+    return SuitePlan(plans, folder, tuple(problem_notes(content.problems)))
 
 
 def _folders(content: Evaluation) -> dict[str, str]:
     """Model id -> a folder name: an id of a file is never a path."""
     names: dict[str, str] = {}
     for model in dict.fromkeys(answer.model for answer in content.answers):
-        plain = _STRANGE.sub("-", model).strip(".-")[:60] or "system"
+        plain = _NOT_IN_A_NAME.sub("-", model).strip(".-")[:60] or "system"
         used = {*names.values(), ANSWERS}
         names[model] = next(
             name for name in (plain, *(f"{plain}-{n}" for n in range(2, len(used) + 3))) if name not in used
@@ -103,17 +91,3 @@ def _shown(task: RatedTask) -> dict[str, list[dict[str, str]]]:
         {"document_id": passage.id, "title": passage.title} | ({} if passage.text is None else {"text": passage.text})
         for passage in task.contexts
     ]}  # fmt: skip
-
-
-def score_systems(plan: SystemsPlan, score: Callable[[EvalRequest], tuple[Summary, Path]]) -> dict[str, Summary]:
-    """Score one system after the other; system -> its summary. `summary.json` and the page hold all of them.
-
-    Args:
-        score: plans and carries out one request.
-    """
-    entries: dict[str, Summary | str] = {}
-    for name, request in plan.requests.items():
-        entries[name] = score(request)[0]
-        write_json(plan.folder / "summary.json", as_json(entries))
-    write_page(plan.folder)
-    return {name: entry for name, entry in entries.items() if isinstance(entry, Summary)}

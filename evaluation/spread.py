@@ -1,8 +1,8 @@
 """The samples of a run over the workers of a Ray cluster: `--engine ray` of `eval`.
 
-The engine (`turnmark.evaluation.engine`) is the same: it hands out, keeps pace, budget and deadlines, and writes. Only
-`answer` is another: a call of a worker, which has planned the same request and opened the same benchmark for itself.
-Scores are computed, and judges asked, by the process that the person started.
+The engine (`turnmark.evaluation.engine`) is the same, with its pace, budget, deadlines and files. Only `answer` is
+another: a call of a worker, which has planned the same request and opened the same benchmark. The process that the
+user started computes scores and asks judges.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_THE_CALL = {"started", "command", "version"}
 
 
 @dataclass(frozen=True)
-class Reply:
+class WorkerReply:
     """What a worker sends back: the sample, done or failed, what its calls used, and the 429s that they met."""
 
     sample: Sample
@@ -40,8 +40,8 @@ class Reply:
     complaints: int
 
 
-def spread(plan: Plan) -> Plan:
-    """The plan, its samples answered by workers where its request names another engine than this process."""
+def use_workers(plan: Plan) -> Plan:
+    """The plan, its samples answered by workers if its request names another engine than this process."""
     return plan if plan.request.engine == LOCAL else replace(plan, answering=partial(_answering, plan))
 
 
@@ -53,33 +53,25 @@ def _answering(plan: Plan, _: Task) -> Iterator[Answer]:
         TurnmarkError: there is no cluster, or the first worker cannot begin.
     """
     request = plan.request
-    workers: Workers[Reply] = Workers(
-        request.engine, open_there, (absolute(request),), mark=mark(plan.manifest), at_once=request.concurrency
+    workers: Workers[WorkerReply] = Workers(
+        request.engine, open_on_worker, (portable(request),), mark=_digest(plan.manifest), at_once=request.concurrency
     )
     with workers:
-        yield Remote(workers, plan.limits.deadline)
+        yield remote_answer(workers, plan.limits.deadline)
 
 
-class Remote:
-    """`Task.answer`, elsewhere.
+def remote_answer(workers: Workers[WorkerReply], deadline: float) -> Answer:
+    """`Task.answer` by a worker.
 
     Args:
         deadline: seconds for a sample that asks no model; one that does brings its own.
     """
 
-    def __init__(self, workers: Workers[Reply], deadline: float) -> None:
-        self._workers, self._deadline = workers, deadline
-
-    def __call__(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Task.answer`.
-
-        Raises:
-            GeneratorError: no worker gave a sample in time, or each that tried died.
-        """
+    def answer(item: Item, generator: Generator | None) -> Sample:
         bounded = generator if isinstance(generator, Bounded) else None
-        seconds = bounded.left if bounded else self._deadline
+        seconds = bounded.left if bounded else deadline
         try:
-            reply = self._workers.call((item, bounded.repeat if bounded else 0, seconds), seconds + GRACE)
+            reply = workers.call((item, bounded.repeat if bounded else 0, seconds), seconds + GRACE)
         except TimeoutError as error:
             raise GeneratorError("timeout", f"no worker gave the sample within {seconds:.0f} s") from error
         except WorkerLost as error:
@@ -90,15 +82,14 @@ class Remote:
             slow_down()
         return reply.sample
 
+    return answer
 
-def open_there(request: EvalRequest) -> tuple[Callable[[Item, int, float], Reply], str]:
-    """On a worker: the request planned and opened, as `Workers` asks for it.
+
+def open_on_worker(request: EvalRequest) -> tuple[Callable[[Item, int, float], WorkerReply], str]:
+    """Plan and open the request on a worker; see `Workers`.
 
     Returns:
-        What answers an item (its repeat, seconds that it has left), and the mark of what is run.
-
-    Raises:
-        RequestError: the request cannot be carried out on this node: the data are not there, say.
+        What answers an item (its repeat, seconds that it has left), and the digest of what is run.
     """
     planned = plan(request)
     benchmark = planned.task.using(replace(planned.parts(), retrievers=open_retrievers(planned, None)))
@@ -106,13 +97,13 @@ def open_there(request: EvalRequest) -> tuple[Callable[[Item, int, float], Reply
     if planned.generator is not None:
         make_ready(planned.generator)
 
-    def answer(item: Item, repeat: int, seconds: float) -> Reply:
-        return answered(benchmark, item, repeat, planned.generator, seconds)
+    def answer(item: Item, repeat: int, seconds: float) -> WorkerReply:
+        return answer_item(benchmark, item, repeat, planned.generator, seconds)
 
-    return answer, mark(planned.manifest)
+    return answer, _digest(planned.manifest)
 
 
-def answered(benchmark: Task, item: Item, repeat: int, generator: Generator | None, seconds: float) -> Reply:
+def answer_item(benchmark: Task, item: Item, repeat: int, generator: Generator | None, seconds: float) -> WorkerReply:
     """An item's sample, or the failed one that the engine would make of the same error."""
     complaints: list[None] = []
     token = ON_RATE_LIMIT.set(lambda: complaints.append(None))
@@ -125,19 +116,16 @@ def answered(benchmark: Task, item: Item, repeat: int, generator: Generator | No
         sample = failed_sample(SampleJob(item, repeat), error)
     finally:
         ON_RATE_LIMIT.reset(token)
-    return Reply(sample, bounded.usage if bounded else Usage(), len(complaints))
+    return WorkerReply(sample, bounded.usage if bounded else Usage(), len(complaints))
 
 
-def absolute(request: EvalRequest) -> EvalRequest:
-    """The request as it is understood in any folder, carried out there, written nowhere, and judged by nobody.
-
-    What a budget allows is known where samples are handed out.
-    """
+def portable(request: EvalRequest) -> EvalRequest:
+    """The request as a worker carries it out in any folder: it writes and judges nothing, and knows no budget."""
     changed: dict[str, Any] = {name: value.resolve() for name, value in request if isinstance(value, Path)}
     return request.model_copy(update=changed | {"engine": LOCAL, "out": None, "judge": (), "budget": None})
 
 
-def mark(manifest: RunManifest) -> str:
+def _digest(manifest: RunManifest) -> str:
     """A line for each thing that decides about a sample: data, specs, prompts, versions."""
     fields = manifest.model_dump(mode="json", exclude=_OF_THE_CALL)
     return "\n".join(f"{name} {value}" for name, value in fields.items())

@@ -70,10 +70,11 @@ def _plan_of(part: SuiteRun, request: EvalRequest) -> Plan:
 
 @dataclass(frozen=True)
 class SuitePlan:
-    """A plan for each part, or why it is left out."""
+    """Runs in one folder: a plan for each part, or why it is left out."""
 
     plans: Mapping[str, Plan | str]
     folder: Path
+    notes: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says."""
@@ -158,7 +159,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
     Returns:
         SuiteRun -> its summary, or why there is none; the folder; whether any failed.
     """
-    from turnmark.evaluation.spread import spread
+    from turnmark.evaluation.spread import use_workers
 
     entries: dict[str, Summary | str] = {name: part for name, part in plan.plans.items() if isinstance(part, str)}
     failed = False
@@ -167,7 +168,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
             continue
         try:
             ready = replace(part, began=time.perf_counter(), elsewhere=_elsewhere(plan, name))
-            entries[name], _, gave_up = running.run(spread(ready))
+            entries[name], _, gave_up = running.run(use_workers(ready))
             failed |= gave_up
         except (TurnmarkError, OSError) as error:
             entries[name] = f"failed: {error}"

@@ -28,7 +28,7 @@ from turnmark.corpora.console import NoProgress
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.evaluation import planning, running
 from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.spread import spread
+from turnmark.evaluation.spread import use_workers
 from turnmark.retrieval import build
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
@@ -149,7 +149,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 def carried_out(request: EvalRequest) -> Any:
     """As `turnmark eval` does it."""
-    return running.run(spread(planning.plan(request)))
+    return running.run(use_workers(planning.plan(request)))
 
 
 def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.engine import SampleJob, failed_sample
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.spread import Remote, answered
+from turnmark.evaluation.spread import answer_item, remote_answer
 from turnmark.retrieval.workers import WorkerLost
 
 ITEM = Item("a", None)
@@ -63,7 +63,7 @@ class Elsewhere:
     [GeneratorError("auth", "no key"), TurnmarkError("broken"), ValueError("x" * 5000), SystemExit(3), KeyError("k")],
 )
 def test_a_failure_is_typed_as_by_the_engine(error):
-    reply = answered(Bench(error), ITEM, 1, Model(), 60.0)  # type: ignore[arg-type]
+    reply = answer_item(Bench(error), ITEM, 1, Model(), 60.0)  # type: ignore[arg-type]
     assert reply.sample == failed_sample(SampleJob(ITEM, 1), error)
     assert reply.usage.calls == 1
 
@@ -71,14 +71,14 @@ def test_a_failure_is_typed_as_by_the_engine(error):
 def test_what_calls_cost_and_met_comes_back_with_the_sample():
     model = Model()
     model.complaints = 3
-    reply = answered(Bench(), ITEM, 0, model, 60.0)  # type: ignore[arg-type]
+    reply = answer_item(Bench(), ITEM, 0, model, 60.0)  # type: ignore[arg-type]
     assert (reply.sample.prediction, reply.usage.prompt_tokens, reply.complaints) == ("A", 8, 3)
     assert ON_RATE_LIMIT.get() is None
 
     bounded, complaints = Bounded.until(model, 60.0), list[int]()
     before = ON_RATE_LIMIT.set(lambda: complaints.append(1))
     workers = Elsewhere(reply)
-    sample = Remote(workers, 300.0)(ITEM, bounded)  # type: ignore[arg-type]
+    sample = remote_answer(workers, 300.0)(ITEM, bounded)  # type: ignore[arg-type]
     ON_RATE_LIMIT.reset(before)
     assert sample == reply.sample
     assert bounded.usage == reply.usage
@@ -89,12 +89,12 @@ def test_what_calls_cost_and_met_comes_back_with_the_sample():
 
 
 def test_a_sample_whose_time_is_over_before_it_begins_times_out_there_as_here():
-    reply = answered(Bench(), ITEM, 0, Model(), 0.0)  # type: ignore[arg-type]
+    reply = answer_item(Bench(), ITEM, 0, Model(), 0.0)  # type: ignore[arg-type]
     assert (reply.sample.status, reply.sample.kind, reply.usage.calls) == ("failed", "timeout", 0)
 
 
 @pytest.mark.parametrize(("error", "kind"), [(TimeoutError(), "timeout"), (WorkerLost("3 died"), "unavailable")])
 def test_a_worker_that_gives_nothing_is_a_typed_failure(error, kind):
     with pytest.raises(GeneratorError) as caught:
-        Remote(Elsewhere(error), 1.0)(ITEM, None)  # type: ignore[arg-type]
+        remote_answer(Elsewhere(error), 1.0)(ITEM, None)  # type: ignore[arg-type]
     assert caught.value.kind == kind
