@@ -32,7 +32,7 @@ from turnmark.evaluation.journal import SampleJournal, open_samples
 T = TypeVar("T")
 
 CAUTION = 4
-"""The first samples that run at once are each taken to cost so many times the guess."""
+"""The first samples that run at once are each assumed to cost so many times the guess."""
 
 
 def _tokens(used: Usage) -> float:
@@ -52,10 +52,11 @@ def add_usage(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[s
 
 
 def with_cost(used: Usage, price: Price | None) -> Usage:
-    """Usage with its cost, if a price is known and the endpoint reported none."""
-    if price is None or used.cost is not None:
+    """Usage with its cost: the endpoint's, if it reported a finite one, else by the price, if there is one."""
+    if used.cost is not None and isfinite(used.cost):
         return used
-    return used.model_copy(update={"cost": price.cost(used.prompt_tokens, used.completion_tokens)})
+    cost = price.cost(used.prompt_tokens, used.completion_tokens) if price is not None else None
+    return used.model_copy(update={"cost": cost})
 
 
 class Ledger:
@@ -77,7 +78,8 @@ class Ledger:
     ) -> None:
         self._price, self._budget = price, budget
         self._currency = price.currency if price is not None else budget.currency if budget is not None else None
-        self._before, self._guess = self._one(spent or Usage()), self._one(guess or Usage())
+        self._before = with_cost(spent or Usage(), price)
+        self._guess = with_cost(guess or Usage(), price)
         self.now = Usage()
         self._paid = 0
 
@@ -88,17 +90,11 @@ class Ledger:
 
     def expect(self, usage: Usage) -> None:
         """Guess what one takes, while none has ended."""
-        self._guess = self._one(usage)
+        self._guess = with_cost(usage, self._price)
 
     def priced(self, usage: Mapping[str, Usage]) -> dict[str, Usage]:
         """Usage by role with its cost, if there is a price."""
-        return {role: self._one(used) for role, used in usage.items()}
-
-    def _one(self, used: Usage) -> Usage:
-        if used.cost is not None and isfinite(used.cost):
-            return used
-        cost = self._price.cost(used.prompt_tokens, used.completion_tokens) if self._price else None
-        return used.model_copy(update={"cost": cost})
+        return {role: with_cost(used, self._price) for role, used in usage.items()}
 
     def spend(self, usage: Mapping[str, Usage]) -> None:
         """Record what a sample used, priced."""
@@ -297,7 +293,7 @@ def counting_like(generator: Generator) -> CountingModel:
     return counting
 
 
-def estimate_usage(
+def estimate_items(
     items: Iterable[T], total: int, usage: Callable[[T], Mapping[str, Usage]], most: int = MOST
 ) -> dict[str, Usage]:
     """Usage by role over all items: of a run, its judges, a synthesis.

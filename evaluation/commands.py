@@ -66,7 +66,7 @@ def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
     if request.dry_run:
         _show_plan(described(made_plan), request.as_json)
         return
-    summary, folder, gave_up = running.run(use_workers(made_plan))
+    summary, folder, gave_up = running.run_plan(use_workers(made_plan))
     _show_summary(summary, folder, request)
     if gave_up:
         noun = "queries" if made_plan.task.retrieves else "samples"
@@ -110,7 +110,7 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     if rescoring.is_evaluation(request.predictions):
         _score_systems(planned(rescoring.plan_systems, request, errors), request)
         return
-    summary, folder, _ = running.run(planned(plan, request, errors))
+    summary, folder, _ = running.run_plan(planned(plan, request, errors))
     _show_summary(summary, folder, request)
 
 

@@ -112,13 +112,13 @@ class Plan:
         if generator is None or isinstance(generator, ReferenceGenerator):
             return {}
         from turnmark.evaluation.benchmarks.turns import Parts
-        from turnmark.evaluation.budget import counting_like, estimate_usage
+        from turnmark.evaluation.budget import counting_like, estimate_items
 
         retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.task.corpora.items()}
         task = self.task.using(Parts(prompts=self.request.prompts, retrievers=retrievers))
         items = selected(task.items(), self.chosen)
         counting = counting_like(generator)
-        return estimate_usage(items, self.samples, lambda item: task.answer(item, counting).usage)
+        return estimate_items(items, self.samples, lambda item: task.answer(item, counting).usage)
 
     def mean_sample(self) -> Usage:
         """What one sample takes by the estimate."""

@@ -55,9 +55,9 @@ class Sample(Record):
     kind: str | None = Field(default=None, description="failed: the type of the reason, such as `timeout`, `bad_reply`")
     domain: str | None = None
     query: str | None = Field(default=None, description="the question, or what was searched for; None: not known")
-    rewrite: str | None = Field(default=None, description="what was searched beside the query, a line each")
+    rewrite: str | None = Field(default=None, description="what was searched in addition to the query, a line each")
     variants: Mapping[str, str] = Field(
-        default_factory=dict, description="query modes that ask a model: name -> wording searched beside the query"
+        default_factory=dict, description="query modes that ask a model: name -> wording searched in addition"
     )
     left_out: Mapping[str, str] = Field(
         default_factory=dict, description="query modes that ask a model: name of a wording -> why it did not come"
@@ -66,7 +66,7 @@ class Sample(Record):
     prediction: str | None = None
     procedure: tuple[dict[str, Any], ...] = ()
     marks: int | None = Field(
-        default=None, description="the highest citation mark that the system was told to write; None: it was told none"
+        default=None, description="the highest citation mark that the system was to write; None: it was to write none"
     )
     decision: str | None = None
     confidence: FiniteFloat | None = Field(
@@ -76,14 +76,14 @@ class Sample(Record):
     turn: int | None = Field(default=None, description="KIWI: 0-based turn of the session")
     operations: tuple[dict[str, Any], ...] = Field(default=(), description="KIWI: what was done to the answer")
     previous: str | None = Field(default=None, description="KIWI: the answer before the turn")
-    notes: tuple[str, ...] = Field(default=(), description="what the system said beside its answer: what was cut")
+    notes: tuple[str, ...] = Field(default=(), description="what the system reports about its answer: what was cut")
     usage: Mapping[str, Usage] = Field(
         default_factory=dict, description="role -> calls, tokens, cost; over all attempts"
     )
     timings: Mapping[str, FiniteFloat] = Field(
         default_factory=dict, description="phase -> seconds, of the last attempt"
     )
-    attempts: int = Field(default=1, description="times it was tried, over all calls of the command")
+    attempts: int = Field(default=1, description="attempts over all calls of the command")
     maker: int = Field(default=0, ge=0, description="which of the manifest's `makers` made it")
 
     @property
@@ -261,7 +261,7 @@ class RunManifest(FolderManifest):
 
 
 class PublishedRow(Record):
-    """A published figure beside ours, and whether the two may be compared."""
+    """A published figure to compare ours with, and whether the two may be compared."""
 
     system: str
     metrics: dict[str, float]
@@ -284,7 +284,7 @@ class PublishedRow(Record):
     differs_by_metric: Mapping[str, tuple[str, ...]] = Field(
         default_factory=dict, description="metric -> in what this figure alone differs; empty: it is comparable"
     )
-    slice: str | None = Field(default=None, description="our slice to set it beside: `all`, or `dimension=value`")
+    slice: str | None = Field(default=None, description="our slice to compare it with: `all`, or `dimension=value`")
 
     @model_validator(mode="after")
     def _says_why_not(self) -> PublishedRow:

@@ -1,7 +1,7 @@
 """Answers of several systems in one official evaluation file, scored again by any judge: how good is the judge?
 
 `mtrag-human/evaluations` and `mtrag-synthetic/evaluations` of MTRAG's repository hold answers with the ratings of
-people and the published scores. Each system of such a file becomes a run of its own, over the tasks of the file alone,
+people and the published scores. Each system of such a file becomes a separate run, over the tasks of the file alone,
 which `turnmark agreement FILE RUN` holds against the ratings.
 """
 

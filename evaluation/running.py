@@ -30,7 +30,7 @@ from turnmark.evaluation.scoring import missing, score_run
 from turnmark.retrieval.types import Retriever
 
 
-def run(plan: Plan) -> tuple[Summary, Path, bool]:
+def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
     """Make the samples that are not there yet, score everything, write the run.
 
     Returns:

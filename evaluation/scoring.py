@@ -48,7 +48,7 @@ def missing(item: Item, cause: str, repeat: int = 0) -> Sample:
 
 @dataclass
 class Scoring:
-    """What a scoring pass gathers beside the scores."""
+    """Totals of a scoring pass."""
 
     n: int = 0
     failed: int = 0
@@ -91,11 +91,11 @@ def score_run(
 ) -> Summary:
     """Score every sample of a run, write `scores.jsonl` and `summary.json`.
 
-    Where there are judges (`turnmark.evaluation.judging`), they are asked first, in a pass of their own.
+    Judges (`turnmark.evaluation.judging`) are asked first, in a separate pass.
 
     Args:
         items: those of the run, in the data's order; one without a sample is left out.
-        notes: what the summary says beside its figures, before what is found here.
+        notes: of the summary, before those of the scoring.
         seconds: phase -> seconds so far.
         began: when the command began, by `time.perf_counter()`; None: with the scoring.
     """
@@ -114,7 +114,7 @@ def score_run(
     if judging is not None:
         judging.close()
         seconds = {**(seconds or {}), ROLE: judging.seconds}
-        lead = int(manifest.data.demo)  # that the data are the demo's is always said first
+        lead = int(manifest.data.demo)  # the note about demo data is always the first
         notes = (*notes[:lead], *judging.warnings(), *notes[lead:], *judging.notes())
         if any(judge.has_model for judge in judging.judges):
             gathered.usage = add_usage(gathered.usage, {ROLE: judging.usage})

@@ -168,7 +168,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
             continue
         try:
             ready = replace(part, began=time.perf_counter(), elsewhere=_elsewhere(plan, name))
-            entries[name], _, gave_up = running.run(use_workers(ready))
+            entries[name], _, gave_up = running.run_plan(use_workers(ready))
             failed |= gave_up
         except (TurnmarkError, OSError) as error:
             entries[name] = f"failed: {error}"

@@ -149,7 +149,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 def carried_out(request: EvalRequest) -> Any:
     """As `turnmark eval` does it."""
-    return running.run(use_workers(planning.plan(request)))
+    return running.run_plan(use_workers(planning.plan(request)))
 
 
 def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_path: Path) -> None:

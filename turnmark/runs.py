@@ -187,7 +187,7 @@ def evaluate(
         made_plan = replace(made_plan, generator=assistant.opened.assistant.generator)
     from turnmark.evaluation import running
 
-    summary, folder, gave_up = running.run(made_plan)
+    summary, folder, gave_up = running.run_plan(made_plan)
     if gave_up:
         raise TurnmarkError(
             f"{summary.failed} samples failed; the same call tries them again, and what was skipped ({folder})"
@@ -221,7 +221,7 @@ def score(
     from turnmark.evaluation import running
 
     specs = {"predictions": tuple(map(Path, files))}
-    summary, folder, _ = running.run(_plan("score", benchmark, options, specs, ErrorCollector()))
+    summary, folder, _ = running.run_plan(_plan("score", benchmark, options, specs, ErrorCollector()))
     return Run(folder, summary)
 
 

@@ -30,7 +30,7 @@ from turnmark.evaluation.rundir import RunFolder
 from turnmark.evaluation.scheduler import CONCURRENCY, HOPELESS, IN_A_ROW, Scheduler
 
 BUDGET = "budget"
-"""The kind of failure of a judgement that was not asked for, as it would have gone beyond `--budget`."""
+"""The kind of failure of a judgement that was not asked for, because it would have exceeded `--budget`."""
 REPAIR_PROMPT = "verdict-repair"
 
 
@@ -45,15 +45,15 @@ class _Job:
 
 
 class JudgeCalls:
-    """What is asked of judges, and the file of what they said.
+    """What is asked of judges, and the file of their judgements.
 
     Args:
         judges: in the order in which they were named.
-        rubrics: what they are asked; those that no judge is there for are left out.
+        rubrics: what they are asked; those without a judge are left out.
         tested: specs of the generators that wrote the samples, where that is known.
         concurrency: calls at once; a script is asked one thing after the other.
         prices: of models, by name or spec.
-        prompts: folder with prompts of one's own.
+        prompts: folder with the user's prompts.
         budget: the most that samples and judgements of the run may take; None: no limit.
         elsewhere: what other runs on the same budget have used.
     """
@@ -175,7 +175,7 @@ class JudgeCalls:
             self._file.close()
 
     def _affords(self, job: _Job, running: int) -> bool:
-        """Whether one more judgement fits beside so many that run. Judges without a language model cost nothing."""
+        """Whether one more judgement fits next to so many that run. Judges without a language model cost nothing."""
         if self._budget is None or not job.judge.has_model:
             return True
         if not self._ledger.guessed:
@@ -199,7 +199,7 @@ class JudgeCalls:
                     keys.add(key)
                     if judge.name not in ready:
                         ready.add(judge.name)
-                        with suppress(GeneratorError):  # told by each call
+                        with suppress(GeneratorError):  # reported by each call
                             make_ready(judge.generator)
                     yield _Job(sample, case, rubric, judge, key, self._file.get(key))
 

@@ -156,7 +156,7 @@ def estimate_judging(
         searched: passages are found, so that a task without any is judged with some.
         prompts: folder with prompts of one's own.
     """
-    from turnmark.evaluation.budget import estimate_usage
+    from turnmark.evaluation.budget import estimate_items
 
     def usage(item: Item) -> dict[str, Usage]:
         sample = Sample(id=item.id, status="done", prediction=_ANSWER, procedure=_STEPS, decision="answer")
@@ -171,4 +171,4 @@ def estimate_judging(
         ]
         return {ROLE: sum(asked, Usage())}
 
-    return estimate_usage(items, total, usage, MOST)
+    return estimate_items(items, total, usage, MOST)

@@ -61,7 +61,7 @@ def _make(name: str, options: Mapping[str, Any], request: SynthRequest, errors: 
     from turnmark.evaluation.synth.attempt import open_synthesis
     from turnmark.evaluation.synth.run import plan_synthesis, synthesize
 
-    # With wrong settings, a synthesis with the usual ones takes its place, so that all else is checked too.
+    # With wrong settings, a synthesis with the usual ones replaces it, so that all else is checked too.
     synthesis = errors.collect(open_synthesis, name, options) or open_synthesis(name, {})
     plan = plan_synthesis(request, synthesis, errors)
     if request.dry_run:

@@ -39,7 +39,7 @@ ITEMS, REJECTS, ATTEMPTS = "items.jsonl", "rejects.jsonl", "attempts.jsonl"
 RAW = 20_000
 """Characters that are kept of what a model wrote where it was rejected, of its end where it wrote more."""
 ALIKE = 0.95
-"""Cosine of two keys from which on they are taken to say the same."""
+"""Cosine of two keys from which on they say the same."""
 
 
 class SynthItem(Record):

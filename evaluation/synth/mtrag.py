@@ -149,7 +149,7 @@ class _Conversation:
 
     def _unused(self) -> list[Passage]:
         """One passage that no answer rests on and no further message was asked from, of the document or the last
-        search; where there is none, one of the document."""
+        search; else one of the document."""
         unused = [passage for passage in (*self._document, *self._passages) if passage.id not in self._used]
         passage = self._attempt.random.choice(unused or self._document)
         self._used.add(passage.id)
@@ -196,7 +196,7 @@ class _Conversation:
     def _question(self, step: PlannedTurn, passages: Sequence[Passage], earlier: list[str], temperature: float) -> str:
         """The user's next message; it joins those that are not to come again, whatever becomes of it.
 
-        These are not in the prompt: a small model copies questions that it is told not to ask.
+        These are not in the prompt: a small model copies questions that it must not ask.
         """
         reply = self._attempt.ask(
             "question", "mtrag-question", UserMessageReply, {}, passages=[passage.indexed_text for passage in passages],

@@ -40,10 +40,10 @@ TYPE_INSTRUCTIONS: Mapping[str, str] = {
     "Factoid": "it asks for one piece of information, such as a name, a date, a number, or yes or no",
     "How-To": "it asks how something is done",
     "Keyword": "it is a few keywords as one would type them into a search box, no sentence",
-    "Non-Question": "it asks nothing and tells the assistant something: of the user's own case, or what it meant",
+    "Non-Question": "it asks nothing and gives the assistant information: about the user's case, or what it meant",
     "Opinion": "it asks what the assistant thinks, or which is best, perhaps in a leading way",
     "Summarization": "it asks for a summary of a process, a policy or a subject",
-    "Troubleshooting": "it tells of a problem and asks what to do about it",
+    "Troubleshooting": "it describes a problem and asks what to do about it",
 }
 """What a question of each type is like."""
 FIRST_TURN = "It opens the conversation and can be understood by itself."

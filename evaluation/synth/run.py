@@ -20,7 +20,7 @@ from turnmark.corpora.console import NoProgress, Progress, shown_progress
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import CountingModel, Ledger, add_usage, estimate_usage, open_ledger, usage_json
+from turnmark.evaluation.budget import CountingModel, Ledger, add_usage, estimate_items, open_ledger, usage_json
 from turnmark.evaluation.engine import Limits, RunOutcome, SampleJob, generate
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.request import allowed_failures, command_line
@@ -79,7 +79,7 @@ class SynthPlan:
                 self.synthesis.make(attempt)
             return attempt.usage
 
-        return estimate_usage(self.seeds[:attempts], attempts, usage, SAMPLED)
+        return estimate_items(self.seeds[:attempts], attempts, usage, SAMPLED)
 
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says."""

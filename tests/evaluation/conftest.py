@@ -135,11 +135,11 @@ class Opener:
 
 
 def searched(plan: Plan, opener: Callable[..., Any], kept_indexes: Callable[..., Sequence[str]] = lambda *_: ()) -> Any:
-    """What `running.run` gives, with stand-ins for what opens a corpus and for the indexes that are there already."""
+    """What `running.run_plan` gives, with stand-ins for what opens a corpus and for the indexes that are there already."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passages, "open_corpus", opener)
         patch.setattr(passages, "kept_indexes", kept_indexes)
-        return running.run(plan)
+        return running.run_plan(plan)
 
 
 @pytest.fixture(autouse=True)

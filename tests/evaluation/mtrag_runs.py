@@ -59,4 +59,4 @@ def planned(root: Path | None, out: Path, **changes: Any) -> planning.Plan:
 
 
 def ran(root: Path | None, out: Path, **changes: Any) -> Ran:
-    return Ran(*running.run(planned(root, out, **changes))[:2])
+    return Ran(*running.run_plan(planned(root, out, **changes))[:2])

@@ -36,7 +36,7 @@ def planned(root, out, *files, **fields):
 
 
 def scored(root, out, *files, **fields):
-    return running.run(planned(root, out, *files, **fields))[0]
+    return running.run_plan(planned(root, out, *files, **fields))[0]
 
 
 def test_an_official_file_by_hand(benchmark_root, tmp_path, check_run):

@@ -294,19 +294,6 @@ def test_a_budget_is_not_overspent_by_many_at_once(tmp_path, guess):
     assert outcome.stopped == "stopped by --budget: 200 tokens spent, and one more would exceed it"
 
 
-def test_a_budget_for_nothing_tries_nothing_and_one_that_suffices_says_nothing(tmp_path):
-    ledger = Ledger(budget=Budget(tokens=5), guess=Usage(prompt_tokens=10))
-    outcome = made(tmp_path / "r", done, jobs("a", "b"), generator=Model(), ledger=ledger)
-    assert (outcome.done, outcome.skipped) == (0, 2)
-    ledger = Ledger(budget=Budget(tokens=20), guess=Usage(prompt_tokens=10))
-    outcome = made(tmp_path / "r", done, jobs("a", "b"), generator=Model(), ledger=ledger)
-    assert (outcome.done, outcome.stopped) == (2, "")
-    spent = Ledger(budget=Budget(tokens=20), spent=Usage(prompt_tokens=20))
-    outcome = made(tmp_path / "r", done, jobs("a", "b", "c"), generator=Model(), ledger=spent)
-    assert (outcome.done, outcome.skipped) == (0, 1)
-    assert statuses(tmp_path / "r") == {"a": "done", "b": "done", "c": "skipped"}
-
-
 def test_data_that_break_off_do_not_lose_what_was_running(tmp_path):
     def todo():
         yield from jobs("a", "b")

@@ -123,31 +123,6 @@ def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(turnmark, monke
     assert sum(turned_away[-third:]) < sum(turned_away[:third])
 
 
-class Sleeper:
-    """Never answers, whatever its deadline."""
-
-    name, context_tokens, reply_tokens = "python:tests.evaluation.test_faults:sleeper", 8192, 1024
-
-    def complete(self, *_, **__):
-        threading.Event().wait()
-
-
-def sleeper():
-    return Sleeper()
-
-
-def test_a_generator_that_sleeps_for_ever_does_not_hold_up_the_run(turnmark, check_run):
-    command = ("eval", "mtrag", "--generator", Sleeper.name, "--out", "r", "--json", "--limit", "12")
-    summary = json.loads(turnmark(*command, "--deadline", "0.3").out)
-    failed = [row for row in samples(Path("r")) if row["status"] == "failed"]
-    assert summary["n"] == 12
-    # A call that begins late, on a loaded machine, is not made at all.
-    endings = ("no answer within the sample's 0.3 s; given up", "the sample's deadline of 0.3 s has passed")
-    assert {row["reason"] for row in failed} <= {f"timeout: {ending}" for ending in endings}
-    assert 0 < len(failed) == summary["failed"]
-    check_run(Path("r"))
-
-
 def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnmark, check_run):
     replies: list[Scripted] = [Status(401)]
     with ScriptedServer(lambda _: replies[0]) as server:

@@ -7,12 +7,10 @@ import re
 import pytest
 
 from tests.evaluation.scripted_judges import CASE, Heard, replay, say
-from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.compound_qa import FIVE, compare
 from turnmark.evaluation.judging.inscoqa import INSEVAL
-from turnmark.evaluation.judging.judgements import Judgement, open_judgements
 from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, relevance
 from turnmark.evaluation.judging.rubrics import judgement_key as key_of
 from turnmark.evaluation.judging.rubrics import panel_outcome
@@ -105,36 +103,6 @@ def test_the_ends_of_the_longest_passages_go_first_and_the_score_says_so():
     assert note in panel_outcome(RB_LLM, {"a": outcome}).reason
     tiny = RB_LLM.ask(Heard(say("Rating: [[7]]"), context_tokens=600), case, None)
     assert (tiny.status, tiny.kind) == ("failed", "too_long")
-
-
-def kept(key, **more):
-    fields = {"status": "scored", "value": 0.5, "key": key, "id": "x", "measure": "rb_llm", "judge": "j"}
-    return Judgement(**(fields | more))
-
-
-def test_a_torn_line_is_cut_off_and_the_last_line_of_a_key_holds(tmp_path):
-    path = tmp_path / "judgements.jsonl"
-    file = open_judgements(path)
-    file.append(kept("a", status="failed", value=None, reason="cut", kind="length", usage=Usage(calls=2)))
-    file.append(kept("b"))
-    assert not file.finished("a")
-    assert file.finished("b")
-    assert not file.finished("c")
-    file.append(kept("a", value=0.9, tries=2))
-    file.close()
-    with open(path, "ab") as torn:
-        torn.write(b'not a judgement\n{"status": "sco')
-    again = open_judgements(path)
-    judgement = again.get("a")
-    assert (judgement.value, judgement.tries) == (0.9, 2)
-    assert again.finished("a")
-    assert len(again) == 2
-    again.append(kept("c"))
-    again.close()
-    last = open_judgements(path)
-    assert last.finished("c")
-    assert last.get("nothing") is None
-    last.close()
 
 
 def test_a_key_stands_for_all_that_can_change_a_judgement():

@@ -212,7 +212,7 @@ def scored(root, tmp_path, content, **changes):
     (tmp_path / "x.trec").write_text(content)
     fields: dict[str, Any] = {"benchmark": "mtrag", "task": "retrieval", "data": root,
                               "predictions": (tmp_path / "x.trec",)}  # fmt: skip
-    return running.run(plan(EvalRequest(**({"out": tmp_path / "r"} | fields | changes))))[0]
+    return running.run_plan(plan(EvalRequest(**({"out": tmp_path / "r"} | fields | changes))))[0]
 
 
 def test_scoring_takes_the_domains_that_the_file_answers(benchmark_root, tmp_path, check_run):
@@ -257,7 +257,7 @@ def as_printed(value):
 
 @pytest.mark.parametrize(("name", "recall", "ndcg"), BASELINES)
 def test_recorded_runs_reproduce_the_printed_baselines(real_data, name, recall, ndcg):
-    summary = running.run(plan(EvalRequest(
+    summary = running.run_plan(plan(EvalRequest(
         benchmark="mtrag", task="retrieval", data=real_data, out=Path("r"),
         predictions=(real_data / f"runs/{name}.trec",),
     )))[0]  # fmt: skip

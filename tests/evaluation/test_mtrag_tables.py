@@ -17,7 +17,7 @@ from turnmark.evaluation.report.paper import MARK
 from turnmark.evaluation.report.paper_tables import paper_tables
 from turnmark.evaluation.report.tables import Row, untagged
 from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.running import run
+from turnmark.evaluation.running import run_plan
 
 TWO_DOMAINS = ("clapnq", "fiqa")
 METRICS = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg") for k in (1, 3, 5, 10))
@@ -155,7 +155,7 @@ def test_scoring_the_recorded_runs_gives_the_packaged_figures(real_data, system,
     files = tuple(real_data / f"runs/{FILES[system]}_{domain}_{QUERIES[query]}.trec" for domain in TWO_DOMAINS)
     if missing := [file.name for file in files if not file.is_file()]:
         pytest.skip(f"no recorded runs {', '.join(missing)} in {real_data / 'runs'}")
-    summary, *_ = run(plan(EvalRequest(
+    summary, *_ = run_plan(plan(EvalRequest(
         benchmark="mtrag", task="retrieval", data=real_data, predictions=files, out=Path("r")
     )))  # fmt: skip
     for fact in packaged(system, query):

@@ -33,7 +33,7 @@ def runs(tmp_path_factory):
     folders = {}
     for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"):
         path = tmp_path_factory.mktemp("runs") / name
-        running.run(planning.plan(EvalRequest(benchmark=name, limit=3, out=path)))
+        running.run_plan(planning.plan(EvalRequest(benchmark=name, limit=3, out=path)))
         folders[name] = path
     return folders
 

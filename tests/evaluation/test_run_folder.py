@@ -42,14 +42,6 @@ def test_a_run_resumes_after_a_kill_in_the_middle_of_a_line(tmp_path):
     assert ids(tmp_path / "r") == ["c<::>1", "c<::>2", "c<::>3"]
 
 
-def test_what_follows_from_finished_samples_stays_where_nothing_is_pending(tmp_path):
-    for pending, stays in ((0, True), (1, False)):
-        with open_run(tmp_path / "r", manifest()) as run:
-            (tmp_path / "r/summary.json").write_text("{}")
-            run.reopen(pending)
-            assert (tmp_path / "r/summary.json").exists() is stays
-
-
 def test_a_line_that_is_no_sample_is_reported_and_done_again(tmp_path):
     with open_run(tmp_path / "r", manifest()) as run:
         run.append(sample("a"))
@@ -228,19 +220,6 @@ def test_a_file_cut_anywhere_keeps_every_whole_line(tmp_path_factory, data):
     assert [name for name, *_ in rows(path)] == [*(f"s{number}" for number in range(lines_left)), "new"]
 
 
-def test_on_a_full_disk_a_line_is_written_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "predictions.jsonl"
-    file = open_samples(path)
-    file.append(sample("a"))
-    before = path.read_bytes()
-    with room(len(before) + 100), pytest.raises(OSError, match=r"predictions\.jsonl"):
-        file.append(sample("b", query="x" * 500))
-    assert path.read_bytes() == before
-    file.append(sample("b"))
-    file.close()
-    assert [name for name, *_ in rows(path)] == ["a", "b"]
-
-
 def test_arranging_on_a_full_disk_leaves_the_file_as_it_was(tmp_path):
     path = tmp_path / "predictions.jsonl"
     file = open_samples(path)
@@ -255,13 +234,3 @@ def test_arranging_on_a_full_disk_leaves_the_file_as_it_was(tmp_path):
     again.arrange([("b", 0), ("a", 0)])
     again.close()
     assert [name for name, *_ in rows(path)] == ["b", "a"]
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_no_number_that_is_none_gets_into_the_file(tmp_path, number):
-    file = open_samples(tmp_path / "predictions.jsonl")
-    with pytest.raises(ValueError, match="JSON"):
-        file.append(Sample(id="a", status="done").model_copy(update={"confidence": number}))
-    file.append(sample("a"))
-    file.close()
-    assert rows(file.path) == [("a", "done", 1)]

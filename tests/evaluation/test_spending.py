@@ -16,7 +16,7 @@ from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.evaluation import scheduler
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import CAUTION, OBJECT_TOKENS, CountingModel, Ledger, counting_like, estimate_usage
+from turnmark.evaluation.budget import CAUTION, OBJECT_TOKENS, CountingModel, Ledger, counting_like, estimate_items
 from turnmark.evaluation.scheduler import SETTLE, AdaptiveConcurrency
 
 PRICE = Price(prompt=1_000_000, completion=2_000_000)
@@ -26,48 +26,33 @@ def used(prompt, completion=0, cost=None):
     return {"answer": Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)}
 
 
-def test_without_a_budget_everything_is_afforded():
-    ledger = Ledger()
-    ledger.spend(ledger.priced(used(10**12)))
-    assert ledger.affords(10**6)
+@pytest.mark.parametrize("cost", [None, 0.5, math.nan, math.inf])
+def test_usage_is_priced_once_and_a_cost_that_is_not_finite_is_dropped(cost):
+    finite = cost if cost == 0.5 else None
+    assert Ledger(PRICE).priced(used(3, 2, cost=cost))["answer"].cost == (finite or 7.0)
+    assert Ledger().priced(used(3, 2, cost=cost))["answer"].cost == finite
 
 
-def test_usage_is_priced_once():
-    ledger = Ledger(PRICE)
-    assert ledger.priced(used(3, 2))["answer"].cost == 7.0
-    assert ledger.priced(used(3, 2, cost=0.5))["answer"].cost == 0.5
-    assert Ledger().priced(used(3, 2))["answer"].cost is None
-
-
-@pytest.mark.parametrize("cost", [math.nan, math.inf])
-def test_a_generators_cost_that_is_no_number_is_not_taken_over(cost):
-    assert Ledger().priced(used(3, 2, cost=cost))["answer"].cost is None
-    assert Ledger(PRICE).priced(used(3, 2, cost=cost))["answer"].cost == 7.0
-
-
-def test_samples_that_run_count_as_well():
+def test_what_one_more_sample_may_cost():
+    unlimited = Ledger()
+    unlimited.spend(used(10**12))
+    assert unlimited.affords(10**6)
     ledger = Ledger(budget=Budget(tokens=100_000))
     for _ in range(1000):
         ledger.spend(used(10))
         ledger.spend(used(20))
     assert ledger.affords(4_600), "30,000 + 4,601 * 15 = 99,015, and a little caution"
     assert not ledger.affords(4_666), "30,000 + 4,667 * 15 = 100,005"
-
-
-def test_the_higher_of_mean_and_guess_counts_beside_others():
-    ledger = Ledger(budget=Budget(tokens=1_000), guess=Usage(prompt_tokens=50))
+    guessed = Ledger(budget=Budget(tokens=1_000), guess=Usage(prompt_tokens=50))
     for _ in range(96):
-        ledger.spend(used(10))
-    assert ledger.affords(0), "960 + 10"
-    assert not ledger.affords(1), "960 + 2 * 50"
-
-
-def test_failures_that_cost_nothing_do_not_make_the_next_sample_cheaper():
-    ledger = Ledger(budget=Budget(tokens=100))
-    ledger.spend(used(60))
+        guessed.spend(used(10))
+    assert guessed.affords(0), "960 + 10"
+    assert not guessed.affords(1), "960 + 2 * 50: next to others the higher of mean and guess counts"
+    failing = Ledger(budget=Budget(tokens=100))
+    failing.spend(used(60))
     for _ in range(9):
-        ledger.spend({})
-    assert not ledger.affords(0)
+        failing.spend({})
+    assert not failing.affords(0), "failures that cost nothing do not make the next sample cheaper"
 
 
 def test_before_a_sample_has_ended_the_guess_counts_with_caution():
@@ -113,18 +98,18 @@ def usage(item):
 
 
 def test_of_many_items_some_are_looked_at():
-    all_items = estimate_usage(ITEMS, 100, usage)["answer"]
+    all_items = estimate_items(ITEMS, 100, usage)["answer"]
     ids: list[str] = []
 
     def seeing(item):
         ids.append(item.id)
         return usage(item)
 
-    scaled = estimate_usage(ITEMS, 100, seeing, 20)["answer"]
+    scaled = estimate_items(ITEMS, 100, seeing, 20)["answer"]
     assert len(ids) == 20
     assert scaled.calls == all_items.calls == 100
     assert scaled.prompt_tokens == pytest.approx(all_items.prompt_tokens, rel=0.1)
-    assert estimate_usage(ITEMS, 300, usage)["answer"].calls == 300  # three repeats
+    assert estimate_items(ITEMS, 300, usage)["answer"].calls == 300  # three repeats
 
 
 def test_an_estimate_lays_turns_out_as_the_generator_would():
@@ -140,7 +125,7 @@ def test_an_item_that_cannot_be_answered_costs_nothing():
             raise ValueError("too long")
         return usage(item)
 
-    assert estimate_usage(ITEMS[:4], 4, failing)["answer"].calls == 2
+    assert estimate_items(ITEMS[:4], 4, failing)["answer"].calls == 2
 
 
 class _Nested(BaseModel):

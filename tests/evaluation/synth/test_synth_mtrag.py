@@ -122,16 +122,6 @@ def test_no_more_turns_are_unanswerable_than_the_paper_has(synth):
     assert [len(task.contexts) for task in loaded.data.values()] == [1, 0, 0]
 
 
-def test_a_conversation_keeps_its_turns_from_before_a_wrong_one(synth):
-    def wrong(name, parts):
-        return Say('{"question": ""}') if name == "mtrag-question" and len(parts.get("user", [])) == 3 else None
-
-    outcome = synth("mtrag", "--n", 2, "--turns", 8, wrong=wrong)
-    assert outcome.report["kept"] == 2
-    assert {len(row["content"]["turns"]) for row in outcome.lines("items.jsonl")} == {3}
-    assert outcome.report["filters"] == {"question": {"empty": 8}}
-
-
 def test_a_rejected_message_is_asked_for_in_another_way(synth):
     """The third turn is rejected three times; the two before it stay, and each further request is another. None names
     a rejected message, which a small model would copy."""
@@ -198,13 +188,6 @@ def test_calls_that_fail_leave_the_attempt_to_be_tried_again(synth):
     assert (again.report["kept"], again.report["failed"]) == (2, 0)
     # The same two as if nothing had failed.
     assert sorted(row["id"] for row in again.lines("items.jsonl")) == ["mtrag-000000", "mtrag-000001"]
-
-
-def test_a_wrong_key_ends_the_work(synth):
-    outcome = synth("mtrag", "--n", 20, "--concurrency", 1, replies=[Status(401)] * 10)
-    assert outcome.ran.code == 1
-    assert "every further call would fail" in outcome.ran.out
-    assert len(outcome.lines("attempts.jsonl")) == 3
 
 
 def test_failures_and_budget_end_it_early(synth):
