@@ -135,7 +135,7 @@ class Opener:
 
 
 def searched(plan: Plan, opener: Callable[..., Any], kept_indexes: Callable[..., Sequence[str]] = lambda *_: ()) -> Any:
-    """What `running.run_plan` gives, with stand-ins for what opens a corpus and for the indexes that are there already."""
+    """What `run_plan` gives, with stand-ins for what opens a corpus and for the indexes that exist already."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passages, "open_corpus", opener)
         patch.setattr(passages, "kept_indexes", kept_indexes)
