@@ -66,7 +66,7 @@ class Fact(Record):
 
 
 class Ran(Record):
-    """What of a run decides whether a published row may be set beside it."""
+    """What of a run decides whether a published row may be compared with it."""
 
     benchmark: str
     task: str
@@ -97,7 +97,7 @@ class Ran(Record):
 def facts() -> tuple[Fact, ...]:
     """Every published row that Turnmark knows, in the order of the file.
 
-    The file gives the instruments once for each benchmark and metric; a row's own `judges` take the place of theirs.
+    The file gives the instruments once for each benchmark and metric; a row's own `judges` replace them.
     """
     content = json.loads(Path(__file__).with_name("published.json").read_text(encoding="utf-8"))
     return TypeAdapter(tuple[Fact, ...]).validate_python(
@@ -111,7 +111,7 @@ def _whole(row: Mapping[str, Any], instruments: Mapping[str, Mapping[str, Any]])
     return {**{key: value for key, value in row.items() if key != "judges"}, "instruments": used}
 
 
-def beside(ran: Ran, published_facts: Sequence[Fact] | None = None) -> tuple[PublishedRow, ...]:
+def find_rows(ran: Ran, published_facts: Sequence[Fact] | None = None) -> tuple[PublishedRow, ...]:
     """The published rows for what ran: those of its benchmark and task, the ones of its setting first.
 
     Rows over a single domain that did not run are left out, and so are those over a part of a breakdown that has
@@ -130,8 +130,8 @@ def _relevant(fact: Fact, ran: Ran) -> bool:
 
 
 def _row(fact: Fact, ran: Ran) -> PublishedRow:
-    place, ours = _slice(fact, ran)
-    differences = dict(_differences(fact, ran, place, ours))
+    part_name, ours = _slice(fact, ran)
+    differences = dict(_differences(fact, ran, part_name, ours))
     judges = {metric: ", ".join(instrument.judges) for metric, instrument in fact.instruments.items()}
     return PublishedRow(
         system=fact.system,
@@ -150,9 +150,9 @@ def _row(fact: Fact, ran: Ran) -> PublishedRow:
         differs=tuple(differences),
         why="; ".join(differences.values()) or None,
         differs_by_metric={
-            metric: tuple(dict(_differences(_only(fact, metric), ran, place, ours))) for metric in fact.metrics
+            metric: tuple(dict(_differences(_only(fact, metric), ran, part_name, ours))) for metric in fact.metrics
         },
-        slice=place,
+        slice=part_name,
     )
 
 
@@ -162,7 +162,7 @@ def _only(fact: Fact, metric: str) -> Fact:
 
 
 def _in_words(by_metric: Mapping[str, str], total: int) -> str | None:
-    """`metrics: text` for each text, or the text alone where it holds for all metrics; None where there is none."""
+    """`metrics: text` for each text, or the text alone where it holds for all metrics; None if there is nothing."""
     texts: dict[str, list[str]] = {}
     for metric, text in by_metric.items():
         texts.setdefault(text, []).append(metric)
@@ -180,26 +180,26 @@ def _same_domains(fact: Fact, ran: Ran) -> bool:
 
 
 def _slice(fact: Fact, ran: Ran) -> tuple[str | None, Metrics | None]:
-    """Our figures for the same samples: where they stand and what they are; None where we have none."""
+    """Our figures for the same samples: the name of the slice and its figures; None where we have none."""
     part = dict(fact.part)
     if not _same_domains(fact, ran):
         if len(fact.domains) > 1 or part:
             return None, None
         part = {"domain": fact.domains[0]}
     for dimension, value in fact.part.items():
-        # Where all that ran has one value, it needs no slice of its own.
+        # Where all that ran has one value, it needs no separate slice.
         if len(part) > 1 and set(ran.breakdowns.get(dimension, {})) == {value}:
             del part[dimension]
     if not part:
         return "all", ran.metrics
-    if len(part) > 1:  # a dimension of both, where there is one
+    if len(part) > 1:  # a joint dimension, if the run has it
         part = {"+".join(part): ", ".join(part.values())}
     ((dimension, value),) = part.items()
     ours = ran.breakdowns.get(dimension, {}).get(value)
     return (f"{dimension}={value}", ours) if ours else (None, None)
 
 
-def _differences(fact: Fact, ran: Ran, place: str | None, ours: Metrics | None) -> Iterator[tuple[str, str]]:
+def _differences(fact: Fact, ran: Ran, part_name: str | None, ours: Metrics | None) -> Iterator[tuple[str, str]]:
     """Aspect and what differs, in words; each aspect once."""
     if ran.demo:
         yield "data", "data: the demo split is not the benchmark"
@@ -209,9 +209,9 @@ def _differences(fact: Fact, ran: Ran, place: str | None, ours: Metrics | None) 
     if not _same_setting(fact, ran):
         yield "setting", f"setting: published {fact.setting or 'without one'}, here {ran.setting or 'without one'}"
     same_domains = _same_domains(fact, ran)
-    if place is None and not same_domains:
+    if part_name is None and not same_domains:
         yield "domains", f"domains: published {', '.join(fact.domains)}, here {', '.join(ran.domains)}"
-    if place is None and same_domains:
+    if part_name is None and same_domains:
         yield "subset", f"subset: published {fact.subset}, here no figures are for these alone"
     yield from _count(fact, ours)
     if fact.query is not None and _same_setting(fact, ran):
@@ -259,7 +259,7 @@ def _search(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
 
 
 def _judge(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
-    """The judges of the metrics that both have; of all published ones where there is no such metric."""
+    """The judges of the metrics that both have; of all published ones if there is no such metric."""
     shared = [metric for metric in fact.metrics if metric in ran.metrics] or list(fact.metrics)
     published: dict[str, None] = {}
     here: dict[str, None] = {}

@@ -24,7 +24,7 @@ from turnmark.evaluation.budget import add_usage
 from turnmark.evaluation.judging.judged import ROLE, Judging
 from turnmark.evaluation.metric_info import MetricStyle, by_name
 from turnmark.evaluation.passages import OFFICIAL_SEARCH
-from turnmark.evaluation.published import Extent, Fact, Ran, beside
+from turnmark.evaluation.published import Extent, Fact, Ran, find_rows
 from turnmark.evaluation.published import facts as published_facts
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.browse import note_samples
@@ -134,7 +134,7 @@ def score_run(
         skipped=gathered.skipped,
         metrics=headline,
         breakdowns=breakdowns,
-        published=beside(_ran(manifest, benchmark, headline, breakdowns, judging), _known(manifest)),
+        published=find_rows(_ran(manifest, benchmark, headline, breakdowns, judging), _known(manifest)),
         usage={role: used.model_dump() for role, used in gathered.usage.items()},
         seconds={name: round(value, 3) for name, value in took.items()},
         notes=(*notes, *_found(gathered), *_of_one(manifest.benchmark, headline)),

@@ -130,7 +130,7 @@ STYLE_METRICS: tuple[Metric[Case], ...] = (
 )
 
 
-# --- what a reply decides, beside how its task is labelled -----------------------------------------------------------
+# --- what a reply decides against how its task is labelled -----------------------------------------------------------
 
 ALWAYS = "[always-unknown]"
 NOTHING = "it adds nothing to this figure"

@@ -1,8 +1,8 @@
 """Which language a text is in, for replies in another language than the question's.
 
 By a small classifier (`py3langid`, the extra `language`: BSD, 5 MB, works offline) where it is installed, and
-by the writing system without it: that tells Chinese from English, which is the error that Compound-QA reports (section
-5, appendix H), and not French from English.
+by the writing system without it: that separates Chinese from English, the error that Compound-QA reports (section 5,
+appendix H), and not French from English.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _script_of(letter: str) -> str:
 
 
 def by() -> str:
-    """What tells languages apart here, for a score's `by`."""
+    """What distinguishes languages here, for a score's `by`."""
     return "writing system, then py3langid" if installed() else "writing system"
 
 
@@ -65,7 +65,7 @@ def language(text: str) -> str | None:
 
 
 def another_language(text: str, than: str) -> bool | None:
-    """Whether a text is surely in another language than another one; None where it cannot be told of either.
+    """Whether a text is surely in another language than another one; None where it is not known of either.
 
     Args:
         than: the text whose language is expected.

@@ -1,6 +1,6 @@
 """How much of an answer is shared with its reference, its passages and its conversation, without a judge.
 
-One rule for what is empty, in all of them: where there is nothing to compare with (a reference or passages without a
+One rule for what is empty, in all of them: without anything to compare with (a reference or passages without a
 token) the metric has nothing to measure and is None, a score that is not applicable. Where there is, an answer without
 a token scores 0, because the system failed; that is also what rouge-score and instruct-qa do. No value is ever NaN.
 
@@ -77,7 +77,7 @@ def rouge_l_unicode(answer: str, reference: str) -> float | None:
 
 
 def rouge_l_char(answer: str, reference: str, beta: float = 1.0) -> float | None:
-    """`rouge_l.char`: F_lcs over characters (code points) as they stand: case, punctuation and spaces count. 0..1.
+    """`rouge_l.char`: F_lcs over characters (code points) unchanged: case, punctuation and spaces count. 0..1.
 
     None where the reference is the empty string.
 
@@ -126,7 +126,7 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
 def answer_words(answer: str) -> float:
     """`answer_words`: how many words (`turnmark.corpora.text.words`) the answer has; 0 or more, always measured.
 
-    A Han or kana character is a word of its own, a free-standing mark ("--", ".") is none.
+    A Han or kana character is a separate word, a free-standing mark ("--", ".") is not a word.
     """
     return float(len(words(answer)))
 

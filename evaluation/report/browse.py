@@ -1,4 +1,4 @@
-"""`browse.jsonl`: what a reader of samples wants to see beside them, in the order of the data, one line a sample.
+"""`browse.jsonl`: what a reader of samples wants to see with them, in the order of the data, one line a sample.
 
 `predictions.jsonl` names a task and its passages by their ids; a page that shows the conversation, the texts and the
 reference must not depend on the data still being where they were. They are written down while a run is scored, when
@@ -41,7 +41,7 @@ class SeenPassage(Record):
     id: str
     title: str = ""
     text: Text | None = Field(default=None, description="None: nobody knows it any more")
-    rank: int | None = Field(default=None, description="1-based place among what was found; None: not found")
+    rank: int | None = Field(default=None, description="1-based rank among what was found; None: not found")
     score: FiniteFloat | None = None
     relevant: bool | None = Field(default=None, description="None: the data does not say")
 
@@ -87,7 +87,7 @@ def note_samples(run: RunFolder, benchmark: Task, items: Iterable[Item]) -> Iter
 
 def browsed(benchmark: Task, item: Item, sample: Sample) -> Browsed:
     """The line of a sample."""
-    # What it throws is told by the metrics, which meet it too. Passages are in the order of the sample's contexts.
+    # What it throws is reported by the metrics, which meet it too. Passages are in the order of the sample's contexts.
     case = attempted(partial(benchmark.context, item, sample))[0]
     texts = case.passages or () if isinstance(case, Case) else ()
     return Browsed(

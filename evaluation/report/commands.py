@@ -1,4 +1,4 @@
-"""`turnmark report`, `compare` and `agreement`: finished runs shown, beside each other, beside people."""
+"""`turnmark report`, `compare` and `agreement`: finished runs shown, compared with each other and with people."""
 
 from __future__ import annotations
 

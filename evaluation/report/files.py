@@ -1,4 +1,4 @@
-"""Every table of a report as a file of its own: CSV for whoever computes on, LaTeX for whoever writes a paper."""
+"""Every table of a report as a separate file: CSV for whoever computes on, LaTeX for whoever writes a paper."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from turnmark.evaluation.report.stored import Stored, StoredRun, why_not_done
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 MOST = 3
-"""Metrics of a run where it stands beside others."""
+"""Metrics of a run next to other runs."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class ReportSection:
     """What there is to say of a run, of several or of a comparison, top to bottom.
 
     Attributes:
-        warnings: what stands before the figures.
-        verdict: what stands beneath the title, as weighty as it.
+        warnings: what is said before the figures.
+        verdict: what is said beneath the title, as prominent as it.
         specs: what was measured, in a line; may be empty.
         reasons: why samples failed or were skipped.
         run: the folder that it is of; None: it is of several.
@@ -80,9 +80,9 @@ def folded(shown: Iterable[Table]) -> Iterator[Table]:
 
 
 def overview(stored: Sequence[Stored]) -> ReportSection | None:
-    """The runs of these folders together; None where there is one, and nothing was left out.
+    """The runs of these folders together; None for one run, if nothing was left out.
 
-    Runs of the same benchmark and task stand together in the tables of its paper.
+    Runs of the same benchmark and task are together in the tables of its paper.
     """
     runs = [(name, run.summary) for name, run in name_runs(stored)]
     left_out = {name: reason for folder in stored for name, reason in folder.left_out.items()}
@@ -111,7 +111,7 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
 
 
 def name_runs(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
-    """Every run of these folders by the name of its folder, and of the folder that holds it beside others."""
+    """Every run of these folders by the name of its folder, and of the folder that holds several."""
     return [
         (f"{folder.path.name}/{run.path.name}" if folder.several else run.path.name, run)
         for folder in stored

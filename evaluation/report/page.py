@@ -99,7 +99,7 @@ def _policy(css: str, script: str) -> str:
 
 
 def _markup(text: str) -> Any:
-    """A text of ours that is written as it stands."""
+    """A text of ours that is written unchanged."""
     from markupsafe import Markup
 
     return Markup(text)
@@ -135,7 +135,7 @@ def _inert(value: Any) -> Any:
 
 # --- the dots of a table: SVG without a style, since the page fixes its style by hash ---------------------------------
 
-_EDGE = 2.0  # per cent of the width left free at either side, so that a dot at the end is whole
+_EDGE = 2.0  # per cent of the width left free at either side, so that a dot at the end is complete
 _ROW = 20  # pixels, of a row
 _STEPS = 4  # between the numbers of a scale
 
@@ -177,7 +177,7 @@ def scale_of(rows: Sequence[Row]) -> PlotScale | None:
 
 
 def dot(mark: Mark, on: PlotScale) -> str:
-    """A dot for a value and a line for its interval; the cells beside it say both in figures."""
+    """A dot for a value and a line for its interval; the cells next to it say both in figures."""
     middle = f"{_ROW / 2:g}"
     parts = [
         f'<line class="{"zero" if on.low < 0 < on.high and not number else "grid"}" x1="{on.at(number)}" '
@@ -194,7 +194,7 @@ def dot(mark: Mark, on: PlotScale) -> str:
 def axis(on: PlotScale) -> str:
     """The numbers beneath the rows."""
     last = len(on.ticks) - 1
-    sides = ("start" if place == 0 else "end" if place == last else "middle" for place in range(last + 1))
+    sides = ("start" if tick == 0 else "end" if tick == last else "middle" for tick in range(last + 1))
     texts = [
         f'<text class="{side}" x="{on.at(value)}" y="12">{value:.6g}</text>'
         for side, value in zip(sides, on.ticks, strict=True)

@@ -1,10 +1,10 @@
-"""The samples of runs as one JSON text for a page to browse: every text once, cut until the whole fits.
+"""The samples of runs as one JSON text for a page to browse: every text once, cut until all of it fits.
 
 The page's script (`page.js`) reads this and nothing else; the two agree on these short names:
 
     texts     [text | [text, characters left out]]
     passages  [[id, title, text | -1]]
-    runs      [{name, metrics: [[name, digits, by]], first: place of the most telling metric, dimensions: [[name,
+    runs      [{name, metrics: [[name, digits, by]], first: index of the most telling metric, dimensions: [[name,
               [value]]], phases: [name], more, samples: [sample]}]
     sample    i id, r repeat, s status (0 done, 1 failed, 2 skipped), y why, l values of each dimension, h what was said
               before ([0 user | 1 assistant, text]), q question, w searched for, p answer, f reference, b the answer
@@ -13,7 +13,7 @@ The page's script (`page.js`) reads this and nothing else; the two agree on thes
               apply, false: failed), g reasons of scores ({metric: text}), t seconds of each phase, u usage
               ({role: [calls, prompt tokens, completion tokens]}), a attempts, n notes, x more wordings ({mode: text})
 
-Everywhere a text is its place in `texts`. A field that would be empty is left out.
+Everywhere a text is its index in `texts`. A field that would be empty is left out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LEVELS: tuple[Mapping[Kind, int], ...] = tuple(
     }
     for step in range(74)
 )
-# JSON stays JSON, and nothing in it ends the element it stands in, or a line of script.
+# JSON stays JSON, and nothing in it ends its element, or a line of script.
 _SAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
@@ -55,22 +55,22 @@ class _Texts:
     """Every text once; what is asked for as two kinds keeps as much as the longer."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, int], int] = {}
+        self._indices: dict[tuple[str, int], int] = {}
         self._texts: list[tuple[str, int]] = []
         self._kinds: list[set[Kind]] = []
 
     def add(self, text: str | Text | None, kind: Kind = "said") -> int:
-        """The place of a text; -1 for none."""
+        """The index of a text; -1 for none."""
         if text is None:
             return -1
         text_cut = clip(text) if isinstance(text, str) else text
         entry = (printable(text_cut.text), text_cut.left_out)
-        place = self._places.setdefault(entry, len(self._texts))
-        if place == len(self._texts):
+        index = self._indices.setdefault(entry, len(self._texts))
+        if index == len(self._texts):
             self._texts.append(entry)
             self._kinds.append(set())
-        self._kinds[place].add(kind)
-        return place
+        self._kinds[index].add(kind)
+        return index
 
     def at(self, level: Mapping[Kind, int]) -> Iterator[str | list[str | int]]:
         """Each text as much as a level allows."""
@@ -93,21 +93,21 @@ class _Pool:
     def __init__(self) -> None:
         self.texts = _Texts()
         self.passages: list[list[str | int]] = []
-        self._places: dict[tuple[str, int], int] = {}
+        self._indices: dict[tuple[str, int], int] = {}
 
     def passage(self, name: str, title: str, text: Text | None) -> int:
-        """The place of a passage. Runs on other data may have another text under an id."""
+        """The index of a passage. Runs on other data may have another text under an id."""
         if title and text is not None and text.text.startswith(title):  # many corpora begin a text with its title
             text = text.model_copy(update={"text": text.text[len(title) :].lstrip()})
         body = self.texts.add(text, "passage")
-        place = self._places.setdefault((name, body), len(self.passages))
-        if place == len(self.passages):
+        index = self._indices.setdefault((name, body), len(self.passages))
+        if index == len(self.passages):
             self.passages.append([printable(name), printable(title), body])
-        return place
+        return index
 
 
 def samples_json(runs: Sequence[tuple[str, StoredRun]], limit: int = 1_700_000) -> str:
-    """The samples of these runs, as JSON that may stand in a `<script type="application/json">`.
+    """The samples of these runs, as JSON for a `<script type="application/json">`.
 
     Args:
         runs: what to call each, and where it is.
@@ -202,7 +202,7 @@ def _sample(
         "f": add(browsed.reference, "answer") if browsed and browsed.reference.text else None,
         "b": _some(add, sample.previous),
         "c": _passages(sample, browsed, pool),
-        "d": [[add(step["step"]), _places(step.get("citations"))] for step in sample.procedure],
+        "d": [[add(step["step"]), _indices(step.get("citations"))] for step in sample.procedure],
         "e": [[add(part.question), add(part.answer)] for part in sample.sub_answers],
         "o": [add(json.dumps(entry, ensure_ascii=False), "reason") for entry in sample.operations],
         "v": [_value(measured.get(name)) for name in names],
@@ -227,7 +227,7 @@ def _timed(sample: Sample, phases: _Numbers) -> list[float | None]:
     return [clean.get(phase) for phase in phases] if clean else []
 
 
-def _places(citations: Any) -> list[int]:
+def _indices(citations: Any) -> list[int]:
     return [entry for entry in citations if isinstance(entry, int)] if isinstance(citations, list | tuple) else []
 
 

@@ -1,9 +1,9 @@
-"""Runs as rows of a paper's own table, beside the rows that the paper printed.
+"""Runs as rows of a paper's own table, next to the rows that the paper printed.
 
 A `PaperTable` says what each row and column of the printed table is of; `fill` fills it with the figures of our runs
-and with published ones, in the paper's order and digits. A published row of which no figure may be set beside a run is
+and with published ones, in the paper's order and digits. A published row without a comparable figure is
 dimmed and marked; where only some may not, these are marked. One line beneath says in what they differ. Demo data is
-beside nothing.
+compared with nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Slot:
     Attributes:
         label: as in the paper.
         over: a heading of several columns, or above several rows.
-        metrics: of a column, the first that was measured counts; `{}` stands for the row's key.
+        metrics: of a column, the first that was measured counts; `{}` is replaced by the row's key.
         part: dimension -> value: which samples; empty: all of them.
         setting, query, judge: what a figure was made with; None: anything.
         form: format of a figure, as the paper prints it; of a percentage the head has the sign.
@@ -76,7 +76,7 @@ class PaperTable:
         by_row: a row of the paper with all systems, one row after the other; else a system with all its rows.
         facts: which facts of the sources belong in it; None: all.
         published: what published rows are called; empty: by their systems.
-        variants: forms of a metric, `[embedded]`, that have columns of their own behind the paper's.
+        variants: forms of a metric, `[embedded]`, that have separate columns behind the paper's.
         baselines: forms of a metric, `[majority]`, that the paper prints as systems, and that have rows.
         judged: metric whose judge has a column.
         counted: whether there is a column of the number of samples.
@@ -149,9 +149,9 @@ def fill(table: PaperTable, runs: Runs) -> Table | None:
     over = ""
     for index, line in enumerate(lines):
         before = lines[index - 1] if index else None
-        place, system, _ = line
-        if table.by_row and place.over != over:
-            over, before = place.over, None
+        slot, system, _ = line
+        if table.by_row and slot.over != over:
+            over, before = slot.over, None
             rows.append(Row((over, *[""] * (len(_columns(table, filled)) - 1)), "group"))
         apart = _differs(table, line, runs, known_rows)
         differs |= dict.fromkeys(aspect for cell in apart.values() for aspect in cell)
@@ -183,10 +183,10 @@ def _further_columns(table: PaperTable, runs: Runs) -> Iterator[Slot]:
     the paper's that measured something else."""
     for variant in table.variants:
         for column in table.columns:
-            place = column.of(variant)
-            cells = [place.at(row) for row in table.rows]
+            slot = column.of(variant)
+            cells = [slot.at(row) for row in table.rows]
             if not column.variant and any(_measured(summary, cell) for _, summary in runs for cell in cells):
-                yield place
+                yield slot
 
 
 _WHO = ("generator", "predictions", "protocol", "steps", "judge")
@@ -221,7 +221,7 @@ def _same_system(first: Summary, second: Summary) -> bool:
 
 
 def _published_systems(table: PaperTable, known_rows: Sequence[_RowsByKey]) -> list[_System]:
-    """The systems with rows that the runs stand beside, as the paper orders them; recorded runs scored again last."""
+    """The systems that the runs are compared with, in the paper's order; recorded runs scored again last."""
     by_name: dict[str, list[Fact]] = {}
     for source in table.sources:
         for fact in facts():
@@ -319,7 +319,7 @@ def _differs(
     table: PaperTable, line: _Line, runs: Runs, known_rows: Sequence[_RowsByKey]
 ) -> dict[int, tuple[str, ...]]:
     """Column -> in what its published figure differs from those of the runs: the cells that both have, else all."""
-    place, _, figures = line
+    slot, _, figures = line
     every: dict[int, dict[str, None]] = {}
     shared: dict[int, dict[str, None]] = {}
     for (_, summary), rows in zip(runs, known_rows, strict=True):
@@ -327,7 +327,7 @@ def _differs(
             row = rows.get(_key(figure.fact)) if figure and figure.fact else None
             if figure is None or row is None:
                 continue
-            cell = column.at(place)
+            cell = column.at(slot)
             aspects = dict.fromkeys(row.differs_in(figure.metric))
             every.setdefault(index, {}).update(aspects)
             if _measured(summary, cell) is not None:
@@ -363,17 +363,17 @@ def _columns(table: PaperTable, filled: Sequence[int]) -> tuple[Column, ...]:
 
 def _names(table: PaperTable, line: _Line, before: _Line | None, apart: bool) -> Iterator[str]:
     """The name of the system and the label of the row, the first of them only where it changes."""
-    place, system, figures = line
+    slot, system, figures = line
     name = table.published if system.facts and table.published else system.name
     mark = MARK if apart else ""
     if not table.heads[1]:
         yield name + mark
     elif table.by_row:
-        yield "" if before and before[0] == place else place.label
+        yield "" if before and before[0] == slot else slot.label
         yield name + mark
     else:
         yield "" if before and before[1] == system else name
-        yield place.label + mark
+        yield slot.label + mark
     if table.judged:
         index = next(index for index, column in enumerate(table.columns) if table.judged in column.metrics)
         figure = figures[index]

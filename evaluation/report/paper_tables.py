@@ -29,7 +29,7 @@ _INSCOQA_JUDGES = ("Qwen2-7B-Instruct", "GPT-4")
 
 
 def paper_tables(runs: Runs) -> tuple[Table, ...]:
-    """The tables of a benchmark's paper with these runs of it in them, the one that tells most first.
+    """The tables of a benchmark's paper with these runs of it in them, the most informative one first.
 
     Args:
         runs: what to call each run, and its summary; all of one benchmark and task.
@@ -258,7 +258,7 @@ def _sessions(runs: Sequence[Summary]) -> Iterator[PaperTable]:
         Slot("%", metrics=("instruction[{}]",), form=".0%"),
         Slot("% info", metrics=("information_seeking[{}]",), form=".0%"),
         Slot("all", "% good", ("good[{}]",), form=".0%"),
-        *(replace(place, over="% good", metrics=("good[{}]",), form=".0%") for place in models),
+        *(replace(slot, over="% good", metrics=("good[{}]",), form=".0%") for slot in models),
     ]
     yield _by_label("KIWI Table 3", "what is asked for", columns, FINE_TYPES)
     share = [Slot("%", metrics=("error[{}]",), form=".0%")]

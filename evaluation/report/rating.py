@@ -2,7 +2,7 @@
 
 MTRAG section 7: each answer on faithfulness, appropriateness, naturalness and completeness from 1 to 4, and each two
 answers to a task against each other, ties allowed; three raters. KIWI section 2.2: each revision good, neutral or bad.
-Systems have letters, drawn anew for each task by its id; who is behind a letter is in the file beside the page
+Systems have letters, drawn anew for each task by its id; who is behind a letter is in the file next to the page
 (`FILE.key.json`), not in the page. Ratings are kept in the browser as they are made, so that a rater can go on later,
 and are saved as JSON lines, which `turnmark agreement FILE.key.json RATINGS.jsonl…` reads.
 """
@@ -30,7 +30,7 @@ def key_file(page: Path) -> Path:
 
 
 def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
-    """Write the page, and beside it the key.
+    """Write the page, and next to it the key.
 
     Raises:
         RequestError: the runs are of several benchmarks, or no task is answered by all of them.

@@ -99,7 +99,7 @@ def draw(table: Table, console: Console) -> None:
 
 
 def _head(column: Column, previous: Column | None) -> Text:
-    """A head over figures: what it shares with its neighbours stands once, and a variant's mark on its own line."""
+    """A head over figures: what it shares with its neighbours appears once, a variant's mark on a separate line."""
     lines = column.name.replace("[", "\n[", 1).split("\n")
     if column.over:
         lines = ["" if previous and previous.over == column.over else column.over, *lines]
@@ -173,5 +173,5 @@ def escape_markdown(text: object) -> str:
 
 
 def _line(text: object) -> str:
-    """`escape_markdown`, for what stands at the beginning of a line: it begins no list, and is no rule."""
+    """`escape_markdown`, for the beginning of a line: it begins no list, and is no rule."""
     return _RULE.sub(r"\\", _LIST_MARK.sub(r"\1\\\2", escape_markdown(text)))

@@ -1,4 +1,4 @@
-"""Finished runs as they lie in their folders, for those who show them. Nothing here writes, and nothing is mended.
+"""Finished runs as they lie in their folders, for those who show them. Nothing here writes, or repairs.
 
 Predictions and scores are streamed: what is kept of them does not grow with the run, whatever its size.
 """
@@ -22,8 +22,8 @@ from turnmark.evaluation.records import Sample, Score, Summary
 Key = tuple[str, int]
 M = TypeVar("M", bound=Record)
 
-_MOST_KINDS = 100  # reasons told apart; a run whose every failure has words of its own is not held in memory
-_REASON = 80  # characters of a reason that tell it from another where a failure has no type
+_MOST_KINDS = 100  # distinct reasons; a run whose every failure has separate words is not held in memory
+_REASON = 80  # characters of a reason that distinguish it if a failure has no type
 _MOST_FIELDS = 5
 
 
@@ -37,7 +37,7 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a folder holds: one run, or those of `eval all` beside the reasons why others have no figures."""
+    """What a folder holds: one run, or those of `eval all` and the reasons why others have no figures."""
 
     path: Path
     runs: tuple[StoredRun, ...]
@@ -86,33 +86,33 @@ def read_one(path: Path) -> StoredRun:
 
 def _several(path: Path, benchmarks: Mapping[str, Any]) -> Stored:
     """The folder of `eval all`, whose summary has an entry for each benchmark."""
-    place = f"RUN {str(path)!r}: summary.json"
+    where = f"RUN {str(path)!r}: summary.json"
     errors = ErrorCollector()
     runs: list[StoredRun] = []
     left_out: dict[str, str] = {}
     for name, entry in benchmarks.items():
         # The name becomes a folder, and the file may be anybody's.
-        if errors.collect(check_name, name, f"{place}: benchmark") is None:
+        if errors.collect(check_name, name, f"{where}: benchmark") is None:
             continue
         if isinstance(entry, dict) and set(entry) == {"skipped"}:
             left_out[name] = str(entry["skipped"])
-        elif summary := errors.collect(_summary, entry, f"{place}, benchmark {name!r}"):
+        elif summary := errors.collect(_summary, entry, f"{where}, benchmark {name!r}"):
             runs.append(StoredRun(path / name, summary))
     errors.raise_all()
     return Stored(path=path, runs=tuple(runs), left_out=left_out, several=True)
 
 
-def _summary(content: Any, place: str) -> Summary:
+def _summary(content: Any, where: str) -> Summary:
     try:
         # Through JSON, as it was written: there a list is what a tuple was.
         return Summary.model_validate_json(json.dumps(content))
     except ValidationError as error:
         problems = [
-            f"{place}, field {'.'.join(map(str, mistake['loc'])) or 'all'}: {mistake['msg']}"
+            f"{where}, field {'.'.join(map(str, mistake['loc'])) or 'all'}: {mistake['msg']}"
             for mistake in error.errors()
         ]
         rest_of_problems = (
-            [f"{place}: {len(problems) - _MOST_FIELDS} more fields are wrong"] if len(problems) > _MOST_FIELDS else []
+            [f"{where}: {len(problems) - _MOST_FIELDS} more fields are wrong"] if len(problems) > _MOST_FIELDS else []
         )
         raise RequestError([*problems[:_MOST_FIELDS], *rest_of_problems]) from error
 
@@ -126,7 +126,7 @@ class SampleCounts:
 
     Attributes:
         n: lines that are a sample.
-        unreadable: lines that are none.
+        unreadable: lines that are not a sample.
         failures: type of failure (its reason where it has none) -> samples.
         skipped: reason -> samples.
         first: keys of the first samples, in the order of the file.
@@ -140,7 +140,7 @@ class SampleCounts:
 
 
 def count_samples(run: Path, first: int = 0) -> SampleCounts | None:
-    """Count what became of the samples, and take down the keys of the first so many. None: there are no predictions."""
+    """Count what became of the samples, and record the keys of the first so many. None: there are no predictions."""
     path = run / "predictions.jsonl"
     if not path.is_file():
         return None
@@ -169,7 +169,7 @@ def why_not_done(summary: Summary, run: Path) -> SampleCounts | None:
 
 
 def samples(run: Path) -> Iterator[Sample]:
-    """The samples in the order of the file; lines that are none are passed over (`tally` counts them)."""
+    """The samples in the order of the file; other lines are skipped (`count_samples` counts them)."""
     return (sample for sample in _lines(run / "predictions.jsonl", Sample) if sample is not None)
 
 
@@ -192,12 +192,12 @@ def scores(run: Path, keys: Collection[Key], metrics: Collection[str]) -> dict[K
 
 
 def score_lines(run: Path) -> Iterator[Score | None]:
-    """Every line of the scores; None for one that is none."""
+    """Every line of the scores; None for a line that is not a score."""
     return _lines(run / "scores.jsonl", Score)
 
 
 def _lines(path: Path, kind: type[M]) -> Iterator[M | None]:
-    """Each line as a record, or None where it is none."""
+    """Each line as a record, or None if it is not one."""
     with open(path, "rb") as file:
         for line in file:
             try:

@@ -30,7 +30,7 @@ class Column:
     name: str
     number: bool = False
     over: str = field(default="", kw_only=True)
-    """A heading that it shares with the columns beside it."""
+    """A heading that it shares with its neighbours."""
 
     @property
     def title(self) -> str:
@@ -51,7 +51,7 @@ class Mark:
 class Row:
     """A row: `group` names the rows after it, `below` is a part or variant of one above, `ours` is a run's.
 
-    `dim` is one that may not be set beside ours.
+    `dim` is one that may not be compared with ours.
     """
 
     cells: tuple[str, ...]
@@ -150,7 +150,7 @@ def mean_text(metric: MetricSummary | None) -> str:
 
 
 def interval_text(metric: MetricSummary | None) -> str:
-    """The 95% interval of a metric; of one conversation there is none."""
+    """The 95% interval of a metric; one conversation has no interval."""
     if metric is None or metric.ci95 is None:
         return "-"
     if metric.clusters == 1:
@@ -183,7 +183,7 @@ def _is_variant(name: str, metrics: Metrics) -> bool:
 
 
 def untagged(name: str) -> str:
-    """A metric's name without what stands in brackets: `rl_f.idk` of `rl_f[embedded].idk[embedded]`."""
+    """A metric's name without its brackets: `rl_f.idk` of `rl_f[embedded].idk[embedded]`."""
     return _TAGS.sub("", name)
 
 

@@ -16,7 +16,7 @@ from turnmark.evaluation.benchmarks import compound_modes as modes
 from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.metrics import language
-from turnmark.evaluation.published import Ran, beside
+from turnmark.evaluation.published import Ran, find_rows
 from turnmark.evaluation.records import MetricSummary, SubAnswer
 
 PARTS = ("When was the lamp lit?", "What did the lamp burn?", "Until when did the horn sound?")
@@ -254,7 +254,7 @@ def test_the_cells_of_table_2_are_a_breakdown_where_there_are_several_capabiliti
     ]  # fmt: skip
     assert "capability+type" not in items_of(alone)[0].facts.labels
     summary = {"win_rate": MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=100, failed=0, not_applicable=0)}
-    rows = beside(Ran(
+    rows = find_rows(Ran(
         benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(), metrics=summary,
         variants={}, judges=("openai:gpt-3.5-turbo",),
         breakdowns={"capability": {"Understanding": summary, "Knowledge": summary},

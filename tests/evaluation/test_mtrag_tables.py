@@ -11,7 +11,7 @@ from tests.evaluation.reported import DEMO, write_run
 from turnmark.corpora import mtrag
 from turnmark.evaluation.benchmarks.mtrag import Mtrag, MtragUn
 from turnmark.evaluation.planning import plan
-from turnmark.evaluation.published import RERUN, Ran, beside, facts
+from turnmark.evaluation.published import RERUN, Ran, facts, find_rows
 from turnmark.evaluation.records import DataUsed, MetricSummary, Summary
 from turnmark.evaluation.report.paper import MARK
 from turnmark.evaluation.report.paper_tables import paper_tables
@@ -45,7 +45,7 @@ def retrieval(extent="partial", query="assistant", **changes):
     )  # fmt: skip
     summary = Summary(
         benchmark="mtrag", task="retrieval", data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"),
-        n=388, failed=0, metrics=metrics, breakdowns=breakdowns, published=beside(ran), seconds={}, notes=(),
+        n=388, failed=0, metrics=metrics, breakdowns=breakdowns, published=find_rows(ran), seconds={}, notes=(),
         specs={"retriever": "conversational", "query": query},
     )  # fmt: skip
     return summary.model_copy(update=changes)
@@ -93,7 +93,7 @@ def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays():
     summary = Summary(
         benchmark="mtrag", task="generation", setting="reference+rag", n=426, failed=0, metrics=summed,
         breakdowns=breakdowns, data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"),
-        published=beside(ran), seconds={}, notes=(), specs={"query": "rewrite"},
+        published=find_rows(ran), seconds={}, notes=(), specs={"query": "rewrite"},
     )  # fmt: skip
     table = next(candidate for candidate in drawn(summary) if candidate.title.startswith("As MTRAG Table 5"))
     row = next(row for row in table.rows if row.cells[0].startswith("GPT-4o") and "mini" not in row.cells[0])
@@ -108,7 +108,7 @@ def test_one_domain_stands_beside_the_rerun_of_that_domain():
         benchmark="mtrag", task="retrieval", query="last-turn", domains=("clapnq",), corpora={"clapnq": "partial"},
         variants=dict.fromkeys(METRICS, "pytrec_eval"), metrics=part, breakdowns={"domain": {"clapnq": part}},
     )  # fmt: skip
-    summary = retrieval(metrics=part, breakdowns={"domain": {"clapnq": part}}, published=beside(ran), n=208)
+    summary = retrieval(metrics=part, breakdowns={"domain": {"clapnq": part}}, published=find_rows(ran), n=208)
     rows = {(system, query.rstrip(MARK)): row.cells for system, query, row in systems(drawn(summary)[0])}
     assert (rows["ELSER (rerun)", "Query Rewrite"][4], rows["ELSER (rerun)", "Query Rewrite"][-1]) == ("0.55", "208")
 
@@ -191,7 +191,7 @@ def answers(setting, domains=TWO_DOMAINS, names=JUDGED, **more):
     summary = Summary(
         benchmark="mtrag", task="generation", setting=setting,
         data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"), n=423, failed=0, metrics=metrics,
-        breakdowns=breakdowns, published=beside(ran), seconds={}, notes=(), specs={"generator": "extractive"},
+        breakdowns=breakdowns, published=find_rows(ran), seconds={}, notes=(), specs={"generator": "extractive"},
     )  # fmt: skip
     return summary.model_copy(update=more)
 

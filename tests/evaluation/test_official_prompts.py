@@ -17,7 +17,7 @@ from turnmark.evaluation.judging.judge import Judge, open_judges
 from turnmark.evaluation.judging.judged import Judging
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, OWN, digest, whose
-from turnmark.evaluation.published import beside, facts
+from turnmark.evaluation.published import facts, find_rows
 
 TEXTS = {
     "idk": "[Inquiry]\n{{ conversation }}\n[Response]\n{{ answer }}\n[Output]\n",
@@ -128,7 +128,7 @@ def test_with_a_printed_prompt_a_figure_is_the_published_one(printed, benchmark,
         judging = Judging(judges, task.rubrics(task.settings[0], "minilm"), prompts=prompts)
         run = ran(benchmark=benchmark, task=task.name, metrics=figures(1, metric), variants=judging.variants([]),
                   judged=judging.models(), judges=tuple(judge.name for judge in judges), breakdowns={})  # fmt: skip
-        differing = {aspect for row in beside(run, rows) for aspect in row.differs_by_metric[metric]}
+        differing = {aspect for row in find_rows(run, rows) for aspect in row.differs_by_metric[metric]}
         assert differing & {"judge", "metric"} == expected
     assert len(rows) > 7
 

@@ -20,12 +20,12 @@ from tests.evaluation.published_rows import (
     ran,
 )
 from turnmark.corpora.compound_qa import Capability, QuestionType
-from turnmark.evaluation.published import RERUN, Ran, beside, facts
+from turnmark.evaluation.published import RERUN, Ran, facts, find_rows
 from turnmark.evaluation.records import MetricSummary
 
 
 def test_rows_are_comparable_only_where_everything_agrees():
-    rows = beside(ran())
+    rows = find_rows(ran())
     assert len(rows) == 62
     comparable = {(row.source.split(",")[0], row.system, row.slice) for row in rows if row.comparable}
     assert comparable == {
@@ -58,14 +58,14 @@ def test_rows_are_comparable_only_where_everything_agrees():
     ({"demo": True}, "data", "the demo split is not the benchmark"),
 ])  # fmt: skip
 def test_one_difference_is_enough_and_is_named(changes, aspect, words):
-    (row,) = named(beside(ran(**changes)), "Table 3", system="BM25", query="rewrite")
+    (row,) = named(find_rows(ran(**changes)), "Table 3", system="BM25", query="rewrite")
     assert not row.comparable
     assert row.differs == (aspect,)
     assert words in str(row.why)
 
 
 def test_answers_are_comparable_where_setting_judges_and_all_else_agree():
-    rows = beside(answered())
+    rows = find_rows(answered())
     comparable = {(row.source, row.system) for row in rows if row.comparable}
     assert comparable == {("MTRAG Table 5, section 6.4", fact.system) for fact in facts()
                           if fact.setting == "rag" and fact.benchmark == "mtrag"}  # fmt: skip
@@ -86,7 +86,7 @@ def test_answers_are_comparable_where_setting_judges_and_all_else_agree():
     ({"demo": True}, "data", "the demo split"),
 ])  # fmt: skip
 def test_one_difference_between_answers_is_enough(changes, aspect, words):
-    row = beside(answered(**changes))[0]
+    row = find_rows(answered(**changes))[0]
     assert row.differs == (aspect,)
     assert row.why
     assert words in row.why
@@ -100,17 +100,19 @@ def test_an_alias_is_the_published_judge_if_its_snapshot_answered(snapshots, her
     alias = "openai:gpt-4o-mini"
     judges = tuple(alias if "gpt-4o-mini-2024-07-18" in judge else judge for judge in answered().judges)
     assert alias in judges
-    row = beside(answered(judges=judges).model_copy(update={"answered": {alias: snapshots}}))[0]
+    row = find_rows(answered(judges=judges).model_copy(update={"answered": {alias: snapshots}}))[0]
     assert row.comparable == (not here)
     assert here in (row.why or "")
 
 
 def test_a_setting_that_searches_nothing_is_not_asked_what_was_searched():
     (row,) = named(
-        beside(answered(832, setting="reference", query=None, corpora={})), "16a", system="GPT-4o", slice="all"
+        find_rows(answered(832, setting="reference", query=None, corpora={})), "16a", system="GPT-4o", slice="all"
     )
     assert row.comparable
-    (row,) = named(beside(answered(setting="rag", query=None, corpora={})), "16a", system="GPT-4o", subset=row.subset)
+    (row,) = named(
+        find_rows(answered(setting="rag", query=None, corpora={})), "16a", system="GPT-4o", subset=row.subset
+    )
     assert row.differs == ("setting", "n")
     assert row.why == "setting: published reference, here rag; n: published 832 samples, here 426"
 
@@ -118,7 +120,7 @@ def test_a_setting_that_searches_nothing_is_not_asked_what_was_searched():
 def test_what_nobody_measured_here_is_still_listed():
     names = {"rouge_l.word": "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"}
     run = answered(426, names, setting="reference", query=None, domains=("clapnq", "fiqa"), judges=())
-    rows = beside(run)
+    rows = find_rows(run)
     assert len(rows) == 30 + 3 + 3 + 5 + 40 + 20 + 20
     assert all("metric" in row.differs and "judge" in row.differs for row in rows if "Table 16" in row.source)
     row = named(rows, "Table 5", system="GPT-4o", setting="reference")[0]
@@ -130,7 +132,7 @@ def test_what_nobody_measured_here_is_still_listed():
 
 def test_a_number_of_samples_that_nobody_printed_agrees_with_none():
     run = answered(setting="reference", query=None, breakdowns={"turn": {"first": figures(110, "rb_llm.idk")}})
-    rows = named(beside(run), "Table 16b")
+    rows = named(find_rows(run), "Table 16b")
     assert len(rows) == 10  # later turns did not run
     assert {(row.slice, row.n, row.differs) for row in rows} == {("turn=first", None, ("n",))}
     assert rows[0].why == "n: the source does not say how many samples, here 110"
@@ -148,24 +150,26 @@ def test_inscoqa_is_compared_metric_by_metric():
         )  # fmt: skip
 
     for setting in ("documents", "prompt"):  # the assistant's turn, and the paper's prompt, over the same documents
-        rows = beside(run(setting, rouge_l__char=CHARACTERS))
+        rows = find_rows(run(setting, rouge_l__char=CHARACTERS))
         assert {(row.subset, row.slice) for row in rows} == {("test split", "split=test")}
         assert [row.comparable for row in rows] == [True] * 4  # no judge takes part in the one metric that both have
-    assert {row.differs for row in beside(run("rag", rouge_l__char=CHARACTERS))} == {("setting",)}
-    rows = beside(run(split="validation", rouge_l__char=CHARACTERS))
+    assert {row.differs for row in find_rows(run("rag", rouge_l__char=CHARACTERS))} == {("setting",)}
+    rows = find_rows(run(split="validation", rouge_l__char=CHARACTERS))
     assert [row.comparable for row in rows] == [True] * 4 + [False] * 4  # Table 4 is of judged metrics alone
-    row = named(beside(run(rouge_l__char=CHARACTERS, rouge_l__word="rouge-score")), "Table 3", subset="test split")[0]
+    row = named(find_rows(run(rouge_l__char=CHARACTERS, rouge_l__word="rouge-score")), "Table 3", subset="test split")[
+        0
+    ]
     assert row.why == (
         "metric: rouge_l.word: published by ROUGE-L F1 over words, how they are split is not said, here by rouge-score"
     )
-    (row,) = named(beside(run(split="validation", rouge_l__char=CHARACTERS)), "Table 4", system="GPT-4")
+    (row,) = named(find_rows(run(split="validation", rouge_l__char=CHARACTERS)), "Table 4", system="GPT-4")
     assert row.differs == ("judge", "metric")
     assert (row.judge, row.slice) == ("GPT-4", "split=validation")
 
 
 def test_compound_qa_at_hand_is_never_the_papers():
     kinds = get_args(QuestionType)
-    rows = named(beside(Ran(
+    rows = named(find_rows(Ran(
         benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(),
         metrics=figures(5000, "win_rate"),
         variants={"win_rate": "Arena-Hard verdicts as good as or better than the reference"},
@@ -186,7 +190,7 @@ def test_compound_qa_at_hand_is_never_the_papers():
 
 def test_compound_qa_over_all_capabilities_has_no_figures_for_a_cell():
     names = get_args(Capability)
-    rows = named(beside(Ran(
+    rows = named(find_rows(Ran(
         benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(),
         metrics=figures(1500, "win_rate"),
         variants={"win_rate": "Arena-Hard verdicts as good as or better than the reference"},
@@ -207,7 +211,7 @@ def test_table_5_differs_in_its_turns_and_its_prompt_and_not_in_their_number():
 
     counts = {"accuracy": 186, "precision": 100, "recall": 88, "f1": 120, "predicted_good": 186}
     metrics = {name: one(n) for name, n in counts.items()}
-    rows = named(beside(Ran(
+    rows = named(find_rows(Ran(
         benchmark="kiwi", task="judge", setting="zero-shot", query=None, domains=(), metrics=metrics,
         variants=dict.fromkeys(counts, "against the users' ratings, good being positive"),
         breakdowns={"split": {"test": metrics}},
@@ -219,7 +223,7 @@ def test_table_5_differs_in_its_turns_and_its_prompt_and_not_in_their_number():
     assert not any(row.comparable for row in rows)
     assert {row.model for row in rows if "GPT-4" in row.system} == {"gpt-4-1106-preview"}
     fewer = metrics | {"accuracy": one(186).model_copy(update={"n": 185, "not_applicable": 0, "failed": 1})}
-    again = beside(Ran(
+    again = find_rows(Ran(
         benchmark="kiwi", task="judge", setting="zero-shot", query=None, domains=(), metrics=fewer, variants={},
         breakdowns={"split": {"test": fewer}},
     ))  # fmt: skip
@@ -237,25 +241,28 @@ def test_kiwi_counts_the_users_as_judges(task):
         )  # fmt: skip
 
     def first(judges):
-        (row,) = (row for row in beside(run(judges)) if row.metrics == {"good": 0.59})
+        (row,) = (row for row in find_rows(run(judges)) if row.metrics == {"good": 0.59})
         return row
 
     row = first(("human",))
     assert row.comparable
     assert (row.slice, row.metrics, row.judge) == ("model=GPT-4", {"good": 0.59}, "human")
     assert first(("openai:gpt-4o",)).differs == ("judge",)
-    assert not any(row.comparable for row in beside(run(())))
-    assert not named(beside(run(())), "Table 5")
+    assert not any(row.comparable for row in find_rows(run(())))
+    assert not named(find_rows(run(())), "Table 5")
 
 
 def test_other_benchmarks_tasks_and_domains_are_left_out():
-    assert beside(ran(benchmark="mtrag-s")) == beside(ran(task="judge")) == ()
-    assert {row.source[:16] for row in beside(ran(benchmark="mtrag-un"))} == {"MTRAG-UN Table 2", "MTRAG-UN Table 3"}
-    assert not {row.source for row in beside(ran())} & {row.source for row in beside(ran(task="generation"))}
-    rows = beside(ran(domains=("fiqa",), metrics=figures(180)))
+    assert find_rows(ran(benchmark="mtrag-s")) == find_rows(ran(task="judge")) == ()
+    assert {row.source[:16] for row in find_rows(ran(benchmark="mtrag-un"))} == {
+        "MTRAG-UN Table 2",
+        "MTRAG-UN Table 3",
+    }
+    assert not {row.source for row in find_rows(ran())} & {row.source for row in find_rows(ran(task="generation"))}
+    rows = find_rows(ran(domains=("fiqa",), metrics=figures(180)))
     assert {row.domains for row in rows} == {FOUR, ("clapnq", "fiqa"), ("fiqa",)}
     assert {row.slice for row in rows if row.domains == ("fiqa",)} == {"all"}
-    demo = beside(ran(domains=("handbook",), corpora={"handbook": "other"}))
+    demo = find_rows(ran(domains=("handbook",), corpora={"handbook": "other"}))
     assert demo
     assert all(row.slice is None and "documents" in row.differs for row in demo)
 
@@ -269,7 +276,7 @@ def _judge_differs(fact, metric):
         benchmark=fact.benchmark, task=fact.task, setting=fact.setting, metrics=figures(1, metric), variants={},
         judges=tuple(judge.name for judge in members), judged=judged, breakdowns={}, domains=fact.domains,
     )  # fmt: skip
-    return any("judge" in row.differs_by_metric[metric] for row in beside(run, [fact]))
+    return any("judge" in row.differs_by_metric[metric] for row in find_rows(run, [fact]))
 
 
 def test_every_panel_that_has_a_name_is_the_one_of_the_figures_it_is_for():

@@ -15,7 +15,7 @@ from turnmark.corpora.errors import RequestError
 from turnmark.evaluation.judging.judge import open_judges, same_model
 from turnmark.evaluation.judging.judged import Judging
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE
-from turnmark.evaluation.published import beside, facts
+from turnmark.evaluation.published import facts, find_rows
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_published_faithfulness_is_the_same_metric(package):
     run = ran(benchmark="mtrag", task="generation", metrics=figures(1, "rl_f"), variants=judging.variants([]),
               judged=judging.models(), breakdowns={})  # fmt: skip
     assert rows
-    assert not any("metric" in row.differs_by_metric["rl_f"] for row in beside(run, rows))
+    assert not any("metric" in row.differs_by_metric["rl_f"] for row in find_rows(run, rows))
 
 
 def test_who_is_asked_is_said(monkeypatch):
