@@ -108,7 +108,7 @@ def continue_dialogue(messages: Sequence[PromptMessage], reply: str, question: s
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-class QuestionsReply(BaseModel):
+class SplitReply(BaseModel):
     """What the prompt `compound-split` asks for."""
 
     questions: list[str]
@@ -121,7 +121,7 @@ def split_by_model(generator: Generator, text: str, prompts: Path | None = None)
         GeneratorError: no list was to be had.
     """
     messages = JUDGES.load(SPLIT, prompts).fill({"text": text})
-    result, usage = ask(generator, messages, QuestionsReply, max_tokens=LIST_TOKENS)
+    result, usage = ask(generator, messages, SplitReply, max_tokens=LIST_TOKENS)
     if isinstance(result, Failure):
         reason = f"the question was not split: {result.reason or result.kind}"
         if result.kind == "length" or result.kind == "invalid" or result.kind == "content_filter":

@@ -42,7 +42,7 @@ from turnmark.evaluation.benchmarks.base import Item, Metric
 from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, CompoundCase, compound_metrics
 from turnmark.evaluation.benchmarks.measures import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, data_used, hash_prompts
-from turnmark.evaluation.benchmarks.turns import turn_sample, unmarked, with_steps
+from turnmark.evaluation.benchmarks.turns import strip_marks, turn_sample, with_steps
 from turnmark.evaluation.judging.compound_qa import judged_texts, rubrics
 from turnmark.evaluation.metrics.matching import assign_sentences
 from turnmark.evaluation.records import Sample, SubAnswer
@@ -187,7 +187,7 @@ class CompoundQA(Task):
         if self.parts.embed is None:
             return sample  # what answers which part is found by vectors
         parts = split_questions(task.question)
-        text = unmarked(with_steps(sample.prediction or "", sample.procedure), sample)
+        text = strip_marks(with_steps(sample.prediction or "", sample.procedure), sample)
         return sample.model_copy(
             update={"sub_answers": _paired(parts, assign_sentences(parts, text, self.parts.embed))}
         )
@@ -205,7 +205,7 @@ class CompoundQA(Task):
         replies, answers = tuple(part.answer for part in apart), tuple(part.answer for part in references)
         return CompoundCase(
             question=task.question,
-            answer=unmarked(text, sample),
+            answer=strip_marks(text, sample),
             reference=task.reference,
             passages=() if task.context is None else (task.context,),
             more=judged_texts(parts, replies, answers, order),
@@ -276,7 +276,7 @@ class CompoundQA(Task):
         if generator is None:
             replies = self._turns(item, parts)
             decided = [reply.decision or "answer" for reply in replies]
-            texts = [unmarked(with_steps(reply.prediction or "", reply.procedure), reply) for reply in replies]
+            texts = [strip_marks(with_steps(reply.prediction or "", reply.procedure), reply) for reply in replies]
             notes: tuple[str, ...] = tuple(dict.fromkeys(note for reply in replies for note in reply.notes))
         else:
             spoken = self._spoken(task, parts, generator)
@@ -295,7 +295,7 @@ class CompoundQA(Task):
         replies: list[Sample] = []
         for part in parts:
             replies.append(self._turn(item, part, history))
-            answer = unmarked(replies[-1].prediction or "", replies[-1])
+            answer = strip_marks(replies[-1].prediction or "", replies[-1])
             history += [Message(role="user", content=part), Message(role="assistant", content=answer)]
         return replies
 

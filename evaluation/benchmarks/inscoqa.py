@@ -41,7 +41,7 @@ from turnmark.evaluation.benchmarks.measures import (
 )
 from turnmark.evaluation.benchmarks.mtrag_data import corpus_used
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, data_used, hash_prompts
-from turnmark.evaluation.benchmarks.turns import headed, prompted_sample, turn_sample, unmarked
+from turnmark.evaluation.benchmarks.turns import headed, prompted_sample, strip_marks, turn_sample
 from turnmark.evaluation.judging.inscoqa import REFERENCE_STEP, STEP, rubrics
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import fingerprint
@@ -235,10 +235,10 @@ class InsCoQA(Task):
         if has_two_parts(text) or (self.setting == "prompt" and tuple(steps) in ((), reply.steps)):
             text, steps, format_ok = reply.answer, steps or list(reply.steps), reply.in_form
         documents = tuple(document.text for document in task.documents)
-        steps = list(filter(None, (unmarked(step, sample).strip() for step in steps)))
+        steps = list(filter(None, (strip_marks(step, sample).strip() for step in steps)))
         return InstructionalCase(
             question=task.question,
-            answer=unmarked(text, sample),
+            answer=strip_marks(text, sample),
             history=task.history,
             reference=task.answer,
             passages=self._found(sample) if self.setting == "rag" else documents,

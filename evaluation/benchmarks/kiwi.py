@@ -44,8 +44,8 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     Rewritten,
     first_answer,
     is_good,
-    item_of,
     rewrite_as_paper,
+    turn_item,
 )
 from turnmark.evaluation.benchmarks.measures import ANSWER_WORDS
 from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, rubrics
@@ -151,7 +151,7 @@ class Kiwi(KiwiTask):
                 continue
             turn_before: str | None = None
             for turn in session.turns:
-                yield item_of(Instruction(session, turn), after=turn_before)
+                yield turn_item(Instruction(session, turn), after=turn_before)
                 turn_before = turn.id if self.chain else None
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:

@@ -34,7 +34,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     Instruction,
     KiwiTask,
     is_good,
-    item_of,
+    turn_item,
 )
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics import overlap
@@ -184,7 +184,7 @@ class KiwiAnalyse(KiwiTask):
             if isinstance(session, Problem):
                 yield session
                 continue
-            yield from (item_of(Instruction(session, turn)) for turn in session.turns)
+            yield from (turn_item(Instruction(session, turn)) for turn in session.turns)
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Task.answer`; the sample's text is `Labels` as JSON.

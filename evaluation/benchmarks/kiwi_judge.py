@@ -36,7 +36,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     asked_plainly,
     fits,
     is_good,
-    item_of,
+    turn_item,
 )
 from turnmark.evaluation.judging.kiwi_rules import read_revision
 from turnmark.evaluation.judging.verdicts import Labels
@@ -221,7 +221,7 @@ class KiwiJudge(KiwiTask):
         """See `Task.items`; an item is a test turn."""
         yield from self._problems
         for session, turn in self._turns("test"):
-            item = item_of(Instruction(session, turn))
+            item = turn_item(Instruction(session, turn))
             yield replace(item, labels={**item.labels, "split": (self.parts_of[turn.id],)})
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:

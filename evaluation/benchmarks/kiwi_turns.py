@@ -60,7 +60,7 @@ class Instruction:
     turn: Turn
 
 
-def item_of(task: Instruction, after: str | None = None) -> Item:
+def turn_item(task: Instruction, after: str | None = None) -> Item:
     """A turn as an item: the session's question and the answer before it are the history, passages have sample ids.
 
     Sessions about one question are one cluster. What a user did not say, or what cannot be read, is no value of a

@@ -33,7 +33,7 @@ from turnmark.evaluation.benchmarks.mtrag_queries import (
 )
 from turnmark.evaluation.benchmarks.mtrag_retrieval import Retrieval
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, hash_prompts
-from turnmark.evaluation.benchmarks.turns import prompted_sample, turn_sample, unmarked, with_steps
+from turnmark.evaluation.benchmarks.turns import prompted_sample, strip_marks, turn_sample, with_steps
 from turnmark.evaluation.judging.mtrag import rubrics, un_rubrics
 from turnmark.evaluation.judging.rubrics import BERT
 from turnmark.evaluation.metrics.decisions import unknown_label
@@ -219,7 +219,7 @@ class Mtrag(Task):
         for task in self._data.tasks.values():
             if not self._takes(task):
                 continue
-            item = replace(bench.item_of(task, task.domain), task=MtragTurn(task))
+            item = replace(bench.task_item(task, task.domain), task=MtragTurn(task))
             # In the setting `reference+rag` there are no other tasks.
             few = self._benchmark == "mtrag" and self.setting != "reference+rag" and self._takes(task, "reference+rag")
             yield replace(item, labels={**item.labels, **FEW_REFERENCES}) if few and item.headline else item
@@ -270,7 +270,7 @@ class Mtrag(Task):
         text = with_steps(sample.prediction or "", sample.procedure)
         return Case(
             question=item.question,
-            answer=unmarked(text, sample).strip(),
+            answer=strip_marks(text, sample).strip(),
             history=item.history,
             reference=item.reference,
             passages=self._shown.texts_of(turn.task, sample),

@@ -102,7 +102,7 @@ def only_domains(data: MtragData, domains: Iterable[str]) -> MtragData:
     })  # fmt: skip
 
 
-def item_of(task: mtrag.Task, domain: str) -> Item:
+def task_item(task: mtrag.Task, domain: str) -> Item:
     """A task as an item. The conversation is the cluster; CONVERSATIONAL stays out of headlines."""
     labels: dict[str, tuple[str, ...]] = {
         "domain": (domain,),

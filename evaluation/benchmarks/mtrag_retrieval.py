@@ -158,7 +158,7 @@ class Retrieval(Task):
                 labels = {"domain": (domain,)}
                 item = Item(query, domain=domain, labels=labels, cluster=mtrag.conversation_of(query))
             else:
-                item = bench.item_of(task, domain)
+                item = bench.task_item(task, domain)
             yield replace(item, task=relevant, relevant=frozenset(relevant))
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:

@@ -27,7 +27,7 @@ from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import measures
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric
-from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, unmarked, with_steps
+from turnmark.evaluation.benchmarks.turns import Parts, strip_marks, turn_sample, with_steps
 from turnmark.evaluation.predictions import Answers, check_predictions
 from turnmark.evaluation.records import CorpusUsed, DataUsed, Sample
 from turnmark.evaluation.request import EvalRequest
@@ -167,7 +167,7 @@ class Task(ABC):
         text = with_steps(sample.prediction or "", sample.procedure)
         return Case(
             question=item.question,
-            answer=unmarked(text, sample).strip(),
+            answer=strip_marks(text, sample).strip(),
             history=item.history,
             reference=item.reference,
             passages=tuple(text for _, text in item.passages.values()),

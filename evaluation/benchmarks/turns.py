@@ -131,7 +131,7 @@ def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
     return "\n".join([text, *lines] if text else lines)
 
 
-def unmarked(text: str, sample: Sample) -> str:
+def strip_marks(text: str, sample: Sample) -> str:
     """A text of a sample without the citation marks that the system was asked to write, and no others."""
     return text if sample.marks is None else strip_citations(text, sample.marks)
 

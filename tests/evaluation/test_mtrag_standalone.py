@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from turnmark.corpora import mtrag
-from turnmark.evaluation.benchmarks.mtrag_data import item_of, standalone_labels
+from turnmark.evaluation.benchmarks.mtrag_data import standalone_labels, task_item
 
 
 def a_task(name, standalone=None):
@@ -28,14 +28,14 @@ def test_the_packaged_labels_are_200_later_turns():
 def test_a_label_reaches_its_task_and_no_other_turn_of_the_conversation():
     name, alone = next(iter(standalone_labels().items()))
     expected = "standalone" if alone else "non-standalone"
-    assert item_of(a_task(name, standalone=not alone), "clapnq").labels["standalone"] == (expected,)
+    assert task_item(a_task(name, standalone=not alone), "clapnq").labels["standalone"] == (expected,)
     first = name.rpartition("<::>")[0] + "<::>1"
-    assert "standalone" not in item_of(a_task(first, standalone=True), "clapnq").labels
+    assert "standalone" not in task_item(a_task(first, standalone=True), "clapnq").labels
 
 
 def test_elsewhere_the_mark_of_the_data_counts():
-    assert item_of(a_task("another<::>2", standalone=False), "x").labels["standalone"] == ("non-standalone",)
-    assert "standalone" not in item_of(a_task("another<::>2"), "x").labels
+    assert task_item(a_task("another<::>2", standalone=False), "x").labels["standalone"] == ("non-standalone",)
+    assert "standalone" not in task_item(a_task("another<::>2"), "x").labels
 
 
 @pytest.mark.data

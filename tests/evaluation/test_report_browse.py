@@ -13,7 +13,7 @@ from turnmark.corpora import mtrag
 from turnmark.corpora.types import Message
 from turnmark.evaluation import planning, running
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.mtrag_data import item_of
+from turnmark.evaluation.benchmarks.mtrag_data import task_item
 from turnmark.evaluation.journal import json_line, read_records
 from turnmark.evaluation.records import ContextRef, Sample, Score
 from turnmark.evaluation.report import browse
@@ -93,14 +93,14 @@ def test_what_is_relevant_and_was_not_found_stands_after_what_was():
         status="done",
         contexts=(ContextRef(document_id="p9", score=2.0), ContextRef(document_id="p2", score=1.0)),
     )
-    passages = list(browse._passages(sample, item_of(TASK, "clapnq"), ("nine", "two, as it was shown")))
+    passages = list(browse._passages(sample, task_item(TASK, "clapnq"), ("nine", "two, as it was shown")))
     assert passages == [
         SeenPassage(id="p9", text=clip("nine"), rank=1, score=2.0, relevant=False),
         SeenPassage(id="p2", text=clip("two"), rank=2, score=1.0, relevant=True),
         SeenPassage(id="p1", title="T", text=clip("one"), relevant=True),
     ]
     # Texts that are not one for each passage belong to nobody knows which.
-    assert next(iter(browse._passages(sample, item_of(TASK, "clapnq"), ("two",)))).text is None
+    assert next(iter(browse._passages(sample, task_item(TASK, "clapnq"), ("two",)))).text is None
 
 
 def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(turnmark, tmp_path, monkeypatch):
