@@ -39,9 +39,7 @@ PROJECT_NAME = "turnmark.toml"
 
 COMMANDS = ("ask", "chat", "compare", "eval", "index", "report", "score", "search", "serve", "synth")
 """Commands that may have a table of their own."""
-TABLES = ("defaults", "prices", "vllm", "tracing", *COMMANDS)
-USER_ONLY = ("vllm", "tracing")
-"""Tables that name what is run, or where keys and texts are sent."""
+TABLES = ("defaults", "prices", *COMMANDS)
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -54,22 +52,17 @@ class ConfigFile(Record):
     content: Mapping[str, Any] = Field(repr=False)
 
     def problems(self) -> Iterator[str]:
-        """A sentence for each table that is unknown, that this file may not have, or that is no table."""
+        """A sentence for each table that is unknown or not a table."""
         for name, table in self.content.items():
             if name not in TABLES:
                 yield f"{self.path}: {name}: no such table; there are: {', '.join(TABLES)}"
-            elif self.kind == "project" and name in USER_ONLY:
-                user = home() / CONFIG_NAME
-                reason = f"[{name}] says what is run or where keys go; a project's file may not, write it into {user}"
-                yield f"{self.path}: {reason}"
             elif not isinstance(table, dict):
                 yield f"{self.path}: {name}: a table ([{name}]) was expected"
 
     def table(self, name: str) -> dict[str, Any]:
-        """A table; empty if the file has none, or may not have it."""
+        """A table; empty if the file has none."""
         table = self.content.get(name, {})
-        allowed = isinstance(table, dict) and not (self.kind == "project" and name in USER_ONLY)
-        return table if allowed else {}
+        return table if isinstance(table, dict) else {}
 
     def record(self, name: str, model: type[T], values: Any) -> T:
         """A table as a record."""
@@ -103,16 +96,6 @@ def read_source_file(path: Path, kind: Literal["project", "user"] = "user") -> C
         raise RequestError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (ValueError, RecursionError) as error:
         raise RequestError(f"{path}: not TOML: {error}") from error
-
-
-def section(name: str, model: type[T]) -> T:
-    """One table of the files as a record, each key from the first file that has it."""
-    values: dict[str, Any] = {}
-    for source in reversed(sources()):
-        table = source.table(name)
-        source.record(name, model, table)
-        values |= table
-    return model.model_validate(values)
 
 
 # --- prices ----------------------------------------------------------------------------------------------------------

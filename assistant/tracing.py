@@ -3,7 +3,8 @@
     TURNMARK_TRACING=1 turnmark chat …          steps, times, tokens, ids and scores; nothing that was said or found
     TURNMARK_TRACING=content turnmark chat …    what was said and found, too, less what OPENINFERENCE_HIDE_… hide
 
-or in `config.toml` ([tracing] on, content, endpoint), or `traced(assistant, provider)` with your own provider.
+They go where OpenTelemetry's own variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`). With your own provider:
+`traced(assistant, provider)`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,8 @@ from typing import Any, Unpack
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import CallOptions, Completion, Generator, GeneratorWrapper, PromptMessage
-from turnmark.assistant.settings import section
 from turnmark.assistant.types import Reply
-from turnmark.corpora.errors import ErrorCollector, MissingExtra
-from turnmark.corpora.types import Record
+from turnmark.corpora.errors import MissingExtra, RequestError
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 ENV = "TURNMARK_TRACING"
@@ -31,31 +30,18 @@ EXPORT_SECONDS = 5
 Add = Callable[..., None]
 
 
-class TracingSettings(Record):
-    """Whether turns are traced, and how."""
-
-    on: bool = False
-    content: bool = False
-    endpoint: str = ""
-
-
-def read_settings() -> TracingSettings:
-    """What the environment says, else the configuration file."""
-    errors = ErrorCollector()
+def read_switch() -> tuple[bool, bool]:
+    """Whether turns are traced, and with what was said and found, by the environment."""
     switch = os.environ.get(ENV, "").strip().lower()
     if switch not in ("", "0", "1", "content"):
-        errors.add(f"{ENV}: 1, content (what was said and found, too) or 0 was expected")
-    configured = errors.collect(section, "tracing", TracingSettings) or TracingSettings()
-    errors.raise_all()
-    if not switch:
-        return configured
-    return configured.model_copy(update={"on": switch != "0", "content": switch == "content" or configured.content})
+        raise RequestError(f"{ENV}: expected 1, content (what was said and found, too) or 0")
+    return switch in ("1", "content"), switch == "content"
 
 
 def trace_if_on(assistant: Assistant) -> Assistant:
-    """The assistant, traced if the environment or the configuration says so."""
-    configured = read_settings()
-    return traced(assistant, _own_provider(configured.endpoint), configured.content) if configured.on else assistant
+    """The assistant, traced if the environment says so."""
+    on, content = read_switch()
+    return traced(assistant, _own_provider(), content) if on else assistant
 
 
 def traced(assistant: Assistant, provider: Any, content: bool = False) -> Assistant:
@@ -204,8 +190,8 @@ class TracedRetriever:
             yield f"retrieval.documents.{n}.document.content", hit.passage.text
 
 
-@lru_cache(maxsize=4)
-def _own_provider(endpoint: str) -> Any:
+@lru_cache(maxsize=1)
+def _own_provider() -> Any:
     """The provider that the process has, else one that sends to an OTLP endpoint."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
         raise MissingExtra(f"tracing ({ENV})", "otel")
@@ -225,6 +211,6 @@ def _own_provider(endpoint: str) -> Any:
     about = {"service.name": "turnmark", "service.version": version("turnmark")}
     # Not the provider of the process: other libraries would begin to send through it what nobody asked for.
     provider = TracerProvider(resource=Resource.create({**about, "openinference.project.name": "turnmark"}))
-    exporter = OTLPSpanExporter(endpoint=endpoint or None, timeout=EXPORT_SECONDS)
+    exporter = OTLPSpanExporter(timeout=EXPORT_SECONDS)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider

@@ -1,8 +1,8 @@
 """vLLM: `vllm:MODEL@URL`, a server that runs; `vllm:MODEL`, one that is started here and ends with this process.
 
 What starts a server is configured by whoever owns this machine, never by a spec, which may come with somebody else's
-run: `TURNMARK_VLLM_COMMAND`, or `[vllm] command` and `arguments` in the configuration; `vllm serve` without. A spec may
-set the engine arguments of `ENGINE`, which choose how a model is run, not what is run.
+run: `TURNMARK_VLLM_COMMAND`, else `vllm serve`. A spec may set the engine arguments of `ENGINE`, which choose how a
+model is run, not what is run.
 """
 
 from __future__ import annotations
@@ -25,18 +25,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from pydantic import Field
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, seconds
 from turnmark.assistant.generators.client import client_of
 from turnmark.assistant.generators.openai import Endpoint, OpenAIGenerator, read_endpoint
-from turnmark.assistant.settings import section
 from turnmark.corpora.console import notify
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.home import home
 from turnmark.corpora.specs import Spec
 from turnmark.corpora.text import printable
-from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -51,19 +48,13 @@ ENGINE = {
     "tensor_parallel": "--tensor-parallel-size",
 }
 """Options of a spec that become arguments of the engine."""
+START_SECONDS = 600.0
+"""That a server may take until it answers, unless the spec says."""
 POLL_SECONDS, GRACE_SECONDS = 0.2, 15.0
 """Between two looks whether a server answers; from SIGTERM to SIGKILL."""
 LOG_LINES, LOG_CHARACTERS = 15, 2000
 # Of other services; a server of models has no use for them.
 _NOT_PASSED_ON = ("OPENAI_API_KEY", "OLLAMA_API_KEY", "ANTHROPIC_API_KEY")
-
-
-class VllmSettings(Record):
-    """`[vllm]` of the configuration. `start`: seconds that a server may take until it answers."""
-
-    command: str = "vllm serve"
-    arguments: list[str] = Field(default_factory=list)
-    start: float = Field(default=600.0, gt=0, le=86_400)
 
 
 def _value(text: str) -> str:
@@ -82,17 +73,16 @@ def open_vllm(spec: Spec) -> Generator:
     )
     if spec.argument.startswith("-"):
         errors.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
-    settings = errors.collect(section, "vllm", VllmSettings) or VllmSettings()
     try:
-        words = shlex.split(os.environ.get(COMMAND_ENV, "").strip() or settings.command)
+        words = shlex.split(os.environ.get(COMMAND_ENV, "").strip() or "vllm serve")
     except ValueError as error:
-        errors.add(f"{COMMAND_ENV} or config.toml: vllm.command: {error}")
+        errors.add(f"{COMMAND_ENV}: {error}")
     errors.raise_all()
     if endpoint is None:
         raise AssertionError("what is None was a mistake")
     engine = [part for name, flag in ENGINE.items() if name in endpoint.more for part in (flag, endpoint.more[name])]
-    command = (*words, endpoint.model, *settings.arguments, *engine)
-    return VllmGenerator(endpoint, command, endpoint.more.get("start", settings.start))
+    command = (*words, endpoint.model, *engine)
+    return VllmGenerator(endpoint, command, endpoint.more.get("start", START_SECONDS))
 
 
 class VllmGenerator(OpenAIGenerator):

@@ -22,7 +22,7 @@ from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.generators.tools import ToolMessage
 from turnmark.assistant.open import open_assistant, open_parts, swap_parts
-from turnmark.assistant.tracing import TracedGenerator, Tracing, TracingSettings, _own_provider, read_settings, traced
+from turnmark.assistant.tracing import TracedGenerator, Tracing, _own_provider, read_switch, traced
 from turnmark.corpora.errors import RequestError
 
 ASK = "How do I sharpen a kitchen knife?"
@@ -173,7 +173,7 @@ def test_what_fails_is_marked_without_what_was_said(home, tmp_path, traces):
 
 def test_off_by_default_and_on_where_asked(home, monkeypatch, traces):
     assert type(open_parts("demo").assistant).__name__ == "Assistant"
-    monkeypatch.setattr("turnmark.assistant.tracing._own_provider", lambda endpoint: traces.provider)
+    monkeypatch.setattr("turnmark.assistant.tracing._own_provider", lambda: traces.provider)
     monkeypatch.setenv("TURNMARK_TRACING", "1")
     opened = open_parts("demo")
     opened.assistant.reply([], ASK)
@@ -183,7 +183,7 @@ def test_off_by_default_and_on_where_asked(home, monkeypatch, traces):
     assert len(traces.spans) == 2 * first, "parts that are taken along are traced once"
 
 
-def test_spans_are_sent_where_the_configuration_says(home, monkeypatch):
+def test_spans_are_sent_where_the_variables_say(home, monkeypatch):
     came: list[tuple[str, bytes]] = []
 
     class Collector(BaseHTTPRequestHandler):
@@ -198,10 +198,13 @@ def test_spans_are_sent_where_the_configuration_says(home, monkeypatch):
     collector = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=collector.serve_forever, args=(0.02,), daemon=True).start()
     url = f"http://127.0.0.1:{collector.server_address[1]}/v1/traces"
-    (home / "config.toml").write_text(f'[tracing]\non = true\nendpoint = "{url}"\n')
+    monkeypatch.setenv("TURNMARK_TRACING", "1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url)
+    _own_provider.cache_clear()
     open_assistant("demo").reply([], ASK)
-    assert _own_provider(url).force_flush()
-    _own_provider(url).shutdown()
+    assert _own_provider().force_flush()
+    _own_provider().shutdown()
+    _own_provider.cache_clear()
     collector.shutdown()
     assert {path for path, _ in came} == {"/v1/traces"}
     sent = b"".join(body for _, body in came)
@@ -209,17 +212,14 @@ def test_spans_are_sent_where_the_configuration_says(home, monkeypatch):
     assert b"kitchen knife" not in sent
 
 
-def test_settings(monkeypatch, tmp_path):
-    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path))
-    assert read_settings() == TracingSettings()
-    (tmp_path / "config.toml").write_text('[tracing]\non = true\nendpoint = "http://localhost:6006/v1/traces"\n')
-    assert read_settings() == TracingSettings(on=True, endpoint="http://localhost:6006/v1/traces")
-    monkeypatch.setenv("TURNMARK_TRACING", "0")
-    assert not read_settings().on
-    monkeypatch.setenv("TURNMARK_TRACING", "content")
-    assert read_settings().content
+@pytest.mark.parametrize(("value", "switch"), [("", (False, False)), ("0", (False, False)), ("1", (True, False)),
+                                               (" Content ", (True, True))])  # fmt: skip
+def test_the_switch(monkeypatch, value, switch):
+    monkeypatch.setenv("TURNMARK_TRACING", value)
+    assert read_switch() == switch
+
+
+def test_a_wrong_switch_is_a_mistake(monkeypatch):
     monkeypatch.setenv("TURNMARK_TRACING", "maybe")
-    (tmp_path / "config.toml").write_text('[tracing]\non = "yes"\nendpoint = 3\n')
-    with pytest.raises(RequestError) as raised:
-        read_settings()
-    assert len(raised.value.problems) == 3
+    with pytest.raises(RequestError, match="expected 1, content"):
+        read_switch()

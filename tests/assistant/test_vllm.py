@@ -222,13 +222,8 @@ def test_a_command_that_is_not_there_says_how_to_get_it(monkeypatch):
     assert "TURNMARK_VLLM_COMMAND" in error
 
 
-def test_the_configuration_names_command_arguments_and_time(monkeypatch):
-    monkeypatch.delenv("TURNMARK_VLLM_COMMAND")
-    home().mkdir(parents=True, exist_ok=True)
-    (home() / "config.toml").write_text(
-        f'[vllm]\ncommand = "{sys.executable} {STAND_IN}"\narguments = ["--seed", "3"]\nstart = 45\n', encoding="utf-8"
-    )
-    generator = opened("?dtype=half")
+def test_arguments_of_the_command_come_before_those_of_the_spec(monkeypatch):
+    monkeypatch.setenv("TURNMARK_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}' --seed=3")
+    generator = opened("?dtype=half&start=45")
     assert generator._start == 45
-    assert description(generator)["engine"] == ["--seed", "3", "--dtype", "half"]
-    assert opened("?start=7")._start == 7
+    assert description(generator)["engine"] == ["--seed=3", "--dtype", "half"]

@@ -138,12 +138,6 @@ def test_a_projects_file_may_not_say_who_may_ask(line):
     found("serve")
 
 
-@pytest.mark.parametrize("table", ["vllm", "tracing"])
-def test_a_projects_file_may_not_have_tables_that_run_things(table):
-    project(f'[{table}]\ncommand = "touch forged"\n')
-    assert "a project's file may not" in problems()[0]
-
-
 def test_a_project_file_above_is_not_read(tmp_path, monkeypatch):
     project("[what]\n")
     (tmp_path / "below").mkdir()
