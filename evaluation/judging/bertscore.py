@@ -1,4 +1,4 @@
-"""BERTScore in a judge's place (`--judge bertscore[:MODEL]`): `bert_recall`, `bert_k_precision` and `rb_alg`.
+"""BERTScore as a judge (`--judge bertscore[:MODEL]`): `bert_recall`, `bert_k_precision` and `rb_alg`.
 
 The package bert-score measures; the extra `[bertscore]` installs it. Without a model named it is
 microsoft/deberta-xlarge-mnli with the package's baseline, as MTRAG has it. Any other model, by its folder or its name
@@ -6,13 +6,12 @@ on the hub, is another metric and carries its name: `bert_recall[all-MiniLM-L6-v
 be on this machine: nothing is fetched while a run goes on.
 
 Source: Zhang et al. 2020, "BERTScore"; MTRAG section 6.3.1 and appendix D, and the official script for what is left
-open there: a passage each, the best of which counts.
+open there: one passage at a time, the best of which counts.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import statistics
 from collections.abc import Sequence
@@ -49,15 +48,15 @@ class Bert:
         layers: of the model, whose vectors are compared; None: as many as the package found best for `hub`, else all.
         rescaled: by the package's baseline of the published model, so that 0 is what two random sentences have.
         name: of the variant, in the metrics' names; empty for the published one.
-        hub: its name on the hub, where it is known by one.
+        hub: its name on the hub, if it has one.
     """
 
     def __init__(
         self, model: str, layers: int | None = None, rescaled: bool = False, name: str = "", hub: str = ""
     ) -> None:
         self.model, self.layers, self.rescaled, self.name, self.hub = model, layers, rescaled, name, hub
-        self._one_thread = SharedEmbed(self._encoded)  # PyTorch keeps memory and threads for every thread that calls
-        self._latest = lru_cache(maxsize=256)(self._pairs)
+        one_thread = SharedEmbed(self._rows)  # PyTorch keeps memory and threads for every thread that calls
+        self._latest = lru_cache(maxsize=256)(one_thread)
         self._scorer: Any = None
 
     @property
@@ -67,43 +66,34 @@ class Bert:
         return f"{name}, rescaled by its baseline" if self.rescaled else f"{name}, not rescaled"
 
     def score(self, answers: Sequence[str], references: Sequence[str]) -> list[tuple[float, float]]:
-        """(precision, recall) of each answer against the reference beside it; the latest calls are kept.
+        """(precision, recall) of each answer against its reference; the latest calls are kept.
 
-        -1..1 where not rescaled; rescaled 1 at most, about 0 for texts that have nothing in common, and lower for worse
+        -1..1 if not rescaled; rescaled 1 at most, about 0 for texts that have nothing in common, and lower for worse
         ones. A side without a visible character has both at (the rescaled) 0, as in the package.
 
         Raises:
             RequestError: the model cannot be loaded.
-            ValueError: as many references as answers were expected.
+            ValueError: there are not as many references as answers.
         """
         if len(answers) != len(references):
             raise ValueError(f"{len(answers)} answers, {len(references)} references")
-        return list(self._latest(tuple(answers), tuple(references)))
+        return [(float(precision), float(recall)) for precision, recall in self._latest((*answers, *references))]
 
-    def _pairs(self, answers: tuple[str, ...], references: tuple[str, ...]) -> list[tuple[float, float]]:
-        pairs = self._one_thread([*answers, *references])
-        return [(float(precision), float(recall)) for precision, recall in pairs]
-
-    def _encoded(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Answers and then as many references -> a row for each pair, precision and recall."""
         import numpy as np
 
-        half = len(texts) // 2
-        return np.array(self._scored(texts[:half], texts[half:]), dtype=np.float32).reshape(half, 2)
-
-    def _scored(self, answers: Sequence[str], references: Sequence[str]) -> list[tuple[float, float]]:
         scorer = self._loaded()
-        low = [float(value) for value in scorer.baseline_vals[:2]] if self.rescaled else [0.0, 0.0]
-        empty = (low[0] / (low[0] - 1) + 0.0, low[1] / (low[1] - 1) + 0.0)
-        pairs = [empty] * len(answers)
-        full = [i for i, pair in enumerate(zip(answers, references, strict=True)) if all(map(str.strip, pair))]
+        half = len(texts) // 2
+        low = np.array([float(value) for value in scorer.baseline_vals[:2]] if self.rescaled else [0.0, 0.0])
+        rows = np.tile(low / (low - 1) + 0.0, (half, 1))
+        full = [i for i in range(half) if texts[i].strip() and texts[half + i].strip()]
         if full:
-            precision, recall, _ = scorer.score([answers[i] for i in full], [references[i] for i in full])
-            for i, p, r in zip(full, precision.tolist(), recall.tolist(), strict=True):
-                pairs[i] = (float(p), float(r))
-        if not all(math.isfinite(value) for pair in pairs for value in pair):
+            precision, recall, _ = scorer.score([texts[i] for i in full], [texts[half + i] for i in full])
+            rows[full] = np.stack([precision.numpy(), recall.numpy()], axis=1)
+        if not np.isfinite(rows).all():
             raise RequestError(f"{self.by} gave numbers that are not finite; its weights are damaged")
-        return pairs
+        return rows.astype(np.float32)
 
     def _loaded(self) -> Any:
         if self._scorer is None:
@@ -125,7 +115,7 @@ def open_bert(model: str | None = None) -> Bert:
 
     Raises:
         MissingExtra: bert-score is not installed.
-        RequestError: the model is not on this machine, or is none.
+        RequestError: the model is not on this machine, or is not one.
     """
     from importlib.util import find_spec
 
@@ -142,16 +132,14 @@ def open_bert(model: str | None = None) -> Bert:
         cached = _fetched(model)
         _layers(cached)  # says what is wrong with it
         return Bert(str(cached), name=model.rpartition("/")[2], hub=model)
-    inner = folder / "0_Transformer"  # of older sentence-transformers
-    inner = inner if (inner / "config.json").is_file() else folder
-    return Bert(str(inner), _layers(inner), name=folder.resolve().name)
+    return Bert(str(folder), _layers(folder), name=folder.resolve().name)
 
 
 def _fetched(name: str) -> Path:
     """The folder of a model of the hub that was fetched before.
 
     Raises:
-        RequestError: it was not, or not whole.
+        RequestError: it was not, or not completely.
     """
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -217,7 +205,7 @@ def _open_scorer(bert: Bert) -> Any:
 
 
 def bert_recall(bert: Bert, answer: str, reference: str) -> float | None:
-    """`bert_recall`: how near the answer's tokens come to each of the reference's. None where there is no reference."""
+    """`bert_recall`: how near the answer's tokens come to each of the reference's. None without a reference."""
     return bert.score([answer], [reference])[0][1] if reference.strip() else None
 
 
@@ -246,7 +234,7 @@ def rb_alg(recall: float, rouge_l: float, k_precision: float | None) -> float:
 
 SCRIPT = "script"
 """Marks what the official script of today gives where there are no passages, `rb_alg[script]`: no K-precision, and so
-an rb_alg of 0. The paper's released scores have a K-precision of 0 there, which stands for .5 in the harmonic mean:
+an rb_alg of 0. The paper's released scores have a K-precision of 0 there, which is .5 in the harmonic mean:
 only so do the answers to unanswerable tasks come to the .75 and .26 of Table 13."""
 _FORM = "without passages: 0"  # part of a judgement's key
 NO_PASSAGES = "there are no passages"
@@ -261,47 +249,47 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
     Args:
         judge: its name: whichever other generator they are handed, they have no outcome.
     """
+    recall_name, precision_name, mean_name = (_variant(name, bert.name) for name in BERT)
+    precision_script, mean_script = (_variant(name, bert.name, SCRIPT) for name in BERT[1:])
 
     def recall(case: Case) -> Outcome:
-        return Outcome(status="scored", value=_there(bert_recall(bert, case.answer, case.reference)))
+        return Outcome(status="scored", value=bert_recall(bert, case.answer, case.reference))
 
     def precision(case: Case) -> Outcome:
         value = bert_k_precision(bert, case.answer, case.passages or ())
         reason = NO_PASSAGES if value is None else ""
-        return Outcome(status="scored", value=value or 0.0, reason=reason, also={script_names[0]: value})
+        return Outcome(status="scored", value=value or 0.0, reason=reason, also={precision_script: value})
 
     def mean(case: Case) -> Outcome:
-        recalled = _there(bert_recall(bert, case.answer, case.reference))
-        rouge_l = _there(rouge_l_word(case.answer, case.reference))
+        recalled = bert_recall(bert, case.answer, case.reference)
+        rouge_l = rouge_l_word(case.answer, case.reference)
+        assert recalled is not None, "`needs` asks for a reference"
+        assert rouge_l is not None, "`_needs_all` asks for words that ROUGE-L counts"
         nearest = bert_k_precision(bert, case.answer, case.passages or ())
         near = NO_PASSAGES if nearest is None else f"K-precision {nearest:.3f}"
         return Outcome(
             status="scored",
             value=rb_alg(recalled, rouge_l, nearest or 0.0),
             reason=f"recall {recalled:.3f}, {near}, ROUGE-L {rouge_l:.3f}",
-            also={script_names[1]: rb_alg(recalled, rouge_l, nearest)},
+            also={mean_script: rb_alg(recalled, rouge_l, nearest)},
         )
 
-    names = [_named(name, bert.name) for name in BERT]
-    script_names = [_named(name, bert.name, SCRIPT) for name in BERT[1:]]
     without = f"without passages K-precision is 0 ([{SCRIPT}]: "
     return (
+        Rubric(recall_name, f"recall of the reference, {bert.by}", (), by_code(judge, recall), needs(reference=True)),
         Rubric(
-            names[0], f"recall of the reference, {bert.by}", (), by_code(judge, recall), needs(reference=True)
+            precision_name, f"precision against the nearest passage, {bert.by}; {without}not applicable)", (),
+            by_code(judge, precision), needs(passages=True), extra=_FORM, also=(precision_script,),
         ),
         Rubric(
-            names[1], f"precision against the nearest passage, {bert.by}; {without}not applicable)", (),
-            by_code(judge, precision), needs(passages=True), extra=_FORM, also=tuple(script_names[:1]),
-        ),
-        Rubric(
-            names[2], f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}; {without}the mean is)", (),
-            by_code(judge, mean), _needs_all, extra=_FORM, also=tuple(script_names[1:]),
-            shown={names[2]: MetricStyle(headline=90)},
+            mean_name, f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}; {without}the mean is)", (),
+            by_code(judge, mean), _needs_all, extra=_FORM, also=(mean_script,),
+            shown={mean_name: MetricStyle(headline=90)},
         ),
     )  # fmt: skip
 
 
-def _named(metric: str, *marks: str) -> str:
+def _variant(metric: str, *marks: str) -> str:
     variant = ",".join(filter(None, marks))
     return f"{metric}[{variant}]" if variant else metric
 
@@ -309,8 +297,3 @@ def _named(metric: str, *marks: str) -> str:
 def _needs_all(case: Case) -> str | None:
     missing = needs(passages=True, reference=True)(case)
     return missing or (NO_WORDS if rouge_l_word("", case.reference) is None else None)
-
-
-def _there(value: float | None) -> float:
-    assert value is not None, "`without` has told those that there is nothing of"
-    return value
