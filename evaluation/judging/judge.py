@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
@@ -18,7 +17,7 @@ BERTSCORE = "bertscore"
 CHAIRS: Mapping[str, str] = {"mtrag": "gpt-4o-mini-2024-07-18", "mtrag-un": "openai/gpt-oss-120b"}
 """Presets of four judges. MTRAG appendix F.1 names four models for rb_llm, whose median counts, and F.3 the first of
 them for the IDK verdict; MTRAG-UN asks another model in the first one's stead. The names are those of
-OpenAI and of Hugging Face; `panel:FILE` is for servers that call them otherwise."""
+OpenAI and of Hugging Face."""
 _MEMBERS = ("Qwen/Qwen2.5-72B-Instruct", "mistralai/Mixtral-8x22B-Instruct-v0.1", "meta-llama/Llama-3.1-405B-Instruct")
 RB_LLM = frozenset({"rb_llm"})
 UNASKED = frozenset({"rl_mtb", "rl_r"})
@@ -112,22 +111,29 @@ Member = tuple[str, frozenset[str] | None, frozenset[str]]
 
 
 def _members(specs: Sequence[str], errors: ErrorCollector) -> list[Member]:
-    """The specs, with those of a panel in its place."""
+    """The specs, each panel's members in place of it."""
     members: list[Member] = []
     for text in specs:
-        parsed = errors.collect(_parsed, text)
-        if parsed is None:
+        try:
+            spec, metrics = _measures(parse_spec(text))
+        except RequestError as error:
+            for problem in error.problems:
+                errors.add(f"--judge: {problem}")
             continue
-        bare, metrics = _measures(parsed)
-        if parsed.name != PANEL:
-            members.append((str(bare), metrics, frozenset()))
-        elif parsed.argument in CHAIRS:
-            panel = errors.collect(_mtrag_panel, bare, metrics) or []
+        if spec.name != PANEL:
+            members.append((str(spec), metrics, frozenset()))
+        elif spec.argument in CHAIRS:
+            panel = errors.collect(_mtrag_panel, spec, metrics) or []
             members += [member for member in panel if member[0] not in specs]
-        elif metrics is not None:
-            errors.add(f"--judge {text}: a panel takes no option {METRICS!r}; name its judges one by one, each with it")
+        elif spec.argument in ALONE and metrics is None:
+            judge = Spec("openai", ALONE[spec.argument], spec.url, dict(spec.options))
+            members.append((str(judge), None, frozenset()))
         else:
-            members += errors.collect(_panel, parsed) or []
+            presets = ", ".join(f"{PANEL}:{name}[@URL]" for name in (*CHAIRS, *ALONE))
+            errors.add(
+                f"--judge {text}: the panels are {presets}, without the option {METRICS!r}; name other judges one by "
+                "one, each with a --judge of its own"
+            )
     return members
 
 
@@ -177,40 +183,6 @@ def _measures(spec: Spec) -> tuple[Spec, frozenset[str] | None]:
         return spec, None
     names = frozenset(filter(None, map(str.strip, spec.options[METRICS].split(","))))
     return replace(spec, options={key: value for key, value in spec.options.items() if key != METRICS}), names
-
-
-def _parsed(text: str) -> Spec:
-    try:
-        return parse_spec(text)
-    except RequestError as error:
-        raise RequestError([f"--judge: {problem}" for problem in error.problems]) from error
-
-
-def _panel(spec: Spec) -> list[Member]:
-    """The member of a preset with one judge, or those of `panel:FILE` with a spec a line."""
-    if spec.argument in ALONE:
-        return [(str(Spec("openai", ALONE[spec.argument], spec.url, dict(spec.options))), None, frozenset())]
-    if spec.url or spec.options or not spec.argument:
-        raise RequestError(
-            f"--judge {spec}: write {' or '.join(f'panel:{name}[@URL]' for name in CHAIRS)}, the four judges of "
-            "MTRAG's appendix F or of MTRAG-UN, "
-            f"{', '.join(f'panel:{name}[@URL], which is {model}' for name, model in ALONE.items())}, or panel:FILE "
-            "with a spec a line"
-        )
-    try:
-        lines = Path(spec.argument).expanduser().read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        presets = ", ".join(f"{PANEL}:{name}" for name in (*CHAIRS, *ALONE))
-        raise RequestError(
-            f"--judge {spec}: the file cannot be read ({error}), and the panels that have a name are {presets}"
-        ) from error
-    specs = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    if not specs:
-        raise RequestError(f"--judge {spec}: there is no spec in the file; write one a line")
-    nested = [line for line in specs if line.startswith(f"{PANEL}:")]
-    if nested:
-        raise RequestError(f"--judge {spec}: {', '.join(nested)}: a panel has no panels in it")
-    return [(str(bare), metrics, frozenset()) for bare, metrics in (_measures(_parsed(line)) for line in specs)]
 
 
 def _open(text: str, metrics: frozenset[str] | None) -> Judge:

@@ -30,8 +30,9 @@ def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path):
     problems = "\n".join(caught.value.problems)
     assert len(caught.value.problems) == 8
     for piece in (
-        "is given twice", "'nobody'", "is no language model", "panel:mtrag[@URL]", "cannot be read",
-        "the panels that have a name are panel:mtrag, panel:mtrag-un, panel:inscoqa", "--judge: spec 'A B'",
+        "is given twice", "'nobody'", "is no language model",
+        "the panels are panel:mtrag[@URL], panel:mtrag-un[@URL], panel:inscoqa[@URL], panel:compound-qa[@URL]",
+        "--judge: spec 'A B'",
         "embedded?x=1: write embedded, or embedded?metrics=NAME,…", "bertscore?x=1: write bertscore, bertscore:minilm",
     ):  # fmt: skip
         assert piece in problems, problems
@@ -62,15 +63,6 @@ def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch, tiny_ber
     assert [judge.name for judge in open_judges([spec]) if judge.grades("rb_alg")] == ["bertscore"]
     assert [judge.name for judge in open_judges(["bertscore", spec]) if judge.grades("rb_alg")] == ["bertscore"]
     assert judge.panel_notes([spec]) == judge.panel_notes(["embedded"]) == []
-
-
-def test_a_panel_of_ones_own_is_a_file(tmp_path):
-    script, panel = tmp_path / "x.jsonl", tmp_path / "panel.txt"
-    script.write_text('{"text": "x"}\n')
-    panel.write_text(f"# two judges\nreplay:{script}?context=4096\n\nreplay:{script}?metrics=idk\n")
-    assert [(judge.name.rpartition("?")[2], judge.metrics) for judge in open_judges([f"panel:{panel}"])] == [
-        ("context=4096", None), (f"replay:{script}", frozenset({"idk"})),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
