@@ -1,4 +1,4 @@
-"""What a chat measures of its own turns: the metrics without a judge, handed to `turnmark chat` where it is mounted."""
+"""What a chat measures of its own turns: the metrics without a judge, for `turnmark chat`."""
 
 from __future__ import annotations
 

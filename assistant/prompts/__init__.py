@@ -91,7 +91,7 @@ class Prompt:
         lines that begin with `user: ` and `agent: `.
 
         Args:
-            texts: placeholder -> text from outside or from a model; None: there is none.
+            texts: placeholder -> text from outside or from a model; None: there is no such text.
             passages, history: shown if the prompt has these placeholders.
             plain: placeholder -> words of ours.
             question: ends the placeholder `conversation`, which begins with the history.
@@ -195,7 +195,7 @@ class PromptFolder:
         return prompt
 
     def hashes(self, names: Iterable[str], directory: Path | None = None) -> dict[str, str]:
-        """Name -> SHA-256 of the prompts, those of `directory` in place of the built-in ones."""
+        """Name -> SHA-256 of the prompts, those of `directory` instead of the built-in ones."""
         return {name: self.load(name, directory).sha256 for name in names}
 
 
@@ -338,7 +338,7 @@ def fence(text: str, kind: str = "text", tag: str | None = None) -> str:
 
     Args:
         kind: what the text is, in the marks: `passage`, `user`, `assistant`.
-        tag: the tag of the whole prompt, from `fence_tag` over all that is fenced in it; None: one for this text alone.
+        tag: the tag of the full prompt, from `fence_tag` over all that is fenced in it; None: one for this text alone.
     """
     tag = tag or fence_tag(text)
     return f"<{kind}-{tag}>\n{text}\n</{kind}-{tag}>"
@@ -347,13 +347,13 @@ def fence(text: str, kind: str = "text", tag: str | None = None) -> str:
 def quote_lines(text: str) -> str:
     """`text` with `> ` before every line of it: no line of it can pass for one of ours, whatever it holds.
 
-    Unlike `fence` it needs no tag, so that prompts that begin alike stay alike: what stands first is read once by
+    Unlike `fence` it needs no tag, so that prompts that begin alike stay alike: what comes first is read once by
     whoever caches prefixes. A prompt shows its material in one of the two ways, and says which.
     """
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines()) or ">"
 
 
-# What templates of chat models write around turns. A server reads it as control wherever it stands in a message: where
+# What templates of chat models write around turns. A server reads it as control anywhere in a message: where
 # one turn ends, who speaks. By family: <|im_start|> (ChatML, Llama 3, Phi, GPT-OSS and most since; DeepSeek with wide
 # bars), <|turn> and <turn|>, <start_of_turn> (Gemma), [INST] (Mistral), <<SYS>> (Llama 2), <s>, [CLS], ]~b] (MiniMax).
 _NAME = r"[\w▁.:/!\u200b-\u200d\u2060\ufeff-]{1,80}"

@@ -43,7 +43,7 @@ from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, CompoundCase
 from turnmark.evaluation.benchmarks.measures import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.benchmarks.turns import strip_marks, turn_sample, with_steps
-from turnmark.evaluation.judging.compound_qa import judged_texts, rubrics
+from turnmark.evaluation.judging.compound_qa import compound_rubrics, judged_texts
 from turnmark.evaluation.metrics.matching import assign_sentences
 from turnmark.evaluation.records import Sample, SubAnswer
 from turnmark.evaluation.report.stored import read_run, samples
@@ -84,7 +84,7 @@ class CompoundQA(Task):
 
     settings = modes.SETTINGS
     flags = ("references", "types")
-    rubrics = staticmethod(rubrics)
+    rubrics = staticmethod(compound_rubrics)
 
     source: Source
     references: References = MappingProxyType({})

@@ -42,7 +42,7 @@ from turnmark.evaluation.benchmarks.measures import (
 from turnmark.evaluation.benchmarks.mtrag_data import corpus_used
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.benchmarks.turns import headed, prompted_sample, strip_marks, turn_sample
-from turnmark.evaluation.judging.inscoqa import REFERENCE_STEP, STEP, rubrics
+from turnmark.evaluation.judging.inscoqa import REFERENCE_STEP, STEP, inscoqa_rubrics
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.rundir import fingerprint
 from turnmark.retrieval.task_passages import Embed, by_list, cut_passages, ranked_by
@@ -135,7 +135,7 @@ class InsCoQA(Task):
 
     settings = SETTINGS
     flags = ("query",)
-    rubrics = staticmethod(rubrics)
+    rubrics = staticmethod(inscoqa_rubrics)
 
     source: Source
     split: Split

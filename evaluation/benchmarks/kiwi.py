@@ -48,7 +48,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     turn_item,
 )
 from turnmark.evaluation.benchmarks.measures import ANSWER_WORDS
-from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, rubrics
+from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, kiwi_rubrics
 from turnmark.evaluation.judging.kiwi_rules import operations, type_of
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metrics import overlap
@@ -83,7 +83,7 @@ class Kiwi(KiwiTask):
     """KIWI's turns, each a revision to make. Intervals resample sessions."""
 
     name = "revise"
-    rubrics = staticmethod(rubrics)
+    rubrics = staticmethod(kiwi_rubrics)
     metrics: Sequence[Metric[Case]] = (
         Metric(
             ("length_ratio", "edit_distance", "edit_ratio"),
@@ -125,7 +125,7 @@ class Kiwi(KiwiTask):
 
     @property
     def paper(self) -> bool:
-        """Whether a model writes whole answers by the paper's prompts (`turnmark.evaluation.benchmarks.kiwi_turns`)."""
+        """Whether a model writes complete answers by the paper's prompts (see `kiwi_turns`)."""
         return self.request.protocol == "paper"
 
     @cached_property
@@ -275,14 +275,16 @@ class Kiwi(KiwiTask):
         return ranked_by(paragraphs, (*queries, session.question), self._embed)[:PARAGRAPHS]
 
 
-def _passages(texts: Sequence[kiwi.Passage], place: str) -> list[Passage]:
+def _passages(texts: Sequence[kiwi.Passage], document: str) -> list[Passage]:
     """Passages of the data as ours, one after the other in one document; ids count from 1, since the data has none."""
     passages: list[Passage] = []
     start = 0
     for number, source in enumerate(texts, 1):
         end = start + len(source.text)
         passages.append(
-            Passage(id=f"{place}-{number}", document=place, title=source.title, text=source.text, start=start, end=end)
+            Passage(
+                id=f"{document}-{number}", document=document, title=source.title, text=source.text, start=start, end=end
+            )
         )
         start = end
     return passages

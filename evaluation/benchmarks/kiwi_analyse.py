@@ -5,7 +5,7 @@ Each turn is labelled (`kiwi_labels`), by a model or by rules; where the data ha
 against each other. Everything else is measured of the data as they are.
 
 Table 6 counts words of the texts as they were written; the paper speaks of no marks that were taken out. The same
-figures without citation marks stand beside them (`[unmarked]`). The table is over 815 turns. The paper says that it
+figures without citation marks follow them (`[unmarked]`). The table is over 815 turns. The paper says that it
 leaves out turns rated neutral or bad "with an edited answer". Of 1,260 turns 760 are so rated (section 4.3) and 315
 edited (Table 2), so that 945 would be left at least; 815 is 500 good turns and the 315 that were edited. We keep those:
 the turns whose result the user accepted, as it came or as edited, and that result is the target.
@@ -25,7 +25,14 @@ from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, Session, Turn
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item, Metric, Value
-from turnmark.evaluation.benchmarks.kiwi_labels import PROMPTS, Labels, Retrieved, labels_asked, labels_by_rules, seeks
+from turnmark.evaluation.benchmarks.kiwi_labels import (
+    PROMPTS,
+    Retrieved,
+    TurnLabels,
+    labels_asked,
+    labels_by_rules,
+    seeks,
+)
 from turnmark.evaluation.benchmarks.kiwi_turns import (
     EDITS,
     EDITS_AS_WRITTEN,
@@ -54,11 +61,11 @@ class Analysed:
 
     session: Session
     turn: Turn
-    labels: Labels
+    labels: TurnLabels
 
     @property
     def target(self) -> str | None:
-        """The answer that the user accepted, as written; None where there is none."""
+        """The answer that the user accepted, as written; None if there is no such answer."""
         return self.turn.edit or (self.turn.answer if is_good(self.turn.rating) else None)
 
 
@@ -149,7 +156,7 @@ class KiwiAnalyse(KiwiTask):
     name = "analyse"
     measures_judges = True
     raters = ("human",)
-    """Whose ratings the figures are of, for whoever sets them beside published ones."""
+    """Whose ratings the figures are of, for whoever compares them with published ones."""
     metrics: Sequence[Metric[Analysed]] = (
         Metric(("good",), GOOD, lambda analysed: {"good": float(is_good(analysed.turn.rating))},
                shown=MetricStyle(headline=140)),
@@ -187,7 +194,7 @@ class KiwiAnalyse(KiwiTask):
             yield from (turn_item(Instruction(session, turn)) for turn in session.turns)
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Task.answer`; the sample's text is `Labels` as JSON.
+        """See `Task.answer`; the sample's text is `TurnLabels` as JSON.
 
         Raises:
             GeneratorError: the model gave no label, or the turn does not fit into its context.
@@ -208,6 +215,6 @@ class KiwiAnalyse(KiwiTask):
         """See `Task.context`.
 
         Raises:
-            ValueError: the sample's text is no `Labels`.
+            ValueError: the sample's text is no `TurnLabels`.
         """
-        return Analysed(item.task.session, item.task.turn, Labels.model_validate_json(sample.prediction or ""))
+        return Analysed(item.task.session, item.task.turn, TurnLabels.model_validate_json(sample.prediction or ""))

@@ -2,7 +2,7 @@
 
 Asked is of the test turns of a split, zero-shot or with the ten training turns whose instructions are
 nearest, or by code alone (`turnmark.evaluation.judging.kiwi`), which learns nothing from training turns. Measured
-is agreement with the users, good being positive, beside a judge that always says what most training turns are, and one
+is agreement with the users, good being positive, next to a judge that always says what most training turns are, and one
 that says good as often as they are.
 """
 
@@ -34,8 +34,8 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     KiwiTask,
     asked,
     asked_plainly,
-    fits,
     is_good,
+    leaves_room,
     turn_item,
 )
 from turnmark.evaluation.judging.kiwi_rules import read_revision
@@ -56,7 +56,7 @@ NEAREST = 10
 def split(sessions: Sequence[Session], seed: int, by_question: bool = False) -> dict[str, Part]:
     """Turn id -> part. Test and validation have 186/1260 of the turns each, at least one; the rest is for training.
 
-    The shares are met exactly where turns are drawn, and as nearly as whole questions allow where these are.
+    The shares are met exactly where turns are drawn, and as nearly as full questions allow if these are drawn.
 
     Args:
         seed: of the draw; the paper names none, so that its very split cannot be had again.
@@ -90,7 +90,7 @@ def split(sessions: Sequence[Session], seed: int, by_question: bool = False) -> 
 
 
 class Examples:
-    """Rated turns to show beside one that is to be judged: those whose instructions are nearest to its own.
+    """Rated turns to show with one that is to be judged: those whose instructions are nearest to its own.
 
     Args:
         turns: the training turns, each with its session.
@@ -112,7 +112,7 @@ class Examples:
 
 FEW_SHOT = "few-shot"
 BY_QUESTION = "+by-question"
-"""Ends a setting in which whole questions are drawn, not turns as in the paper."""
+"""Ends a setting in which full questions are drawn, not turns as in the paper."""
 JUDGE_SETTINGS = ("zero-shot", "few-shot", "zero-shot+by-question", "few-shot+by-question")
 PROMPT = "kiwi-verdict"
 MAJORITY, RANDOM = "[majority]", "[random]"
@@ -141,14 +141,14 @@ class VerdictReply(BaseModel):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class JudgedTurn:
     """What the metrics look at: whether a turn was rated good, and who says so; by mark, "" being the judge's."""
 
     good: bool
     verdicts: Mapping[str, bool]
 
 
-def _measured(context: Verdict) -> Mapping[str, Value]:
+def _measured(context: JudgedTurn) -> Mapping[str, Value]:
     values_of: dict[str, Value] = {}
     for mark, predicted in context.verdicts.items():
         values_of[f"accuracy{mark}"] = float(predicted == context.good)
@@ -159,7 +159,7 @@ def _measured(context: Verdict) -> Mapping[str, Value]:
     return values_of
 
 
-def _metric(mark: str, instrument: str) -> Metric[Verdict]:
+def _metric(mark: str, instrument: str) -> Metric[JudgedTurn]:
     names = tuple(f"{name}{mark}" for name in (*_FIGURES, "predicted_good"))
     return Metric(
         names,
@@ -178,7 +178,7 @@ class KiwiJudge(KiwiTask):
 
     name, settings = "judge", JUDGE_SETTINGS
     measures_judges = True
-    metrics: Sequence[Metric[Verdict]] = (
+    metrics: Sequence[Metric[JudgedTurn]] = (
         *(_metric(mark, by) for mark, by in _BASELINES.items()),
         Metric(
             ("rated_good",),
@@ -213,7 +213,7 @@ class KiwiJudge(KiwiTask):
     def split_note(self) -> str:
         """How the turns were split, for the report."""
         counts = Counter(self.parts_of.values())
-        method = "whole questions" if self._by_question else "turns at random, as in the paper"
+        method = "full questions" if self._by_question else "turns at random, as in the paper"
         shares = ", ".join(f"{counts[part]} {part}" for part in get_args(Part))
         return f"split by seed {self.seed}, {method}: {shares}; judged are the test turns"
 
@@ -243,18 +243,18 @@ class KiwiJudge(KiwiTask):
             timings={"judge": round(time.perf_counter() - began, 4)},
         )  # fmt: skip
 
-    def context(self, item: Item, sample: Sample) -> Verdict:
+    def context(self, item: Item, sample: Sample) -> JudgedTurn:
         """See `Task.context`.
 
         Raises:
-            ValueError: the sample's text is none of the ratings.
+            ValueError: the sample's text is not one of the ratings.
         """
         rating = (sample.prediction or "").strip().lower()
         if rating not in ("good", "neutral", "bad"):
             raise ValueError(f"{rating[:40]!r} is no rating; good, neutral or bad was expected")
         share = self._share
         random_verdict = random.Random(f"{self.seed}/{item.id}").random() < share
-        return Verdict(
+        return JudgedTurn(
             is_good(item.task.turn.rating), {"": rating == "good", MAJORITY: share > 1 / 2, RANDOM: random_verdict}
         )
 
@@ -284,7 +284,7 @@ class KiwiJudge(KiwiTask):
         nearest = self._nearest(task.turn)
         examples = nearest
         prompt = _prompt(task, examples, self.parts.prompts)
-        while examples and not fits(generator, prompt):
+        while examples and not leaves_room(generator, prompt):
             examples = examples[:-1]
             prompt = _prompt(task, examples, self.parts.prompts)
         if self._plain:
@@ -304,14 +304,14 @@ class KiwiJudge(KiwiTask):
 
     @property
     def _plain(self) -> bool:
-        """Whether the prompt is one of one's own that asks for no object, as the paper's does ("ONLY the ratings")."""
+        """Whether the prompt is the user's own and asks for no object, as the paper's does ("ONLY the ratings")."""
         return asks_for_text(JUDGES.load(PROMPT, self.parts.prompts))
 
 
 def _prompt(
     task: Instruction, examples: Sequence[tuple[Session, Turn]], prompts: Path | None
 ) -> tuple[PromptMessage, ...]:
-    """The request; the nearest example stands last, next to what is asked for."""
+    """The request; the nearest example comes last, next to what is asked for."""
     texts_of_turns = [_texts(session, turn) for session, turn in (*reversed(examples), (task.session, task.turn))]
     tag = fence_tag(*(text for texts in texts_of_turns for text in texts.values()))
     own = JUDGES.load(PROMPT, prompts)

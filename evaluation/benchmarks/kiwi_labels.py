@@ -41,7 +41,7 @@ SAID = 0.6
 """Share of a sentence's content words that the passages hold, from which on they say it."""
 
 
-class Labels(Record):
+class TurnLabels(Record):
     """What is said of a turn: the text of a sample, as JSON."""
 
     instruction: Instruction
@@ -69,7 +69,7 @@ class RetrievedReply(BaseModel):
 
 def labels_asked(
     session: Session, turn: Turn, generator: Generator, prompts: Path | None = None
-) -> tuple[Labels, dict[str, Usage]]:
+) -> tuple[TurnLabels, dict[str, Usage]]:
     """What a model says of a turn, in up to three calls, and what each took.
 
     Raises:
@@ -80,7 +80,7 @@ def labels_asked(
     reply, used["instruction"] = asked(
         generator, JUDGES.load("kiwi-instruction", prompts).fill(texts), InstructionReply
     )
-    labels = Labels(instruction=reply.category)
+    labels = TurnLabels(instruction=reply.category)
     if is_good(turn.rating):
         return labels, used
     if turn.comment and turn.comment.strip():
@@ -101,16 +101,16 @@ def labels_asked(
     return labels, used
 
 
-def labels_by_rules(turn: Turn) -> Labels:
+def labels_by_rules(turn: Turn) -> TurnLabels:
     """What rules say of a turn; English instructions and comments only."""
-    labels = Labels.model_validate({"instruction": type_of(turn.instruction).fine})
+    labels = TurnLabels.model_validate({"instruction": type_of(turn.instruction).fine})
     if is_good(turn.rating):
         return labels
     retrieved = retrieved_by_rules(turn) if seeks(turn, labels) else None
     return labels.model_copy(update={"error": error_by_rules(turn), "retrieved": retrieved})
 
 
-def seeks(turn: Turn, labels: Labels) -> bool:
+def seeks(turn: Turn, labels: TurnLabels) -> bool:
     """Whether an instruction seeks information: as its user ticked it, else by its fine type."""
     return turn.coarse == "information-seeking" if turn.coarse else labels.instruction in INFORMATION
 
@@ -118,7 +118,7 @@ def seeks(turn: Turn, labels: Labels) -> bool:
 # --- by rules --------------------------------------------------------------------------------------------------------
 
 # In this order: a comment that names a change nobody asked for counts as that, whatever else it says (the commonest
-# kind, Table 4), and "did not" stands in most comments, so that "Ignored" comes last.
+# kind, Table 4), and most comments say "did not", so that "Ignored" comes last.
 _WORDS: Mapping[Error, str] = {
     "Unrequested change": r"""unasked|unrequested|unprompted|unnecessar(?:y|ily)|nobody asked
         without (?:being asked|asking)|(?:had|did|was|were)(?: not|n['’]t) (?:been )?ask(?:ed)?

@@ -1,6 +1,6 @@
 """What KIWI's tasks share: a turn with its session, a model asked about one, and the paper's own way to have it revise.
 
-In that (section 2.2, appendix A.1) the whole answer is written anew, by plain prompts.
+In that (section 2.2, appendix A.1) the complete answer is written anew, by plain prompts.
 
 An instruction that seeks information takes two calls: what the passages say to it, then the answer with that put in.
 Any other takes one, with question, answer and instruction. The reply is taken as it is.
@@ -49,7 +49,7 @@ EDITS_SHOWN = {
 }
 EDITS = "words, without citation marks, against the previous answer (rapidfuzz Levenshtein)"
 EDITS_AS_WRITTEN = "words as written, against the previous answer (rapidfuzz Levenshtein)"
-"""What measures Table 6, for whoever sets the figures beside published ones; the paper speaks of no marks taken out."""
+"""What measures Table 6, to be compared with what the paper did; it speaks of no marks taken out."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def turn_item(task: Instruction, after: str | None = None) -> Item:
 
     Sessions about one question are one cluster. What a user did not say, or what cannot be read, is no value of a
     dimension. A model of the paper's has the paper's name, however the file spells it
-    (`turnmark.corpora.kiwi.model_name`), so that published rows are beside it. A turn whose fine type nobody gave is
+    (`turnmark.corpora.kiwi.model_name`), so that published rows match it. A turn whose fine type nobody gave is
     under `instruction_by_rules`, by its words.
     """
     session, turn = task.session, task.turn
@@ -144,7 +144,7 @@ def is_good(rating: Rating) -> bool:
     return rating == "good"
 
 
-def fits(generator: Generator, prompt: Sequence[PromptMessage]) -> bool:
+def leaves_room(generator: Generator, prompt: Sequence[PromptMessage]) -> bool:
     """Whether a prompt leaves room for a reply and its repair."""
     return sum(count_tokens(message.content) for message in prompt) <= room_for(generator)
 
@@ -174,7 +174,7 @@ def asked_plainly(
 
 
 def _check_room(generator: Generator, prompt: Sequence[PromptMessage]) -> None:
-    if not fits(generator, prompt):
+    if not leaves_room(generator, prompt):
         raise GeneratorError("bad_request", f"the turn does not fit into the context of {generator.name}")
 
 
@@ -215,7 +215,7 @@ def rewrite_as_paper(
     seeks_information: bool,
     prompts: Path | None = None,
 ) -> Rewritten:
-    """The answer revised as instructed, written anew as a whole.
+    """The answer revised as instructed, written anew.
 
     Args:
         hits: passages for the instruction, best first; shown only where it seeks information.

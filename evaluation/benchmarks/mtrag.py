@@ -34,7 +34,7 @@ from turnmark.evaluation.benchmarks.mtrag_queries import (
 from turnmark.evaluation.benchmarks.mtrag_retrieval import Retrieval
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, hash_prompts
 from turnmark.evaluation.benchmarks.turns import prompted_sample, strip_marks, turn_sample, with_steps
-from turnmark.evaluation.judging.mtrag import rubrics, un_rubrics
+from turnmark.evaluation.judging.mtrag import mtrag_rubrics, un_rubrics
 from turnmark.evaluation.judging.rubrics import BERT
 from turnmark.evaluation.metrics.decisions import unknown_label
 from turnmark.evaluation.passages import HIDDEN, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
@@ -62,7 +62,7 @@ class Mtrag(Task):
     settings = SETTINGS
     flags = ("query", "queries", "passages", "counterfactual")
     brought = BERT
-    rubrics: ClassVar[Rubrics] = staticmethod(rubrics)
+    rubrics: ClassVar[Rubrics] = staticmethod(mtrag_rubrics)
     prompt: ClassVar[str] = "mtrag-answer"
     asks_back: ClassVar[bool] = False
 

@@ -22,7 +22,7 @@ from turnmark.evaluation.journal import Journal
 from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.judgements import FILE, Judgement, Outcome, open_judgements
 from turnmark.evaluation.judging.rubrics import Rubric, judgement_key, prompts_digest
-from turnmark.evaluation.judging.verdicts import Scale
+from turnmark.evaluation.judging.verdicts import RatingScale
 from turnmark.evaluation.limits import ModelNoting
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Sample
@@ -246,5 +246,5 @@ def estimate_judgement(rubric: Rubric, case: Case, prompts: Path | None) -> Usag
     """What asking a judge about one case would take."""
     verdict = ""
     if (offer := rubric.offers) is not None:
-        verdict = f"{offer.name}: [[{f'{offer.low:g}' if isinstance(offer, Scale) else offer.offered[-1]}]]"
+        verdict = f"{offer.name}: [[{f'{offer.low:g}' if isinstance(offer, RatingScale) else offer.offered[-1]}]]"
     return rubric.ask(CountingModel("counting", 8 * CONTEXT_TOKENS, 1024, verdict), case, prompts).usage

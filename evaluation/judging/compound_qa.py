@@ -33,7 +33,7 @@ from turnmark.evaluation.benchmarks.compound_modes import (
     cell_names,
 )
 from turnmark.evaluation.judging.judgements import RAW, Outcome
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Rubric, failed, judge_prompt, needs
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Rubric, failed_outcome, judge_prompt, needs
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.prompts import JUDGES
@@ -57,8 +57,8 @@ EMPTY_LOSES = "the reply is empty, which loses in both orders"
 NO_REFERENCES = "no answers to its sub-questions are there to compare with: --references names a run that has them"
 
 
-def rubrics(setting: str | None, _embedder: str) -> Sequence[Rubric]:
-    """See `turnmark.evaluation.benchmarks.task.Task.rubrics`: whole replies but where parts are studied."""
+def compound_rubrics(setting: str | None, _embedder: str) -> Sequence[Rubric]:
+    """See `turnmark.evaluation.benchmarks.task.Task.rubrics`: full replies unless parts are studied."""
     if setting == POSITIONS:
         return [replace(PARTS, also=(*PARTS.also, *cell_names(SUB_WIN_RATE)))]
     return [PARTS] if setting == DIALOGUE else [WHOLE_REPLY, ERRORS, PARTS]
@@ -71,7 +71,7 @@ def judged_texts(
 
     Args:
         given: what was said to each part, where each was asked by itself.
-        order: for each place the sub-question of the original that is asked there; empty where they are as they were.
+        order: for each position the sub-question of the original that is asked there; empty if they are as they were.
     """
     texts = [(f"part {n}", part) for n, part in enumerate(parts, 1)]
     if len(references) == len(parts):
@@ -101,7 +101,7 @@ class Pair:
 
     @property
     def failure(self) -> Outcome | None:
-        """The verdict that is missing, where one is: half a pair is none."""
+        """The verdict that is missing, if one is: half a pair does not count."""
         return next((outcome for outcome in self.orders if outcome.value is None), None)
 
     @property
@@ -127,15 +127,15 @@ class Pair:
     @property
     def to_first(self) -> float | None:
         """Share of the decided verdicts for the reply that came first; .5 is fair. None: both are ties."""
-        decided = [(outcome.value or 0) * place for outcome, place in zip(self.orders, (1, -1), strict=True)]
+        decided = [(outcome.value or 0) * sign for outcome, sign in zip(self.orders, (1, -1), strict=True)]
         decided = [margin for margin in decided if margin]
         return sum(margin > 0 for margin in decided) / len(decided) if decided else None
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Each order and its label."""
-        places = ("ours first", "reference first")
-        return tuple(f"{place}: {outcome.label}" for place, outcome in zip(places, self.orders, strict=True))
+        orders = ("ours first", "reference first")
+        return tuple(f"{order}: {outcome.label}" for order, outcome in zip(orders, self.orders, strict=True))
 
     @property
     def usage(self) -> Usage:
@@ -147,7 +147,7 @@ def _sign(margin: float) -> int:
     return (margin > 0) - (margin < 0)
 
 
-def compare(generator: Generator, question: str, ours: str, theirs: str, prompts: Path | None = None) -> Pair:
+def compare_replies(generator: Generator, question: str, ours: str, theirs: str, prompts: Path | None = None) -> Pair:
     """Ask a judge twice which reply is better, ours first and theirs first. Never raises for what the judge does."""
     return Pair(
         (
@@ -166,19 +166,19 @@ def _in_order(
         return TOO_LONG
     verdict, usage = ask_verdict(generator, prompt.messages, FIVE, prompts)
     if isinstance(verdict, Failure):
-        return failed(verdict, usage)
+        return failed_outcome(verdict, usage)
     value = float(sign * MARGINS[verdict.label])
     return Outcome(status="scored", value=value, label=verdict.label, reason=verdict.text, usage=usage)
 
 
-# --- the whole reply -------------------------------------------------------------------------------------------------
+# --- the full reply --------------------------------------------------------------------------------------------------
 
 
 def _whole(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     if not case.answer.strip():
         also = {WIN_RATE + FLIPS: 0.0, WIN_RATE + FIRST: None, PREFERENCE: SIDES["theirs"]}
         return Outcome(status="scored", value=0.0, label="theirs", reason=EMPTY_LOSES, also=also)
-    pair = compare(generator, case.question, case.answer, case.reference, prompts)
+    pair = compare_replies(generator, case.question, case.answer, case.reference, prompts)
     if pair.failure is not None:
         return pair.failure.model_copy(update={"usage": pair.usage})
     side = pair.winner
@@ -216,7 +216,7 @@ def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
             rates.append(0.0)
             notes.append(f"{number}: not answered, which loses in both orders")
             continue
-        pair = compare(generator, part, answer, reference, prompts)
+        pair = compare_replies(generator, part, answer, reference, prompts)
         used += pair.usage
         if (failure := pair.failure) is not None:
             return failure.model_copy(update={"usage": used, "reason": f"sub-question {number}: {failure.reason}"})
@@ -224,7 +224,7 @@ def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
         flips.append(pair.flipped)
         notes.append(f"{number}: {'; '.join(pair.labels)}")
     rated = [rate for rate in rates if rate is not None]
-    order = [int(place) for place in dict(case.more).get("order", "").split()]
+    order = [int(number) for number in dict(case.more).get("order", "").split()]
     mean = sum(rated) / len(rated)
     also: dict[str, float | None] = {
         PER_QUESTION: mean,
@@ -252,10 +252,10 @@ def _extracted(generator: Generator, case: Case, part: str, prompts: Path | None
     try:
         reply = write_text(generator, prompt.messages)
     except GeneratorError as error:
-        return failed(Failure(kind=error.kind, reason=str(error)), error.usage)
+        return failed_outcome(Failure(kind=error.kind, reason=str(error)), error.usage)
     if reply.note is not None:
         kind = "length" if reply.finish_reason == "length" else "content_filter"
-        return failed(Failure(kind=kind, raw=reply.text, reason=reply.note), reply.usage)
+        return failed_outcome(Failure(kind=kind, raw=reply.text, reason=reply.note), reply.usage)
     nothing = reply.text.strip(" \t\n.\"'*`").casefold() in ("", "none")
     return Outcome(status="scored", value=0.0, reason="" if nothing else reply.text, usage=reply.usage)
 
@@ -285,9 +285,9 @@ def _reply_for(count: int) -> type[ErrorsReply]:
 
         @model_validator(mode="after")
         def _names_what_there_is(self) -> Self:
-            strange = sorted({number for number in (*self.omitted, *self.merged) if not 1 <= number <= count})
-            if strange:
-                raise ValueError(f"there are questions 1 to {count}, and none with the numbers {strange}")
+            unknown = sorted({number for number in (*self.omitted, *self.merged) if not 1 <= number <= count})
+            if unknown:
+                raise ValueError(f"there are questions 1 to {count}, and none with the numbers {unknown}")
             if len(set(self.merged)) == 1:
                 raise ValueError("of merged answers there are two or more, or none")
             return self
@@ -307,7 +307,7 @@ def _errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
         return TOO_LONG
     reply, usage = ask(generator, prompt.messages, _reply_for(len(questions)))
     if isinstance(reply, Failure):
-        return failed(reply, usage)
+        return failed_outcome(reply, usage)
     parts = tuple(
         f"{name}: {', '.join(map(str, sorted(set(numbers)))) or 'none'}"
         for name, numbers in ((OMITTED, reply.omitted), (MERGED, reply.merged))

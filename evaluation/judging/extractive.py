@@ -2,7 +2,7 @@
 `appropriateness[embedded]`, for those who have none and as a check on those who have.
 
 Each is a few features of a reply (words and meaning shared with passages, question and reference) and a weight for
-each, fitted to people's ratings of two models' answers. They share names with published metrics and are none of them:
+each, fitted to people's ratings of two models' answers. They share names with published metrics, which they are not:
 docs/measured.md says what they are worth. English only. A text is embedded sentence by sentence, once for all of
 them, and always by itself, so that no value depends on what else is judged.
 """
@@ -60,7 +60,7 @@ class Fit:
 
 
 @lru_cache(maxsize=1)
-def fits() -> Mapping[str, Fit]:
+def load_fits() -> Mapping[str, Fit]:
     """Property -> the product's weights."""
     stored = json.loads(WEIGHTS.read_text(encoding="utf-8"))["fits"]
     return {name: Fit(float(fit["intercept"]), fit["weights"]) for name, fit in stored.items()}
@@ -87,7 +87,7 @@ def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
     """What the embedded judge says of a reply, in the order of `NAMES`; the same for the same case, always.
 
     They look at nobody's model: whichever generator they are handed, only the embedded judge's own (`NoModel`) gets an
-    outcome, so that another judge beside it, or an estimate, costs nothing here.
+    outcome, so that another judge next to it, or an estimate, costs nothing here.
 
     Args:
         embed: texts -> unit vectors, from any thread.
@@ -139,7 +139,7 @@ def _rated(metric: str, case: Case, embedded: SentenceVectors) -> Outcome:
     """A property as people would rate it."""
     if not parts_of(case.answer):
         return Outcome(status="scored", value=0.0, reason="the reply has no words")
-    fit = fits()[PROPERTIES[metric]]
+    fit = load_fits()[PROPERTIES[metric]]
     measures = reply_features(case, embedded, tuple(fit.weights))
     reason = ", ".join(f"{name} {value:.2f}" for name, value in measures.items())
     return Outcome(status="scored", value=fit.score(measures), reason=reason)
@@ -209,7 +209,7 @@ def reply_features(case: Case, embedded: SentenceVectors, names: Sequence[str]) 
     return {name: FEATURES[name](case, embedded) for name in names}
 
 
-def _strange(case: Case, _: SentenceVectors) -> float:
+def _unsupported(case: Case, _: SentenceVectors) -> float:
     """Share of the reply's content words that neither a passage nor the question has."""
     answer_stems = stems(" ".join(content_words(strip_citations(case.answer))))
     if not answer_stems:
@@ -243,7 +243,7 @@ def _on_topic(case: Case, embedded: SentenceVectors) -> float:
 
 
 FEATURES: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
-    "strange": _strange,
+    "strange": _unsupported,
     "meant": _meant,
     "evidence": _evidence,
     "covered": _covered,
@@ -252,7 +252,7 @@ FEATURES: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
 
 
 def _weighted(parts: Sequence[str], values: Sequence[float]) -> float:
-    """The mean of the parts' values, each weighing as many as it has words; 0 where there are none."""
+    """The mean of the parts' values, each weighing as many as it has words; 0 without parts."""
     sizes = [len(words(part)) for part in parts]
     total = sum(sizes)
     return sum(size * value for size, value in zip(sizes, values, strict=True)) / total if total else 0.0

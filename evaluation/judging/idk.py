@@ -43,7 +43,7 @@ def is_conditioned(metric: str) -> bool:
 
 
 def answered_right(answerability: str | None, idk: str) -> bool | None:
-    """Whether a reply says "I don't know" where it should and only there; None for tasks of which that is not asked.
+    """Whether a reply says "I don't know" if and only if it should; None for tasks of which that is not asked.
 
     Args:
         idk: `yes`, `partial` or `no`.
@@ -57,13 +57,13 @@ def conditioned(
 ) -> Score:
     """A score after conditioning, under the metric's name with `.idk` or `.idk[embedded]`.
 
-    Where the label and the verdict alone decide, the metric itself need not have been scored.
+    If the label and the verdict alone decide, the metric itself need not have been scored.
 
     Args:
         idk: `yes`, `partial` or `no`; None: there is no verdict, and so the conditioned score has failed.
         judge: whose verdict it is.
         verdict: which of `VERDICTS` it is.
-        no_verdict: why there is none.
+        no_verdict: why it is missing.
     """
     name = score.metric + mark_of(verdict)
     about: dict[str, Any] = {"id": score.id, "repeat": score.repeat, "metric": name, "by": f"{score.by}; {judge}"}
@@ -116,7 +116,7 @@ def accuracy(
 
     Args:
         idk: `yes`, `partial` or `no`; None: there is no verdict.
-        failed: why there is none; empty where it does not apply.
+        failed: why it is missing; empty if it does not apply.
         about: id and repeat of the sample.
     """
     about = about | {"metric": accuracy_of(verdict), "by": judge}

@@ -38,7 +38,7 @@ from turnmark.evaluation.judging.rubrics import (
     TOO_LONG,
     Rubric,
     by_code,
-    failed,
+    failed_outcome,
     judge_prompt,
     needs,
 )
@@ -58,7 +58,7 @@ TOKENS_PER_STEP = 24
 _NUMBER = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,4})?)\s*(?:/\s*([0-9]{1,3})|%)?\s*")
 
 
-def steps_of(case: Case) -> tuple[list[str], list[str]]:
+def judged_steps(case: Case) -> tuple[list[str], list[str]]:
     """The steps of the reply and those of the reference; a reply without any is judged by its lines, or sentences."""
     steps, expected = ([text for name, text in case.more if name == kind] for kind in (STEP, REFERENCE_STEP))
     if not steps:
@@ -68,7 +68,7 @@ def steps_of(case: Case) -> tuple[list[str], list[str]]:
 
 
 def _number(value: object, top: float) -> object:
-    """A number as judges write it: `7`, `"8/10"`, `"85%"`; what is none is left to be refused."""
+    """A number as judges write it: `7`, `"8/10"`, `"85%"`; anything else is left to be refused."""
     if isinstance(value, bool):
         raise ValueError("a number was expected, not true or false")
     if not isinstance(value, str):
@@ -93,7 +93,7 @@ class InsevalReply(BaseModel):
         if not 0 <= self.completion <= 100:
             raise ValueError(f"completion: a percentage from 0 to 100 was expected, not {self.completion:g}")
         if 0 < self.completion <= 1:
-            # A hundredth of a procedure is no step of it: this is a fraction, and 1 may stand for all of it.
+            # A hundredth of a procedure is no step of it: this is a fraction, and 1 may mean all of it.
             raise ValueError(
                 f"completion: a percentage from 0 to 100 was expected, not the fraction {self.completion:g}"
             )
@@ -136,7 +136,7 @@ def _reply_for(expected: int, steps: int) -> type[StepsReply]:
 
 
 def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-    steps, expected = steps_of(case)
+    steps, expected = judged_steps(case)
     texts = {"steps": one_a_line(steps) or "(none)", "reference_steps": one_a_line(expected)}
     prompt = judge_prompt("inseval", case, generator, prompts, ("question", "answer", "reference"), texts)
     if prompt is None:
@@ -146,7 +146,7 @@ def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     else:
         reply, usage = ask(generator, prompt.messages, InsevalReply, max_tokens=generator.reply_tokens)
     if isinstance(reply, Failure):
-        return failed(reply, usage, prompt.notes)
+        return failed_outcome(reply, usage, prompt.notes)
     reason = f"{' '.join(reply.reason.split())} (completion {reply.completion:g}%)"
     return Outcome(
         status="scored", value=reply.rating, reason=reason.strip()[-RAW:], notes=prompt.notes, usage=usage,
@@ -155,7 +155,7 @@ def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
 
 
 def _by_steps(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-    steps, expected = steps_of(case)
+    steps, expected = judged_steps(case)
     if not steps:
         return Outcome(status="scored", value=0.0, reason=NO_STEPS, also={BY_STEPS: 0.0})
     texts = {"steps": one_a_line(steps), "reference_steps": one_a_line(expected)}
@@ -167,7 +167,7 @@ def _by_steps(generator: Generator, case: Case, prompts: Path | None) -> Outcome
         return TOO_LONG
     reply, usage = ask(generator, prompt.messages, _reply_for(len(expected), len(steps)), max_tokens=limit)
     if isinstance(reply, Failure):
-        return failed(reply, usage, prompt.notes)
+        return failed_outcome(reply, usage, prompt.notes)
     first_by = {pair.step: pair.by for pair in reversed(reply.covered)}
     completion = min(1.0, len({pair.by for pair in reply.covered}) / len(expected))
     return covered_outcome(first_by, steps, expected).model_copy(
@@ -194,7 +194,7 @@ def covered_outcome(covered: dict[int, int], steps: list[str], expected: list[st
 
 def without_procedure(case: Case) -> str | None:
     """Why completion does not apply: the data has no procedure."""
-    return None if steps_of(case)[1] else "the data has no reference procedure"
+    return None if judged_steps(case)[1] else "the data has no reference procedure"
 
 
 RATING_SHOWN = MetricStyle(digits=(2, 2), fraction=False, headline=60)
@@ -213,7 +213,7 @@ STEPS = Rubric(
 
 SCORE_NAME, COMPLETION_NAME = f"{JUDGE_SCORE}{VARIANT}", f"{COMPLETION}{VARIANT}"
 BETA = 2.0
-"""How much more what is missing of the reference counts than what the reply says beside it: the grades of appendix E
+"""How much more what is missing of the reference counts than what else the reply says: the grades of appendix E
 speak of what is missing, and ask for detail."""
 
 
@@ -258,7 +258,7 @@ def _score(case: Case, embedded: SentenceVectors) -> Outcome:
 
 def _held(parts: Sequence[str], other_sentences: Sequence[str], embedded: SentenceVectors) -> float:
     """How much of some sentences other ones hold, 0..1: for each the mean of its best cosine with one of them and of
-    the share of its stemmed content words that stand in any of them; sentences weigh as many as they have words."""
+    the share of its stemmed content words that any of them has; sentences weigh as many as they have words."""
     best = (embedded(parts) @ embedded(other_sentences).T).max(axis=1)
     other_stems = stems(" ".join(other_sentences))
     total = covered = 0.0
@@ -277,14 +277,14 @@ def f_beta(precision: float, recall: float, beta: float = BETA) -> float:
 
 
 def _completion(case: Case, embedded: SentenceVectors) -> Outcome:
-    steps, expected = steps_of(case)
+    steps, expected = judged_steps(case)
     if not steps:
         return Outcome(status="scored", value=0.0, reason=NO_STEPS)
     covered = match_steps(step_likeness(expected, steps, embedded(expected) @ embedded(steps).T))
     return covered_outcome(covered, steps, expected)
 
 
-def rubrics(_setting: str | None, embedder: str) -> Sequence[Rubric]:
+def inscoqa_rubrics(_setting: str | None, embedder: str) -> Sequence[Rubric]:
     """See `turnmark.evaluation.benchmarks.task.Task.rubrics`.
 
     `task_completion` comes with the judge score, `task_completion[steps]` with the coverage.

@@ -111,7 +111,7 @@ Member = tuple[str, frozenset[str] | None, frozenset[str]]
 
 
 def _members(specs: Sequence[str], errors: ErrorCollector) -> list[Member]:
-    """The specs, each panel's members in place of it."""
+    """The specs, a panel as its members."""
     members: list[Member] = []
     for text in specs:
         try:
@@ -132,7 +132,7 @@ def _members(specs: Sequence[str], errors: ErrorCollector) -> list[Member]:
             presets = ", ".join(f"{PANEL}:{name}[@URL]" for name in (*CHAIRS, *ALONE))
             errors.add(
                 f"--judge {text}: the panels are {presets}, without the option {METRICS!r}; name other judges one by "
-                "one, each with a --judge of its own"
+                "one, each with its own --judge"
             )
     return members
 
@@ -146,9 +146,9 @@ def _mtrag_panel(spec: Spec, extra: frozenset[str] | None) -> list[Member]:
     Raises:
         RequestError: other metrics are named.
     """
-    if strange := sorted((extra or frozenset()) - UNASKED):
+    if unknown := sorted((extra or frozenset()) - UNASKED):
         raise RequestError(
-            f"--judge {spec}: {METRICS}={','.join(strange)}: the panel is asked for all metrics of Tables 5 and 16; "
+            f"--judge {spec}: {METRICS}={','.join(unknown)}: the panel is asked for all metrics of Tables 5 and 16; "
             f"{METRICS} adds {', '.join(sorted(UNASKED))}, and others are for judges named one by one"
         )
     options = dict(spec.options)
@@ -201,7 +201,7 @@ def _open(text: str, metrics: frozenset[str] | None) -> Judge:
     if spec.name == RAGAS:
         return _ragas(spec, metrics)
     if spec.name == "reference":
-        raise RequestError(f"--judge {text}: it stands for the targets of the data and judges nothing")
+        raise RequestError(f"--judge {text}: it is the targets of the data, and judges nothing")
     try:
         generator = open_generator(text)
         if generator is None:
@@ -239,7 +239,7 @@ def _ragas(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     inner = parse_spec(spec.argument)
     judge = _open(str(Spec(inner.name, inner.argument, spec.url, dict(spec.options))), None)
     if not judge.has_model:
-        raise RequestError(f"--judge {spec}: ragas asks a language model, and {inner} is none")
+        raise RequestError(f"--judge {spec}: ragas asks a language model, and {inner} is not one")
     return Judge(f"{RAGAS}:{judge.name}", judge.generator, metrics, ragas_rubrics())
 
 

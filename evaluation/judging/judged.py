@@ -1,7 +1,7 @@
 """The judging of a run: one pass asks the judges, another reads what they said.
 
 Judging never generates: it takes the samples of a run as they are, asks what it has no judgement for yet, and keeps
-what it is told in `judgements.jsonl` of the run. A run that is scored again, by these judges or by more, asks only what
+what they say in `judgements.jsonl` of the run. A run that is scored again, by these judges or by more, asks only what
 is new and what failed.
 """
 
@@ -33,7 +33,7 @@ from turnmark.evaluation.judging.judgements import FILE, Outcome
 from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
     Rubric,
-    agreement,
+    panel_agreement,
     panel_outcome,
     prompts_digest,
     rubric_scores,
@@ -130,7 +130,7 @@ class Judging(JudgeCalls):
         return "IDK by " + next(self._by(rubric) for rubric in self.rubrics if rubric.name == verdict)
 
     def _outcomes(self, case: Case, rubric: Rubric) -> dict[str, Outcome]:
-        """Judge -> what it made of a case; empty where there is nothing to judge."""
+        """Judge -> what it made of a case; empty if there is nothing to judge."""
         if rubric.without(case):
             return {}
         outcomes: dict[str, Outcome] = {}
@@ -160,7 +160,7 @@ class Judging(JudgeCalls):
         return f"{judges}, prompts {prompts_digest(hashes)}" if own_prompts else judges
 
     def variants(self, metrics: Sequence[Metric[Any]]) -> dict[str, str]:
-        """Metric -> what it is, for whoever sets it beside published figures.
+        """Metric -> what it is, for whoever compares it with published figures.
 
         Args:
             metrics: those that are measured without a judge; some of them are conditioned too.
@@ -213,7 +213,7 @@ class Judging(JudgeCalls):
     def panels(self) -> dict[str, Panel]:
         """Judged metric -> who judged it, and how they agree."""
         return {
-            rubric.name: agreement(
+            rubric.name: panel_agreement(
                 rubric, [judge.name for judge in self.of(rubric)], self._seen[rubric.name], self._clusters[rubric.name]
             ).model_copy(update={"answered": self._answered_by(rubric)})
             for rubric in self.rubrics
@@ -253,7 +253,7 @@ class Judging(JudgeCalls):
             )
         notes += self.budget_notes()
         if self._cut:
-            notes.append(f"{self._cut} judgements were made of less than the whole material, which their scores say")
+            notes.append(f"{self._cut} judgements were made of less than the full material, as their scores say")
         if not self.tested and any(judge.has_model for judge in self.judges):
             notes.append(
                 "nothing says which model wrote the answers: that no judge is the model under test is not checked"

@@ -23,7 +23,7 @@ RATINGS: Mapping[str, float] = {"good": 1.0, "neutral": 0.0, "bad": 0.0}
 _OFFER = Labels(offered=tuple(RATINGS))
 
 
-def rubrics(_setting: str | None, _embedder: str) -> Sequence[Rubric]:
+def kiwi_rubrics(_setting: str | None, _embedder: str) -> Sequence[Rubric]:
     """See `turnmark.evaluation.benchmarks.task.Task.rubrics`."""
     return BY_MODEL, BY_CODE
 

@@ -53,10 +53,10 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
         if not offered:
             errors.add(f"--judge {judge.name}: {benchmark} has no metrics that it measures; leave it out")
             continue
-        strange = sorted((judge.metrics or frozenset()) - offered)
-        if strange or judge.metrics == frozenset():
+        unknown = sorted((judge.metrics or frozenset()) - offered)
+        if unknown or judge.metrics == frozenset():
             errors.add(
-                f"--judge {judge.name}: metrics={','.join(strange)}: the judged metrics of {benchmark} are "
+                f"--judge {judge.name}: metrics={','.join(unknown)}: the judged metrics of {benchmark} are "
                 f"{', '.join(sorted(offered))}"
             )
     return errors.problems
@@ -79,7 +79,7 @@ def open_judging(plan: Plan) -> tuple[Judging | None, tuple[str, ...]]:
         return None, (note,)
     judges = open_judges(request.judge)
     brought = own_rubrics(judges, metrics)
-    taken = {rubric.name for rubric in brought}  # RAGAS's faithfulness is asked for in place of ours
+    taken = {rubric.name for rubric in brought}  # RAGAS's faithfulness replaces ours
     judging = Judging(
         judges,
         [*(rubric for rubric in _rubrics(plan) if rubric.name not in taken), *brought],

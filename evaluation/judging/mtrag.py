@@ -29,15 +29,15 @@ from turnmark.evaluation.judging.rubrics import (
     UNDERSPECIFIED,
     Rubric,
     by_verdict,
-    failed,
+    failed_outcome,
     judge_prompt,
     needs,
     tenth,
 )
-from turnmark.evaluation.judging.verdicts import Labels, Scale
+from turnmark.evaluation.judging.verdicts import Labels, RatingScale
 from turnmark.evaluation.metric_info import MetricStyle
 
-RATING = Scale(name="Rating", low=1, high=10)
+RATING = RatingScale(name="Rating", low=1, high=10)
 IDK = Labels(offered=("yes", "partial", "no"))
 YES_NO = Labels(offered=("yes", "no"))
 TOKENS_PER_CLAIM = 60
@@ -53,7 +53,7 @@ GUESSES = 3
 class ClaimsReply(BaseModel):
     """What the prompt `claims` asks for."""
 
-    # One more than are judged, so that a list that was cut is not taken for a whole one.
+    # One more than are judged, so that a list that was cut is not taken for a complete one.
     claims: Annotated[list[str], at_most(MOST_CLAIMS + 1)]
 
 
@@ -95,13 +95,13 @@ def _faithfulness(generator: Generator, case: Case, prompts: Path | None) -> Out
         return TOO_LONG
     reply, usage = ask(generator, prompt.messages, ClaimsReply, max_tokens=generator.reply_tokens)
     if isinstance(reply, Failure):
-        return failed(reply, usage)
+        return failed_outcome(reply, usage)
     claims = [" ".join(claim.split()) for claim in reply.claims if claim.strip()]
     if not claims:
         return Outcome(status="not_applicable", reason="the reply makes no claims", usage=usage)
     if len(claims) > MOST_CLAIMS:
         failure = Failure(kind="invalid", reason=f"{len(claims)} claims were found in one reply", raw="\n".join(claims))
-        return failed(failure, usage)
+        return failed_outcome(failure, usage)
     return _checked(generator, case, prompts, claims, usage)
 
 
@@ -117,7 +117,7 @@ def _checked(generator: Generator, case: Case, prompts: Path | None, claims: lis
     reply, usage = ask(generator, prompt.messages, _reply_for(len(claims)), max_tokens=limit)
     usage += spent
     if isinstance(reply, Failure):
-        return failed(reply, usage, prompt.notes)
+        return failed_outcome(reply, usage, prompt.notes)
     supported = {verdict.claim: verdict.supported for verdict in reply.verdicts}
     reasons = {verdict.claim: " ".join(verdict.reason.split()) for verdict in reply.verdicts}
     parts = tuple(
@@ -135,7 +135,7 @@ def _checked(generator: Generator, case: Case, prompts: Path | None, claims: lis
 # --- rl_r ------------------------------------------------------------------------------------------------------------
 
 
-class QuestionsReply(BaseModel):
+class ImpliedReply(BaseModel):
     """What the prompt `implied-questions` asks for."""
 
     questions: Annotated[list[str], at_most(GUESSES)]
@@ -160,9 +160,9 @@ def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embed
         prompt = judge_prompt("implied-questions", case, generator, prompts, ("answer",))
         if prompt is None:
             return TOO_LONG
-        reply, usage = ask(generator, prompt.messages, QuestionsReply)
+        reply, usage = ask(generator, prompt.messages, ImpliedReply)
         if isinstance(reply, Failure):
-            return failed(reply, usage)
+            return failed_outcome(reply, usage)
         questions = [" ".join(text.split()) for text in reply.questions if text.strip()]
         value = 0.0
         if not reply.evasive:
@@ -211,7 +211,7 @@ CLARIFICATION = Rubric(
 EMBEDDER = "minilm"
 
 
-def rubrics(_setting: str | None, embedder: str) -> Sequence[Rubric]:
+def mtrag_rubrics(_setting: str | None, embedder: str) -> Sequence[Rubric]:
     """See `turnmark.evaluation.benchmarks.task.Task.rubrics`.
 
     MTRAG section 9 says that MTRAG-S has no reference answers; the published tasks have a target each, and the official
@@ -223,7 +223,7 @@ def rubrics(_setting: str | None, embedder: str) -> Sequence[Rubric]:
 
 def un_rubrics(setting: str | None, embedder: str) -> Sequence[Rubric]:
     """Those of MTRAG-UN."""
-    return *rubrics(setting, embedder), CLARIFICATION
+    return *mtrag_rubrics(setting, embedder), CLARIFICATION
 
 
 def _relevance(embedder: str) -> Rubric:

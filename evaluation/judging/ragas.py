@@ -29,7 +29,7 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import Outcome
-from turnmark.evaluation.judging.rubrics import Rubric, failed, needs
+from turnmark.evaluation.judging.rubrics import Rubric, failed_outcome, needs
 from turnmark.evaluation.limits import ModelNoting
 from turnmark.evaluation.metric_info import MetricStyle
 
@@ -74,7 +74,7 @@ def _faithfulness(generator: Generator, case: Case, _: Path | None) -> Outcome:
             value = asyncio.run(_scorer(asked)(case))
         except Exception as error:  # the package raises what it likes on a reply that it cannot read
             kind = error.kind if isinstance(error, GeneratorError) else "invalid"
-            return failed(Failure(kind=kind, reason=f"ragas: {error}"), used + asked.used)
+            return failed_outcome(Failure(kind=kind, reason=f"ragas: {error}"), used + asked.used)
         used += asked.used
         if math.isnan(value):
             return Outcome(status="not_applicable", reason="the reply makes no claims", usage=used)
@@ -112,7 +112,7 @@ class _Asked:
 
 
 def _without_vertex() -> None:
-    """Let ragas be imported beside a langchain-community without two classes that it names and we never use."""
+    """Let ragas be imported with a langchain-community without two classes that it names and we never use."""
     for name, kind in (("chat_models.vertexai", "ChatVertexAI"), ("llms.vertexai", "VertexAI"), ("llms", "VertexAI")):
         path = f"langchain_community.{name}"
         try:

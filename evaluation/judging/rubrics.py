@@ -42,7 +42,7 @@ class Rubric:
 
     Attributes:
         name: of the metric.
-        by: what the metric is, for whoever sets it beside a published one.
+        by: what the metric is, for whoever compares it with a published one.
         prompts: names of those that it asks with.
         ask: the judge, the case, the folder with own prompts -> what the judge says.
         without: case -> why there is nothing to judge; None: there is.
@@ -89,7 +89,7 @@ def judgement_key(case: Case, rubric: Rubric, prompts: Mapping[str, str], judge:
 
 
 def prompts_digest(prompts: Mapping[str, str]) -> str:
-    """One hash of several prompts: 16 digits of a SHA-256; empty where there are none.
+    """One hash of several prompts: 16 digits of a SHA-256; empty without prompts.
 
     Args:
         prompts: name -> hash of those that a rubric asks with.
@@ -98,7 +98,7 @@ def prompts_digest(prompts: Mapping[str, str]) -> str:
     return hashlib.sha256(pairs).hexdigest()[:16] if prompts else ""
 
 
-def failed(failure: Failure, usage: Usage, notes: Sequence[str] = ()) -> Outcome:
+def failed_outcome(failure: Failure, usage: Usage, notes: Sequence[str] = ()) -> Outcome:
     """The outcome of a judge that gave no verdict."""
     reason = f"{failure.kind.replace('_', ' ')}: {failure.reason or 'no usable reply came'}"
     return Outcome(
@@ -126,9 +126,9 @@ def judge_prompt(
     """The prompt `name` over a case, within the judge's context; None where it does not fit.
 
     Args:
-        parts: what of the case it shows beside passages and history, by the case's own names, each between marks.
+        parts: what of the case it shows besides passages and history, by their names there, each between marks.
         extra_texts: further texts that it shows, each between marks.
-        plain: values of ours that stand there without marks.
+        plain: our own values, without marks.
         reply: tokens of the reply; None: the generator's own.
     """
     prompt = JUDGES.load(name, prompts)
@@ -147,7 +147,7 @@ def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], flo
             return TOO_LONG
         verdict, usage = ask_verdict(generator, prompt.messages, offer, prompts)
         if isinstance(verdict, Failure):
-            return failed(verdict, usage, prompt.notes)
+            return failed_outcome(verdict, usage, prompt.notes)
         return Outcome(
             status="scored",
             value=value(verdict.label, verdict.value),
@@ -161,7 +161,7 @@ def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], flo
 
 
 def by_code(judge: str, grade: Callable[[Case], Outcome]) -> Ask:
-    """What one judge without a language model says: another judge beside it, or an estimate, costs nothing here."""
+    """What one judge without a language model says: another judge, or an estimate, costs nothing here."""
 
     def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
         if generator.name != judge:
@@ -198,8 +198,8 @@ def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> Outcome:
     """One outcome of those of several judges, or of one.
 
     Numbers: the median of those that there are. Labels: the one that most judges chose; of those that equally many
-    chose, the one of the judge that was named first. Judges that failed are left out and told; where all of them have,
-    so has the panel. Where some find nothing to judge, those that found something count.
+    chose, the one of the judge that was named first. Judges that failed are left out, with a note; if all of them have,
+    so has the panel. If some find nothing to judge, those that found something count.
 
     Args:
         outcomes: judge -> outcome, in the order in which the judges were named.
@@ -315,7 +315,7 @@ def _brief(text: str, limit: int) -> str:
     return line if len(line) <= limit else f"… {line[-limit:]}"
 
 
-def agreement(
+def panel_agreement(
     rubric: Rubric, judges: Sequence[str], cases: Iterable[Mapping[str, Outcome]], clusters: Sequence[str] = ()
 ) -> Panel:
     """How the judges agree over many cases.

@@ -1,14 +1,14 @@
 """What a judge may say, and how it is read from the text that it wrote: the last verdict counts, or none does.
 
-A verdict stands in double square brackets, or after its name on a line of its own, or is all of the text; so official
+A verdict is in double square brackets, or after its name on a separate line, or is all of the text; so official
 prompts ask for it too (`Rating: [[5]]`, `Total rating: 8`, `[[A>B]]`, `yes`). Where nothing of that is there, a label
 in single square brackets counts, which Compound-QA's Table 17 asks for (`[A>B]`), and a field `decision`, which
-MTRAG-UN's script asks for. Whatever stands there last is held against what was on offer. It is never searched for among
-the words of the reasons, and an earlier verdict never stands in for a last one that is wrong: a judge that quotes the
+MTRAG-UN's script asks for. The last of them is held against what was on offer. It is never searched for among the
+words of the reasons, and an earlier verdict never replaces a last one that is wrong: a judge that quotes the
 reply it judges, or weighs one label before it gives another, would be misread.
 
 A reply that is no verdict is asked for once more. InsCoQA (appendix E) asks for ratings as lines, `Total rating:
-8`: a number stands after its name, the last one counts, and all of them must be there and on their scales.
+8`: a number follows its name, the last one counts, and all of them must be there and on their scales.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Labels(Record):
 
     @property
     def blank(self) -> str:
-        """What stands in the prompts in the place of a label."""
+        """The word for a label in prompts."""
         return "LABEL"
 
     def in_words(self) -> str:
@@ -50,12 +50,12 @@ class Labels(Record):
         return f"{', '.join(self.offered[:-1])} or {self.offered[-1]}"
 
     def read(self, text: str) -> Verdict | None:
-        """The label that `text` is; None: it is none."""
+        """The label that `text` is; None: it is not one."""
         plain_text = _plain(text)
         return next((Verdict(label=label) for label in self.offered if _plain(label) == plain_text), None)
 
 
-class Scale(Record):
+class RatingScale(Record):
     """Numbers from `low` to `high`, decimals among them: judges do give a 7.5."""
 
     name: str = "Rating"
@@ -63,14 +63,14 @@ class Scale(Record):
     high: FiniteFloat = 10
 
     @model_validator(mode="after")
-    def _ascends(self) -> Scale:
+    def _ascends(self) -> RatingScale:
         if not 0 <= self.low < self.high:
             raise ValueError("a scale ascends, from 0 or above")
         return self
 
     @property
     def blank(self) -> str:
-        """What stands in the prompts in the place of a number."""
+        """The word for a number in prompts."""
         return "N"
 
     def in_words(self) -> str:
@@ -78,7 +78,7 @@ class Scale(Record):
         return f"a number from {self.low:g} to {self.high:g}"
 
     def read(self, text: str) -> Verdict | None:
-        """The number that `text` is, also as `7/10`; None: it is none, or not on the scale."""
+        """The number that `text` is, also as `7/10`; None: it is not one, or not on the scale."""
         match = _NUMBER.fullmatch(_plain(text))
         if match is None or (match[2] is not None and float(match[2]) != self.high):
             return None
@@ -91,10 +91,10 @@ class Verdict(Record):
 
     label: str
     value: FiniteFloat | None = Field(default=None, description="of a scale")
-    text: str = Field(default="", description="the whole text that it ends")
+    text: str = Field(default="", description="the full text that it ends")
 
 
-Offer = Labels | Scale
+Offer = Labels | RatingScale
 
 _NUMBER = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?:\s*/\s*([0-9]{1,4}))?")
 _BRACKETED = re.compile(r"\[\[([^\[\]\n]{0,80})\]\]")
@@ -132,7 +132,7 @@ def read_verdict(text: str, offer: Offer) -> Verdict | str:
     """The verdict that a judge's text ends in, or in words why there is none. Never raises.
 
     Returns:
-        A verdict that was on offer; what is wrong is said in a way that can be told to the judge.
+        A verdict that was on offer; what is wrong is said in words for the judge.
     """
     text_spoken = spoken(text)
     candidates = list(_candidates(text_spoken, offer)) or list(_others(text_spoken, offer))
@@ -145,7 +145,7 @@ def read_verdict(text: str, offer: Offer) -> Verdict | str:
 
 
 def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
-    """Whatever stands where a verdict would: its place and its text."""
+    """All that has the form of a verdict: its position and its text."""
     for match in _BRACKETED.finditer(text):
         yield match.start(), match[1]
     pattern = rf"^[ \t>*_#`-]*{_BEFORE}{re.escape(offer.name)}[*_`]*\s*[:=]([^\n]*)$"
@@ -155,10 +155,10 @@ def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
 
 
 def _others(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
-    """Labels in single brackets and fields `decision`, with their places."""
+    """Labels in single brackets and fields `decision`, with their positions."""
     if isinstance(offer, Labels):
-        yield from ((place.start(), place[1]) for place in _SINGLE.finditer(text) if offer.read(place[1]))
-        yield from ((place.start(), place[1]) for place in _DECISION.finditer(text))
+        yield from ((match.start(), match[1]) for match in _SINGLE.finditer(text) if offer.read(match[1]))
+        yield from ((match.start(), match[1]) for match in _DECISION.finditer(text))
 
 
 def _unnamed(text: str, offer: Offer) -> str:
@@ -181,7 +181,7 @@ def ask_verdict(
     """A verdict that is on offer, or a failure with the last text that the judge wrote; and what it cost.
 
     A reply cut by its limit is asked for once more with twice the room, as everywhere, and one that is cut again has
-    failed, whatever stands in it. One that was cut by a filter has failed too. One that is empty, or ends in no verdict
+    failed, whatever it holds. One that was cut by a filter has failed too. One that is empty, or ends in no verdict
     that was on offer, is asked for once more with what is wrong about it.
 
     Args:

@@ -37,7 +37,7 @@ PAPERS: Mapping[str, tuple[str, ...]] = {
 }
 """Prompt -> digests of those that its paper used."""
 OFFICIAL, OWN = "the paper's prompt", "a prompt of one's own"
-"""What a published figure's instrument is held against, in place of `rubrics.OWN_WORDS`."""
+"""What a published figure's instrument is held against, instead of `rubrics.OWN_WORDS`."""
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _QUOTES = {ord("‘"): "'", ord("’"): "'", ord("“"): '"', ord("”"): '"', ord("–"): "-", ord("—"): "-"}
 

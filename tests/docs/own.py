@@ -14,7 +14,7 @@ from turnmark.evaluation.benchmarks.base import Case, Item, Metric
 from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import YES_NO
-from turnmark.evaluation.judging.rubrics import Rubric, failed, judge_prompt
+from turnmark.evaluation.judging.rubrics import Rubric, failed_outcome, judge_prompt
 from turnmark.evaluation.judging.verdicts import ask_verdict
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.records import Sample
@@ -108,7 +108,7 @@ def asked(judge: Generator, case: Case, prompts: Path | None) -> Outcome:
     assert fitted is not None
     reply, usage = ask_verdict(judge, fitted.messages, YES_NO, prompts)
     if isinstance(reply, Failure):
-        return failed(reply, usage)
+        return failed_outcome(reply, usage)
     return Outcome(status="scored", value=float(reply.label == "yes"), label=reply.label, usage=usage)
 
 

@@ -229,9 +229,9 @@ def _texts() -> dict[str, Target]:
     from turnmark.evaluation.judging.kiwi import RATINGS
     from turnmark.evaluation.judging.kiwi_rules import operations
     from turnmark.evaluation.judging.mtrag import IDK, RATING
-    from turnmark.evaluation.judging.verdicts import Labels, Scale, read_verdict
+    from turnmark.evaluation.judging.verdicts import Labels, RatingScale, read_verdict
 
-    offers = (IDK, RATING, FIVE, Scale(), Labels(offered=tuple(RATINGS)))
+    offers = (IDK, RATING, FIVE, RatingScale(), Labels(offered=tuple(RATINGS)))
 
     def spec(text: str) -> None:
         parsed = parse_spec(text)

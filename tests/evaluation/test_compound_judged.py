@@ -16,7 +16,14 @@ from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.compound_qa import ERRORS, MARGINS, PARTS, WHOLE_REPLY, compare, rubrics
+from turnmark.evaluation.judging.compound_qa import (
+    ERRORS,
+    MARGINS,
+    PARTS,
+    WHOLE_REPLY,
+    compare_replies,
+    compound_rubrics,
+)
 from turnmark.evaluation.judging.mounting import judged_metrics
 
 MIRRORED = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
@@ -78,9 +85,9 @@ def test_both_orders_by_hand(ours_first, theirs_first, value, flipped, first, pr
 @given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=5))
 def test_mirroring_order_and_labels_changes_nothing(verdicts):
     """A judge that sees each pair the other way round, and says the mirrored label, gives the same win rate."""
-    plain = [compare(labelled(label, second_label), "q", OURS, THEIRS) for label, second_label in verdicts]
+    plain = [compare_replies(labelled(label, second_label), "q", OURS, THEIRS) for label, second_label in verdicts]
     mirrored = [
-        compare(labelled(MIRRORED[second_label], MIRRORED[label]), "q", OURS, THEIRS)
+        compare_replies(labelled(MIRRORED[second_label], MIRRORED[label]), "q", OURS, THEIRS)
         for label, second_label in verdicts
     ]
     rates = [[pair.wins for pair in pairs] for pairs in (plain, mirrored)]
@@ -201,7 +208,7 @@ def test_errors_of_parts_that_there_are_not_are_asked_for_once_more(text):
 
 def test_what_is_judged_depends_on_the_setting():
     def of(setting):
-        return [name for rubric in rubrics(setting, "minilm") for name in (rubric.name, *rubric.also)]
+        return [name for rubric in compound_rubrics(setting, "minilm") for name in (rubric.name, *rubric.also)]
 
     assert of(None) == of("vanilla") == [
         "win_rate", "win_rate.flips", "win_rate.first", "preference", "omitted", "merged", "wrong_language",

@@ -20,7 +20,7 @@ from turnmark.corpora.types import Document, Problem
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, pool, split_of, write_pool
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.judging.inscoqa import steps_of
+from turnmark.evaluation.judging.inscoqa import judged_steps
 from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.request import EvalRequest
 
@@ -208,10 +208,12 @@ def test_a_reply_in_two_parts_is_taken_apart(tmp_path):
     context = bench.context(
         item, done(item, "Answer: Bake it.\nProcedural instructions: 1. Light it. 2. Bake [1].", marks=1)
     )
-    assert (context.answer, steps_of(context)[0]) == ("Bake it.", ["Light it.", "Bake."])
+    assert (context.answer, judged_steps(context)[0]) == ("Bake it.", ["Light it.", "Bake."])
     untold = bench.context(item, done(item, "Set arr[0] to [1, 2, 3] [1]."))
     assert untold.answer == "Set arr[0] to [1, 2, 3] [1].", "it was not told to write marks"
-    assert steps_of(bench.context(item, done(item, "Light it. Bake it.")))[0] == ["Light it.", "Bake it."], "as it is"
+    assert judged_steps(bench.context(item, done(item, "Light it. Bake it.")))[0] == ["Light it.", "Bake it."], (
+        "as it is"
+    )
 
 
 def test_the_split_is_test_where_there_is_one(tmp_path):

@@ -15,7 +15,7 @@ from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.base import measured
 from turnmark.evaluation.benchmarks.inscoqa import InsCoQA
 from turnmark.evaluation.benchmarks.inscoqa_prompt import InsCoQAReply, read_reply
-from turnmark.evaluation.judging.inscoqa import steps_of
+from turnmark.evaluation.judging.inscoqa import judged_steps
 from turnmark.evaluation.records import Sample
 
 GOOD = "Answer: Light it, then bake.\n\nProcedural instructions:\n1. Light the oven.\n2. Bake the bread."
@@ -133,7 +133,7 @@ def test_a_reply_is_asked_for_once_and_kept_as_written(tmp_path, reply, steps, f
     assert bool(sample.notes) == (format_ok == 0)
     bench = open_task(InsCoQA, source, "prompt")
     context = bench.context(item, sample)
-    assert steps_of(context)[0] == (list(steps) or [reply]), "without a list it is judged as it is"
+    assert judged_steps(context)[0] == (list(steps) or [reply]), "without a list it is judged as it is"
     assert context.answer == ("Light it, then bake." if steps else reply)
     scores = {score.metric: score.value for score in measured(bench.metrics, sample, lambda: context)}
     assert scores["format_ok"] == format_ok
@@ -147,7 +147,7 @@ def test_the_form_is_not_counted_where_it_was_not_asked_for(tmp_path):
         steps = ({"step": "Light the oven.", "citations": []},)
         sample = Sample(id="a", status="done", prediction=text, procedure=steps)
         context = bench.context(only(bench), sample)
-        assert (context.answer, steps_of(context)[0], context.format_ok) == (text, ["Light the oven."], None)
+        assert (context.answer, judged_steps(context)[0], context.format_ok) == (text, ["Light the oven."], None)
 
 
 def test_a_reply_that_is_cut_is_not_asked_for_again(tmp_path):

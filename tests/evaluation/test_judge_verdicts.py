@@ -16,7 +16,7 @@ from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.compound_qa import FIVE
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import IDK, IDK_JUDGE, RATING, RB_LLM, RL_F, relevance
-from turnmark.evaluation.judging.verdicts import Labels, Scale, Verdict, ask_verdict, read_verdict, spoken
+from turnmark.evaluation.judging.verdicts import Labels, RatingScale, Verdict, ask_verdict, read_verdict, spoken
 
 FOLDER = ROOT / "tests" / "evaluation" / "data" / "verdicts"
 REPLIES: list[dict[str, Any]] = [json.loads(line) for line in (FOLDER / "replies.jsonl").read_text().splitlines()]
@@ -108,7 +108,7 @@ def test_the_second_request_says_what_was_wrong():
     assert "Rating: [[N]]" in text[1]
 
 
-OFFERS = (IDK, FIVE, RATING, Scale(name="Score", low=0, high=100), Labels(offered=("relevant", "not relevant")))
+OFFERS = (IDK, FIVE, RATING, RatingScale(name="Score", low=0, high=100), Labels(offered=("relevant", "not relevant")))
 PIECES = st.sampled_from(
     ["[[", "]]", "[", "]", "Rating:", "Verdict:", "yes", "no", "partial", "A>B", "B>>A", "7", "10", "7/10", "11", "-1",
      "\n", " ", "**", "<think>", "</think>", "\u200b", "［", "６", "maybe", "Final verdict: ", "\\[", "0x1", "1e9",
@@ -140,4 +140,4 @@ def test_labels_that_look_alike_are_refused():
     with pytest.raises(ValueError, match="differ"):
         Labels(offered=("Yes", "yes."))
     with pytest.raises(ValueError, match="ascends"):
-        Scale(low=5, high=5)
+        RatingScale(low=5, high=5)

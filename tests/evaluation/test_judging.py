@@ -9,12 +9,12 @@ import pytest
 from tests.evaluation.scripted_judges import CASE, Heard, replay, say
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.compound_qa import FIVE, compare
+from turnmark.evaluation.judging.compound_qa import FIVE, compare_replies
 from turnmark.evaluation.judging.inscoqa import INSEVAL
 from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, relevance
 from turnmark.evaluation.judging.rubrics import judgement_key as key_of
 from turnmark.evaluation.judging.rubrics import panel_outcome
-from turnmark.evaluation.judging.verdicts import Scale, Verdict, read_verdict
+from turnmark.evaluation.judging.verdicts import RatingScale, Verdict, read_verdict
 
 
 @pytest.mark.parametrize(
@@ -145,9 +145,9 @@ def test_a_prompt_without_marks_shows_the_material_as_the_official_scripts_do(tm
 @pytest.mark.parametrize(
     ("text", "offer", "expected"),
     [
-        ("Rating: [[5]]", Scale(name="Rating"), "5"), ("Good.\nTotal rating: 8", Scale(name="Rating"), "8"),
-        ("Feedback:: Total rating: 7.5", Scale(name="Rating"), "7.5"),
-        ("Overall Rating: 8/10", Scale(name="Rating"), "8"), ("no", IDK, "no"), ("Partial.", IDK, "partial"),
+        ("Rating: [[5]]", RatingScale(name="Rating"), "5"), ("Good.\nTotal rating: 8", RatingScale(name="Rating"), "8"),
+        ("Feedback:: Total rating: 7.5", RatingScale(name="Rating"), "7.5"),
+        ("Overall Rating: 8/10", RatingScale(name="Rating"), "8"), ("no", IDK, "no"), ("Partial.", IDK, "partial"),
         ("[[A>B]]", FIVE, "A>B"), ("Reply A says more. [B»A]", FIVE, "B>>A"),
         ("1. It is fine [1].\n2. [A≈B]", FIVE, "A=B"),
         ('```json\n{"decision": "yes", "explanation": "it asks"}\n```', YES_NO, "yes"),
@@ -185,6 +185,6 @@ def test_a_judge_by_appendix_e_of_inscoqa_writes_lines(tmp_path, replies, expect
 def test_a_pairwise_prompt_of_ones_own_without_marks(tmp_path):
     (tmp_path / "pairwise.txt").write_text("Question: {{ question }}\nA: {{ first }}\nB: {{ second }}")
     judge = Heard(say("It is fuller. [[A>B]]"), say("[B»A]"))
-    pair = compare(judge, "why?", "because", "so", prompts=tmp_path)
+    pair = compare_replies(judge, "why?", "because", "so", prompts=tmp_path)
     assert judge.asked == ["Question: why?\nA: because\nB: so", "Question: why?\nA: so\nB: because"]
     assert pair.winner == "ours"

@@ -17,7 +17,7 @@ from turnmark.corpora import kiwi
 from turnmark.evaluation.benchmarks import kiwi_labels
 from turnmark.evaluation.benchmarks.base import measured
 from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
-from turnmark.evaluation.benchmarks.kiwi_labels import Labels, error_by_rules, labels_by_rules, retrieved_by_rules
+from turnmark.evaluation.benchmarks.kiwi_labels import TurnLabels, error_by_rules, labels_by_rules, retrieved_by_rules
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.paper_tables import paper_tables
 from turnmark.evaluation.report.rendering import draw
@@ -67,7 +67,7 @@ def test_what_was_retrieved_is_held_against_the_users_own_edit():
 
 def test_a_good_turn_has_no_error_and_a_stylistic_one_needs_nothing():
     passages = ({"title": "", "text": "The crown paid."},)
-    assert labels_by_rules(made(rating="good", comment="ignored", passages=passages)) == Labels(
+    assert labels_by_rules(made(rating="good", comment="ignored", passages=passages)) == TurnLabels(
         instruction="More information"
     )
     labels = labels_by_rules(made(edit=f"{ANSWER} The crown paid.", passages=passages, coarse="stylistic"))
@@ -147,11 +147,11 @@ def test_a_model_is_asked_only_what_applies(tmp_path):
             sample = bench.answer(item, generator)
             readings.append(bench.context(item, sample).labels)
             calls.append(sum(used.calls for used in sample.usage.values()))
-    good = Labels(instruction="Expand coverage")
+    good = TurnLabels(instruction="Expand coverage")
     assert calls == [1, 3, 2, 1]  # good; bad, with comment and passages; neutral, with comment; good
     assert readings == [
-        good, Labels(instruction="Expand coverage", error="Ignored", retrieved="some"),
-        Labels(instruction="Expand coverage", error="Ignored"), good,
+        good, TurnLabels(instruction="Expand coverage", error="Ignored", retrieved="some"),
+        TurnLabels(instruction="Expand coverage", error="Ignored"), good,
     ]  # fmt: skip
     assert {body["temperature"] for body in server.bodies} == {0}
     prompts = [body["messages"][-1]["content"] for body in server.bodies]

@@ -20,7 +20,7 @@ from turnmark.corpora import kiwi
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.kiwi import Session
 from turnmark.evaluation.benchmarks.base import measured
-from turnmark.evaluation.benchmarks.kiwi_judge import Examples, KiwiJudge, Verdict, split
+from turnmark.evaluation.benchmarks.kiwi_judge import Examples, JudgedTurn, KiwiJudge, split
 from turnmark.evaluation.records import Sample
 
 GOOD = Say('{"rating": "good"}')
@@ -91,7 +91,7 @@ def test_the_figures_of_table_5_by_hand():
     figures: dict[str, list[tuple[float, float]]] = {}
     for good, rating in zip(truth, text, strict=True):
         sample = Sample(id="x", status="done", prediction="good" if rating else "bad")
-        context = Verdict(good, {"": rating, "[majority]": False, "[random]": True})
+        context = JudgedTurn(good, {"": rating, "[majority]": False, "[random]": True})
         for score in measured(KiwiJudge.metrics, sample, lambda context=context: context):  # type: ignore[misc]
             if score.value is not None:
                 figures.setdefault(score.metric, []).append((score.value, score.weight))

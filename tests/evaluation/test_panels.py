@@ -10,7 +10,7 @@ from tests.evaluation.scripted_judges import FAILED, scored
 from turnmark.evaluation.judging.idk import answered_right, conditioned, is_conditioned, with_underspecified
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM, RL_F
-from turnmark.evaluation.judging.rubrics import agreement, majority, panel_outcome, too_few
+from turnmark.evaluation.judging.rubrics import majority, panel_agreement, panel_outcome, too_few
 from turnmark.evaluation.metrics.agreement import alpha_figure
 from turnmark.evaluation.records import Score
 
@@ -74,11 +74,11 @@ def test_how_judges_agree_and_how_often_each_failed():
     cases = [
         {"a": scored(0.2), "b": scored(0.2)}, {"a": scored(0.8), "b": scored(0.8)}, {"a": FAILED, "b": scored(0.5)},
     ]  # fmt: skip
-    measured = agreement(RB_LLM, ["a", "b"], cases)
+    measured = panel_agreement(RB_LLM, ["a", "b"], cases)
     assert (measured.alpha, measured.n, measured.rule, measured.level) == (1.0, 2, "median", "interval")
     assert measured.means == {"a": 0.5, "b": 0.5}
     assert measured.failed == {"a": 1, "b": 0}
-    assert agreement(RB_LLM, ["a"], [{"a": scored(0.2)}]).rule == "one judge"
+    assert panel_agreement(RB_LLM, ["a"], [{"a": scored(0.2)}]).rule == "one judge"
 
 
 def score(value, metric="rl_f"):
