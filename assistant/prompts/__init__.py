@@ -62,9 +62,6 @@ class Prompt:
         """The messages, with the values put in. A value is never read as a template, ours or a model's.
 
         A prompt of the user's own need not use all values.
-
-        Raises:
-            TurnmarkError: a value is missing, or the built-in prompt does not use one, or filling in fails.
         """
         if self.own:
             values = {name: value for name, value in values.items() if name in self.placeholders}
@@ -172,11 +169,7 @@ class PromptFolder:
         return tuple(name for name in names if name in self.replaceable and (directory / f"{name}.txt").is_file())
 
     def load(self, name: str, directory: Path | None = None) -> Prompt:
-        """The prompt `name`, from `directory` if that has a file `NAME.txt`, else the built-in one.
-
-        Raises:
-            RequestError: no such prompt, a broken file, one without placeholders, or with some that are not available.
-        """
+        """The prompt `name`, from `directory` if that has a file `NAME.txt`, else the built-in one."""
         if name not in self.names:
             raise RequestError(f"no prompt of {self.users} is called {name!r}; there are: {', '.join(self.names)}")
         built_in = read_prompt(name, self.path / f"{name}.txt")
@@ -200,12 +193,7 @@ class PromptFolder:
 
 
 def check_prompts(directory: Path | None, *folders: PromptFolder) -> None:
-    """Look at every file of a user's folder.
-
-    Raises:
-        RequestError: every mistake in it: it is no folder, or a `.txt` file replaces no prompt, cannot be read, is no
-            template, or has placeholders that are not available.
-    """
+    """Look at every file of a user's folder; all mistakes in it are one error."""
     if directory is None:
         return
     errors = ErrorCollector()
@@ -265,11 +253,7 @@ def _template(text: str) -> Template:
 
 
 def read_prompt(name: str, path: Path, own: bool = False) -> Prompt:
-    """The prompt in a file.
-
-    Raises:
-        RequestError: it cannot be read, or is no template that can be compiled.
-    """
+    """The prompt in a file."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

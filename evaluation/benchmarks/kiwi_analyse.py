@@ -147,11 +147,7 @@ def _each(name: str, values: Sequence[str]) -> tuple[str, ...]:
 
 
 class KiwiAnalyse(KiwiTask):
-    """KIWI's turns as they were recorded, each to be labelled.
-
-    Raises:
-        RequestError: the interaction data is not there.
-    """
+    """KIWI's turns as they were recorded, each to be labelled."""
 
     name = "analyse"
     measures_judges = True

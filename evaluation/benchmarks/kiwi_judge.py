@@ -61,9 +61,6 @@ def split(sessions: Sequence[Session], seed: int, by_question: bool = False) -> 
     Args:
         seed: of the draw; the paper names none, so that its very split cannot be had again.
         by_question: all turns of all sessions about a question are in one part.
-
-    Raises:
-        RequestError: there are too few turns, or too few questions, for three parts.
     """
     groups: dict[str, list[str]] = {}
     for session in sessions:

@@ -136,11 +136,7 @@ def open_bert(model: str | None = None) -> Bert:
 
 
 def _fetched(name: str) -> Path:
-    """The folder of a model of the hub that was fetched before.
-
-    Raises:
-        RequestError: it was not, or not completely.
-    """
+    """The folder of a model of the hub that was fetched before."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 

@@ -87,11 +87,7 @@ def own_rubrics(judges: Iterable[Judge], names: Iterable[str]) -> list[Rubric]:
 
 
 def open_judges(specs: Sequence[str]) -> tuple[Judge, ...]:
-    """The judges that `--judge` names, in order; nothing is sent.
-
-    Raises:
-        RequestError: everything that is wrong with them, at once.
-    """
+    """The judges that `--judge` names, in order; nothing is sent."""
     errors = ErrorCollector()
     judges: list[Judge] = []
     for spec, metrics, excluded in _members(specs, errors):
@@ -142,9 +138,6 @@ def _mtrag_panel(spec: Spec, extra: frozenset[str] | None) -> list[Member]:
 
     Args:
         extra: of `UNASKED`, what is asked for besides.
-
-    Raises:
-        RequestError: other metrics are named.
     """
     if unknown := sorted((extra or frozenset()) - UNASKED):
         raise RequestError(

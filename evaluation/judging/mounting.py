@@ -63,11 +63,7 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
 
 
 def open_judging(plan: Plan) -> tuple[Judging | None, tuple[str, ...]]:
-    """The judges of a plan, and what is to be noted of them; None where its request names none, or nothing is judged.
-
-    Raises:
-        RequestError: something is wrong with the judges.
-    """
+    """The judges of a plan and notes on them; None if its request names none, or nothing is judged."""
     from turnmark.assistant.settings import load_prices, parse_budget
 
     request, manifest = plan.request, plan.manifest

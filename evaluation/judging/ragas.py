@@ -41,11 +41,7 @@ _QUIET = {"RAGAS_DO_NOT_TRACK": "true", "LANGSMITH_TRACING": "false", "LANGCHAIN
 
 
 def ragas_rubrics() -> tuple[Rubric, ...]:
-    """What a judge `ragas:JUDGE` is asked for.
-
-    Raises:
-        RequestError: the package is not installed.
-    """
+    """What a judge `ragas:JUDGE` is asked for."""
     os.environ.update(_QUIET)  # read once, when the package is first imported
     try:
         package = version(RAGAS)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
 from turnmark.assistant.steps.llm import write_text
@@ -33,12 +33,6 @@ class Labels(Record):
 
     name: str = Field(default="Verdict", description="what the line of the verdict is called")
     offered: tuple[str, ...] = Field(min_length=2)
-
-    @model_validator(mode="after")
-    def _differ(self) -> Labels:
-        if len({_plain(label) for label in self.offered}) < len(self.offered) or not all(map(_plain, self.offered)):
-            raise ValueError("labels differ in more than letter case and punctuation")
-        return self
 
     @property
     def blank(self) -> str:
@@ -61,12 +55,6 @@ class RatingScale(Record):
     name: str = "Rating"
     low: FiniteFloat = 1
     high: FiniteFloat = 10
-
-    @model_validator(mode="after")
-    def _ascends(self) -> RatingScale:
-        if not 0 <= self.low < self.high:
-            raise ValueError("a scale ascends, from 0 or above")
-        return self
 
     @property
     def blank(self) -> str:

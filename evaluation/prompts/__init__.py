@@ -43,11 +43,7 @@ _QUOTES = {ord("‘"): "'", ord("’"): "'", ord("“"): '"', ord("”"): '"', o
 
 
 def own_prompts(directory: Path | None) -> dict[str, str]:
-    """Name -> SHA-256 of the assistant's prompts, after a look at every file of a folder with prompts of one's own.
-
-    Raises:
-        RequestError: every mistake in the folder.
-    """
+    """Name -> SHA-256 of the assistant's prompts, after a look at every file of a folder with prompts of one's own."""
     check_prompts(directory, ASSISTANT, JUDGES)
     return ASSISTANT.hashes(ASSISTANT.names, directory)
 

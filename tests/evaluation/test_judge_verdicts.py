@@ -134,10 +134,3 @@ def test_never_raises_and_never_a_label_that_was_not_offered(text, offer):
 @given(TEXTS, st.sampled_from(IDK.offered))
 def test_the_last_verdict_wins_whatever_stands_before_it(text, label):
     assert read_verdict(f"{text}</think>\nVerdict: [[{label}]]", IDK) == Verdict(label=label)
-
-
-def test_labels_that_look_alike_are_refused():
-    with pytest.raises(ValueError, match="differ"):
-        Labels(offered=("Yes", "yes."))
-    with pytest.raises(ValueError, match="ascends"):
-        RatingScale(low=5, high=5)

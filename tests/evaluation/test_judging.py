@@ -9,7 +9,7 @@ import pytest
 from tests.evaluation.scripted_judges import CASE, Heard, replay, say
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.compound_qa import FIVE, compare_replies
+from turnmark.evaluation.judging.compound_qa import FIVE
 from turnmark.evaluation.judging.inscoqa import INSEVAL
 from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, relevance
 from turnmark.evaluation.judging.rubrics import judgement_key as key_of
@@ -180,11 +180,3 @@ def test_a_judge_by_appendix_e_of_inscoqa_writes_lines(tmp_path, replies, expect
     outcome = INSEVAL.ask(judge, STEPPED, tmp_path)
     assert (outcome.status, outcome.value, outcome.also.get("task_completion")) == expected
     assert judge.asked[0] == "how? boil it 1. boil 1. boil\n2. pour Total rating:"
-
-
-def test_a_pairwise_prompt_of_ones_own_without_marks(tmp_path):
-    (tmp_path / "pairwise.txt").write_text("Question: {{ question }}\nA: {{ first }}\nB: {{ second }}")
-    judge = Heard(say("It is fuller. [[A>B]]"), say("[B»A]"))
-    pair = compare_replies(judge, "why?", "because", "so", prompts=tmp_path)
-    assert judge.asked == ["Question: why?\nA: because\nB: so", "Question: why?\nA: so\nB: because"]
-    assert pair.winner == "ours"
