@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.assistant.notes import conversation, hit
@@ -13,10 +15,11 @@ from turnmark.assistant.steps.understand_llm import understand_prompt
 from turnmark.assistant.types import Understanding
 from turnmark.corpora import kiwi
 from turnmark.evaluation.benchmarks import kiwi_judge
+from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.compound_modes import PROMPTS as MODES
 from turnmark.evaluation.benchmarks.compound_modes import prompt_of
 from turnmark.evaluation.benchmarks.kiwi_turns import Instruction, first_answer
-from turnmark.evaluation.benchmarks.turns import fit_question
+from turnmark.evaluation.benchmarks.turns import prompted_sample
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.synth.attempt import PROMPTS
 
@@ -69,8 +72,9 @@ def question(name):
         """No title is repeated, and none is added."""
         own(folder, name, "{{ passages }}\n{{ history }}\n{{ question }}")
         documents = [("Kettles", PASSAGES[0]), ("Toasters", PASSAGES[1])]
-        prompt = fit_question(name, documents, TALK, "why?", Heard(), folder)
-        return prompt.messages, "\n".join(["\n\n".join(PASSAGES), SHOWN_TALK, "why?"])
+        judge = Heard(say("So."))
+        prompted_sample(Item("x", SimpleNamespace(history=TALK, question="why?")), name, documents, judge, folder)
+        return judge.asked[0], "\n".join(["\n\n".join(PASSAGES), SHOWN_TALK, "why?"])
 
     return build
 
