@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from tests.assistant.notes import conversation, hit
@@ -73,7 +71,7 @@ def question(name):
         own(folder, name, "{{ passages }}\n{{ history }}\n{{ question }}")
         documents = [("Kettles", PASSAGES[0]), ("Toasters", PASSAGES[1])]
         judge = Heard(say("So."))
-        prompted_sample(Item("x", SimpleNamespace(history=TALK, question="why?")), name, documents, judge, folder)
+        prompted_sample(Item("x", question="why?", history=tuple(TALK)), name, documents, judge, folder)
         return judge.asked[0], "\n".join(["\n\n".join(PASSAGES), SHOWN_TALK, "why?"])
 
     return build
