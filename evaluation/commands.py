@@ -147,7 +147,7 @@ def _show_suite(folder: Path, request: EvalRequest) -> None:
     from rich.console import Console
 
     from turnmark.evaluation.report.overview import overview
-    from turnmark.evaluation.report.rendering import show_run, show_section
+    from turnmark.evaluation.report.rendering import show_report, show_run
     from turnmark.evaluation.report.stored import read_run
 
     console = Console()
@@ -156,7 +156,7 @@ def _show_suite(folder: Path, request: EvalRequest) -> None:
         show_run(run.summary, run.path, console, request.full)
         console.print()
     if together := overview([stored]):
-        show_section(together, console)
+        show_report(together, console)
 
 
 def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:

@@ -94,9 +94,9 @@ def browsed(benchmark: Task, item: Item, sample: Sample) -> Browsed:
         id=sample.id,
         repeat=sample.repeat,
         labels=dict(item.labels),
-        history=tuple(Said(role=message.role, text=clip(message.content)) for message in item.history),
-        question=clip(item.question or sample.query or ""),
-        reference=clip(item.reference),
+        history=tuple(Said(role=message.role, text=clip_text(message.content)) for message in item.history),
+        question=clip_text(item.question or sample.query or ""),
+        reference=clip_text(item.reference),
         passages=tuple(_passages(sample, item, texts))[:PASSAGES],
     )
 
@@ -113,7 +113,7 @@ def _passages(sample: Sample, item: Item, texts: tuple[str, ...]) -> Iterator[Se
         yield SeenPassage(
             id=ref.document_id,
             title=title,
-            text=None if text is None else clip(text),
+            text=None if text is None else clip_text(text),
             rank=rank,
             score=ref.score,
             relevant=None if item.relevant is None else ref.document_id in item.relevant,
@@ -121,7 +121,7 @@ def _passages(sample: Sample, item: Item, texts: tuple[str, ...]) -> Iterator[Se
     found_ids = {ref.document_id for ref in refs}
     for name in sorted((item.relevant or frozenset()) - found_ids):
         title, text = known_texts.get(name, ("", None))
-        yield SeenPassage(id=name, title=title, text=None if text is None else clip(text), relevant=True)
+        yield SeenPassage(id=name, title=title, text=None if text is None else clip_text(text), relevant=True)
 
 
 def _texts_of(item: Item, ids: set[str]) -> dict[str, tuple[str, str]]:
@@ -132,6 +132,6 @@ def _texts_of(item: Item, ids: set[str]) -> dict[str, tuple[str, str]]:
     return texts
 
 
-def clip(text: str) -> Text:
+def clip_text(text: str) -> Text:
     """A text, or as much of it as is kept."""
     return Text(text=text[:TEXT], left_out=max(0, len(text) - TEXT))

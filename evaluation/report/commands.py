@@ -122,13 +122,13 @@ def _described(stored: Sequence[Stored]) -> dict[str, object]:
 def _show(stored: Sequence[Stored]) -> None:
     from rich.console import Console
 
-    from turnmark.evaluation.report.rendering import breakdown_metrics, show_section
+    from turnmark.evaluation.report.rendering import breakdown_metrics, show_report
 
     console = Console()
     for number, document in enumerate(_documents(stored, breakdown_metrics(console))):
         if number:
             console.print()
-        show_section(document, console)
+        show_report(document, console)
 
 
 def compare_command(
@@ -185,9 +185,9 @@ def agreement_command(
     from rich.console import Console
 
     from turnmark.evaluation.agreement.tables import describe_agreement
-    from turnmark.evaluation.report.rendering import show_section
+    from turnmark.evaluation.report.rendering import show_report
 
-    show_section(describe_agreement(measured), Console())
+    show_report(describe_agreement(measured), Console())
 
 
 def add_report_commands(app: typer.Typer) -> None:

@@ -26,7 +26,7 @@ from typing import Any, Literal
 from turnmark.corpora.text import printable
 from turnmark.evaluation.journal import read_records
 from turnmark.evaluation.records import Sample, Score
-from turnmark.evaluation.report.browse import FILE, TEXT, Browsed, Text, clip
+from turnmark.evaluation.report.browse import FILE, TEXT, Browsed, Text, clip_text
 from turnmark.evaluation.report.stored import Key, StoredRun, count_samples, samples, scores
 from turnmark.evaluation.report.tables import arranged, chosen
 
@@ -63,7 +63,7 @@ class _Texts:
         """The index of a text; -1 for none."""
         if text is None:
             return -1
-        text_cut = clip(text) if isinstance(text, str) else text
+        text_cut = clip_text(text) if isinstance(text, str) else text
         entry = (printable(text_cut.text), text_cut.left_out)
         index = self._indices.setdefault(entry, len(self._texts))
         if index == len(self._texts):
@@ -249,7 +249,7 @@ def _labels(sample: Sample, browsed: Browsed | None, dimensions: dict[str, _Numb
 def _passages(sample: Sample, browsed: Browsed | None, pool: _Pool) -> list[list[float]]:
     if browsed is None or not browsed.passages:
         return [
-            [pool.passage(ref.document_id, ref.title or "", clip(ref.text) if ref.text else None), rank,
+            [pool.passage(ref.document_id, ref.title or "", clip_text(ref.text) if ref.text else None), rank,
              _number(ref.score), -1]
             for rank, ref in enumerate(sample.contexts, 1)
         ]  # fmt: skip

@@ -42,7 +42,7 @@ def show_run(summary: Summary, run: Path, console: Console, full: bool = True) -
         run: the folder it was written to; its predictions say why samples failed, where they are there.
         full: with the breakdowns, and with every table of the paper rather than the first.
     """
-    show_section(describe_run(summary, run, breakdown_metrics(console), full), console)
+    show_report(describe_run(summary, run, breakdown_metrics(console), full), console)
 
 
 def breakdown_metrics(console: Console) -> int:
@@ -50,7 +50,7 @@ def breakdown_metrics(console: Console) -> int:
     return 3 if console.width >= WIDE else 2
 
 
-def show_section(document: ReportSection, console: Console) -> None:
+def show_report(document: ReportSection, console: Console) -> None:
     """Print a document."""
     for line in (*document.warnings, document.title, *document.verdict):
         console.print(one_line(line, "bold"))
@@ -124,10 +124,10 @@ def markdown(documents: Iterable[ReportSection]) -> str:
 
 def _section(document: ReportSection) -> Iterator[str]:
     for warning in document.warnings:
-        yield from (f"**{escape_markdown(warning)}**", "")
-    yield from (f"## {escape_markdown(document.title)}", "")
+        yield from (f"**{escape_cell(warning)}**", "")
+    yield from (f"## {escape_cell(document.title)}", "")
     for line in document.verdict:
-        yield from (f"**{escape_markdown(line)}**", "")
+        yield from (f"**{escape_cell(line)}**", "")
     if document.specs:
         yield from (_line(document.specs), "")
     if document.reasons:
@@ -137,16 +137,16 @@ def _section(document: ReportSection) -> Iterator[str]:
     if document.notes:
         yield from ("### Notes", "", *(f"- {_line(note)}" for note in document.notes), "")
     if document.run is not None:
-        yield from (f"Run: {escape_markdown(document.run)}", "")
+        yield from (f"Run: {escape_cell(document.run)}", "")
 
 
 def table_lines(table: Table) -> Iterator[str]:
     """A table as lines of Markdown; none where it holds nothing."""
     if not table.rows and not table.lines:
         return
-    yield from (f"### {escape_markdown(table.title)}", "")
+    yield from (f"### {escape_cell(table.title)}", "")
     if table.rows:
-        yield _row([escape_markdown(column.title) for column in table.columns])
+        yield _row([escape_cell(column.title) for column in table.columns])
         yield _row(["---:" if column.number else "---" for column in table.columns])
         for row in table.rows:
             yield _row(_cells(row))
@@ -156,7 +156,7 @@ def table_lines(table: Table) -> Iterator[str]:
 
 
 def _cells(row: Row) -> list[str]:
-    cells = list(map(escape_markdown, row.cells))
+    cells = list(map(escape_cell, row.cells))
     if row.kind in ("group", "ours"):
         return [cell and f"**{cell}**" for cell in cells]
     return [f"&emsp;{cells[0]}", *cells[1:]] if row.kind == "below" else cells
@@ -166,12 +166,12 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def escape_markdown(text: object) -> str:
+def escape_cell(text: object) -> str:
     """Any value as one line of Markdown that reads as the value does, in a cell of a table or within a line."""
     line = _MARKS.sub(lambda mark: f"\\{mark.group()}", " ".join(inert(text).split()))
     return _HTML.sub(lambda mark: _HARMLESS[mark.group()], line)
 
 
 def _line(text: object) -> str:
-    """`escape_markdown`, for the beginning of a line: it begins no list, and is no rule."""
-    return _RULE.sub(r"\\", _LIST_MARK.sub(r"\1\\\2", escape_markdown(text)))
+    """`escape_cell`, for the beginning of a line: it begins no list, and is no rule."""
+    return _RULE.sub(r"\\", _LIST_MARK.sub(r"\1\\\2", escape_cell(text)))

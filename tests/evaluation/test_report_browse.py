@@ -17,7 +17,7 @@ from turnmark.evaluation.benchmarks.mtrag_data import task_item
 from turnmark.evaluation.journal import json_line, read_records
 from turnmark.evaluation.records import ContextRef, Sample, Score
 from turnmark.evaluation.report import browse
-from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, clip
+from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, clip_text
 from turnmark.evaluation.report.page_samples import samples_json
 from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.evaluation.request import EvalRequest
@@ -95,9 +95,9 @@ def test_what_is_relevant_and_was_not_found_stands_after_what_was():
     )
     passages = list(browse._passages(sample, task_item(TASK, "clapnq"), ("nine", "two, as it was shown")))
     assert passages == [
-        SeenPassage(id="p9", text=clip("nine"), rank=1, score=2.0, relevant=False),
-        SeenPassage(id="p2", text=clip("two"), rank=2, score=1.0, relevant=True),
-        SeenPassage(id="p1", title="T", text=clip("one"), relevant=True),
+        SeenPassage(id="p9", text=clip_text("nine"), rank=1, score=2.0, relevant=False),
+        SeenPassage(id="p2", text=clip_text("two"), rank=2, score=1.0, relevant=True),
+        SeenPassage(id="p1", title="T", text=clip_text("one"), relevant=True),
     ]
     # Texts that are not one for each passage belong to nobody knows which.
     assert next(iter(browse._passages(sample, task_item(TASK, "clapnq"), ("two",)))).text is None
@@ -128,8 +128,8 @@ def test_a_page_shows_what_it_can_where_the_file_is_damaged(tmp_path):
     folder = write_run(tmp_path / "r")
     good = Browsed(
         id="c1<::>2",
-        question=clip("When, then?"),
-        reference=clip("In 1858."),
+        question=clip_text("When, then?"),
+        reference=clip_text("In 1858."),
         labels={"turn": ("later",)},
     )
     (folder / FILE).write_text("no line\n" + json_line(good) + '{"torn', encoding="utf-8")
@@ -145,9 +145,10 @@ def test_a_page_shows_what_it_can_where_the_file_is_damaged(tmp_path):
 
 def test_passages_are_stored_once_and_lose_the_title_that_they_begin_with(tmp_path):
     folder = write_run(tmp_path / "r")
-    passage = SeenPassage(id="p", title="Bells", text=clip("Bells\nThey ring."), rank=1, score=1.0, relevant=True)
+    passage = SeenPassage(id="p", title="Bells", text=clip_text("Bells\nThey ring."), rank=1, score=1.0, relevant=True)
     browsed_lines = [
-        Browsed(id=name, question=clip("Q"), reference=clip(""), passages=(passage,)) for name in ("c1<::>1", "c1<::>2")
+        Browsed(id=name, question=clip_text("Q"), reference=clip_text(""), passages=(passage,))
+        for name in ("c1<::>1", "c1<::>2")
     ]
     (folder / FILE).write_text("".join(map(json_line, browsed_lines)), encoding="utf-8")
     payload = json.loads(samples_json([("mine", read_run(folder).runs[0])]))

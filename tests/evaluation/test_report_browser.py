@@ -11,7 +11,7 @@ from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.report.browse import FILE, Browsed, Said, SeenPassage, clip
+from turnmark.evaluation.report.browse import FILE, Browsed, Said, SeenPassage, clip_text
 from turnmark.evaluation.report.page import write_page
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
@@ -39,23 +39,25 @@ def sample(index):
 
 
 def seen(index):
-    utterances = (Said(role="user", text=clip("Hello")), Said(role="assistant", text=clip("Good day.")))
+    utterances = (Said(role="user", text=clip_text("Hello")), Said(role="assistant", text=clip_text("Good day.")))
     passages = (
-        SeenPassage(id="p1", title="A bell", text=clip(f"A bell rings. {EVIL}"), rank=1, score=2.5, relevant=False),
+        SeenPassage(
+            id="p1", title="A bell", text=clip_text(f"A bell rings. {EVIL}"), rank=1, score=2.5, relevant=False
+        ),
         SeenPassage(
             id=f"p{index}",
             title="Years",
-            text=clip(f"It was cast in {1800 + index}."),
+            text=clip_text(f"It was cast in {1800 + index}."),
             rank=2,
             score=1.25,
             relevant=True,
         ),
-        SeenPassage(id="missed", title="Missed", text=clip("Nobody found this."), relevant=True),
+        SeenPassage(id="missed", title="Missed", text=clip_text("Nobody found this."), relevant=True),
     )
     return Browsed(
         id=sample(index).id, labels={"domain": (("clapnq", "fiqa")[index % 2],),
                                      "turn": (("first", "later")[index % 3 > 0],)},
-        history=utterances * 2, question=clip(f"Question {index}?"), reference=clip(f"In {1800 + index}."),
+        history=utterances * 2, question=clip_text(f"Question {index}?"), reference=clip_text(f"In {1800 + index}."),
         passages=passages,
     )  # fmt: skip
 

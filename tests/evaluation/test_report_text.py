@@ -21,7 +21,7 @@ from turnmark.evaluation.records import DataUsed, MetricSummary, Sample, Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import describe_run, overview
 from turnmark.evaluation.report.page import round_scale, scale_of
-from turnmark.evaluation.report.rendering import escape_markdown, markdown, show_run
+from turnmark.evaluation.report.rendering import escape_cell, markdown, show_run
 from turnmark.evaluation.report.stored import Stored, StoredRun, count_samples, read_run, samples, scores
 from turnmark.evaluation.report.tables import Mark, Row
 
@@ -211,7 +211,7 @@ MARKS = st.sampled_from("|`*_~[]()<>&\\#!-+.123ab $:/w")
 @given(st.text(VISIBLE, max_size=60) | st.text(MARKS, max_size=30))
 def test_what_is_escaped_reads_as_it_stands(text):
     cell = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(
-        f"| a | b |\n| --- | --- |\n| x {escape_markdown(text)} | y |"
+        f"| a | b |\n| --- | --- |\n| x {escape_cell(text)} | y |"
     )
     inlines = [token for token in cell if token.type == "inline"]
     assert len(inlines) == 4
@@ -232,8 +232,8 @@ def test_no_line_begins_a_block(text):
 
 
 def test_names_call_nobody():
-    assert escape_markdown("recall@5") == "recall@5"
-    assert escape_markdown("@someone a@b.org") == "@<!-- -->someone a@<!-- -->b.org"
+    assert escape_cell("recall@5") == "recall@5"
+    assert escape_cell("@someone a@b.org") == "@<!-- -->someone a@<!-- -->b.org"
 
 
 def test_what_a_judge_of_itself_makes_of_the_figures_is_said_first(tmp_path):

@@ -12,7 +12,7 @@ from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, write_run
 from turnmark.evaluation.planning import plan
 from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.overview import overview
-from turnmark.evaluation.report.rendering import show_run, show_section
+from turnmark.evaluation.report.rendering import show_report, show_run
 from turnmark.evaluation.report.stored import Stored, StoredRun
 from turnmark.evaluation.request import EvalRequest
 
@@ -60,7 +60,7 @@ def together(stored):
     out = io.StringIO()
     document = overview([stored])
     assert document is not None
-    show_section(document, Console(file=out, width=80, color_system=None, force_terminal=False))
+    show_report(document, Console(file=out, width=80, color_system=None, force_terminal=False))
     return written(out)
 
 
