@@ -227,7 +227,7 @@ def compound_metrics(embed: Embed | None, by_order: bool) -> tuple[Metric[Compou
             (COVERAGE, OMITTED + CODE, MERGED + CODE, *cells),
             f"parts by rules, matched by {name}",
             covered,
-            "it needs an embedder; errors need two parts and a reply that knows, a position the order that has it",
+            "no embedder, fewer than two parts, an unknown answer, or a position that this order lacks",
             {COVERAGE: MetricStyle(headline=40)},
         ),
         Metric(

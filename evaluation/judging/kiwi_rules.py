@@ -245,7 +245,10 @@ _KEEPS_FIGURES = re.compile(
 _COPY = re.compile(
     r"\b(?:copy|repeat|return|keep|leave)\b[^.?!]{0,30}\bas[ -](?:it|they)?\s?(?:stands?|is|are)\b", re.I
 )
-_COUNTED_OUT = re.compile(r"\b(?:first|second|third|fourth|fifth|last|final|\d{1,2}(?:st|nd|rd|th))\b", re.IGNORECASE)
+_COUNTED_OUT = re.compile(
+    r"\b(?:first|second|third|fourth|fifth|last|final|\d{1,2}(?:st|nd|rd|th)|(?:sentence|paragraph|point|item) \d{1,2})\b",
+    re.IGNORECASE,
+)
 _TOPIC = re.compile(
     r"\b(?:everything|anything|all|the|any|every|that|which|is|are|about|of|on|to|mentions?|sentences?|parts?"
     r"|information|discussion|references?|how|from|answer|text|please)\b",
