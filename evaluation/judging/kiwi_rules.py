@@ -246,7 +246,8 @@ _COPY = re.compile(
     r"\b(?:copy|repeat|return|keep|leave)\b[^.?!]{0,30}\bas[ -](?:it|they)?\s?(?:stands?|is|are)\b", re.I
 )
 _COUNTED_OUT = re.compile(
-    r"\b(?:first|second|third|fourth|fifth|last|final|\d{1,2}(?:st|nd|rd|th)|(?:sentence|paragraph|point|item) \d{1,2})\b",
+    r"\b(?:first|second|third|fourth|fifth|last|final|\d{1,2}(?:st|nd|rd|th)"
+    r"|(?:sentence|paragraph|point|item) \d{1,2})\b",
     re.IGNORECASE,
 )
 _TOPIC = re.compile(
