@@ -59,6 +59,7 @@ def test_an_index_is_built_opened_and_searched(notes: Path) -> None:
     assert [problem.file for problem in built.problems] == ["broken.pdf"]
     index = tm.Index.open("notes")
     assert (index.name, len(index), index.problems) == ("notes", 2, ())
+    assert len({passage.id for passage in index}) == 2
     assert repr(index) == "Index('notes', 2 documents, 2 passages)"
     (hit,) = index.search("descale the kettle", k=1, retriever="bm25")
     assert hit.passage.document == "kettle.md"

@@ -12,7 +12,7 @@ from turnmark.assistant.open import open_parts
 from turnmark.assistant.session import Began, Conversation, Turned
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.home import quiet_libraries
-from turnmark.corpora.types import Message, Problem
+from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.retrieval import index as stored
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.registry import default_retriever, open_retriever
@@ -78,6 +78,11 @@ class Index:
     def __len__(self) -> int:
         """The number of passages."""
         return self.stored.manifest.passages
+
+    def __iter__(self) -> Iterator[Passage]:
+        """All passages, as they are numbered."""
+        for page in self.stored.store.pages():
+            yield from (passage for _, _, passage in page)
 
     def __repr__(self) -> str:
         manifest = self.stored.manifest
