@@ -5,7 +5,7 @@ is computed over each draw, and the 2.5th and 97.5th percentile are its interval
 each cluster was drawn, so a resampled mean is a product of that row with the clusters' sums. Rows are drawn in blocks,
 and all figures with as many clusters share them: memory does not grow with resamples times clusters.
 
-Tests swap the two systems in full clusters: how often does a difference as large come about when chance decides, for
+Tests swap the two systems cluster by cluster: how often does a difference as large come about when chance decides, for
 each cluster, which of the two systems gave which of its two sets of answers?
 """
 

@@ -25,7 +25,7 @@ METRICS = 3
 """Metrics of the breakdowns in a file."""
 _LONGEST = 60  # characters of a spec in the table of the runs
 _EXPLAINED = (
-    "p: two-sided permutation test, swapping the two runs in full {what}; Holm: corrected over the {tests} tests of "
+    "p: two-sided permutation test, swapping the two runs {one} by {one}; Holm: corrected over the {tests} tests of "
     "the headline. Intervals: 95%, from resampled {what}. * marks a corrected p below .05."
 )
 
@@ -169,7 +169,8 @@ def _differences(comparison: RunComparison, index: int) -> Table:
         if metric.why:
             lines.append(f"{name} is not compared: {metric.why}")
     tests = sum(len(metric.changes) for metric in comparison.metrics.values())
-    lines.append(_EXPLAINED.format(what=name_clusters(comparison.benchmark), tests=tests))
+    one, many = (name_clusters(comparison.benchmark, count) for count in (1, 2))
+    lines.append(_EXPLAINED.format(one=one, what=many, tests=tests))
     title = f"{side.letter} against {first.letter}"
     return Table(title, tuple(columns), tuple(rows), tuple(lines), tight=True, narrow=True)
 

@@ -136,7 +136,7 @@ def test_budgets(text: str, budget: dict[str, float | str]) -> None:
             (text, f"--budget {text!r} is no budget")
             for text in ("", "much", "-5", "1e6", "nan", "2,50 EUR", "5 dollars", "$5 USD", "$5k", "５", "5 uſd")
         ),
-        ("1.5", "--budget '1.5': 1.5 is not a number of full tokens"),
+        ("1.5", "--budget '1.5': 1.5 is not a whole number of tokens"),
         ("0", "--budget '0': more than 0 was expected"),
         ("$0.00", "--budget '$0.00': more than 0 was expected"),
         ("9" * 500, "--budget '" + "9" * 80 + "' is no budget"),
