@@ -105,9 +105,11 @@ def chat(
     try:
         if session is not None:  # what was not asked for is as the session has it
             parts = session.conversation.parts
-            if retriever is None and index in (None, parts.index):
+            named = ctx.get_parameter_source("index")
+            typed = index if named is not None and named.name == "COMMANDLINE" else None
+            if retriever is None and typed in (None, parts.index):
                 retriever = parts.retriever
-            index = index or parts.index or None  # a damaged session may not say which
+            index = typed or parts.index or index  # a damaged session may not say which
             source = ctx.get_parameter_source("generator")
             if source is None or source.name != "COMMANDLINE":
                 generator, steps = parts.generator, steps or parts.steps

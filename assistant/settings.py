@@ -191,7 +191,9 @@ def parse_budget(text: str) -> Budget:
     if tokens:
         exact = Decimal(re.sub("[,_]", "", tokens["number"])) * _SCALES[tokens["scale"].lower()]
         if exact != exact.to_integral_value():
-            raise RequestError(f"--budget {text[:80]!r}: {exact.normalize():f} is not a whole number of tokens; {forms}")
+            raise RequestError(
+                f"--budget {text[:80]!r}: {exact.normalize():f} is not a whole number of tokens; {forms}"
+            )
         if exact > 0:
             return Budget(tokens=int(exact))
     elif money:

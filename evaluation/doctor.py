@@ -30,8 +30,10 @@ KEYS = (
 )  # fmt: skip
 """Variables that hold secrets: it says which are set, and nothing of what is in them."""
 OURS = (
-    *"TURNMARK_DATA",
+    "TURNMARK_DATA",
     "TURNMARK_HOME",
+    "TURNMARK_INDEX",
+    "TURNMARK_GENERATOR",
     "TURNMARK_CACHE",
     "TURNMARK_BACKEND",
     "TURNMARK_PRECISION",
@@ -227,13 +229,14 @@ def state() -> Iterator[Finding]:
     for path in sorted(child for child in indexes.iterdir() if child.is_dir()) if indexes.is_dir() else ():
         try:
             manifest = read_manifest(path)
+            complete = manifest is not None and manifest.format == FORMAT and has_all_components(Index(path, manifest))
         except TurnmarkError as error:
             yield Finding("indexes", path.name, "broken", str(error))
             continue
         if manifest is None:
             again = f"the same build command continues it; turnmark index remove {path.name} drops it"
             yield Finding("indexes", path.name, "warn", "a build was interrupted", again)
-        elif manifest.format != FORMAT or not has_all_components(Index(path, manifest)):
+        elif not complete:
             lacks = "another format" if manifest.format != FORMAT else "a part is missing"
             yield Finding("indexes", path.name, "broken", lacks, rebuild_command(manifest))
         else:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.console import Progress
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.specs import Spec
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.bm25 import build_bm25
 from turnmark.retrieval.chroma import ChromaVectors
@@ -196,7 +195,7 @@ BUILT_IN: tuple[Component, ...] = (BM25Component(), ChromaComponent(), FlatCompo
 
 def component_of(retriever: str) -> Component | None:
     """The component that the retriever of a name brings along."""
-    kind: Any = RETRIEVERS.factory(Spec(retriever))
+    kind: Any = RETRIEVERS.factory(RETRIEVERS.check(retriever))
     component: Component | None = kind.component
     return component
 

@@ -97,7 +97,7 @@ class ReplyText:
         if not self._written.strip():
             return complete
         pending = footnote_marks(self._held, self._sources)
-        if not says_same(self._written, reply):
+        if reply.checks.repaired or not says_same(self._written, reply):
             return f"{pending}{AFTER}{complete}"
         notes = definitions(reply) if self._footnotes else ""
         return f"{pending}\n\n{notes}" if notes else pending

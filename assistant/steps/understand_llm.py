@@ -95,7 +95,8 @@ def understand_prompt(
         del shown[0]
     dropped = len(history) - len(shown)
     notes = [
-        f"to understand it {dropped} of {len(history)} earlier messages were left out: the model's context is full"
+        f"{dropped} of {len(history)} earlier messages were left out when the question was read: "
+        "the model's context is full"
     ]
     messages = template.render(
         titles=template.quote(" · ".join(" ".join(title.split()) for title in titles)) if titles else "",

@@ -1,155 +1,61 @@
-"""Whether an English reply says "I don't know": yes, partial or no, from its wording alone.
+"""Whether a reply of the turn says that it does not know.
 
-Every sentence is one of four kinds: it says that something is missing (`lack`), advises or offers (`aside`), says what
-the passages or the conversation are about (`about`), or claims something. A reply without a sentence that says that
-something is missing is `no`. One that opens with such a sentence and claims next to nothing else is `yes`. All others
-are `partial`. docs/measured.md has how often that is what a language model says.
+Cautious, since a cited answer that is taken for "I don't know" loses its sources: "IPv6 is not available [1]" answers.
+Replies of other systems, which cite nothing, are read by `turnmark.evaluation.metrics.idk`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 from turnmark.assistant.steps.marks import cited_numbers
-from turnmark.corpora.text import plain, sentences, strip_citations, words
+from turnmark.corpora.text import sentences, strip_citations
 
-Kind = Literal["lack", "aside", "about", "claim"]
-Idk = Literal["yes", "partial", "no"]
-
-IDK_VALUES: Mapping[str, float] = {"yes": 1.0, "partial": 0.5, "no": 0.0}
-MOST_CLAIMED = 10
-"""Words that a `yes` may claim, as calibrated (`python -m tests.benchmarks.judging idk`)."""
-
-_NOT = "(?:(?:do|does|did|is|are|was|were|could|can) not|(?:do|does|did|is|are|was|were|could|ca)n't|cannot)"
-_MATERIAL = (
-    "(?:passages?|documents?|sources?|texts?|context|material|excerpts?|information|conversation(?: history)?|"
-    "discussion)"
-)
-_SOURCES = (
-    "(?:(?:the|these|those|your|any|none) )?(?:of (?:the|these) )?"
-    f"(?:(?:provided|given|available|retrieved|supplied|ongoing|previous|earlier) )*{_MATERIAL}"
-    "(?: (?:provided|given|available|above|i have|i was given|in this conversation))?"
-)
-_HOW = "(?:(?:actually|explicitly|directly|specifically|clearly|currently|definitively|fully|further|accurately) )*"
+_LONGEST_UNKNOWN = 3  # sentences
+_SOURCES = "(?:passages?|documents?|sources?|texts?|context|material|excerpts?|information)"
+_THE_SOURCES = rf"(?:the|these|those|your) (?:(?:provided|given|available|numbered|retrieved|supplied) )*{_SOURCES}"
+_FACTS = "(?:(?:any|enough|sufficient|the|specific|that|an) )*(?:information|answers?|data|details?|knowledge|mention)"
 _TELL = (
-    "(?:say|state|mention|contain|include|provide|hold|give|specify|cover|address|answer|discuss|describe|explain|tell|"
-    "indicate|offer|detail|differentiate|name|list|elaborate|clarify|define|identify|confirm|compare|present|report|"
-    "quantify|focus|have(?! to)|seem|appear)"
+    "(?:(?:actually|explicitly|directly|specifically) )?(?:say|state|mention|contain|include|provide|hold|give|specify|"
+    f"cover|address|answer|discuss|describe|explain|tell|indicate|(?:have|offer) {_FACTS})s?"
 )
-_STATED = (
-    "(?:mentioned|stated|specified|provided|given|covered|detailed|addressed|discussed|described|available|included|"
-    "indicated|clear)"
+_IS_GIVEN = "(?:mentioned|stated|specified|provided|given|covered|found|answered|determined|available)"
+_OPENING = (
+    "(?:(?:i'm|i am) (?:sorry|afraid),?(?: but| that)? |(?:sorry|unfortunately|apologies),?(?: but)? |"
+    "(?:based on|according to|from|in) [^,.]{1,60}, )*"
 )
-_FACTS = "(?:information|mention|answers?|details?|data|context|documents?|knowledge)"
-_MUCH = (
-    "(?:(?:any|enough|sufficient|the|specific|an|access to|direct|detailed|real-time|current|up-to-date|that|exact|"
-    "more|relevant) )*"
+_CLAIMS = (
+    "(?:i|we) (?:do not|don't|did not|didn't) (?:actually |currently |really )?know(?! of)",
+    f"(?:i|we) (?:do not|don't) (?:currently )?have {_FACTS}",
+    "(?:i|we) (?:cannot|can't|could not|couldn't|did not|didn't|am unable to|was unable to) "
+    "(?:find|answer|say|tell|determine)",
+    rf"{_THE_SOURCES} (?:i was given |provided |available |above )?"
+    rf"(?:do not|does not|don't|doesn't|did not|didn't) {_TELL}",
+    rf"none of {_THE_SOURCES} {_TELL}",
+    r"(?:there is|there's) (?:no|not enough|insufficient) (?:specific )?(?:information|mention|answer)"
+    r"(?= (?:in|about|on|regarding|of|for|to|that|as to|available|provided|given)\b|[.,;]|$)",
+    rf"no (?:specific )?(?:information|answer|mention) (?:\w+ ){{0,6}}?(?:is|was|can be|could be) {_IS_GIVEN}",
+    rf"(?:this|that|it|the answer) (?:is not|isn't|cannot be|can't be) {_IS_GIVEN}"
+    rf"(?= (?:in|by|from) {_THE_SOURCES}|[.]?$)",
 )
-_LACKS = (
-    # "The documents provided do not mention …", "The context lacks …", "…, but none of them addresses …"
-    rf"{_SOURCES} {_NOT} (?:\w+ly )?{_TELL}\b",
-    rf"{_SOURCES} lacks?\b",
-    rf"none of (?:them|{_SOURCES}) (?:\w+ly )?{_TELL}",
-    # "There is no information about …", "I have no specific details …", "No information is provided …"
-    r"(?:there (?:is|are)|there's|with|i have|we have|has|have) (?:no|not enough|insufficient) (?:\w+ )?" + _FACTS,
-    rf"^no (?:\w+ )?{_FACTS} (?:is|was|are|were|have|has)",
-    # "I don't know", "I cannot confirm …", "I do not have access to data …", "I don't have the number in the documents"
-    rf"(?:i|we) (?:am unable to|am not able to|was unable to|{_NOT}) {_HOW}"
-    "(?:find|answer|say|tell|determine|know(?! of)|provide|confirm|identify|specify|verify|offer|"
-    rf"have (?:access to|{_MUCH}(?:{_FACTS}|[^.]{{1,60}} (?:in|from) (?:the|these|those|my|your) )))",
-    # "It is unclear …", "It is not possible to say …", "… is not specified"
-    r"(?:it is|it's|it remains|is|are) (?:unclear|unknown|not (?:clear|known|possible to (?:\w+ )?"
-    "(?:say|determine|state|answer|provide|confirm|draw)))",
-    rf"(?:is|are|was|were) not {_HOW}{_STATED}\b(?! to\b)",
-    rf"\bnot {_HOW}{_STATED} (?:in|by|within) {_SOURCES}",
-)
-_ASIDES = (
-    "^(?:please|sorry|to (?:answer|provide|find|get|determine|obtain|give|fully|learn|compare)\\b|if you|"
-    "for (?:more|the most|an?|the|current|up-to-date|further|precise|accurate|reliable|specific|detailed) |"
-    "(?:could|can|would) you|i (?:would )?(?:recommend|suggest)|additional|without|"
-    "i(?:'d| would)? (?:need|be happy|be glad|can help|can only|may be able)|"
-    "you (?:may|might|would|should|could|can) (?:want|need|wish|consider|check|consult|contact)|"
-    "it would be (?:helpful|beneficial|best|advisable))",
-    "clarif",
-    "(?:would|will) be (?:needed|required|necessary)",
-)
-_ABOUTS = (
-    # Not "While the document discusses …": what is set against the lack is something to offer.
-    rf"^{_SOURCES} (?:only |primarily |mainly |mostly |do |does )*"
-    "(?:discuss|mention|contain|address|describe|focus|cover|provide|define|relate|include|talk|refer|only)",
-    r"\bwe(?: have|'ve) (?:only |been )?(?:discuss|talk)",
-)
-_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    ("lack", re.compile("|".join(_LACKS))),
-    ("aside", re.compile("|".join(_ASIDES))),
-    ("about", re.compile("|".join(_ABOUTS))),
-)
+_UNKNOWN = re.compile(rf"{_OPENING}(?:{'|'.join(_CLAIMS)})(?!\w)")
 _HOWEVER = re.compile(r"\b(?:but|however|although|though|yet)\b|;")
 
 
-def kind_of(sentence: str) -> Kind:
-    """What a sentence does; the first kind that fits. What somebody is quoted as saying is claimed."""
-    text = " ".join(plain(strip_citations(sentence)).split()).replace("’", "'").lower()
-    if text.startswith(('"', "“")):
-        return "claim"
-    return next((kind for kind, pattern in _KINDS if pattern.search(text)), "claim")
-
-
-def _cites_a_claim(sentence: str, kind: Kind) -> bool:
-    """Whether a sentence claims something of the sources: what it sets against a lack counts."""
-    turn = _HOWEVER.search(sentence.lower()) if kind == "lack" else None
-    return bool(cited_numbers(sentence[turn.end() :])) if turn else kind != "lack" and bool(cited_numbers(sentence))
-
-
-@dataclass(frozen=True)
-class Wording:
-    """What the verdict looks at.
-
-    Attributes:
-        opens: the first sentence says that something is missing.
-        lacks: how many sentences say so.
-        claimed: words of the sentences that claim something.
-        cites: a claim has a citation mark.
-    """
-
-    opens: bool
-    lacks: int
-    claimed: int
-    cites: bool
-
-    def verdict(self, claimed_limit: float = MOST_CLAIMED) -> Idk:
-        """The label, if a `yes` may claim so many words."""
-        if not self.lacks:
-            return "no"
-        return "yes" if self.opens and not self.cites and self.claimed <= claimed_limit else "partial"
-
-
 @lru_cache(maxsize=1024)
-def wording(reply: str) -> Wording:
-    """Count the sentences of a reply by what they do. Kept, since a conversation asks it at every turn."""
-    parts = [reply[start:end] for start, end in sentences(reply)]
-    parts = [part for part in parts if words(strip_citations(part))]
-    kinds = [kind_of(part) for part in parts]
-    return Wording(
-        opens=bool(kinds) and kinds[0] == "lack",
-        lacks=kinds.count("lack"),
-        claimed=sum(len(words(part)) for part, kind in zip(parts, kinds, strict=True) if kind == "claim"),
-        cites=any(map(_cites_a_claim, parts, kinds)),
-    )
+def says_unknown(text: str) -> bool:
+    """Whether an English reply says, all in all, that it does not know. Kept: a conversation asks it at every turn.
 
-
-def says_idk(reply: str) -> Idk:
-    """Whether a reply says that it does not know: of all that was asked (`yes`), of a part (`partial`), or not (`no`).
-
-    Whether it is right to say so does not matter. The question is not looked at.
+    Short, opening with a sentence to that effect, and claiming nothing else from the passages: a reply that gives
+    a part of the answer and names what is missing is an answer.
     """
-    return wording(reply).verdict()
-
-
-def says_unknown(reply: str) -> bool:
-    """Whether a reply says, all in all, that it does not know."""
-    return says_idk(reply) == "yes"
+    parts = [" ".join(text[start:end].split()).replace("’", "'").lower() for start, end in sentences(text)]
+    parts = [part for part in parts if any(char.isalnum() for char in strip_citations(part))]
+    opening = _UNKNOWN.match(parts[0]) if parts else None
+    if opening is None or len(parts) > _LONGEST_UNKNOWN:
+        return False
+    turn = _HOWEVER.search(parts[0], opening.end())
+    if turn and cited_numbers(parts[0][turn.end() :]):
+        return False
+    return not any(cited_numbers(part) for part in parts[1:] if not _UNKNOWN.match(part))

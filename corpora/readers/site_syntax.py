@@ -26,6 +26,8 @@ _TAGS = re.compile(
 )
 _WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200})(?:\|(?P<words>[^\[\]|\n]{1,200}))?\]\]")
 
+_PAGE_NAME = re.compile(r"^[^ ]*[-/#.][^ ]*$")
+
 
 def strip_site_syntax(text: str) -> str:
     """`text` as plain Markdown. Takes time linear in the length of the text."""
@@ -109,5 +111,13 @@ def _without_tags(text: str) -> str:
 
 
 def _page_words(link: re.Match[str]) -> str:
-    """A wiki link's words, or the name of its page; nothing of what is embedded."""
-    return "" if link.group().startswith("!") else link["words"] or link["page"].replace("-", " ")
+    """A wiki link's words, or the name of its page; nothing of what is embedded.
+
+    GitHub's wikis write the words first, others the page.
+    """
+    first, second = link["page"], link["words"]
+    if link.group().startswith("!"):
+        return ""
+    if not second:
+        return first.split("#")[0].rsplit("/", 1)[-1].replace("-", " ")
+    return first if _PAGE_NAME.search(second) and not _PAGE_NAME.search(first) else second

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
-from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case, Metric, Value
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
+from turnmark.evaluation.metrics.idk import says_idk
 
 ROUGE = "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"
 ROUGE_UNICODE = "ROUGE-L F1 (rapidfuzz; Unicode words)"
@@ -27,7 +27,7 @@ def unknown(context: Case) -> bool:
 
     The detector reads the answer with its citation marks, which are stripped only for scoring.
     """
-    return says_unknown(context.raw) if context.decision is None else context.decision == "unknown"
+    return says_idk(context.raw) == "yes" if context.decision is None else context.decision == "unknown"
 
 
 def lead(passages: Sequence[str], length: int) -> str:

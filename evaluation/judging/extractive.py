@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, GeneratorError, PromptMessage
 from turnmark.assistant.steps.support import Sources, stems
-from turnmark.assistant.steps.unknown import IDK_VALUES, says_idk, wording
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import EMBEDDED, Rubric, by_code, needs
 from turnmark.evaluation.metric_info import MetricStyle
+from turnmark.evaluation.metrics.idk import IDK_VALUES, says_idk, wording
 
 if TYPE_CHECKING:
     import numpy as np

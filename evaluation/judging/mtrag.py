@@ -16,7 +16,6 @@ from pydantic import BaseModel, model_validator
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.schema import at_most, short_text
-from turnmark.assistant.steps.unknown import IDK_VALUES
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
@@ -36,6 +35,7 @@ from turnmark.evaluation.judging.rubrics import (
 )
 from turnmark.evaluation.judging.verdicts import Labels, RatingScale
 from turnmark.evaluation.metric_info import MetricStyle
+from turnmark.evaluation.metrics.idk import IDK_VALUES
 
 RATING = RatingScale(name="Rating", low=1, high=10)
 IDK = Labels(offered=("yes", "partial", "no"))

@@ -26,7 +26,6 @@ from sklearn.metrics import classification_report, cohen_kappa_score
 
 from tests.conftest import DATA
 from tests.intervals import mean_interval
-from turnmark.assistant.steps.unknown import says_idk, wording
 from turnmark.corpora.mtrag import conversation_of
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
@@ -44,6 +43,7 @@ from turnmark.evaluation.judging.extractive import (
 from turnmark.evaluation.judging.idk import conditioned, mark_of
 from turnmark.evaluation.judging.rubrics import EMBEDDED
 from turnmark.evaluation.metrics.agreement import rank_correlations, spearman
+from turnmark.evaluation.metrics.idk import says_idk, wording
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.records import Score
 from turnmark.evaluation.stats import draw_clusters

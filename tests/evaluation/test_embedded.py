@@ -9,7 +9,6 @@ import pytest
 
 from turnmark.assistant.generators.base import GeneratorError, PromptMessage
 from turnmark.assistant.generators.replay import ReplayGenerator
-from turnmark.assistant.steps.unknown import kind_of, says_idk, wording
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import shared_embedder
@@ -25,6 +24,7 @@ from turnmark.evaluation.judging.extractive import (
     extractive_rubrics,
     reply_features,
 )
+from turnmark.evaluation.metrics.idk import kind_of, says_idk, wording
 
 PASSAGES = (
     "The night ferry leaves Harwich at eleven in the evening and reaches the Hook of Holland at eight. Cabins have to "

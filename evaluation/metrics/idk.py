@@ -1,0 +1,150 @@
+"""Whether an English reply says "I don't know": yes, partial or no, from its wording alone.
+
+Every sentence is one of four kinds: it says that something is missing (`lack`), advises or offers (`aside`), says what
+the passages or the conversation are about (`about`), or claims something. A reply without a sentence that says that
+something is missing is `no`. One that opens with such a sentence and claims next to nothing else is `yes`. All others
+are `partial`. docs/measured.md has how often that is what a language model says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from turnmark.assistant.steps.marks import cited_numbers
+from turnmark.corpora.text import plain, sentences, strip_citations, words
+
+Kind = Literal["lack", "aside", "about", "claim"]
+Idk = Literal["yes", "partial", "no"]
+
+IDK_VALUES: Mapping[str, float] = {"yes": 1.0, "partial": 0.5, "no": 0.0}
+MOST_CLAIMED = 10
+"""Words that a `yes` may claim, as calibrated (`python -m tests.benchmarks.judging idk`)."""
+
+_NOT = "(?:(?:do|does|did|is|are|was|were|could|can) not|(?:do|does|did|is|are|was|were|could|ca)n't|cannot)"
+_MATERIAL = (
+    "(?:passages?|documents?|sources?|texts?|context|material|excerpts?|information|conversation(?: history)?|"
+    "discussion)"
+)
+_SOURCES = (
+    "(?:(?:the|these|those|your|any|none) )?(?:of (?:the|these) )?"
+    f"(?:(?:provided|given|available|retrieved|supplied|ongoing|previous|earlier) )*{_MATERIAL}"
+    "(?: (?:provided|given|available|above|i have|i was given|in this conversation))?"
+)
+_HOW = "(?:(?:actually|explicitly|directly|specifically|clearly|currently|definitively|fully|further|accurately) )*"
+_TELL = (
+    "(?:say|state|mention|contain|include|provide|hold|give|specify|cover|address|answer|discuss|describe|explain|tell|"
+    "indicate|offer|detail|differentiate|name|list|elaborate|clarify|define|identify|confirm|compare|present|report|"
+    "quantify|focus|have(?! to)|seem|appear)"
+)
+_STATED = (
+    "(?:mentioned|stated|specified|provided|given|covered|detailed|addressed|discussed|described|available|included|"
+    "indicated|clear)"
+)
+_FACTS = "(?:information|mention|answers?|details?|data|context|documents?|knowledge)"
+_MUCH = (
+    "(?:(?:any|enough|sufficient|the|specific|an|access to|direct|detailed|real-time|current|up-to-date|that|exact|"
+    "more|relevant) )*"
+)
+_LACKS = (
+    # "The documents provided do not mention …", "The context lacks …", "…, but none of them addresses …"
+    rf"{_SOURCES} {_NOT} (?:\w+ly )?{_TELL}\b",
+    rf"{_SOURCES} lacks?\b",
+    rf"none of (?:them|{_SOURCES}) (?:\w+ly )?{_TELL}",
+    # "There is no information about …", "I have no specific details …", "No information is provided …"
+    r"(?:there (?:is|are)|there's|with|i have|we have|has|have) (?:no|not enough|insufficient) (?:\w+ )?" + _FACTS,
+    rf"^no (?:\w+ )?{_FACTS} (?:is|was|are|were|have|has)",
+    # "I don't know", "I cannot confirm …", "I do not have access to data …", "I don't have the number in the documents"
+    rf"(?:i|we) (?:am unable to|am not able to|was unable to|{_NOT}) {_HOW}"
+    "(?:find|answer|say|tell|determine|know(?! of)|provide|confirm|identify|specify|verify|offer|"
+    rf"have (?:access to|{_MUCH}(?:{_FACTS}|[^.]{{1,60}} (?:in|from) (?:the|these|those|my|your) )))",
+    # "It is unclear …", "It is not possible to say …", "… is not specified"
+    r"(?:it is|it's|it remains|is|are) (?:unclear|unknown|not (?:clear|known|possible to (?:\w+ )?"
+    "(?:say|determine|state|answer|provide|confirm|draw)))",
+    rf"(?:is|are|was|were) not {_HOW}{_STATED}\b(?! to\b)",
+    rf"\bnot {_HOW}{_STATED} (?:in|by|within) {_SOURCES}",
+)
+_ASIDES = (
+    "^(?:please|sorry|to (?:answer|provide|find|get|determine|obtain|give|fully|learn|compare)\\b|if you|"
+    "for (?:more|the most|an?|the|current|up-to-date|further|precise|accurate|reliable|specific|detailed) |"
+    "(?:could|can|would) you|i (?:would )?(?:recommend|suggest)|additional|without|"
+    "i(?:'d| would)? (?:need|be happy|be glad|can help|can only|may be able)|"
+    "you (?:may|might|would|should|could|can) (?:want|need|wish|consider|check|consult|contact)|"
+    "it would be (?:helpful|beneficial|best|advisable))",
+    "clarif",
+    "(?:would|will) be (?:needed|required|necessary)",
+)
+_ABOUTS = (
+    # Not "While the document discusses …": what is set against the lack is something to offer.
+    rf"^{_SOURCES} (?:only |primarily |mainly |mostly |do |does )*"
+    "(?:discuss|mention|contain|address|describe|focus|cover|provide|define|relate|include|talk|refer|only)",
+    r"\bwe(?: have|'ve) (?:only |been )?(?:discuss|talk)",
+)
+_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("lack", re.compile("|".join(_LACKS))),
+    ("aside", re.compile("|".join(_ASIDES))),
+    ("about", re.compile("|".join(_ABOUTS))),
+)
+_HOWEVER = re.compile(r"\b(?:but|however|although|though|yet)\b|;")
+
+
+def kind_of(sentence: str) -> Kind:
+    """What a sentence does; the first kind that fits. What somebody is quoted as saying is claimed."""
+    text = " ".join(plain(strip_citations(sentence)).split()).replace("’", "'").lower()
+    if text.startswith(('"', "“")):
+        return "claim"
+    return next((kind for kind, pattern in _KINDS if pattern.search(text)), "claim")
+
+
+def _cites_a_claim(sentence: str, kind: Kind) -> bool:
+    """Whether a sentence claims something of the sources: what it sets against a lack counts."""
+    turn = _HOWEVER.search(sentence.lower()) if kind == "lack" else None
+    return bool(cited_numbers(sentence[turn.end() :])) if turn else kind != "lack" and bool(cited_numbers(sentence))
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What the verdict looks at.
+
+    Attributes:
+        opens: the first sentence says that something is missing.
+        lacks: how many sentences say so.
+        claimed: words of the sentences that claim something.
+        cites: a claim has a citation mark.
+    """
+
+    opens: bool
+    lacks: int
+    claimed: int
+    cites: bool
+
+    def verdict(self, claimed_limit: float = MOST_CLAIMED) -> Idk:
+        """The label, if a `yes` may claim so many words."""
+        if not self.lacks:
+            return "no"
+        return "yes" if self.opens and not self.cites and self.claimed <= claimed_limit else "partial"
+
+
+@lru_cache(maxsize=1024)
+def wording(reply: str) -> Wording:
+    """Count the sentences of a reply by what they do. Kept, since several metrics ask it of one reply."""
+    parts = [reply[start:end] for start, end in sentences(reply)]
+    parts = [part for part in parts if words(strip_citations(part))]
+    kinds = [kind_of(part) for part in parts]
+    return Wording(
+        opens=bool(kinds) and kinds[0] == "lack",
+        lacks=kinds.count("lack"),
+        claimed=sum(len(words(part)) for part, kind in zip(parts, kinds, strict=True) if kind == "claim"),
+        cites=any(map(_cites_a_claim, parts, kinds)),
+    )
+
+
+def says_idk(reply: str) -> Idk:
+    """Whether a reply says that it does not know: of all that was asked (`yes`), of a part (`partial`), or not (`no`).
+
+    Whether it is right to say so does not matter. The question is not looked at.
+    """
+    return wording(reply).verdict()
