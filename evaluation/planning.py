@@ -147,7 +147,8 @@ def plan(request: EvalRequest) -> Plan:
         if not domain_of_id:
             first = f"; the first mistake in it: {problems[0]}" if problems else ""
             errors.add(f"{_in_words(request, setting)}: there is nothing to answer in the data{first}")
-        chosen_ids = select(request, chosen_ids, errors, task.stratum)
+        if not task.retrieves:  # which selects its queries itself, before it looks for their corpora
+            chosen_ids = select(request, chosen_ids, errors, task.stratum)
     if task is not None and answers is not None:
         _check_answers(request, setting, task, answers, domain_of_id, errors)
     errors.raise_all()

@@ -93,7 +93,7 @@ class EvalRequest(Request):
         str,
         typer.Argument(
             metavar="BENCHMARK",
-            help="mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi, all; python:pkg.mod:factory for your own.",
+            help="mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi, all; python:pkg.mod:Class for your own.",
         ),
     ]
     predictions: Annotated[
@@ -110,7 +110,7 @@ class EvalRequest(Request):
     domains: Annotated[
         tuple[str, ...],
         BeforeValidator(split_names),
-        typer.Option(metavar="A,B", help="Domains or capabilities; default: all."),
+        typer.Option(metavar="A,B", help="Domains or capabilities; default: all, or those that a scored file answers."),
     ] = ()
     generator: Annotated[
         str,

@@ -157,7 +157,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
     """Run the parts; one that fails does not keep the others from running.
 
     Returns:
-        SuiteRun -> its summary, or why there is none; the folder; whether any failed.
+        Benchmark -> its summary, or why there is none; the folder; whether any failed.
     """
     from turnmark.evaluation.spread import use_workers
 

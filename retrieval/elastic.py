@@ -77,10 +77,8 @@ def index_address(spec: Spec) -> tuple[str, str]:
     problems = []
     # One name, for a pattern could find a passage twice.
     if not re.fullmatch(r"[a-z0-9.][a-z0-9._+-]{0,254}", name):
-        problems.append(
-            f"{role}: name one index (lower case, no '/', no '*'), not {name!r}: {base}/INDEX, whose documents have "
-            "the passages' ids as _id"
-        )
+        wrong = f"{name!r} is not the name of one Elasticsearch index (lower case, no '/', no '*'); " if name else ""
+        problems.append(f"{role}: {wrong}write {base}/INDEX, whose documents have the passages' ids as _id")
     if "weight" in spec.options and spec.options.get("query") != "hybrid":
         problems.append(f"{role}: weight is for query=hybrid; one list has nothing to be weighed against")
     if problems:

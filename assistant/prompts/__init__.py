@@ -198,7 +198,7 @@ def check_prompts(directory: Path | None, *folders: PromptFolder) -> None:
         return
     errors = ErrorCollector()
     if not directory.is_dir():
-        errors.add(f"prompts {directory}: no such folder")
+        errors.add(f"--prompts {directory}: no such folder")
     files = sorted(directory.glob("*.txt"))
     unused = [path.name for path in files if not any(path.stem in folder.replaceable for folder in folders)]
     if unused:

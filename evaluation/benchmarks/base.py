@@ -54,8 +54,9 @@ class Item:
 
     @property
     def facts(self) -> Facts:
-        """Cluster and labels, for the summary."""
-        return Facts(cluster=self.cluster or self.id, labels=self.labels, headline=self.headline)
+        """Cluster and labels, for the summary; without labels, the domain."""
+        labels = self.labels or ({"domain": (self.domain,)} if self.domain else {})
+        return Facts(cluster=self.cluster or self.id, labels=labels, headline=self.headline)
 
 
 @dataclass(frozen=True)

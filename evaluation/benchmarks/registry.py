@@ -60,7 +60,7 @@ def import_tasks(benchmark: str) -> tuple[type[Task], ...]:
 def _known_tasks(benchmark: str) -> tuple[type[Task], ...]:
     try:
         return import_tasks(benchmark)
-    except RequestError:  # reported once, by `refusals`
+    except RequestError:  # reported once, when the request is checked
         return ()
 
 
