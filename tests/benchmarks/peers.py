@@ -296,7 +296,7 @@ def main(words: Sequence[str]) -> None:
             "build": lambda: build_and_query(corpus, texts_of(corpus, count), folder),
             "bm25": lambda: bm25(corpus), "rouge": rouge, "engine": lambda: engine(folder),
         }  # fmt: skip
-        print("| what | beside | Turnmark | the other | times better |\n|---|---|---|---|---|", flush=True)
+        print("| what | against | Turnmark | the other | times better |\n|---|---|---|---|---|", flush=True)
         for part in chosen:
             for task, peer, ours, theirs, ratio in parts[part]():
                 print(f"| {task} | {peer} | {ours} | {theirs} | {shown(ratio)} |", flush=True)
