@@ -55,6 +55,12 @@ class ChatCommand(TyperCommand):
         return super().parse_args(ctx, words)
 
 
+def _is_typed(ctx: typer.Context, option: str) -> bool:
+    """Whether an option was given on the command line, not in a variable or a configuration file."""
+    source = ctx.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def chat(
     ctx: typer.Context,
     folder: Annotated[
@@ -105,13 +111,11 @@ def chat(
     try:
         if session is not None:  # what was not asked for is as the session has it
             parts = session.conversation.parts
-            named = ctx.get_parameter_source("index")
-            typed = index if named is not None and named.name == "COMMANDLINE" else None
+            typed = index if _is_typed(ctx, "index") else None
             if retriever is None and typed in (None, parts.index):
                 retriever = parts.retriever
             index = typed or parts.index or index  # a damaged session may not say which
-            source = ctx.get_parameter_source("generator")
-            if source is None or source.name != "COMMANDLINE":
+            if not _is_typed(ctx, "generator"):
                 generator, steps = parts.generator, steps or parts.steps
         if index is None:
             index = errors.collect(choose_index, [manifest.name for manifest in list_indexes()], console)

@@ -33,7 +33,7 @@ from turnmark.evaluation.benchmarks.mtrag_queries import (
 )
 from turnmark.evaluation.benchmarks.mtrag_retrieval import Retrieval
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, hash_prompts
-from turnmark.evaluation.benchmarks.turns import prompted_sample, strip_marks, turn_sample, with_steps
+from turnmark.evaluation.benchmarks.turns import prompted_sample, turn_sample
 from turnmark.evaluation.judging.mtrag import mtrag_rubrics, un_rubrics
 from turnmark.evaluation.judging.rubrics import BERT
 from turnmark.evaluation.metrics.decisions import unknown_label
@@ -267,16 +267,11 @@ class Mtrag(Task):
     def context(self, item: Item, sample: Sample) -> Case:
         """See `Task.context`. Steps count as a part of the answer."""
         turn: MtragTurn = item.task
-        text = with_steps(sample.prediction or "", sample.procedure)
-        return Case(
-            question=item.question,
-            answer=strip_marks(text, sample).strip(),
-            history=item.history,
-            reference=item.reference,
+        case: Case = super().context(item, sample)
+        return replace(
+            case,
             passages=self._shown.texts_of(turn.task, sample),
             answerability="UNANSWERABLE" if turn.hidden else turn.task.answerability,
-            raw=sample.prediction or "",
-            decision=sample.decision,
         )
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
