@@ -8,7 +8,7 @@ from pathlib import Path
 
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.paper_tables import paper_tables, tables_together
+from turnmark.evaluation.report.paper import paper_tables, tables_together
 from turnmark.evaluation.report.stored import Stored, StoredRun, why_not_done
 from turnmark.evaluation.report.tables import Column, Row, Table
 

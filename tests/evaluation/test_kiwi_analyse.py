@@ -19,7 +19,7 @@ from turnmark.evaluation.benchmarks.base import measured
 from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
 from turnmark.evaluation.benchmarks.kiwi_labels import TurnLabels, error_by_rules, labels_by_rules, retrieved_by_rules
 from turnmark.evaluation.records import Sample, Summary
-from turnmark.evaluation.report.paper_tables import paper_tables
+from turnmark.evaluation.report.paper import paper_tables
 from turnmark.evaluation.report.rendering import draw
 
 

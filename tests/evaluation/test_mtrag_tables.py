@@ -13,8 +13,7 @@ from turnmark.evaluation.benchmarks.mtrag import Mtrag, MtragUn
 from turnmark.evaluation.planning import plan
 from turnmark.evaluation.published import RERUN, Ran, facts, find_rows
 from turnmark.evaluation.records import DataUsed, MetricSummary, Summary
-from turnmark.evaluation.report.paper import MARK
-from turnmark.evaluation.report.paper_tables import paper_tables
+from turnmark.evaluation.report.paper import MARK, paper_tables
 from turnmark.evaluation.report.tables import Row, untagged
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.running import run_plan
