@@ -25,7 +25,7 @@ from turnmark.corpora.specs import parse_spec
 COMMON = ("index", "generator", "retriever", "embedder", "judge", "concurrency", "budget", "data")
 """Keys of `[defaults]`."""
 _NEVER = ("help", "help-all", "version", "json", "token")
-_DOORS = ("host", "port", "token", "allow-host")
+_DOORS = ("host", "port", "token")
 """Flags of `serve` that open it to others."""
 _SPECS = ("generator", "judge", "retriever", "embedder")
 _RUNS_CODE = ("python", "llama-index")

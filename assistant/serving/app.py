@@ -1,13 +1,17 @@
-"""The server: chat completions, models, health and the page; listening, and an orderly end."""
+"""The server: chat completions, models, health and the page; turns in threads; listening, and an orderly end."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import signal
 import socket
 import threading
 import time
+import traceback
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from importlib.resources import files
@@ -19,15 +23,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
+from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
 from turnmark.assistant.serving.guard import Guard
-from turnmark.assistant.serving.reply import ReplyForm, error, event_bytes, json_response, refuse
+from turnmark.assistant.serving.reply import ReplyForm, error, json_bytes, json_response, refuse
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request
-from turnmark.assistant.serving.turns import Turns
-from turnmark.assistant.types import Reply
+from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.console import inert
-from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
+    from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.open import Opened
 
 PAGE = {
@@ -38,27 +44,91 @@ PAGE = {
 }
 BODY = 1_000_000
 """Bytes of a request."""
+SECONDS = 120.0
+"""Of a turn, waiting included."""
+IDLE = 1.0
+"""Seconds without news after which whoever listens looks whether its client is still there."""
+CONNECTIONS, HEAD_BYTES, KEEP_ALIVE = 512, 16_384, 20
+"""At once, beyond which they get 503; bytes of a request's head; seconds until an idle connection is closed."""
+GRACE = 10
+"""Seconds that turns at work have to finish when the server is ended."""
 
 
-def make_app(
-    opened: Opened,
-    at_once: int,
-    seconds: float,
-    names: frozenset[str] | None,
-    token: str | None,
-    footnotes: bool,
-    on_ready: Callable[[], None] = lambda: None,
-) -> Any:
-    """The server as an ASGI application.
+# --- turns -----------------------------------------------------------------------------------------------------------
 
-    Args:
-        at_once, seconds: see `turnmark.assistant.serving.turns.Turns`.
-        footnotes: sources are footnotes if a request does not say; else marks [n] alone.
-        names, token: see `turnmark.assistant.serving.guard.Guard`.
-        on_ready: called when it takes requests.
-    """
+
+class Turns:
+    """Runs turns of an assistant, `at_once` in threads and the others waiting; each has so many seconds in all."""
+
+    def __init__(self, assistant: Assistant, at_once: int, seconds: float = SECONDS) -> None:
+        self._assistant, self._seconds = assistant, seconds
+        self._pool = ThreadPoolExecutor(at_once, "turnmark-turn")
+        self._stops: set[Stop] = set()
+
+    def close(self) -> None:
+        """End every turn."""
+        for stop in self._stops:
+            stop.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def events(self, asked: ChatRequest) -> AsyncGenerator[Event | Reply | Refusal | None, None]:
+        """A turn's events as they come, then its reply or what to answer instead; None after `IDLE` seconds without.
+
+        Leaving the loop ends the turn.
+        """
+        loop, news, stop = asyncio.get_running_loop(), asyncio.Queue[Event | Reply | Refusal](), Stop(self._seconds)
+
+        def on_event(event: Event) -> None:
+            stop.check()
+            loop.call_soon_threadsafe(news.put_nowait, event)
+
+        def work() -> None:
+            loop.call_soon_threadsafe(news.put_nowait, self._outcome(asked, stop, on_event))
+
+        self._stops.add(stop)
+        future = self._pool.submit(work)
+        try:
+            item: Event | Reply | Refusal | None = None
+            while item is None or isinstance(item, Event):
+                try:
+                    item = await asyncio.wait_for(news.get(), IDLE)
+                except TimeoutError:
+                    item = None
+                yield item
+        finally:
+            stop.set()
+            future.cancel()
+            self._stops.discard(stop)
+
+    def _outcome(self, asked: ChatRequest, stop: Stop, on_event: Callable[[Event], None]) -> Reply | Refusal:
+        try:
+            with stoppable(stop):
+                stop.check()
+                return self._assistant.reply(asked.history, asked.message, on_event)
+        except Stopped:
+            if stop.late:
+                return Refusal(f"the turn was not done within {self._seconds:g} seconds", status=504, code="timeout")
+            return Refusal("the turn was ended before it was done", status=503, code="stopped")
+        except GeneratorError as error:
+            return Refusal(str(error), status=502, code=error.kind)
+        except RequestError as error:
+            return Refusal(error.problems)
+        except TurnmarkError as error:
+            return Refusal(str(error), status=500)
+        except Exception as error:  # a fault of ours or of a part from outside must not end the server
+            # Where it was, not what it says: that may quote a document or a key.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            logging.getLogger("turnmark").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
+            return Refusal(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
+
+
+# --- the application -------------------------------------------------------------------------------------------------
+
+
+def make_app(opened: Opened, at_once: int, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
+    """The server as an ASGI application, which calls `on_ready` when it takes requests."""
     model = opened.index.manifest.name
-    turns = Turns(opened.assistant, at_once, seconds)
+    turns = Turns(opened.assistant, at_once)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -74,12 +144,12 @@ def make_app(
 
     @app.post("/v1/chat/completions")
     async def complete(request: Request) -> Response:
-        asked = parse_request(await _body(request), model, footnotes)
+        asked = parse_request(await _body(request), model)
         form = ReplyForm(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, asked)
         if asked.stream:
             headers = {"X-Accel-Buffering": "no"}
             return StreamingResponse(_events(turns, asked, form), media_type="text/event-stream", headers=headers)
-        return await _whole(turns, asked, form, request)
+        return await _complete(turns, asked, form, request)
 
     @app.get("/v1/models")
     async def models() -> Response:
@@ -94,11 +164,11 @@ def make_app(
 
     @app.get("/healthz")
     async def health() -> Response:
-        return json_response({"status": "ok", "turns": turns.counts})
+        return json_response({"status": "ok"})
 
     for path, (file, kind) in PAGE.items():
         app.add_route(path, _page(file, kind))
-    return Guard(app, names, token)
+    return Guard(app, host, token)
 
 
 def _page(file: str, kind: str) -> Callable[[Request], Any]:
@@ -112,15 +182,12 @@ def _page(file: str, kind: str) -> Callable[[Request], Any]:
 
 def _model(opened: Opened) -> dict[str, Any]:
     """The one model there is, in OpenAI's form, and what it is made of."""
-    manifest = opened.index.manifest
-    try:
-        created = int(datetime.fromisoformat(manifest.created).timestamp())
-    except ValueError:
-        created = 0
+    manifest, retriever = opened.index.manifest, opened.assistant.retriever
     about = {
         "documents": manifest.documents, "passages": manifest.passages, "generator": opened.assistant.name,
-        "retriever": opened.assistant.retriever.name if opened.assistant.retriever else None,
+        "retriever": retriever.name if retriever else None,
     }  # fmt: skip
+    created = int(datetime.fromisoformat(manifest.created).timestamp())
     return {"id": manifest.name, "object": "model", "created": created, "owned_by": "turnmark", "turnmark": about}
 
 
@@ -128,9 +195,6 @@ async def _body(request: Request) -> bytes:
     """What a request holds, which says that it is JSON.
 
     A form or plain text is not read: a page of another site could send these without being asked for leave.
-
-    Raises:
-        Refusal: it is too large, or says something else.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -146,7 +210,7 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-async def _whole(turns: Turns, asked: ChatRequest, form: ReplyForm, request: Request) -> Response:
+async def _complete(turns: Turns, asked: ChatRequest, form: ReplyForm, request: Request) -> Response:
     """A reply in one piece; if the client leaves, the turn ends."""
     async with aclosing(turns.events(asked)) as events:
         async for event in events:
@@ -161,62 +225,50 @@ async def _whole(turns: Turns, asked: ChatRequest, form: ReplyForm, request: Req
 
 async def _events(turns: Turns, asked: ChatRequest, form: ReplyForm) -> AsyncIterator[bytes]:
     """A reply as server-sent events; sending is cancelled when the client leaves, and the turn ends with it."""
-    yield event_bytes(form.begin())
+    yield _sent(form.begin())
     async with aclosing(turns.events(asked)) as events:
         async for event in events:
-            if isinstance(event, Refusal):
-                yield event_bytes(error(event))
-            elif isinstance(event, Reply):
-                for chunk in form.end(event):
-                    yield event_bytes(chunk)
-                yield b"data: [DONE]\n\n"
-            elif event is None:
+            if event is None:
                 yield b": still working\n\n"
+            elif isinstance(event, Refusal):
+                yield _sent(error(event))
             else:
-                for chunk in form.event(event):
-                    yield event_bytes(chunk)
+                for chunk in form.end(event) if isinstance(event, Reply) else form.event(event):
+                    yield _sent(chunk)
+            if isinstance(event, Reply):
+                yield b"data: [DONE]\n\n"
+
+
+def _sent(value: Any) -> bytes:
+    return b"data: " + json_bytes(value) + b"\n\n"
 
 
 def _say_errors(app: FastAPI) -> None:
     """Every error in OpenAI's form."""
 
-    async def wrong(_: Request, raised: Exception) -> Response:
-        assert isinstance(raised, Refusal)
-        return refuse(raised)
-
-    async def http(request: Request, raised: Exception) -> Response:
-        assert isinstance(raised, HTTPException)
-        messages = {404: "no such address", 405: f"{request.method} is not served here"}
-        return refuse(Refusal(messages.get(raised.status_code, str(raised.detail)), status=raised.status_code))
-
-    async def unexpected(_: Request, raised: Exception) -> Response:
+    async def respond(request: Request, raised: Exception) -> Response:
+        if isinstance(raised, Refusal):
+            return refuse(raised)
+        if isinstance(raised, HTTPException):
+            messages = {404: "no such address", 405: f"{request.method} is not served here"}
+            return refuse(Refusal(messages.get(raised.status_code, str(raised.detail)), status=raised.status_code))
         return refuse(Refusal(f"the request failed unexpectedly ({type(raised).__name__})", status=500))
 
-    app.add_exception_handler(Refusal, wrong)
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(Exception, unexpected)
+    for kind in (Refusal, HTTPException, Exception):
+        app.add_exception_handler(kind, respond)
 
 
-CONNECTIONS = 512
-"""At once; what comes then gets 503."""
-HEAD_BYTES, KEEP_ALIVE = 16_384, 20
-"""Of a request's head; seconds until a connection without a request is closed."""
-GRACE = 10
-"""Seconds that turns at work have to finish when the server is ended."""
+# --- listening -------------------------------------------------------------------------------------------------------
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there."""
+    """A socket that is bound there."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise TurnmarkError(f"--host {inert(host)}: no address of this machine ({error.strerror or error})") from error
-    try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
     except OSError as error:
-        listening.close()
         reason = error.strerror or error
         raise TurnmarkError(
             f"cannot listen at {inert(host)}, port {port} ({reason}); choose another --port, or 0 for a free one"

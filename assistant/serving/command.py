@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnmark.assistant.chat_command import Generator, Retriever, Step
-from turnmark.assistant.serving.guard import TOKEN_ENV, is_loopback, read_token, server_names
+from turnmark.assistant.serving.guard import TOKEN_ENV, read_token
 from turnmark.corpora.console import inert
-from turnmark.corpora.errors import ErrorCollector, MissingExtra, RequestError
+from turnmark.corpora.errors import ErrorCollector, MissingExtra
 from turnmark.corpora.flags import HelpAll
 from turnmark.retrieval.commands import IndexName
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from turnmark.assistant.open import Opened
 
 HOST, PORT = "127.0.0.1", 8765
-SECONDS = 120.0
 MODEL_TURNS = 16
+"""At once, with a language model; without one, as many as there are processors."""
 
 
 def serve(
@@ -39,26 +39,6 @@ def serve(
     generator: Generator = "extractive",
     retriever: Retriever = None,
     step: Step = None,
-    footnotes: Annotated[
-        bool, typer.Option(help="sources as Markdown footnotes; without, marks alone", hidden=True)
-    ] = True,
-    concurrency: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=1024,
-            hidden=True,
-            help=f"turns at once; default: {MODEL_TURNS}, or processors without a model",
-        ),
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, max=86_400, help="for a turn, waiting included", hidden=True)
-    ] = SECONDS,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="another name of this server in requests; repeatable", hidden=True),
-    ] = None,
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Serve an OpenAI-compatible endpoint and a page to chat with it."""
@@ -68,13 +48,11 @@ def serve(
     from turnmark.assistant.serving.app import listen, make_app, run_server
 
     errors = ErrorCollector()
-    secret = errors.collect(_token, host, token)
+    secret = errors.collect(read_token, token, host)
     opened = open_checked(errors, index, generator, retriever, step or ())
     errors.raise_all()
     assert opened is not None, "what could not be opened is a mistake"
-    # Without a language model turns compute.
-    at_once = concurrency or (MODEL_TURNS if opened.assistant.generator is not None else max(2, os.cpu_count() or 2))
-    names = server_names(host, tuple(allow_host or ()))
+    at_once = MODEL_TURNS if opened.assistant.generator is not None else max(2, os.cpu_count() or 2)
     listening = listen(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     about = f"serving {opened.index.manifest.name} ({opened.assistant.name})"
@@ -84,19 +62,9 @@ def serve(
 
     try:
         _warm(opened)
-        run_server(make_app(opened, at_once, timeout, names, secret, footnotes, on_ready), listening)
+        run_server(make_app(opened, at_once, host, secret, on_ready), listening)
     finally:
         listening.close()
-
-
-def _token(host: str, path: Path | None) -> str | None:
-    """The token that requests must bring; None: nobody else can reach the server, so they need none."""
-    token = read_token(path)
-    if token is None and not is_loopback(host):
-        raise RequestError(
-            f"--host {inert(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
-        )
-    return token
 
 
 def _warm(opened: Opened) -> None:

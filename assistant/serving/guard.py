@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import os
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,12 +14,12 @@ from turnmark.corpora.console import inert
 from turnmark.corpora.errors import RequestError
 
 if TYPE_CHECKING:
+    from starlette.datastructures import Headers
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 TOKEN_ENV = "TURNMARK_TOKEN"
 SHORTEST_TOKEN = 16
 _LONGEST_TOKEN = 4096
-_LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 
 
 def is_loopback(host: str) -> bool:
@@ -33,23 +32,29 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def server_names(host: str, allowed: tuple[str, ...]) -> frozenset[str] | None:
-    """The names under which the server may be spoken to; None: any, which takes a token.
+def read_token(path: Path | None, host: str = "localhost") -> str | None:
+    """The token that every request must bring: from a file, else from `TURNMARK_TOKEN`.
 
-    A page on the internet can make its own name lead to this machine (DNS rebinding). Its requests then carry that
-    name, and a server that knows its own names turns them away.
+    None where neither is there, which is a mistake if others can reach the host.
     """
-    if is_loopback(host):
-        return _LOOPBACK_NAMES | {host.lower()} | {name.lower() for name in allowed}
-    return frozenset(name.lower() for name in (host, *allowed)) if allowed else None
+    source = f"--token {inert(path)}" if path else TOKEN_ENV
+    text = _private(path, source) if path else os.environ.get(TOKEN_ENV, "").strip()
+    if not path and not text:
+        if is_loopback(host):
+            return None
+        raise RequestError(
+            f"--host {inert(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
+        )
+    if not SHORTEST_TOKEN <= len(text) <= _LONGEST_TOKEN or not all("!" <= letter <= "~" for letter in text):
+        raise RequestError(
+            f"{source}: a token of at least {SHORTEST_TOKEN} letters, digits and signs without spaces was expected; "
+            "make one: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+    return text
 
 
-def read_token(path: Path | None) -> str | None:
-    """The token that every request must bring: from a file, else from `TURNMARK_TOKEN`; None where neither is there."""
-    if path is None:
-        text, source = os.environ.get(TOKEN_ENV, "").strip(), TOKEN_ENV
-        return _token(text, source) if text else None
-    source = f"--token {inert(path)}"
+def _private(path: Path, source: str) -> str:
+    """The text of a file that nobody else may read."""
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -59,19 +64,8 @@ def read_token(path: Path | None) -> str | None:
             f"{source}: cannot be read ({error.strerror or error}); name a file that holds the token, "
             f"never the token itself"
         ) from error
-    if not stat.S_ISREG(mode):
-        raise RequestError(f"{source}: is not a file; name a file that holds the token")
     if os.name == "posix" and mode & 0o077:
         raise RequestError(f"{source}: others may read it (mode {mode & 0o777:04o}); chmod 600 {inert(path)}")
-    return _token(text, source)
-
-
-def _token(text: str, source: str) -> str:
-    if not SHORTEST_TOKEN <= len(text) <= _LONGEST_TOKEN or not all("!" <= letter <= "~" for letter in text):
-        raise RequestError(
-            f"{source}: a token of at least {SHORTEST_TOKEN} letters, digits and signs without spaces was expected; "
-            "make one: python -c 'import secrets; print(secrets.token_urlsafe())'"
-        )
     return text
 
 
@@ -92,53 +86,47 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
 class Guard:
     """Turns away what should not get in, and puts the headers of safety on every reply.
 
+    A page on the internet can make its own name lead to this machine (DNS rebinding). Its requests then carry that
+    name: a server without a token answers to its own names alone.
+
     Args:
-        names: hosts under which the server may be spoken to; None: any.
-        token: what every request below /v1 must bring; None: nothing.
+        host: where it listens.
+        token: what every request below /v1 must bring; None: nothing, as only this machine can reach it.
     """
 
-    def __init__(self, app: ASGIApp, names: frozenset[str] | None, token: str | None) -> None:
-        self._app, self._names = app, names
+    def __init__(self, app: ASGIApp, host: str, token: str | None) -> None:
+        self._app, self._names = app, ("localhost", "127.0.0.1", "::1", host.lower())
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the class; a request in ASGI."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        from starlette.datastructures import Headers
+
+        from turnmark.assistant.serving.reply import refuse
 
         async def safe(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        from turnmark.assistant.serving.reply import refuse
-
-        if refusal := self._wrong(scope):
+        if scope["type"] == "http" and (refusal := self._wrong(scope["path"], Headers(scope=scope))):
             await refuse(refusal)(scope, receive, safe)
         else:
             await self._app(scope, receive, safe)
 
-    def _wrong(self, scope: Scope) -> Refusal | None:
-        host = _header(scope, "host")
-        if self._names is not None and _host(host) not in self._names:
-            return Refusal("not served under this name (Host header); see --allow-host", status=403, code="host")
-        origin = _header(scope, "origin")
+    def _wrong(self, path: str, headers: Headers) -> Refusal | None:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if self._token is None and _host(host) not in self._names:
+            return Refusal("not served under this name (Host header)", status=403, code="host")
         if origin and urlsplit(origin).netloc.lower() != host.lower():
             return Refusal("a page of another site may not ask here (Origin header)", status=403, code="origin")
-        if self._token is None or not scope["path"].startswith("/v1/"):
+        if self._token is None or not path.startswith("/v1/"):
             return None
-        kind, _, credentials = _header(scope, "authorization").partition(" ")
+        kind, _, credentials = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(credentials.strip().encode(), self._token):
             message = "a token is needed: Authorization: Bearer TOKEN (as an OpenAI client sends its API key)"
             return Refusal(message, status=401, code="invalid_api_key")
         return None
-
-
-def _header(scope: Scope, name: str) -> str:
-    """A request's header; one that comes twice counts as missing."""
-    values = [value for key, value in scope["headers"] if key.lower() == name.encode()]
-    return values[0].decode("latin-1") if len(values) == 1 else ""
 
 
 def _host(header: str) -> str:

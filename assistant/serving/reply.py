@@ -17,14 +17,18 @@ from starlette.responses import Response
 from turnmark.assistant.export import escape_markdown
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.session import cite, says_same, sources_used
-from turnmark.assistant.steps.marks import MARK, cited_numbers
+from turnmark.assistant.steps.marks import CODE, MARK, cited_numbers
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.console import valid_text
 from turnmark.corpora.text import printable
 
 _LIVE = re.compile(r"[\\\[\]<]")
-# The beginning of a mark that may still become one.
-_OPEN = re.compile(r"\[[\d\s,–-]{0,24}\Z")
+# In code a bracketed number is code; what would be a link or a definition if it were none stays escaped.
+_CODE_INDEX = re.compile(r"\\\[([\d\s,:–-]+)\\\](?![(:])")
+# What the next piece may complete: a mark or code; inside a block of code, a number or its end.
+_OPEN = re.compile(r"(?:\[[\d\s,–-]{0,24}|`+[^`\n]*)\Z")
+_OPEN_INSIDE = re.compile(r"(?:\[[\d\s,:–-]{0,24}\]?|`+)\Z")
+_FENCE = "```"
 _MOST_SOURCES = 999
 
 AFTER = "\n\n*After checking:*\n\n"
@@ -48,9 +52,15 @@ def footnote_marks(text: str, sources: int) -> str:
     """A text with its marks as footnotes; whatever else would be active is escaped.
 
     Args:
-        sources: how many there are. A mark that points beyond them stays as it is.
+        sources: how many there are. A mark that points beyond them stays as it is, and so does one in code.
     """
-    text, pieces, end = printable(text), [], 0
+    # Code is escaped, too: clients differ in what they take for code.
+    pieces = enumerate(CODE.split(printable(text)))
+    return "".join(_CODE_INDEX.sub(r"[\1]", _inert(piece)) if n % 2 else _marked(piece, sources) for n, piece in pieces)
+
+
+def _marked(text: str, sources: int) -> str:
+    pieces, end = [], 0
     for match in MARK.finditer(text):
         numbers = cited_numbers(match.group())
         if all(1 <= number <= sources for number in numbers):
@@ -72,7 +82,7 @@ class ReplyText:
 
     def __init__(self, footnotes: bool) -> None:
         self._footnotes = footnotes
-        self._written = self._held = ""
+        self._written = self._held = self._fence = ""
         self._sources = _MOST_SOURCES
 
     def add(self, event: Event) -> str:
@@ -82,11 +92,15 @@ class ReplyText:
         self._written += event.delta
         if not self._footnotes or not event.delta:
             return printable(event.delta)
-        text = self._held + event.delta
-        open_mark = _OPEN.search(text)
-        cut = open_mark.start() if open_mark else len(text)
-        self._held = text[cut:]
-        return footnote_marks(text[:cut], self._sources)
+        text = self._fence + self._held + event.delta
+        *_, code = [None, *CODE.finditer(text)]
+        inside = bool(code and code[0].startswith(_FENCE) and not code[0].endswith(_FENCE, len(_FENCE)))
+        safe = 0 if code is None else code.start() + len(_FENCE) if inside else code.end()
+        open_ = (_OPEN_INSIDE if inside else _OPEN).search(text, safe)
+        cut = open_.start() if open_ else len(text)
+        shown = footnote_marks(text[:cut], self._sources).removeprefix(self._fence)
+        self._held, self._fence = text[cut:], _FENCE if inside else ""
+        return shown
 
     def rest(self, reply: Reply) -> Iterator[str]:
         """What is still to be sent, line by line."""
@@ -96,7 +110,7 @@ class ReplyText:
         complete = content(reply, self._footnotes)
         if not self._written.strip():
             return complete
-        pending = footnote_marks(self._held, self._sources)
+        pending = footnote_marks(self._fence + self._held, self._sources).removeprefix(self._fence)
         if reply.checks.repaired or not says_same(self._written, reply):
             return f"{pending}{AFTER}{complete}"
         notes = definitions(reply) if self._footnotes else ""
@@ -104,13 +118,7 @@ class ReplyText:
 
 
 class ReplyForm:
-    """One reply in OpenAI's forms; its id, time and model are in each of them.
-
-    Args:
-        identity: of the reply.
-        created: seconds since 1970.
-        model: as it is served.
-    """
+    """One reply in OpenAI's forms; its id, time and model are in each of them."""
 
     def __init__(self, identity: str, created: int, model: str, chat_request: ChatRequest) -> None:
         self._head = {"id": identity, "created": created, "model": model}
@@ -179,15 +187,10 @@ def refuse(refusal: Refusal) -> Response:
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A value as a response."""
+    """A value as JSON."""
     return Response(json_bytes(value), status, headers, "application/json")
 
 
 def json_bytes(value: Any) -> bytes:
     """A value as JSON in UTF-8."""
     return valid_text(json.dumps(value, ensure_ascii=False, allow_nan=False)).encode()
-
-
-def event_bytes(value: Any) -> bytes:
-    """A value as a server-sent event."""
-    return b"data: " + json_bytes(value) + b"\n\n"

@@ -128,13 +128,8 @@ class _Body(_Wire):
         return self
 
 
-def parse_request(body: bytes, model: str, footnotes: bool = True) -> ChatRequest:
-    """What a request asks for.
-
-    Args:
-        body: its JSON object.
-        model: the one that is served.
-        footnotes: what holds if the request does not say.
+def parse_request(body: bytes, model: str) -> ChatRequest:
+    """What a request asks for, by its JSON object; `model` is the one that is served.
 
     Raises:
         Refusal: every mistake in it; 404 for another model.
@@ -158,7 +153,7 @@ def parse_request(body: bytes, model: str, footnotes: bool = True) -> ChatReques
         stream=bool(request.stream),
         usage=bool(options and options.include_usage),
         events=bool(ours.events),
-        footnotes=footnotes if ours.footnotes is None else ours.footnotes,
+        footnotes=ours.footnotes is not False,
         ignored=(*system, *map(_named, unknown))[:_MOST_IGNORED],
     )
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ import httpx
 
 from tests.conftest import ROOT
 
-START_SECONDS = 60
 ASK = "How do I sharpen a kitchen knife?"
 
 
@@ -40,18 +38,6 @@ class Server:
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         return httpx.get(f"{self.url}{path}", headers={**self.headers, **headers}, timeout=60)
-
-    def turns(self) -> dict[str, int]:
-        """How many turns are at work, and wait."""
-        counts: dict[str, int] = self.get("/healthz").json()["turns"]
-        return counts
-
-    def until(self, **turns: int) -> None:
-        """Wait until so many turns are at work or wait."""
-        ends = time.monotonic() + 20
-        while any(self.turns()[name] != number for name, number in turns.items()):
-            assert time.monotonic() < ends, self.turns()
-            time.sleep(0.02)
 
     def end(self, with_signal: int) -> tuple[int, str]:
         """The exit code and what was said, after a signal."""

@@ -149,7 +149,6 @@ def test_a_draft_is_shown_as_it_comes_and_stopped(server, endpoint, chromium):
     done(chromium)
     assert text(chromium, ".turn .failed") == "Stopped."
     assert endpoint.disconnected.wait(5), "the model is still written for"
-    server.until(at_work=0)
     endpoint.replies = [Say(ANSWER)]
     chromium.run("document.querySelector('.again').click()")
     chromium.wait(lambda: count(chromium, ".foot"))

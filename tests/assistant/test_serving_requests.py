@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
@@ -76,13 +76,6 @@ def test_conversations_that_ask_nothing(messages, problem):
         chat_request(*messages)
 
 
-def test_another_model_is_not_found():
-    with pytest.raises(Refusal) as raised:
-        parse_request(json.dumps({"model": "gpt\x1b[31m", "messages": [user("a")]}).encode(), "m")
-    assert (raised.value.status, raised.value.code) == (404, "model_not_found")
-    assert "\x1b" not in str(raised.value)
-
-
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'{"a": NaN}', b"\xff", b"[" * 100_000, b'{"a": Infinity}'])
 def test_what_is_no_json_object_is_refused(body):
     with pytest.raises(Refusal):
@@ -141,16 +134,30 @@ def test_nothing_of_others_becomes_active():
     )
 
 
-@given(st.text(alphabet="ab \n[]\\<>*1234567890,-^:`", max_size=60))
+CODE = "Use `x[1]` and `y[2, 3]`. [1]\n\n```python\nx[1] = a[i]  # [2]\n```\nSo. [2]"
+
+
+def test_in_code_a_bracketed_number_is_code():
+    markdown = footnote_marks(CODE, 3)
+    assert markdown == "Use `x[1]` and `y[2, 3]`. [^1]\n\n```python\nx[1] = a\\[i\\]  # [2]\n```\nSo. [^2]"
+    # What a client may take for a link or its definition, where it sees no code, stays inert.
+    assert footnote_marks("```[1](https://example.org) [2]: x````", 3) == (
+        "```\\[1\\](https://example.org) \\[2\\]: x````"
+    )
+
+
+@given(st.text(alphabet="ab \n[]\\<>*1234567890,-^:", max_size=60))
 def test_an_answer_comes_back_without_its_footnotes(text):
     # What the text itself has in the form of a footnote is one, for whoever reads it back.
     if "[^" not in text:
         assert without_footnotes(footnote_marks(text, 0)) == text
 
 
-@given(
-    st.lists(st.sampled_from(["It ", "is ", "[1]", "[", "1", "]", ", ", "2", "-", "so. ", "[x]", "\n"]), max_size=14)
-)
+PIECES = ["It ", "[1]", "[", "1", "]", ", ", "2", "-", "so. ", "[x]", "\n", "`", "``", "```", "`x[1]`", "```py\n"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14))
+@example([*CODE])
 def test_pieces_are_noted_as_the_whole_is(pieces):
     assume("".join(pieces).strip())
     telling = ReplyText(footnotes=True)

@@ -97,7 +97,7 @@ def test_every_help_fits_one_screen(name: str, turnmark: Turnmark, monkeypatch: 
     assert turnmark.ok(*name.split(), "--help").out.count("\n") <= 45
 
 
-@pytest.mark.parametrize(("command", "flag"), [("eval", "--counterfactual"), ("serve", "--allow-host")])
+@pytest.mark.parametrize(("command", "flag"), [("eval", "--counterfactual"), ("ask", "--step")])
 def test_rare_flags_are_behind_help_all(command: str, flag: str, turnmark: Turnmark) -> None:
     assert flag not in turnmark.ok(command, "--help").out
     assert flag in turnmark.ok(command, "--help-all").out
