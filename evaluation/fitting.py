@@ -70,10 +70,10 @@ def _check_protocol(request: EvalRequest, errors: ErrorCollector) -> None:
 
 
 def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
-    from turnmark.assistant.steps.rewrites import MODES
+    from turnmark.assistant.steps.understand_llm import MINIMAL
     from turnmark.evaluation.benchmarks.mtrag_queries import known_mode
 
-    asks = request.query in MODES
+    asks = request.query == MINIMAL
     used = RETRIEVAL_FIELDS | (CALL_FIELDS if asks else set()) - ({"embedder"} if request.scoring else set())
     unused = [name for name in EvalRequest.model_fields if name not in used]
     for name in unused:
@@ -83,8 +83,7 @@ def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
         if name not in CALL_FIELDS or request.scoring:
             errors.add(f"{flag} belongs to generation; leave it out")
         elif request.query is None or known_mode(request.query):  # an unknown mode might ask a model
-            modes = " or ".join(MODES)
-            errors.add(f"{flag} is for the calls of a model: generation, or --query {modes}; leave it out")
+            errors.add(f"{flag} is for the calls of a model: generation, or --query {MINIMAL}; leave it out")
     return request.reset(unused)
 
 

@@ -169,7 +169,7 @@ class Cached(GeneratorWrapper):
 
 
 def _worth_keeping(reply: Completion, schema: type[BaseModel] | None) -> bool:
-    from turnmark.assistant.structured import parse_object
+    from turnmark.assistant.asking import parse_object
 
     if reply.finish_reason != "stop" or not reply.text.strip() or reply.saved is not None:
         return False

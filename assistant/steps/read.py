@@ -10,14 +10,13 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from turnmark.assistant.asking import WrittenText, one_a_line, write_text
 from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, count_tokens
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt, quote_lines
-from turnmark.assistant.steps.llm import WrittenText, one_a_line, write_text
-from turnmark.assistant.steps.marks import cited_numbers, escape_marks, pieces_of
+from turnmark.assistant.steps.marks import cited_numbers, escape_marks, pieces_of, says_unknown
 from turnmark.assistant.steps.quote import nothing, quotations
 from turnmark.assistant.steps.understand_llm import conversation
-from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
 from turnmark.corpora.text import list_items, strip_citations

@@ -10,15 +10,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from turnmark.assistant.asking import WrittenText, write_text
 from turnmark.assistant.generators.base import Generator, OnText
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.courtesy import is_conversational
-from turnmark.assistant.steps.llm import WrittenText, write_text
-from turnmark.assistant.steps.marks import ITEM, escape_marks, pieces_of
+from turnmark.assistant.steps.marks import ITEM, escape_marks, pieces_of, says_unknown
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of
 from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
 from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, grow_sections
-from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Judgement, Understanding
 from turnmark.corpora.errors import RequestError

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from turnmark.assistant.steps.marks import ITEM, cited_numbers, pieces_of
-from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.marks import ITEM, cited_numbers, pieces_of, says_unknown
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.retrieval.bm25 import Analyser, analyser
 from turnmark.retrieval.task_passages import Embed

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from turnmark.assistant.steps.courtesy import is_conversational
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.steps.requests import edit_request, is_instruction
 from turnmark.assistant.steps.split import split_questions
-from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.text import content_words, words

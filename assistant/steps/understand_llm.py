@@ -1,29 +1,30 @@
 """The understand step with a language model: kind, rewrite, parts and search phrases in one structured call
-(`Understand`), or for a small model a question and phrases in plain text (`Condense`). Neither replaces the raw
-message; if nothing usable comes, rules understand.
+(`Understand`), or for a small model a question and phrases in plain text (`Condense`); and the query mode `minimal`,
+whose rewrite is that of MTRAG (section 5.2 and appendix C.1). None replaces the raw message; if nothing usable comes,
+rules understand.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
-from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
+from turnmark.assistant.asking import STRUCTURED_TOKENS, Failure, ask
+from turnmark.assistant.budget import INSTRUCTIONS, count_tokens, fit_prompt
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.generators.schema import at_most, short_text
-from turnmark.assistant.prompts import load_prompt, quote_lines
-from turnmark.assistant.steps.llm import has_drifted
+from turnmark.assistant.prompts import Messages, load_prompt, quote_lines
+from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand, wants_procedure
-from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Understanding
+from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.text import strip_citations, words
-from turnmark.corpora.types import Message
+from turnmark.corpora.types import Message, Record
 from turnmark.retrieval.types import titles_of
 
 MOST_PHRASES = 4
@@ -33,6 +34,15 @@ REPLY_TOKENS, LONGEST_PHRASE = 96, 12
 _SEARCH = re.compile(r"^\W*search\w*(?: phrases?)?\W*:", re.IGNORECASE)
 LABEL = re.compile(r"^\W*(?:question|rewritten(?: question| message)?|last message|user)\s*:\s*", re.IGNORECASE)
 _SPEAKER = {"user": "User", "assistant": "Assistant"}
+LONGEST_GROWTH, GROWTH_ALLOWED = 3, 25
+"""A rewrite puts in what is missing: one of more than three times the message's words, and 25, has drifted from it."""
+MINIMAL, MINIMAL_SECONDS = "minimal", 20.0
+"""The query mode that asks a language model; and how long for the rewrite of one message."""
+
+
+def has_drifted(reworded: str, message: str) -> bool:
+    """Whether another wording of a message is so much longer that it is no longer the message."""
+    return len(words(reworded)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED
 
 
 class AskedPart(BaseModel):
@@ -218,3 +228,75 @@ def last_turns(history: Sequence[Message], quote: Callable[[str], str] = quote_l
         text = " ".join(shown[:LONGEST_TURN]) + (" …" if len(shown) > LONGEST_TURN else "")
         lines.append(quote(escape_marks(f"{_SPEAKER[turn.role]}: {text}")))
     return "\n".join(lines)
+
+
+# --- the query mode `minimal` ---
+
+
+class Rewrites(Record):
+    """What came of asking for a rewrite."""
+
+    variants: Mapping[str, str] = Field(default_factory=dict, description="name -> text, on one line, never empty")
+    left_out: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="name -> why it did not come: a `FailureKind`, `too_long`, `drifted` or `empty`",
+    )
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = Field(default=(), description="for the person: what went wrong, or was left out")
+
+
+def _read_class(value: object) -> object:
+    """`standalone` or `non-standalone`, however a model spells it; what is neither is left to be refused."""
+    if isinstance(value, str):
+        letters = re.sub(r"[^a-z]", "", value.lower())
+        return {"standalone": "standalone", "nonstandalone": "non-standalone"}.get(letters, value)
+    return value
+
+
+class RewriteReply(BaseModel):
+    """The object of MTRAG's protocol (appendix C.1): the class of a message, and the message reworded."""
+
+    kind: Annotated[Literal["standalone", "non-standalone"], BeforeValidator(_read_class)] = Field(
+        validation_alias="class"
+    )
+    reworded: str = Field(validation_alias=AliasChoices("reworded_version", "reworded version"))
+
+
+def minimal(generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None) -> Rewrites:
+    """The message reworded so that it needs no conversation. No call without earlier turns, or if nothing is asked."""
+    if not history or is_conversational(message):
+        return Rewrites()
+    request = rewrite_prompt(generator, history, message, prompts)
+    if request is None:
+        return _without("too_long", "too long to be reworded")
+    prompt, left_out = request
+    reply, usage = ask(generator, prompt, RewriteReply)
+    if isinstance(reply, Failure):
+        reason = f"no rewrite came ({reply.kind.replace('_', ' ')}: {reply.reason})"
+        return _without(reply.kind, reason, usage)
+    reworded = " ".join(reply.reworded.split())
+    if reply.kind == "non-standalone" and not reworded:
+        return _without("empty", "the model's rewrite was empty", usage)
+    if reply.kind == "non-standalone" and has_drifted(reworded, message):
+        return _without("drifted", "the model's rewrite was far longer than the question", usage)
+    changed = reply.kind == "non-standalone" and reworded != message
+    notes = tuple(f"{MINIMAL}: {note}: the model's context is full" for note in left_out)
+    return Rewrites(variants={MINIMAL: reworded} if changed else {}, usage=usage, notes=notes)
+
+
+def _without(failure: str, reason: str, usage: Usage | None = None) -> Rewrites:
+    note = f"{MINIMAL}: searched as typed: {reason}"
+    return Rewrites(left_out={MINIMAL: failure}, usage=usage or Usage(), notes=(note,))
+
+
+def rewrite_prompt(
+    generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
+) -> tuple[Messages, tuple[str, ...]] | None:
+    """The messages that ask for another wording, and which earlier turns were left out, if any.
+
+    None if the message leaves no room for the reply.
+    """
+    # Room for a reply that is cut once and asked for again, and for one repair.
+    room = generator.context_tokens - 3 * STRUCTURED_TOKENS
+    fitted = fit_prompt(load_prompt("rewrite", prompts), room, {}, (), history, {"message": message}, message)
+    return None if fitted is None else (fitted.messages, fitted.notes)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from turnmark.assistant.steps.marks import CODE, MARK, cited_numbers, pieces_of
+from turnmark.assistant.steps.marks import CODE, MARK, cited_numbers, pieces_of, says_unknown
 from turnmark.assistant.steps.support import Sources, about, claims_of
-from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import GROUNDED, Checks, Draft, ProcedureStep, SubQuestion
 from turnmark.corpora.text import strip_citations

@@ -14,10 +14,10 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
+from turnmark.assistant.asking import Failure, ask
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.prompts import break_control_marks, fence, fence_tag
 from turnmark.assistant.steps.split import split_questions
-from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.compound_qa import Task
 from turnmark.corpora.specs import parse_spec

@@ -24,13 +24,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from turnmark.assistant.asking import WrittenText, write_text
 from turnmark.assistant.generators.base import EmptyReply, Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.decide import grade_evidence
-from turnmark.assistant.steps.llm import WrittenText, write_text
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.steps.understand import understand
-from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import GROUNDED, Usage
 from turnmark.corpora import compound_qa
 from turnmark.corpora.compound_qa import Task as Row

@@ -15,10 +15,9 @@ from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
+from turnmark.assistant.asking import Failure, WrittenText, ask, merge_roles, write_text
 from turnmark.assistant.budget import count_tokens, fit_prompt, room_for
 from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
-from turnmark.assistant.steps.llm import WrittenText, write_text
-from turnmark.assistant.structured import Failure, ask, merge_roles
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.errors import ErrorCollector

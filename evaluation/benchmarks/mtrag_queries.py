@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnmark.assistant.steps import rewrites
 from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.assistant.steps.understand_llm import MINIMAL, MINIMAL_SECONDS
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import RecordedQuery, read_recorded
@@ -38,7 +38,7 @@ def _typed(task: mtrag.Task) -> Query:
 MADE: Mapping[str, FromTask] = {
     "conversation": _conversation,
     "assistant": _assistant,
-    **dict.fromkeys(rewrites.MODES, _typed),
+    MINIMAL: _typed,
 }
 """Modes that make their query from the conversation, by name; so do `last-K`, and `last-turn` if no file records it."""
 MODES: Mapping[str, str] = {
@@ -130,7 +130,7 @@ def check_mode(mode: str, benchmark: mtrag.Benchmark, asking: bool = False) -> s
     if not known_mode(mode):
         modes = ", ".join(f"{name} ({summary})" for name, summary in MODES.items())
         raise RequestError(f"--query: no mode is called {mode!r}; there are: {modes}")
-    if mode in rewrites.MODES and not asking:
+    if mode == MINIMAL and not asking:
         raise RequestError(
             f"--query {mode}: it is for --task retrieval; where answers are written, the --generator rewrites by itself"
         )
@@ -194,14 +194,13 @@ ALWAYS = ("json", "repair")
 
 @dataclass(frozen=True)
 class Asking:
-    """A mode that asks a model, and with what it does; checked.
+    """With what the mode `minimal` asks a model; checked.
 
     Attributes:
         hashes: prompt -> hash, of those that the mode uses.
         seconds: for the rewrite of one query.
     """
 
-    mode: rewrites.Mode
     spec: str
     prompts: Path | None
     hashes: Mapping[str, str]
@@ -222,8 +221,7 @@ class Asking:
 
 def asking_of(request: EvalRequest, errors: ErrorCollector) -> Asking | None:
     """What a request asks a model for; None where its mode asks none, or the flags name no model that can be."""
-    mode = rewrites.MODES.get(request.query or "")
-    if mode is None:
+    if request.query != MINIMAL:
         return None
     from turnmark.assistant.generators import GENERATORS
     from turnmark.evaluation.prompts import own_prompts
@@ -236,9 +234,8 @@ def asking_of(request: EvalRequest, errors: ErrorCollector) -> Asking | None:
     except RequestError:  # reported when the flags are checked
         return None
     return Asking(
-        mode=mode,
         spec=spec,
         prompts=request.prompts,
-        hashes={name: hashes[name] for name in (*mode.prompts, *ALWAYS)},
-        seconds=rewrites.SECONDS if request.deadline is None else request.deadline,
+        hashes={name: hashes[name] for name in ("rewrite", *ALWAYS)},
+        seconds=MINIMAL_SECONDS if request.deadline is None else request.deadline,
     )

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import cast
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.steps.understand_llm import minimal
 from turnmark.assistant.types import Usage
 from turnmark.corpora import mtrag
 from turnmark.corpora.console import inert, shown_progress
@@ -177,7 +178,7 @@ class Retrieval(Task):
         retriever = self.parts.retrievers[item.domain or ""]
         began = time.monotonic()
         bounded = Bounded(generator, began + asking.seconds, asking.seconds)
-        wordings = asking.mode.make(bounded, query.history, query.text, asking.prompts)
+        wordings = minimal(bounded, query.history, query.text, asking.prompts)
         if not HOPELESS.isdisjoint(wordings.left_out.values()):
             raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
         worded = time.monotonic()

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from turnmark.assistant.asking import merge_roles, write_text
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.forms import forms_for, reader_of
 from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.steps.llm import write_text
-from turnmark.assistant.steps.unknown import says_unknown
-from turnmark.assistant.structured import merge_roles
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.tracing import trace_if_on
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations

@@ -22,11 +22,10 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
+from turnmark.assistant.asking import Failure, ask, one_a_line
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.schema import short_text
-from turnmark.assistant.steps.llm import one_a_line
 from turnmark.assistant.steps.support import stems
-from turnmark.assistant.structured import Failure, ask
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import shared_embedder

@@ -14,9 +14,9 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, model_validator
 
+from turnmark.assistant.asking import Failure, ask
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.schema import at_most, short_text
-from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import shared_embedder

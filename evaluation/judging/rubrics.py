@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from turnmark.assistant.asking import Failure
 from turnmark.assistant.budget import Fitted, fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.structured import Failure
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import RAW, REASON, Outcome

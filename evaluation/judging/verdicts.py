@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
+from turnmark.assistant.asking import Failure, merge_roles, write_text
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
-from turnmark.assistant.steps.llm import write_text
-from turnmark.assistant.structured import Failure, merge_roles
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Record
 from turnmark.evaluation.prompts import JUDGES

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.steps.support import LEAST_FIT, NEARLY, WORDS_WEIGHT, coverage, leaning, stems
-from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import plain, sentences, strip_citations
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from turnmark.assistant.asking import Failure, ask
 from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.prompts import PromptFolder
 from turnmark.assistant.settings import Price
-from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case

@@ -16,8 +16,7 @@ from tests.assistant.notes import conversation, hit
 from turnmark.assistant.prompts import ASSISTANT, break_control_marks, fence, fence_tag, load_prompt, quote_lines
 from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.steps.read import answer_prompt
-from turnmark.assistant.steps.rewrites import rewrite_prompt
-from turnmark.assistant.steps.understand_llm import last_turns, understand_prompt
+from turnmark.assistant.steps.understand_llm import last_turns, rewrite_prompt, understand_prompt
 from turnmark.assistant.types import Understanding
 
 CANARY = "ZQX7"

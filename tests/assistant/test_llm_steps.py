@@ -6,9 +6,9 @@ import pytest
 
 from tests.assistant.endpoint import ASK, opened
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.asking import before_repeats, write_text
 from turnmark.assistant.generators import GeneratorError
-from turnmark.assistant.steps.llm import before_repeats, write_text
-from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.marks import says_unknown
 
 
 def answered(*replies):

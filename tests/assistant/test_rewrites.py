@@ -10,7 +10,7 @@ import pytest
 from tests.assistant.endpoint import opened
 from tests.assistant.notes import conversation
 from tests.servers import Reset, Say, ScriptedServer, Status
-from turnmark.assistant.steps.rewrites import minimal, rewrite_prompt
+from turnmark.assistant.steps.understand_llm import minimal, rewrite_prompt
 from turnmark.evaluation.limits import Bounded
 
 HISTORY = conversation("Who baked the island's bread?", "Käthe Brannock did, from 1936 on.")

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from tests.assistant.endpoint import opened
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.asking import ask, find_object, parse_object
 from turnmark.assistant.generators import PromptMessage
-from turnmark.assistant.structured import ask, find_object, parse_object
 
 PROMPT = [PromptMessage(role="system", content="Be exact."), PromptMessage(role="user", content="Which colour?")]
 RED = '{"name": "red", "warm": true}'

@@ -12,7 +12,7 @@ from tests.conversations.collections import work_folder
 from tests.conversations.scoring import Answer
 from tests.conversations.systems import Ask
 from turnmark.assistant.generators import Generator, PromptMessage
-from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.corpora.errors import MissingExtra
 from turnmark.corpora.readers import read_source
 from turnmark.corpora.types import Document

@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from tests.conversations.labels import LabelledTurn
-from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.types import Decision
 from turnmark.corpora.text import sentences, strip_citations
 from turnmark.corpora.types import Record

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tests.conversations.scoring import Answer
 from tests.conversations.systems import Ask
 from turnmark.assistant.generators import Generator, PromptMessage
-from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.registry import default_retriever, open_retriever

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from turnmark.assistant.asking import Failure
 from turnmark.assistant.generators.base import Completion, Generator
-from turnmark.assistant.structured import Failure
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric

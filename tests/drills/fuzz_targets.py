@@ -217,12 +217,12 @@ def _sent() -> dict[str, Target]:
 
 def _texts() -> dict[str, Target]:
     """What models and people type."""
+    from turnmark.assistant.asking import parse_object
     from turnmark.assistant.settings import parse_budget
     from turnmark.assistant.steps.marks import cited_numbers, escape_marks, pieces_of
     from turnmark.assistant.steps.requests import edit_request
     from turnmark.assistant.steps.understand import understand
     from turnmark.assistant.steps.understand_llm import UnderstandReply, understanding_of
-    from turnmark.assistant.structured import parse_object
     from turnmark.corpora.specs import parse_spec
     from turnmark.corpora.text import list_items, plain, sentences
     from turnmark.evaluation.judging.compound_qa import FIVE

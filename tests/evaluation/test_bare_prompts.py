@@ -8,8 +8,7 @@ from tests.assistant.notes import conversation, hit
 from tests.evaluation.scripted_judges import Heard, say
 from turnmark.assistant.prompts import ASSISTANT, TAG
 from turnmark.assistant.steps.read import answer_prompt
-from turnmark.assistant.steps.rewrites import rewrite_prompt
-from turnmark.assistant.steps.understand_llm import understand_prompt
+from turnmark.assistant.steps.understand_llm import rewrite_prompt, understand_prompt
 from turnmark.assistant.types import Understanding
 from turnmark.corpora import kiwi
 from turnmark.evaluation.benchmarks import kiwi_judge

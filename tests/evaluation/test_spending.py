@@ -8,11 +8,11 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
+from turnmark.assistant.asking import Failure, ask
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import PromptMessage, traits_of
 from turnmark.assistant.settings import Budget, Price
-from turnmark.assistant.steps.rewrites import RewriteReply
-from turnmark.assistant.structured import Failure, ask
+from turnmark.assistant.steps.understand_llm import RewriteReply
 from turnmark.assistant.types import Usage
 from turnmark.evaluation import scheduler
 from turnmark.evaluation.benchmarks.base import Item
