@@ -24,6 +24,8 @@ LONGEST_BLOCK = 160
 UNSURE = "I am not sure this answers it. The nearest I found:"
 SECOND = 0.8
 """Share of the best score from which a second stretch is quoted."""
+_NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
+"""Pages of a wiki or site that hold its links: what adds to an answer is behind them."""
 WORDS_WEIGHT, HEADING_WEIGHT, PASSAGE_WEIGHT = 1.0, 0.3, 0.5
 """Of the shared words, the headings above and the passage around, with 1 for the cosine of the line. Chosen on the
 tuning halves of the conversation suites, where none of them changes more than four answers in a hundred."""
@@ -119,6 +121,8 @@ def stretches(
             break
         hit = hits[row.hit]
         if any(other.holds(hit, row.line) for other in chosen):
+            continue
+        if chosen and _NAVIGATION.fullmatch(hit.passage.document):
             continue
         if same := next((other for other in earlier if other.holds(hit, row.line)), None):
             same.bests.append(row.line)

@@ -195,7 +195,7 @@ def _rests_on(turn: Turn, at: int | None, previous: str) -> list[Hit]:
 def _titled(block: str) -> bool:
     """Whether a paragraph is a quotation: it begins with a line that is a heading path."""
     first, _, rest = block.strip().partition("\n")
-    named = " › " in first or first.endswith("  ") or not (ITEM.match(first) or first[-1:] in ".!?:;…")
+    named = " › " in first or first.endswith("  ") or not (ITEM.match(first) or first[-1:] in ".!?:;…|")
     return bool(rest.strip()) and named
 
 
@@ -215,12 +215,12 @@ def apply_request(previous: str, request: EditRequest) -> str:
     """An answer without marks, with a change made; "" if rules cannot make it."""
     blocks = [block for block in re.split(r"\n\s*\n", previous) if block.strip()]
     bodies = [_FENCED.sub(_lines_of_code, _body(block)) for block in blocks]
-    items = [line.strip() for body in bodies for line in body.splitlines() if ITEM.match(line.strip())]
     if request.kind == "steps":
-        return "\n".join(items)
+        return "\n".join(_items(bodies))
     if request.kind == "list":
         return "\n".join(f"- {ITEM.sub('', unit, count=1)}" for unit in _sentences(bodies) if unit[-1] not in ":：")
     if request.kind in ("only", "without"):
+        items = _items(bodies) or _rows(bodies)
         units = items or _sentences(bodies)
         cut = units[-request.count :] if request.last else units[: request.count]
         rest = units[: -request.count] if request.last else units[request.count :]
@@ -236,17 +236,44 @@ def _shorter(blocks: Sequence[str]) -> str:
     starts = [at for at, block in enumerate(blocks) if _titled(block)]
     if len(starts) > 1:
         return "\n\n".join(blocks[: starts[1]])
-    items = [line.strip() for block in blocks for line in _body(block).splitlines() if ITEM.match(line.strip())]
+    bodies = [_body(block) for block in blocks]
+    items = _items(bodies) or _rows(bodies)
     quotation = next((block for block in blocks if _titled(block)), "" if items else "\n\n".join(blocks))
     if best := re.search(r"\*\*(?P<best>[^*\n]{10,})\*\*", quotation):
         return best["best"]
-    units = items or _sentences([_body(block) for block in blocks])
+    units = items or _sentences(bodies)
     return ("\n" if items else " ").join(units[: max(1, len(units) // 2)])
 
 
+def _items(bodies: Sequence[str]) -> list[str]:
+    return [line.strip() for body in bodies for line in body.splitlines() if ITEM.match(line.strip())]
+
+
+_TABLE = re.compile(r"((?:^[ \t]*\|[^\n]*(?:\n|\Z))+)", re.MULTILINE)
+_CELL = re.compile(r"(?<!\\)\|")
+
+
+def _rows(bodies: Sequence[str]) -> list[str]:
+    """The rows of the tables as items, without those that head them."""
+    rows: list[str] = []
+    for table in (table for body in bodies for table in _TABLE.findall(body)):
+        headed = not any(map(str.isalnum, table.partition("\n")[2].partition("\n")[0]))
+        rows += [f"- {row}" for row in _rows_of(table)[headed:]]
+    return rows
+
+
+def _rows_of(table: str) -> list[str]:
+    """Each row on a line of plain text, the rule between them left out."""
+    rows = [" – ".join(filter(None, map(str.strip, _CELL.split(line)))) for line in table.splitlines()]
+    return [row for row in rows if any(map(str.isalnum, row))]
+
+
 def _sentences(bodies: Sequence[str]) -> list[str]:
-    """The sentences and items of an answer without its headings."""
-    texts = (" ".join(piece.text.split()) for body in bodies for piece in pieces_of(body))
+    """The sentences, items and table rows of an answer without its headings."""
+    texts: list[str] = []
+    for body in bodies:
+        for at, part in enumerate(_TABLE.split(body)):
+            texts += _rows_of(part) if at % 2 else [" ".join(piece.text.split()) for piece in pieces_of(part)]
     return [ITEM.sub("", text.replace("**", ""), count=1) for text in texts if any(map(str.isalnum, text))]
 
 

@@ -146,6 +146,13 @@ def test_a_second_quotation_comes_only_if_it_adds_to_the_first():
     assert cited_numbers(said("When do machines go back?", TOOLS, hit("Otters swim.", n=2))) == [1]
 
 
+def test_a_page_of_links_is_never_the_second():
+    menu = hit("- When machines go back\n- Where machines go back, and who takes the key", "Menu")
+    menu = menu.model_copy(update={"passage": menu.passage.model_copy(update={"id": "m-0", "document": "a/_Menu.md"})})
+    assert cited_numbers(said("When do machines go back?", TOOLS, menu)) == [1]
+    assert said("When do machines go back?", menu).startswith("Menu")
+
+
 def test_three_grades():
     assert said("When do machines go back?", TOOLS).startswith("Workshop")
     assert said("When do machines go back?", TOOLS, decision="partial").startswith(
