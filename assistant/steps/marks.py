@@ -37,6 +37,12 @@ ITEM = re.compile(r"[-*•][ \t]+|\d{1,3}[.)][ \t]+")
 """The mark with which a list item begins."""
 
 
+def without_item_mark(text: str) -> str:
+    """A list item without the mark that it begins with; "see step 3. below" keeps its own."""
+    match = ITEM.match(text)
+    return text[match.end() :] if match else text
+
+
 @dataclass(frozen=True)
 class Piece:
     """A sentence with the white space before it. The pieces of a text, put together, are the text."""

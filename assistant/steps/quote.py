@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnmark.assistant.steps.lines import TextLine, lines_of
-from turnmark.assistant.steps.marks import ITEM, escape_marks
+from turnmark.assistant.steps.marks import ITEM, escape_marks, without_item_mark
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
@@ -205,7 +205,7 @@ _EMPHASIS = re.compile(r"\*+|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)")
 def list_steps(stretch: Stretch, number: int) -> tuple[ProcedureStep, ...]:
     """The items of a quoted list."""
     items = [line for line in stretch.lines if line.kind == "item"]
-    texts = [ITEM.sub("", line.text, count=1).strip() for line in items]
+    texts = [without_item_mark(line.text).strip() for line in items]
     return (
         tuple(ProcedureStep(step=escape_marks(text), citations=(number,)) for text in texts if text)
         if len(texts) > 1

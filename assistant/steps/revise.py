@@ -14,7 +14,7 @@ from turnmark.assistant.asking import WrittenText, write_text
 from turnmark.assistant.generators.base import Generator, OnText
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.courtesy import is_conversational
-from turnmark.assistant.steps.marks import ITEM, escape_marks, pieces_of, says_unknown
+from turnmark.assistant.steps.marks import ITEM, escape_marks, pieces_of, says_unknown, without_item_mark
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of
 from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
 from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, grow_sections
@@ -218,7 +218,7 @@ def apply_request(previous: str, request: EditRequest) -> str:
     if request.kind == "steps":
         return "\n".join(_items(bodies))
     if request.kind == "list":
-        return "\n".join(f"- {ITEM.sub('', unit, count=1)}" for unit in _sentences(bodies) if unit[-1] not in ":：")
+        return "\n".join(f"- {unit}" for unit in _sentences(bodies) if unit[-1] not in ":：")
     if request.kind in ("only", "without"):
         items = _items(bodies) or _rows(bodies)
         units = items or _sentences(bodies)
@@ -274,7 +274,7 @@ def _sentences(bodies: Sequence[str]) -> list[str]:
     for body in bodies:
         for at, part in enumerate(_TABLE.split(body)):
             texts += _rows_of(part) if at % 2 else [" ".join(piece.text.split()) for piece in pieces_of(part)]
-    return [ITEM.sub("", text.replace("**", ""), count=1) for text in texts if any(map(str.isalnum, text))]
+    return [without_item_mark(text.replace("**", "")) for text in texts if any(map(str.isalnum, text))]
 
 
 def _cited(text: str, hits: Sequence[Hit]) -> str:
@@ -282,7 +282,7 @@ def _cited(text: str, hits: Sequence[Hit]) -> str:
     sources = [" ".join(words(hit.passage.text)) for hit in hits]
     lines = []
     for line in text.split("\n"):
-        bare = " ".join(words(ITEM.sub("", line.strip(), count=1).replace("*", "")))
+        bare = " ".join(words(without_item_mark(line.strip()).replace("*", "")))
         at = next((at for at, source in enumerate(sources, 1) if bare and bare in source), None)
         lines.append(f"{line} [{at}]" if at and len(bare.split()) > 2 else line)
     return "\n".join(lines)

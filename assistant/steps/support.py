@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from turnmark.assistant.steps.marks import ITEM, cited_numbers, pieces_of, says_unknown
+from turnmark.assistant.steps.marks import ITEM, cited_numbers, pieces_of, says_unknown, without_item_mark
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.retrieval.bm25 import Analyser, analyser
 from turnmark.retrieval.task_passages import Embed
@@ -257,7 +257,7 @@ def claims_of(text: str) -> list[Claim]:
         following = pieces[at + 1].text if at + 1 < len(pieces) else ""
         leads = bare.rstrip("*_ ").endswith((":", "：")) and ITEM.match(following)
         if numbers or not (bare.startswith("#") or bare.endswith(("?", "？")) or says_unknown(bare) or leads):
-            claims.append(Claim(ITEM.sub("", bare, count=1), numbers))
+            claims.append(Claim(without_item_mark(bare), numbers))
     return claims
 
 

@@ -96,7 +96,7 @@ def test_no_message_of_mtrags_conversations_is_taken_for_one(real_data):
 
 PROSE = "The boat is old. **She carries six cars.** Otters follow her."
 STEPS = "Reset\nHow to do it:\n\n1. Hold it.\n2. **Wait.**\n3. Go on."
-TABLE = "Shop › Prices  \nThe prices:\n\n| tool | price |\n| --- | --- |\n| saw No. 3. | 2 pounds. |\n| axe | 4 |\n| hoe | |"
+TABLE = "Shop › Fares  \nPaid:\n\n| tool | price |\n| --- | --- |\n| saw No. 3. | 2 pounds. |\n| axe | 4 |\n| hoe | |"
 TWO_QUOTES = f"Boats › Size\n{PROSE}\n\nBoats › Fares\nA ticket costs £7."
 
 
