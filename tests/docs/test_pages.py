@@ -23,8 +23,8 @@ SHARED_FLAGS = {"--json"}
 """Told once for all commands."""
 OTHERS_FLAGS = {
     "--host", "--port", "--tensor-parallel-size", "--enable-lora", "--lora-modules", "--max-lora-rank",
-    "--trust-remote-code", "--model", "--demo", "--signals", "--write", "--quick", "--only", "--kills", "--calls",
-    "--minutes", "--seed", "--jobs", "--parser", "--timeout", "--third", "--systems", "--half", "--show",
+    "--trust-remote-code", "--model", "--demo", "--signals", "--write", "--quick", "--only", "--kills",
+    "--minutes", "--seed", "--parser", "--timeout", "--third", "--systems", "--half", "--show",
 }  # fmt: skip
 """Of vLLM, of the programs in tests/."""
 OTHERS_NAMES = {"retrieval.documents"}

@@ -1,4 +1,4 @@
-"""A disk that is full, folders that may not be written or read, a clock set back."""
+"""A disk that is full, folders that may not be written or read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import random
 import resource
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,14 +23,13 @@ def drills(effort: Effort) -> Iterator[Tally]:
     tries = max(3, effort.kills // 10)
     yield _full(effort.folder("full"), dice, tries)
     yield _refused(effort.folder("refused"))
-    yield _clock(effort.folder("clock"))
 
 
-def _build(home: Path, folder: Path) -> tuple[object, ...]:
+def _build(folder: Path) -> tuple[str | Path, ...]:
     return ("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25")
 
 
-def _eval(out: Path) -> tuple[object, ...]:
+def _eval(out: Path) -> tuple[str | Path, ...]:
     return ("eval", "compound-qa", "--limit", "6", "--out", out)
 
 
@@ -50,18 +48,18 @@ def _full(folder: Path, dice: random.Random, tries: int) -> Tally:
         size = int(dice.choice([0, 100, 5_000, 20_000]) + dice.random() * 3_000)
         with tally.attempt(f"build, at most {size} bytes"):
             shutil.rmtree(home, ignore_errors=True)
-            ended = turnmark(*_build(home, folder), home=home, folder=folder, before=partial(_at_most, size))  # type: ignore[arg-type]
+            ended = turnmark(*_build(folder), home=home, folder=folder, before=partial(_at_most, size))
             fine(ended, 0, 1, 2)
-            fine(turnmark(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
+            fine(turnmark(*_build(folder), home=home, folder=folder))
             verified = fine(turnmark("index", "verify", "k", home=home, folder=folder))
             assert f"{NOTES} passages, everything holds" in verified.out
         with tally.attempt(f"eval, at most {size} bytes"):
             out = folder / f"r{number}"
             fine(
-                turnmark(*_eval(out), home=home, folder=folder, before=partial(_at_most, size)),  # type: ignore[arg-type]
+                turnmark(*_eval(out), home=home, folder=folder, before=partial(_at_most, size)),
                 0, 1, 2,
             )  # fmt: skip
-            fine(turnmark(*_eval(out), home=home, folder=folder))  # type: ignore[arg-type]
+            fine(turnmark(*_eval(out), home=home, folder=folder))
             if number:
                 _same(out, folder / "r0")
     return tally
@@ -80,7 +78,7 @@ def _refused(folder: Path) -> Tally:
     tally = Tally("read-only, permission denied")
     _source(folder / "notes")
     home = folder / "home"
-    fine(turnmark(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
+    fine(turnmark(*_build(folder), home=home, folder=folder))
     readable = folder / "working"
     readable.mkdir(mode=0o777)
     readable.chmod(0o777)
@@ -89,11 +87,11 @@ def _refused(folder: Path) -> Tally:
             os.chmod(os.path.join(root, name), 0o555)  # noqa: PTH101, PTH118
     home.chmod(0o555)
     drop: Callable[[], None] | None = _powerless if os.getuid() == 0 else None
-    cases: list[tuple[str, tuple[object, ...], tuple[int, ...], str]] = [
+    cases: list[tuple[str, tuple[str | Path, ...], tuple[int, ...], str]] = [
         ("search in a read-only home", ("search", "kettle", "--index", "k"), (0,), ""),
         ("ask in a read-only home", ("ask", "Where is kettle 3?", "--index", "k"), (0,), ""),
         ("verify in a read-only home", ("index", "verify", "k"), (0,), ""),
-        ("build in a read-only home", _build(home, folder), (1, 2), "ermission"),
+        ("build in a read-only home", _build(folder), (1, 2), "ermission"),
         ("remove in a read-only home", ("index", "remove", "k"), (1, 2), "ermission"),
         (
             "a run in a read-only folder", ("eval", "compound-qa", "--limit", "2", "--out", home / "r"), (1, 2),
@@ -102,13 +100,13 @@ def _refused(folder: Path) -> Tally:
     ]  # fmt: skip
     for case, words, codes, message in cases:
         with tally.attempt(case):
-            ended = fine(turnmark(*words, home=home, folder=readable, before=drop), *codes)  # type: ignore[arg-type]
+            ended = fine(turnmark(*words, home=home, folder=readable, before=drop), *codes)
             assert message in ended.err, ended.err[-200:]
             assert ended.err.count("\n") <= 6, "many lines for one mistake"
     for case, place in (("a file in place of the home", folder / "file"), ("no such device", Path("/proc/nowhere"))):
         (folder / "file").write_text("x", encoding="utf-8")
         with tally.attempt(case):
-            ended = fine(turnmark(*_build(home, folder), home=place, folder=folder), 1, 2)  # type: ignore[arg-type]
+            ended = fine(turnmark(*_build(folder), home=place, folder=folder), 1, 2)
             assert str(place) in ended.err, ended.err[-200:]
     with tally.attempt("a source that may not be read"):
         secret = folder / "notes" / "secret.md"
@@ -116,36 +114,7 @@ def _refused(folder: Path) -> Tally:
         secret.chmod(0)
         (folder / "home2").mkdir(mode=0o777)
         (folder / "home2").chmod(0o777)
-        ended = fine(turnmark(*_build(home, folder), home=folder / "home2", folder=readable, before=drop))  # type: ignore[arg-type]
+        ended = fine(turnmark(*_build(folder), home=folder / "home2", folder=readable, before=drop))
         assert "secret.md" in ended.err, ended.err[-200:]
         assert "1 skipped" in ended.out
-    return tally
-
-
-def _set_back(seconds: float) -> None:
-    """In the child: the clock of the wall stands this much earlier."""
-    true = time.time
-    time.time = lambda: true() - seconds
-
-
-def _clock(folder: Path) -> Tally:
-    """A clock set back by a year between two calls and within one: everything goes on."""
-    tally = Tally("clock set back")
-    _source(folder / "notes")
-    home = folder / "home"
-    back = partial(_set_back, 365 * 86_400.0)
-    for case, words in (
-        ("build", _build(home, folder)),
-        ("build again", _build(home, folder)),
-        ("verify", ("index", "verify", "k")),
-        ("eval", _eval(folder / "r")),
-        ("eval again", _eval(folder / "r")),
-        ("chat", ("chat", "--index", "k")),
-    ):
-        with tally.attempt(case):
-            fine(turnmark(*words, home=home, folder=folder, stdin="Where is kettle 3?\n"))  # type: ignore[arg-type]
-            fine(turnmark(*words, home=home, folder=folder, stdin="Where is kettle 3?\n", before=back))  # type: ignore[arg-type]
-    with tally.attempt("both sessions are listed"):
-        listed = fine(turnmark("sessions", "list", home=home, folder=folder))
-        assert len(listed.out.strip().splitlines()) >= 2, listed.out
     return tally

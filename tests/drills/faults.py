@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import random
-import resource
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from tests.drills.tally import Effort, Tally
@@ -20,10 +15,6 @@ from tests.servers import Raw, Reset, Say, Scripted, ScriptedServer, Status
 
 SHARE = 0.3
 BIG = 10_000_000
-PEAK = 1_500
-"""Megabytes that the process, with the server in it, may grow by for a moment: sixteen such replies and their texts."""
-LEAK = 100
-"""Megabytes that it may hold more after the second half of the calls than after the first."""
 RIGHT = "The bell of call {} was cast in 1754."
 
 FAULTS = ("429", "500", "reset", "slow", "cut stream", "cut JSON", "garbage", "empty", "10 MB")
@@ -72,30 +63,11 @@ def drills(effort: Effort) -> Iterator[Tally]:
         assert text in ("", RIGHT.format(number)), f"taken for an answer: {text[:80]!r}"
         assert time.monotonic() - began < 90, "no end in sight"
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with ScriptedServer(reply, models=[{"id": "tiny"}]) as server, ThreadPoolExecutor(16) as pool:
         generator = open_generator(f"openai:tiny@{server.url}?retries=4&deadline=60&cache=0")
         assert generator is not None, "a spec with a model opens one"
-        sizes = [_held()]
-        for half in (range(effort.calls // 2), range(effort.calls // 2, effort.calls)):
-            for number, future in zip(half, [pool.submit(call, number) for number in half], strict=True):
-                with tally.attempt(f"call {number}"):
-                    future.result()
-            sizes.append(_held())
-    grown, leaked = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000, sizes[2] - sizes[1]
+        for number, future in enumerate([pool.submit(call, number) for number in range(effort.calls)]):
+            with tally.attempt(f"call {number}"):
+                future.result()
     tally.name += f" ({sum(faults.values()) - faults['']:,} faults; {counts['answered']:,} answered)"
     yield tally
-    memory = Tally(f"memory in them (peak +{grown:.0f} MB, second half {leaked:+.0f} MB)")
-    with memory.attempt("growth"):
-        assert grown < PEAK, f"grew by {grown:.0f} MB"
-        assert leaked < LEAK, f"holds {leaked:.0f} MB more after the second half"
-    yield memory
-
-
-def _held() -> float:
-    """Megabytes that this process holds, what is only waiting to be freed aside."""
-    gc.collect()
-    with suppress(OSError, AttributeError):  # what malloc keeps for later is no leak
-        ctypes.CDLL(None).malloc_trim(0)
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize() / 1e6

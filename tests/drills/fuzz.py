@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
-import random
 import resource
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.drills.forking import fine, turnmark
-from tests.drills.fuzz_targets import build_kettle_index, targets
+from tests.drills.fuzz_targets import targets
 from tests.drills.tally import Effort, Tally
 from turnmark.corpora.errors import TurnmarkError
 
-HANG, WAITS = 10, 120
-"""Seconds of the processor that one input may take, and seconds in all: other work may have the machine meanwhile."""
+HANG = 10
+"""Seconds of the processor that one input may take."""
 GROWTH = 700_000
 """Kilobytes that a parser's fuzzing may make the process grow by."""
 A_ROUND = 50
@@ -62,53 +61,27 @@ def mangled(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
     return bytes(result)
 
 
+_WORK: dict[str, Callable[[], Tally]] = {}
+"""Name -> what its process does; the fork has it too."""
+
+
 def drills(effort: Effort) -> Iterator[Tally]:
-    """Every parser for the same time, and the commands of the chat; each in a process of its own, some at once."""
-    folder = effort.folder("fuzz")
-    parsers: dict[str, Callable[[], Tally]] = {"fuzz: commands of the chat": partial(_chat, effort)}
-    for name, (seeds, parse) in targets(folder).items():
-        parsers[f"fuzz: {name}"] = partial(_fuzzed, f"fuzz: {name}", seeds, parse, effort)
-    names = [f"fuzz: {name}" for name in effort.parsers] or list(parsers)
-    if strange := [name for name in names if name not in parsers]:
-        raise SystemExit(f"there is no {', '.join(strange)}; there are: {', '.join(parsers)}")
-    yield from side_by_side({name: parsers[name] for name in names}, effort.jobs, effort.folder("tallies"))
+    """Every parser for the same time, each in a fork, some at once."""
+    for name, (seeds, parse) in targets(effort.folder("fuzz")).items():
+        _WORK[f"fuzz: {name}"] = partial(_fuzzed, f"fuzz: {name}", seeds, parse, effort)
+    names = [f"fuzz: {name}" for name in effort.parsers] or list(_WORK)
+    if strange := [name for name in names if name not in _WORK]:
+        raise SystemExit(f"there is no {', '.join(strange)}; there are: {', '.join(_WORK)}")
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as pool:
+        for name, work in [(name, pool.submit(_do, name)) for name in names]:
+            try:
+                yield work.result()
+            except BrokenProcessPool as error:
+                yield Tally(name, 1, [f"its process, or one that ran with it, died: {error}"])
 
 
-def side_by_side(work: Mapping[str, Callable[[], Tally]], jobs: int, folder: Path) -> Iterator[Tally]:
-    """Do each piece in a fork of its own, `jobs` at once; one that dies of a signal has lost.
-
-    What comes back is in the order in which they end.
-    """
-    waiting, running = list(work), dict[int, str]()
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            name = waiting.pop(0)
-            child = os.fork()
-            if child == 0:
-                _alone(work[name], folder / f"{os.getpid()}.json")
-            running[child] = name
-        child, status = os.wait()
-        if child not in running:
-            continue
-        name, report = running.pop(child), folder / f"{child}.json"
-        if report.exists():
-            yield Tally(**json.loads(report.read_text(encoding="utf-8")))
-        else:
-            yield Tally(name, 1, [f"its process ended with {os.waitstatus_to_exitcode(status)}"])
-
-
-def _alone(work: Callable[[], Tally], report: Path) -> None:
-    """In the fork: never returns."""
-    code = 70
-    try:
-        part = report.with_suffix(".part")
-        part.write_text(json.dumps(asdict(work())), encoding="utf-8")
-        part.rename(report)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
+def _do(name: str) -> Tally:
+    return _WORK[name]()
 
 
 def _fuzzed(name: str, seeds: list[bytes], parse: Callable[[bytes], Any], effort: Effort) -> Tally:
@@ -140,7 +113,7 @@ def _round(seeds: list[bytes], parse: Callable[[bytes], Any], number: int, ends:
         elif splice is not None:
             content = splice
         # A mistake in words is what a bad input should come to.
-        with Alarm(), suppress(TurnmarkError):
+        with alarm(), suppress(TurnmarkError):
             parse(mangled(content, edits))
 
     try:
@@ -152,54 +125,17 @@ def _round(seeds: list[bytes], parse: Callable[[bytes], Any], number: int, ends:
     return []
 
 
-class Alarm:
-    """Raises TimeoutError in what computes for longer than `HANG` seconds, or does nothing for longer than `WAITS`."""
+@contextmanager
+def alarm() -> Iterator[None]:
+    """Raises TimeoutError in what takes longer than `HANG` seconds of the processor."""
 
-    TIMERS = ((signal.ITIMER_PROF, signal.SIGPROF, HANG), (signal.ITIMER_REAL, signal.SIGALRM, WAITS))
+    def late(*_: object) -> None:
+        raise TimeoutError(f"hangs: no end after {HANG} s")
 
-    def __enter__(self) -> None:
-        def late(*_: object) -> None:
-            raise TimeoutError(f"hangs: no end after {HANG} s of computing or {WAITS} s in all")
-
-        self._before = [signal.signal(number, late) for _, number, _ in self.TIMERS]
-        for timer, _, seconds in self.TIMERS:
-            signal.setitimer(timer, seconds)
-
-    def __exit__(self, *_: object) -> None:
-        for timer, _, _ in self.TIMERS:
-            signal.setitimer(timer, 0)
-        for (_, number, _), before in zip(self.TIMERS, self._before, strict=True):
-            signal.signal(number, before)
-
-
-def _chat(effort: Effort) -> Tally:
-    """Lines of commands with anything after them, some hundred to a conversation."""
-    from turnmark.assistant.repl.loop import COMMANDS
-
-    tally = Tally("fuzz: commands of the chat")
-    folder, dice = effort.folder("chat"), random.Random(effort.seed)
-    home = folder / "home"
-    build_kettle_index(folder, home)
-    words = (
-        "", "1", "-1", "99999999999999999999", "0", "a b", "k", "bm25", "dense", "extractive", "openai:", "\x1b[2J",
-        "\u202e", "é" * 300, "[red]", "%s {0}", "good", "bad \x07",
-        "markdown f.md", "mtrag f", "--help", "'\"", "\\", "a" * 5000,
-    )  # fmt: skip
-    ends = time.monotonic() + effort.seconds
-    while time.monotonic() < ends and len(tally.lost) < 3:
-        names = [name for name in COMMANDS if name != "/quit"]
-        lines = [
-            dice.choice(("Where is the kettle?", dice.choice(words), f"/{dice.choice(words)}"))
-            if dice.random() < 0.2 else f"{dice.choice(names)} {dice.choice(words)}"
-            for _ in range(40)
-        ]  # fmt: skip
-        tally.tried += len(lines) - 1
-        with tally.attempt(f"{lines}"[:3000]):
-            ended = fine(
-                turnmark("chat", "--index", "k", home=home, folder=folder, stdin="\n".join(lines) + "\n",
-                         environment={"EDITOR": "true", "VISUAL": "true"}, seconds=180),
-                0, 1,
-            )  # fmt: skip
-            assert "\x1b[2J" not in ended.out + ended.err, "an escape reached the terminal"
-            assert "\x07" not in ended.out + ended.err, "a bell reached the terminal"
-    return tally
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, HANG)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

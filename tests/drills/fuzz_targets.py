@@ -1,10 +1,11 @@
-"""What is fuzzed: every reader of a file, every parser of what models and people write."""
+"""What is fuzzed: every reader of a file, and what a client sends. What is typed has properties tested elsewhere."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,11 @@ from tests.drills.forking import fine, turnmark
 Parse = Callable[[bytes], Any]
 Target = tuple[list[bytes], Parse]
 """Contents to begin with, and what reads them."""
-NOTE = "# Kettle\n\nFill the kettle. Boil it. The kettle is red.\n"
 
 
 def targets(folder: Path) -> dict[str, Target]:
     """Name -> contents to begin with, and what reads them."""
-    return _data(folder) | _documents(folder) | _stored(folder) | _sent() | _texts()
-
-
-def build_kettle_index(folder: Path, home: Path) -> None:
-    """Build an index `k` of one note."""
-    (folder / "notes").mkdir(parents=True)
-    (folder / "notes" / "a.md").write_text(NOTE, encoding="utf-8")
-    fine(turnmark("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
+    return _data(folder) | _documents(folder) | _stored(folder) | {"requests to the server": ([_REQUEST], _request)}
 
 
 def _file(path: Path, load: Callable[[Path], Any]) -> Parse:
@@ -162,7 +155,9 @@ def _stored(folder: Path) -> dict[str, Target]:
 
     folder = folder / "own"
     home, run = folder / "home", folder / "run"
-    build_kettle_index(folder, home)
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes" / "a.md").write_text("# Kettle\n\nFill the kettle. Boil it.\n", encoding="utf-8")
+    fine(turnmark("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
     fine(turnmark("chat", "--index", "k", home=home, folder=folder, stdin="Where is the kettle?\nAnd then?\n"))
     fine(turnmark("eval", "compound-qa", "--limit", "2", "--out", run, home=home, folder=folder))
     os.environ["TURNMARK_HOME"] = str(home)
@@ -176,107 +171,11 @@ def _stored(folder: Path) -> dict[str, Target]:
     return targets
 
 
-def _sent() -> dict[str, Target]:
-    """What a client sends to the server, and a model to us."""
+def _request(content: bytes) -> None:
     from turnmark.assistant.serving.request import Refusal, parse_request
-    from turnmark.assistant.steps.quote import rate_lines, show_stretch, stretches
-    from turnmark.assistant.steps.read import decision_of, draft_of
-    from turnmark.assistant.steps.verify import check_claims, drop_dead_marks
-    from turnmark.corpora.types import Passage
-    from turnmark.evaluation.judging.kiwi_rules import read_revision
-    from turnmark.retrieval.task_passages import hits_of
 
-    def request(content: bytes) -> None:
-        try:
-            parse_request(content, "k")
-        except Refusal:  # the client's own mistake, in words
-            return
-
-    def answer(content: bytes) -> None:
-        text = content.decode("utf-8", "replace")
-        decision_of(text, 2)
-        draft, _ = drop_dead_marks(draft_of(text), 2)
-        hits = hits_of([Passage(id="d", document="d", title="T", text=text, start=0, end=len(text))])
-        check_claims(draft, hits, "How?", None)
-        for stretch in stretches(rate_lines(["How?"], hits, None), hits, 2):
-            assert show_stretch(stretch, hits[0], 1)
-
-    def revision(content: bytes) -> None:
-        text = content.decode("utf-8", "replace")
-        third = len(text) // 3
-        read_revision(text[:third], text[third : 2 * third], text[2 * third :])
-
-    orders = [b"Add a sentence at the end. " * 2 + NOTE.encode() * 2, b"Remove 2. A b. C d. A b."]
-    answers = [b"Fill it [1]. Then:\n\n1. Boil it [1]\n2. Pour it [2]\n", b"I do not know."]
-    return {
-        "requests to the server": ([_REQUEST], request),
-        "answers": (answers, answer),
-        "revisions by code": (orders, revision),
-    }
-
-
-def _texts() -> dict[str, Target]:
-    """What models and people type."""
-    from turnmark.assistant.asking import parse_object
-    from turnmark.assistant.settings import parse_budget
-    from turnmark.assistant.steps.marks import cited_numbers, escape_marks, pieces_of
-    from turnmark.assistant.steps.requests import edit_request
-    from turnmark.assistant.steps.understand import understand
-    from turnmark.assistant.steps.understand_llm import UnderstandReply, understanding_of
-    from turnmark.corpora.specs import parse_spec
-    from turnmark.corpora.text import list_items, plain, sentences
-    from turnmark.evaluation.judging.compound_qa import FIVE
-    from turnmark.evaluation.judging.kiwi import RATINGS
-    from turnmark.evaluation.judging.kiwi_rules import operations
-    from turnmark.evaluation.judging.mtrag import IDK, RATING
-    from turnmark.evaluation.judging.verdicts import Labels, RatingScale, read_verdict
-
-    offers = (IDK, RATING, FIVE, RatingScale(), Labels(offered=tuple(RATINGS)))
-
-    def spec(text: str) -> None:
-        parsed = parse_spec(text)
-        assert parse_spec(str(parsed)) == parsed, "a spec in normal form is another one"
-
-    def verdicts(text: str) -> None:
-        for offer in offers:
-            read_verdict(text, offer)
-
-    def structured(text: str) -> None:
-        reply = parse_object(text, UnderstandReply)
-        if isinstance(reply, UnderstandReply):
-            understanding_of(reply, "How?", True)
-
-    def messages(text: str) -> None:
-        understand((), text)
-        edit_request(text)
-
-    def citations(text: str) -> None:
-        cited_numbers(text)
-        escape_marks(text)
-
-    def procedure(text: str) -> None:
-        pieces_of(text)
-        operations(text, text[::-1])
-        sentences(text)
-        list_items(text)
-        plain(text)
-
-    seeds: dict[str, tuple[list[bytes], Callable[[str], Any]]] = {
-        "specs": ([b"openai:gpt-4o@http://localhost:8000/v1?temperature=0&seed=1", b"chroma+https://h:1/x?a=b"], spec),
-        "verdicts": ([b"Because it is.\nVerdict: [[yes]]", b"Rating: 7.5\n", b"**no**", b"[[3]] or [[4]]"], verdicts),
-        "replies in JSON": (
-            [b'```json\n{"rewrite": "a", "parts": [{"question": "a"}]}\n```'],
-            structured,
-        ),
-        "messages": ([b"And how is it made, and when? Only the first two, please."], messages),
-        "citations": ([b"A [1], b [1, 2] and c [2-4]. [9999999999-99999999999]"], citations),
-        "procedures": ([b"1. Fill it.\n2. Boil it [1].\n   - then wait\n\nDone. So."], procedure),
-        "budgets": ([b"200k", b"$5", b"2.50 EUR"], parse_budget),
-    }
-    return {
-        name: (contents, lambda content, parse=parse: parse(content.decode("utf-8", "replace")))  # type: ignore[misc]
-        for name, (contents, parse) in seeds.items()
-    }
+    with suppress(Refusal):  # the client's own mistake, in words
+        parse_request(content, "k")
 
 
 _EVALUATION = (

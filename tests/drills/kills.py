@@ -15,7 +15,6 @@ from tests.drills.forking import Ended, fine, turnmark
 from tests.drills.tally import Effort, Tally
 
 SLOW = "python:tests.evaluation.kill_eval:slow"
-WRITER = "python:tests.drills.playing:writer"
 NOTES = 60
 _SECONDS = re.compile(r" · [0-9.]+ s$", re.MULTILINE)
 """The end of the line below each answer, which says how long it took."""
@@ -23,11 +22,11 @@ QUESTIONS = ["Where is the kettle 3?", "And the kettle 7?", "What colour is kett
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """The five commands, `build` with and without vectors: as many kills each as can be, and those that are left."""
+    """The three commands, `build` with and without vectors: as many kills each as can be, and those that are left."""
     dice = random.Random(effort.seed)
     commands: dict[str, Callable[[Tally, Path, random.Random, int], None]] = {
         "build": partial(_build, retriever="bm25"), "build with vectors": partial(_build, retriever="conversational"),
-        "eval": _eval, "score": _score, "chat": _chat, "synth": _synth,
+        "eval": _eval, "chat": _chat,
     }  # fmt: skip
     for number, (name, drill) in enumerate(commands.items()):
         times = effort.kills // len(commands) + (number < effort.kills % len(commands))
@@ -42,9 +41,9 @@ def drills(effort: Effort) -> Iterator[Tally]:
         yield tally
 
 
-def _source(folder: Path, colour: str = "red") -> None:
+def _source(folder: Path, colour: str = "red", notes: int = NOTES) -> None:
     folder.mkdir(exist_ok=True)
-    for n in range(NOTES):
+    for n in range(notes):
         text = f"# Kettle {n}\n\nThe kettle number {n} is {colour}. It stands on shelf {n * 3} beside the window.\n"
         (folder / f"note{n:02}.md").write_text(text, encoding="utf-8")
 
@@ -136,30 +135,6 @@ def _eval(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
     _same(runs[-1], folder / "undisturbed")
 
 
-def _score(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
-    """A run of `score` that was killed is none until it is whole; the same command makes it whole."""
-    answers = folder / "made"
-    fine(turnmark("eval", "compound-qa", "--out", answers, home=folder / "home", folder=folder))
-
-    def run(wait: float | None) -> Ended:
-        out = folder / ("undisturbed" if wait is None else "r")
-        return turnmark("score", "compound-qa", "--predictions", answers, "--out", out, home=folder / "home",
-                        folder=folder, kill_after=wait)  # fmt: skip
-
-    def check(ended: Ended) -> None:
-        summary = folder / "r" / "summary.json"
-        if ended.code == 0 or summary.exists():
-            _same(folder / "r", folder / "undisturbed")
-        if ended.code == 0 or dice.random() < 0.2:
-            fine(run(10**6))
-            _same(folder / "r", folder / "undisturbed")
-            import shutil
-
-            shutil.rmtree(folder / "r")
-
-    _series(tally, times, dice, run, check)
-
-
 def _chat(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
     """Every exchange whose answer was shown is kept, and what is kept can be read and gone on with."""
     home = folder / "home"
@@ -182,31 +157,3 @@ def _chat(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
             fine(turnmark("sessions", "delete", name, home=home, folder=folder))
 
     _series(tally, times, dice, run, check)
-
-
-def _synth(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
-    """An item that was kept stays; the folder goes on, and every file of it is whole at the end."""
-    home = folder / "home"
-    index = ("index", "build", DEMO / "documents", "--name", "k", "--retriever", "bm25")
-    fine(turnmark(*index, home=home, folder=folder))
-    folders = [folder / "s0"]
-    earlier: dict[str, Any] = {}
-
-    def run(wait: float | None) -> Ended:
-        out = folder / "undisturbed" if wait is None else folders[-1]
-        return turnmark("synth", "compound-qa", "--index", "k", "--generator", WRITER, "--judge", WRITER, "--n", "6",
-                        "--concurrency", "2", "--out", out, home=home, folder=folder, kill_after=wait)  # fmt: skip
-
-    def check(ended: Ended) -> None:
-        nonlocal earlier
-        finished = {row["id"] for row in lines(folders[-1] / "attempts.jsonl") if row["status"] == "done"}
-        assert set(earlier) <= finished, "a finished attempt was lost"
-        earlier = dict.fromkeys(finished)
-        if ended.code == 0:
-            folders.append(folder / f"s{len(folders)}")
-            earlier = {}
-
-    _series(tally, times, dice, run, check)
-    fine(run(10**6))
-    rows = lines(folders[-1] / "items.jsonl")
-    assert rows, "no item was made"

@@ -17,7 +17,6 @@ class Effort:
         kills: over all commands together.
         calls: to the faulty endpoint.
         seconds: of fuzzing for each parser.
-        jobs: parsers that are fuzzed at once.
         parsers: the names of those that are; none: all.
         seed: of everything that is drawn.
         scratch: a folder for whatever a drill writes.
@@ -26,7 +25,6 @@ class Effort:
     kills: int
     calls: int
     seconds: float
-    jobs: int
     parsers: tuple[str, ...]
     seed: int
     scratch: Path
