@@ -49,7 +49,7 @@ def package_versions(packages: Sequence[str]) -> dict[str, str]:
     if (_ROOT / ".git").exists():
         try:
             git = subprocess.run(
-                ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"],
+                ["git", "--no-optional-locks", "-C", str(_ROOT), "describe", "--always", "--dirty"],
                 capture_output=True, text=True, timeout=10, check=True,
             )  # fmt: skip
             by_package["git"] = git.stdout.strip()
