@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from inspect import Parameter, Signature
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
@@ -99,12 +100,18 @@ def _parameter_info(kind: type[Request], name: str) -> ParameterInfo | None:
 
 
 def _parameter(kind: type[Request], name: str) -> Parameter:
-    """A field as typer takes it: of a tuple, a list; one without a fixed default may be None."""
+    """A field as typer takes it: of a tuple, a list; one without a fixed default may be None.
+
+    Numbers and choices are text to typer, which would refuse a wrong one before the rest is looked at.
+    """
     field = kind.model_fields[name]
     annotation: Any = field.annotation
     default = Parameter.empty if field.is_required() else field.default
     if get_origin(annotation) is tuple:
         annotation = list[get_args(annotation)[0]]  # type: ignore[misc]
+    elif annotation is not bool and Path not in (annotation, *get_args(annotation)):
+        annotation = str if default is not None else str | None
+        default = default if default in (None, Parameter.empty, PydanticUndefined) else str(default)
     if default in ((), PydanticUndefined):
         annotation, default = annotation | None, None
     return Parameter(

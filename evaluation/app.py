@@ -13,16 +13,15 @@ from typing import Annotated
 
 import typer
 
-import turnmark.evaluation.configured
 import turnmark.evaluation.grading
+from turnmark.assistant import settings
 from turnmark.assistant.commands import add_assistant_commands
 from turnmark.corpora.commands import add_data_commands
 from turnmark.corpora.console import ReaderGone, guarded_streams, inert, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import quiet_libraries
 from turnmark.evaluation.commands import add_eval_commands
-from turnmark.evaluation.doctor import add_doctor_command
-from turnmark.evaluation.listing import add_list_command
+from turnmark.evaluation.doctor import add_doctor_commands
 from turnmark.evaluation.report.commands import add_report_commands
 from turnmark.evaluation.synth.command import add_synth_command
 from turnmark.retrieval.commands import add_index_commands
@@ -43,8 +42,7 @@ for add_commands in (
     add_report_commands,
     add_synth_command,
     add_data_commands,
-    add_list_command,
-    add_doctor_command,
+    add_doctor_commands,
 ):
     add_commands(app)
 
@@ -63,7 +61,7 @@ def _options(
     ] = False,
 ) -> None:
     context.obj = turnmark.evaluation.grading.grade_exchange
-    turnmark.evaluation.configured.apply(context)
+    settings.apply(context)
 
 
 def run_command_line() -> int:

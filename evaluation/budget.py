@@ -155,22 +155,24 @@ def open_ledger(
         samples: those of the run so far.
         guess: what a sample may cost.
         judged: what judges of the run, and other runs on the same budget, have used.
-
-    Raises:
-        RequestError: no budget can be read from the flag, or it is in money and there is no price in that currency.
     """
     prices = load_prices()
-    price = price_of(generator, prices)
     limit = parse_budget(budget) if budget is not None else None
-    if limit is not None and limit.money is not None:
-        if price is None:
-            raise RequestError(
-                f"--budget {budget}: no price is known for {generator}; write one into config.toml in $TURNMARK_HOME, "
-                "or give the budget in tokens"
-            )
-        if limit.currency != price.currency:
-            raise RequestError(f"--budget {budget}: the price of {generator} is in {price.currency}")
+    price = price_of(generator, prices) if limit is None else price_in(limit, generator, prices)
     return Ledger(price, limit, (spent_on(samples) if samples else Usage()) + (judged or Usage()), guess)
+
+
+def price_in(budget: Budget, spec: str, prices: Mapping[str, Price]) -> Price | None:
+    """The price of a model; one in the currency of the budget if that is money."""
+    price = price_of(spec, prices)
+    if budget.money is not None and price is None:
+        raise RequestError(
+            f"--budget: no price is known for {spec}; write one into config.toml in $TURNMARK_HOME, or give the budget "
+            "in tokens"
+        )
+    if price is not None and budget.currency not in (None, price.currency):
+        raise RequestError(f"--budget: the price of {spec} is in {price.currency}, not {budget.currency}")
+    return price
 
 
 def spent_on(samples: SampleJournal) -> Usage:
@@ -188,29 +190,6 @@ def spent_on_judges(folder: Path) -> Usage:
 def spent_in(folder: Path) -> Usage:
     """What samples and judgements in a run's folder have used; nothing if there is no such folder."""
     return spent_on(open_samples(folder / "predictions.jsonl")) + spent_on_judges(folder)
-
-
-def check_judges_budget(budget: Budget, judges: Sequence[str], prices: Mapping[str, Price]) -> None:
-    """Whether what judges spend can be held against a budget.
-
-    Args:
-        judges: specs of those that are language models.
-
-    Raises:
-        RequestError: the budget is money, and for some of them there is no price in its currency.
-    """
-    problems = []
-    for judge in judges if budget.money is not None else ():
-        price = price_of(judge, prices)
-        if price is None:
-            problems.append(
-                f"--budget: no price is known for the judge {judge}; write one into config.toml in $TURNMARK_HOME, or "
-                "give the budget in tokens"
-            )
-        elif price.currency != budget.currency:
-            problems.append(f"--budget: the price of the judge {judge} is in {price.currency}, not {budget.currency}")
-    if problems:
-        raise RequestError(problems)
 
 
 # --- what it would take ----------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def planned(make: Callable[[EvalRequest], P], request: EvalRequest, errors: Erro
 
 def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
     """Run a benchmark: answer (or search), score, and set the figures next to the published ones."""
-    from turnmark.evaluation.fitting import fit_request
+    from turnmark.evaluation.checks import fit_request
 
     request = fit_request(request, "eval", errors)
     if request.benchmark == "all":
@@ -97,7 +97,7 @@ def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
 def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     """Score what some other system wrote: its answers or, for --task retrieval, its TREC runs."""
     from turnmark.evaluation import rescoring, running
-    from turnmark.evaluation.fitting import fit_request
+    from turnmark.evaluation.checks import fit_request
     from turnmark.evaluation.planning import plan
 
     if not request.predictions:

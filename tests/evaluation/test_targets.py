@@ -46,7 +46,6 @@ def test_a_setting_that_searches_has_passages_beside_the_target(turnmark):
 def test_what_has_no_target_is_refused(turnmark):
     for words, message in (
         (("kiwi", "--task", "analyse", "--generator", "reference"), "no reference answers"),
-        (("kiwi", "--chain", "--generator", "reference"), "--chain is for what answers"),
         (("mtrag", "--judge", "reference"), "judges nothing"),
     ):
         assert message in turnmark.refused("eval", *words)
