@@ -99,8 +99,8 @@ def packages() -> Iterator[Finding]:
                 problem = f"{installed} is installed, {requirement.specifier} is needed"
         except PackageNotFoundError:
             problem = "not installed"
-        if extra := re.search(r"""extra\s*==\s*["']([^"']+)["']""", str(requirement.marker)):
-            lacking.setdefault(extra[1], []).extend([f"{requirement.name}: {problem}"] if problem else [])
+        if of_extra := re.search(r"""extra\s*==\s*["']([^"']+)["']""", str(requirement.marker)):
+            lacking.setdefault(of_extra[1], []).extend([f"{requirement.name}: {problem}"] if problem else [])
         elif problem:
             pip = f"pip install '{requirement.name}{requirement.specifier}'"
             yield Finding("versions", requirement.name, "broken", problem, pip)
@@ -271,7 +271,9 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
     tables = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "embedders": EMBEDDERS, "generators": GENERATORS}
     # A query mode has no factory and takes no options: --query looks it up by itself.
     modes = {name: Entry("", summary) for name, summary in MODES.items()}
-    forms = {f"{step}={form}": entry for step, entries in all_forms().items() for form, entry in entries.items()}
+    forms: dict[str, Entry] = {
+        f"{step}={form}": entry for step, entries in all_forms().items() for form, entry in entries.items()
+    }
     return {**{role: table.entries() for role, table in tables.items()}, "queries": modes, "steps": forms}
 
 
