@@ -246,8 +246,7 @@ def _plan(
         specs: further fields, which no task refuses.
     """
     from turnmark.corpora.flags import build_request
-    from turnmark.evaluation.checks import fit_request
-    from turnmark.evaluation.commands import planned
+    from turnmark.evaluation.commands import fit_request, planned
     from turnmark.evaluation.planning import plan
     from turnmark.evaluation.request import EvalRequest
 
