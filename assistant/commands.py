@@ -1,18 +1,17 @@
-"""`turnmark ask`; what mounts it, `chat`, `sessions` and `serve`."""
+"""`turnmark ask`, `turnmark chat` and `turnmark sessions`."""
 
 from __future__ import annotations
 
-import json
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
+from typer.core import TyperCommand
 
-from turnmark.assistant import chat_command
-from turnmark.assistant.chat_command import Generator, Retriever, Step
-from turnmark.assistant.serving import command as serve_command
 from turnmark.corpora.console import inert, print_json, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.flags import AsJson, HelpAll
@@ -21,6 +20,31 @@ from turnmark.retrieval.commands import IndexName
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
+
+Generator = Annotated[
+    str,
+    typer.Option(
+        "--generator",
+        envvar="TURNMARK_GENERATOR",
+        metavar="SPEC",
+        show_envvar=False,
+        help="such as openai:MODEL[@URL], ollama:MODEL, local:MODEL; extractive needs no model",
+    ),
+]
+Retriever = Annotated[
+    str | None, typer.Option(metavar="SPEC", help="default: conversational, as far as the index allows")
+]
+Step = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--step",
+        metavar="STEP=FORM",
+        help="another form of a step, such as retrieve=agent; repeatable",
+        hidden=True,
+    ),
+]
+
+# --- ask -------------------------------------------------------------------------------------------------------------
 
 
 def ask_command(
@@ -41,6 +65,8 @@ def ask_command(
     help_all: HelpAll = False,  # noqa: ARG001
 ) -> None:
     """Ask one question, or many from standard input."""
+    from turnmark.assistant.open import open_checked
+
     errors = ErrorCollector()
     if question is None and stdin_is_terminal():
         errors.add(
@@ -49,16 +75,21 @@ def ask_command(
     if question is not None and not question.strip():
         errors.add("the question is empty")
     past = (errors.collect(read_history, history) if history else None) or []
-    from turnmark.assistant.open import open_checked
-
     opened = open_checked(errors, index, generator, retriever, step or ())
     errors.raise_all()
     assert opened is not None, "what could not be opened is a mistake"
-    assistant = opened.assistant
-    if question is None or question == "-":
-        _answer_all(assistant, past, (line.strip() for line in stdin_lines() if line.strip()), as_json)
-    else:
-        _answer(assistant, past, valid_text(question), as_json)
+    if question not in (None, "-"):
+        _answer(opened.assistant, past, valid_text(question), as_json)
+        return
+    failed = 0
+    for line in filter(None, map(str.strip, stdin_lines())):
+        try:
+            _answer(opened.assistant, past, line, as_json)
+        except TurnmarkError as error:  # one that fails does not stop the rest
+            failed += 1
+            sys.stderr.write(f"turnmark: {inert(repr(line))}: {inert(error)}\n")
+    if failed:
+        raise TurnmarkError(f"{failed} question{'s' if failed > 1 else ''} could not be answered")
 
 
 def _answer(assistant: Assistant, past: list[Message], question: str, as_json: bool) -> None:
@@ -80,17 +111,12 @@ def _answer(assistant: Assistant, past: list[Message], question: str, as_json: b
         view.finish(assistant.reply(past, question, view.on_event))
 
 
-def _answer_all(assistant: Assistant, past: list[Message], questions: Iterable[str], as_json: bool) -> None:
-    """Answer every question; one that fails does not stop the rest."""
-    failed = 0
-    for question in questions:
-        try:
-            _answer(assistant, past, question, as_json)
-        except TurnmarkError as error:
-            failed += 1
-            sys.stderr.write(f"turnmark: {inert(repr(question))}: {inert(error)}\n")
-    if failed:
-        raise TurnmarkError(f"{failed} question{'s' if failed > 1 else ''} could not be answered")
+class _Row(BaseModel):
+    role: Literal["user", "assistant", "agent"] = Field(validation_alias=AliasChoices("role", "speaker"))
+    content: str = Field(validation_alias=AliasChoices("content", "text"), pattern=r"\S")
+
+
+_ROWS = TypeAdapter(list[_Row])
 
 
 def read_history(path: Path) -> list[Message]:
@@ -99,51 +125,167 @@ def read_history(path: Path) -> list[Message]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise RequestError(f"{label}: cannot be read ({reason})") from error
-    errors, messages = ErrorCollector(), list[Message]()
-    for row_label, row in _history_rows(text, label, errors):
-        fields = row if isinstance(row, dict) else {}
-        role, content = fields.get("role", fields.get("speaker")), fields.get("content", fields.get("text"))
-        if role not in ("user", "assistant", "agent") or not isinstance(content, str):
-            errors.add(f'{row_label}: expected {{"role": "user" or "assistant", "content": text}}')
-        elif not content.strip():
-            errors.add(f"{row_label}: the content is empty")
-        else:
-            messages.append(Message(role="user" if role == "user" else "assistant", content=valid_text(content)))
+        raise RequestError(f"{label}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    errors, rows = ErrorCollector(), list[_Row]()
+    listed = text.lstrip().startswith("[")
+    for number, part in enumerate([text] if listed else text.split("\n"), 1):
+        try:
+            rows += _ROWS.validate_json(part) if listed else [_Row.model_validate_json(part)] if part.strip() else []
+        except ValidationError as error:
+            for problem in error.errors():
+                where = ", ".join([label, *([] if listed else [f"line {number}"]), *map(str, problem["loc"])])
+                errors.add(inert(f"{where}: {problem['msg']}"))
     errors.raise_all()
-    if not messages:
+    if not rows:
         raise RequestError(f"{label}: holds no message; leave --history out for a conversation that begins")
-    if messages[-1].role == "user":
+    if rows[-1].role == "user":
         raise RequestError(
             f"{label}: ends with a message of the user; it must end with the assistant's, as the question comes next"
         )
-    return messages
+    return [
+        Message(role="user" if row.role == "user" else "assistant", content=valid_text(row.content)) for row in rows
+    ]
 
 
-def _history_rows(text: str, label: str, errors: ErrorCollector) -> Iterator[tuple[str, Any]]:
-    """Label and value of each row of a JSON list or of JSON lines; what is not JSON goes to `errors`."""
-    listed = text.lstrip().startswith("[")
-    for number, line in enumerate([text] if listed else text.split("\n"), 1):
-        line_label = label if listed else f"{label}, line {number}"
-        try:
-            value = json.loads(line) if line.strip() else []
-        except (ValueError, RecursionError) as error:
-            errors.add(
-                f"{line_label}: not JSON ({'nested too deeply' if isinstance(error, RecursionError) else error})"
-            )
-            continue
-        if listed:
-            yield from ((f"{label}, entry {n}", row) for n, row in enumerate(value, 1))
-        elif line.strip():
-            yield line_label, value
+# --- chat ------------------------------------------------------------------------------------------------------------
+
+
+class ChatCommand(TyperCommand):
+    """A command whose `--resume` needs no value: a typer option always does."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`--resume` at the end, or before another option, is `--resume=`: the session used last."""
+        following = [*args[1:], "-"]
+        words = [
+            "--resume=" if word == "--resume" and after.startswith("-") else word
+            for word, after in zip(args, following, strict=bool(args))
+        ]
+        return super().parse_args(ctx, words)
+
+
+def _is_typed(ctx: typer.Context, option: str) -> bool:
+    """Whether an option was given on the command line, not in a variable or a configuration file."""
+    source = ctx.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def chat(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="documents: indexed first, or brought up to date")
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            "--index",
+            metavar="NAME",
+            envvar="TURNMARK_INDEX",
+            show_envvar=False,
+            help="default: the folder's name, or a choice of all indexes",
+        ),
+    ] = None,
+    generator: Generator = "extractive",
+    retriever: Retriever = None,
+    step: Step = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="[SESSION]", help="go on with a kept session; without a name, the last one"),
+    ] = None,
+    no_save: Annotated[bool, typer.Option("--no-save", help="keep nothing of this conversation")] = False,
+    help_all: HelpAll = False,  # noqa: ARG001
+) -> None:
+    """Hold a conversation over your documents."""
+    from rich.console import Console
+
+    from turnmark.assistant.open import open_checked
+    from turnmark.assistant.repl.loop import choose_index, hold_chat
+    from turnmark.assistant.session_files import resume_session
+
+    if folder is not None and resume is not None:
+        raise RequestError("FOLDER and --resume: a session has an index already; name one of the two")
+    errors, console, session, steps = ErrorCollector(), Console(highlight=False), None, tuple(step or ())
+    if folder is not None:
+        index = _indexed(folder, index, retriever)
+    with ExitStack() as stack:
+        if resume is not None and (session := errors.collect(resume_session, resume or None, not no_save)):
+            stack.callback(session.close)
+            parts = session.conversation.parts  # what was not asked for is as the session has it
+            typed = index if _is_typed(ctx, "index") else None
+            if typed in (None, parts.index):
+                retriever = retriever or parts.retriever
+            index = typed or parts.index or index  # a damaged session may not say which
+            if not _is_typed(ctx, "generator"):
+                generator, steps = parts.generator, steps or parts.steps
+        index = index or errors.collect(choose_index, console)
+        opened = open_checked(errors, index, generator, retriever, steps)
+        errors.raise_all()
+        assert opened is not None, "what could not be opened is a mistake"
+        hold_chat(opened, console, session, not no_save, ctx.obj if callable(ctx.obj) else None)
+
+
+def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
+    """Build the index of a folder, or bring it up to date; its name."""
+    from turnmark.retrieval.commands import build
+    from turnmark.retrieval.index import list_indexes
+
+    source = folder.expanduser().resolve()
+    name = name or re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
+    sources = {manifest.name: manifest.source for manifest in list_indexes()}
+    if Path(sources.get(name, source)).resolve() != source:
+        raise RequestError(f"the index {name!r} is of {sources[name]!r}; name another with --index")
+    build(source, name, retriever)
+    return name
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------
+
+sessions_app = typer.Typer(no_args_is_help=True, help="Conversations that were kept: list, show, delete.")
+Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnmark sessions list` shows it")]
+
+
+@sessions_app.command("list", epilog="Example: turnmark sessions list --json")
+def list_sessions_command(as_json: AsJson = False) -> None:
+    """List the sessions that were kept, the last one first."""
+    from turnmark.assistant.session_files import list_sessions, session_lines
+
+    sessions = list_sessions()
+    if as_json:
+        print_json({"sessions": [session.model_dump(mode="json") for session in sessions]})
+    else:
+        typer.echo("\n".join(session_lines(sessions)))
+
+
+@sessions_app.command("show", epilog="Example: turnmark sessions show kettles")
+def show_session(name: Name, as_json: AsJson = False) -> None:
+    """Show a session as Markdown, or all that is kept of it as JSON."""
+    from turnmark.assistant.export import transcript
+    from turnmark.assistant.session_files import read_session
+
+    conversation, note = read_session(name)
+    if note:
+        typer.echo(inert(f"note: {note}"), err=True)
+    if as_json:
+        exchanges = [exchange.model_dump(mode="json") for exchange in conversation.exchanges]
+        print_json({"session": name, "index": conversation.parts.index, "exchanges": exchanges})
+    else:
+        typer.echo(transcript(conversation.exchanges, name), nl=False)
+
+
+@sessions_app.command("delete", epilog="Example: turnmark sessions delete kettles")
+def delete_session_command(name: Name) -> None:
+    """Delete a session for good."""
+    from turnmark.assistant.session_files import delete_session
+
+    delete_session(name)
+    typer.echo(f"session {name} is deleted")
 
 
 def add_assistant_commands(app: typer.Typer) -> None:
-    """Mount `ask`, `chat`, `sessions` and `serve`."""
+    """Mount `ask`, `chat` and `sessions`."""
     examples = (
         "turnmark ask 'How do I descale a kettle?' --index notes   ·   turnmark ask - --index notes --json < asked"
     )
     app.command("ask", epilog=f"Examples: {examples}")(ask_command)
-    chat_command.add_chat_commands(app)
-    serve_command.add_serve_command(app)
+    example = "Example: turnmark chat --index notes --generator openai:gpt-4o-mini   ·   turnmark chat --resume"
+    app.command("chat", cls=ChatCommand, epilog=example)(chat)
+    app.add_typer(sessions_app, name="sessions")

@@ -94,13 +94,13 @@ def _existing(name: str) -> Path:
     return path
 
 
-def read_session(name: str) -> tuple[Conversation, list[str]]:
-    """A kept conversation, and notes on lines that could not be read."""
-    events, notes = _events(name)
-    return _folded(events, name), notes
+def read_session(name: str) -> tuple[Conversation, str]:
+    """A kept conversation, and a note on lines that could not be read; empty where all could."""
+    events, note = _events(name)
+    return _folded(events, name), note
 
 
-def _events(name: str) -> tuple[list[SessionEvent], list[str]]:
+def _events(name: str) -> tuple[list[SessionEvent], str]:
     try:
         lines = _existing(name).read_bytes().split(b"\n")
     except OSError as error:
@@ -111,8 +111,8 @@ def _events(name: str) -> tuple[list[SessionEvent], list[str]]:
             events += [EVENT.validate_python(json.loads(line), extra="ignore")] if line.strip() else []
         except (ValueError, RecursionError):
             unread.append(number)
-    note = f"session {name!r}, line {', '.join(spans(unread))}: not an event of this version; left out"
-    return events, [note] if unread else []
+    left_out = f"session {name!r}, line {', '.join(spans(unread))}: not an event of this version; left out"
+    return events, left_out if unread else ""
 
 
 def _folded(events: Sequence[SessionEvent], name: str) -> Conversation:
@@ -128,12 +128,12 @@ def _folded(events: Sequence[SessionEvent], name: str) -> Conversation:
 def delete_session(name: str) -> None:
     """Delete a session."""
     path = _existing(name)
-    file = os.open(path, os.O_RDWR)
     try:
-        _lock(file, name)
-        path.unlink()
-    finally:
-        os.close(file)
+        with open(path, "r+b") as file:
+            _lock(file.fileno(), name)
+            path.unlink()
+    except OSError as error:
+        raise TurnmarkError(f"session {name!r} could not be deleted ({error.strerror or error})") from error
 
 
 def _lock(file: int, name: str) -> None:
@@ -156,6 +156,8 @@ class ChatSession:
 
     def __init__(self, conversation: Conversation, name: str, keep: bool, waiting: Sequence[SessionEvent] = ()) -> None:
         self.conversation, self.name, self.keep = conversation, name, keep
+        self.note = ""
+        """On what could not be read of it, if it goes on."""
         self._file: int | None = None
         self._waiting = list(waiting)
 
@@ -200,11 +202,13 @@ class ChatSession:
             os.fchmod(self._file, 0o600)
             if not path.read_bytes().endswith(b"\n"):  # what is added begins a line, also after a torn one
                 os.write(self._file, b"\n")
-        except (OSError, RequestError) as error:
+            self.conversation, self.note = read_session(self.name)
+        except OSError as error:
             self.close()
-            if isinstance(error, RequestError):
-                raise
             raise TurnmarkError(f"session {self.name!r} cannot be written ({error.strerror or error})") from error
+        except TurnmarkError:
+            self.close()
+            raise
 
     def _write(self) -> None:
         """Write the events that wait, and flush them to the disk."""
@@ -241,8 +245,8 @@ def new_session(began: Began, keep: bool = True) -> ChatSession:
     return session
 
 
-def resume_session(name: str | None, keep: bool = True) -> tuple[ChatSession, list[str]]:
-    """A kept session to go on with, and notes on what could not be read of it.
+def resume_session(name: str | None, keep: bool = True) -> ChatSession:
+    """A kept session to go on with.
 
     Args:
         name: None: the one that was used last.
@@ -251,14 +255,11 @@ def resume_session(name: str | None, keep: bool = True) -> tuple[ChatSession, li
     names = [name] if name is not None else session_names()
     if not names:
         raise RequestError("no session is kept yet; a chat keeps one from its first question on")
-    if not keep:
-        events, notes = _events(names[0])
-        return ChatSession(_folded(events, names[0]), _new_name(), False, events), notes
-    session = ChatSession(Conversation(), names[0], True)
-    session.reopen()
-    try:
-        session.conversation, notes = read_session(names[0])
-    except TurnmarkError:
-        session.close()
-        raise
-    return session, notes
+    if keep:
+        session = ChatSession(Conversation(), names[0], True)
+        session.reopen()
+    else:
+        events, note = _events(names[0])
+        session = ChatSession(_folded(events, names[0]), _new_name(), False, events)
+        session.note = note
+    return session

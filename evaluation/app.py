@@ -16,6 +16,7 @@ import typer
 import turnmark.evaluation.grading
 from turnmark.assistant import settings
 from turnmark.assistant.commands import add_assistant_commands
+from turnmark.assistant.serving.command import add_serve_command
 from turnmark.corpora.commands import add_data_commands
 from turnmark.corpora.console import ReaderGone, guarded_streams, inert, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
@@ -38,6 +39,7 @@ app = typer.Typer(
 for add_commands in (
     add_index_commands,
     add_assistant_commands,
+    add_serve_command,
     add_eval_commands,
     add_report_commands,
     add_synth_command,

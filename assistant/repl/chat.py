@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.open import Opened
 
-OnEvent = Callable[[Event], None]
-Outcome = tuple[Reply, tuple[Event, ...]]
-
 Grade = Callable[[Exchange, Sequence[Message]], Sequence[tuple[str, float | None, str]]]
 """Name, value (None: not applicable) and a remark of each metric of a turn after these messages."""
 
@@ -74,28 +71,23 @@ class Chat:
     # -- turns
 
     def ask(self, message: str) -> None:
-        """A turn: the reply is drawn and kept."""
-        history = self.history
-        self._keep("ask", message, self._run(lambda on_event: self.assistant.reply(history, message, on_event)))
+        """A turn: the reply is drawn and kept. One that failed or was cancelled leaves the conversation as it was."""
+        self._turn("ask", message)
 
     def revise(self, instruction: str) -> None:
         """A turn that revises the last answer."""
         self.need_last("there is no answer to revise yet")
-        history = self.history
-        outcome = self._run(lambda on_event: self.assistant.revise(history, instruction, on_event))
-        self._keep("revise", instruction, outcome)
+        self._turn("revise", instruction)
 
     def answer_again(self) -> None:
         """The last message once more; the new reply replaces the old one."""
         last = self.need_last("there is nothing to answer again yet")
-        turn = self.assistant.revise if last.kind == "revise" else self.assistant.reply
-        history = self.history_before_last()
-        if outcome := self._run(lambda on_event: turn(history, last.question, on_event)):
+        if outcome := self._run(last.kind, self.history_before_last(), last.question):
             self.record(Again(turn=last.turn, reply=outcome[0], events=outcome[1]))
             self._let_retriever_hear()
 
-    def _keep(self, kind: str, message: str, outcome: Outcome | None) -> None:
-        """Keep a turn. One that failed or was cancelled leaves the conversation as it was."""
+    def _turn(self, kind: str, message: str) -> None:
+        outcome = self._run(kind, self.history, message)
         if outcome is None:
             return
         reply, events = outcome
@@ -105,8 +97,9 @@ class Chat:
         self.record(Turned(turn=turn, kind=kept_kind, question=message, reply=reply, events=events))
         self._let_retriever_hear()
 
-    def _run(self, turn: Callable[[OnEvent], Reply]) -> Outcome | None:
+    def _run(self, kind: str, history: Sequence[Message], message: str) -> tuple[Reply, tuple[Event, ...]] | None:
         """Run a turn and draw it; None: it was cancelled or failed, which is reported."""
+        turn = self.assistant.revise if kind == "revise" else self.assistant.reply
         events: list[Event] = []
 
         def on_event(event: Event) -> None:
@@ -120,7 +113,7 @@ class Chat:
                 quiet_keyboard() if self.interactive else nullcontext(),
                 TurnView(self.console, streaming=self.assistant.generator is not None) as view,
             ):
-                reply = turn(on_event)
+                reply = turn(history, message, on_event)
                 view.finish(reply)
         except KeyboardInterrupt:
             if not self.interactive:

@@ -1,68 +1,58 @@
-"""The commands of `turnmark chat` by name, and its loop: a prompt on a terminal; on a pipe a line a turn."""
+"""The loop of `turnmark chat`: a prompt on a terminal with editing, history and completion; on a pipe a line a turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from difflib import get_close_matches
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import get_args
 
+import click
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from turnmark.assistant.repl import answers, parts
-from turnmark.assistant.repl.chat import Chat
+from turnmark.assistant.open import Opened
+from turnmark.assistant.repl.chat import Chat, Grade
+from turnmark.assistant.repl.commands import COMMANDS, EXPORTS, names_for, obey, parts_line, swap_of
+from turnmark.assistant.session import Began, Rating
+from turnmark.assistant.session_files import ChatSession, new_session
 from turnmark.corpora.console import inert, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import home
 
-KEYS = """\
-Alt-Enter, or a backslash at the end: a new line. Tab completes.
-Ctrl-C while an answer is written cancels the answer and keeps the conversation; twice at the prompt leaves, and so \
-does Ctrl-D."""
-
-
-def help_(chat: Chat, _: str) -> None:
-    """Every command with what it does."""
-    usages = {f"{name} {command.arguments}".strip(): command.summary for name, command in COMMANDS.items()}
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="bold", max_width=max(12, chat.console.width * 2 // 5))
-    for usage, summary in usages.items():
-        table.add_row(Text(usage), Text(summary))
-    chat.console.print(table)
-    chat.say(KEYS)
+HISTORY = "chat_history"
+MENU_LINES = 5
 
 
-def quit_(chat: Chat, _: str) -> None:
-    """The conversation is over."""
-    chat.over = True
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command. `arguments` is what it takes, as `/help` shows it."""
-
-    arguments: str
-    summary: str
-    run: Callable[[Chat, str], None]
-
-
-COMMANDS: dict[str, Command] = {
-    "/why": Command("[N]", "how the last answer came about; with a number, the text of that source", answers.why),
-    "/grade": Command("", "what the metrics say of the last answer", answers.grade_answer),
-    "/revise": Command("TEXT", "revise the last answer as you say", answers.revise),
-    "/edit": Command("[TEXT]", "replace it with your version, from your editor", answers.edit),
-    "/rate": Command("good|neutral|bad [COMMENT]", "say what you think of it", answers.rate),
-    "/retry": Command("", "answer the last question again", answers.retry),
-    "/index": Command("[NAME]", "continue with another index", parts.index),
-    "/retriever": Command("[SPEC]", "continue with another retriever", parts.retriever),
-    "/generator": Command("[SPEC]", "continue with another model, or extractive", parts.generator),
-    "/save": Command("[NAME]", "keep the session, under a name if you give one", parts.save),
-    "/export": Command("mtrag|markdown FILE", "write the conversation to a folder or file", parts.export_chat),
-    "/clear": Command("", "begin a new conversation", parts.clear),
-    "/help": Command("", "this list", help_),
-    "/quit": Command("", "leave", quit_),
-}
-"""By name, in the order of `/help`."""
+def hold_chat(opened: Opened, console: Console, resumed: ChatSession | None, keep: bool, grade: Grade | None) -> None:
+    """A conversation from its first line to its last."""
+    used, interactive = swap_of(opened), stdin_is_terminal()
+    session = resumed or new_session(Began(**used.model_dump(exclude={"event"})), keep)
+    confirm = make_confirm(console) if interactive else None
+    chat = Chat(opened.assistant, console, session, opened, grade, confirm, interactive)
+    if resumed is not None:
+        if session.conversation.parts.model_dump() != used.model_dump(exclude={"event"}):
+            chat.record(used)
+        if session.note:
+            chat.say(f"note: {session.note}", style="yellow")
+        last, count = chat.conversation.last, len(chat.conversation.exchanges)
+        chat.say(f"session {session.name}: {count} turn{'s'[: count != 1]} so far", style="dim")
+        if last:
+            chat.say(f"› {inert(last.question)}", style="bold")
+            chat.say(inert(last.answer), style="dim")
+    console.print(Text(f"{parts_line(opened)} · /help", style="dim"), soft_wrap=not console.is_terminal)
+    try:
+        for line in _typed(chat) if interactive else _piped(chat):
+            if not handle(chat, line):
+                break
+    finally:
+        chat.session.close()
+    if chat.failed and not interactive:
+        raise TurnmarkError(f"{chat.failed} question{'s'[: chat.failed != 1]} could not be answered")
 
 
 def handle(chat: Chat, line: str) -> bool:
@@ -72,7 +62,7 @@ def handle(chat: Chat, line: str) -> bool:
         return True
     try:
         if line.startswith("/"):
-            _obey(chat, line)
+            obey(chat, line)
         else:
             chat.ask(line)
     except TurnmarkError as error:
@@ -84,39 +74,8 @@ def handle(chat: Chat, line: str) -> bool:
     return not chat.over
 
 
-def _obey(chat: Chat, line: str) -> None:
-    name, _, argument = line.partition(" ")
-    command = COMMANDS.get(name)
-    if command is None:
-        near = get_close_matches(name, COMMANDS, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        chat.say(f"{inert(line)}: not a command{hint}; there are: {', '.join(COMMANDS)}")
-    elif argument.strip() and not command.arguments and name != "/quit":
-        chat.say(f"{inert(line)}: {name} takes nothing after it")
-    else:
-        command.run(chat, argument.strip())
-
-
-def run_chat(chat: Chat) -> None:
-    """Talk until the person leaves."""
-    if chat.opened is not None:
-        console = chat.console
-        console.print(Text(f"{parts.parts_line(chat.opened)} · /help", style="dim"), soft_wrap=not console.is_terminal)
-    try:
-        for line in _lines(chat):
-            if not handle(chat, line):
-                break
-    finally:
-        chat.session.close()
-    if chat.failed and not chat.interactive:
-        raise TurnmarkError(f"{chat.failed} question{'s'[: chat.failed != 1]} could not be answered")
-
-
-def _lines(chat: Chat) -> Iterator[str]:
-    """What the person types; on a pipe its lines, each shown before it is answered."""
-    if chat.interactive:
-        yield from _typed(chat)
-        return
+def _piped(chat: Chat) -> Iterator[str]:
+    """The lines of a pipe, each shown before it is answered."""
     for line in stdin_lines():
         if line.strip():
             chat.console.print(Text(f"\n› {inert(line.strip())}", style="bold"), soft_wrap=True)
@@ -124,10 +83,8 @@ def _lines(chat: Chat) -> Iterator[str]:
 
 
 def _typed(chat: Chat) -> Iterator[str]:
-    from turnmark.assistant.repl.prompt import make_prompt
-
-    ask: Callable[[], str] = make_prompt(chat.session.keep, COMMANDS)
-    interrupted = False
+    """What the person types."""
+    ask, interrupted = make_prompt(chat.session.keep, COMMANDS), False
     while True:
         try:
             if interrupted:  # said in here, where the second Ctrl-C can already come
@@ -158,8 +115,11 @@ def make_confirm(console: Console) -> Callable[[str], bool]:
     return ask
 
 
-def choose_index(names: list[str], console: Console) -> str | None:
-    """Which index to talk to, when none was named; None: the person left."""
+def choose_index(console: Console) -> str:
+    """Which index to talk to, when none was named."""
+    from turnmark.retrieval.index import list_indexes
+
+    names = [manifest.name for manifest in list_indexes()]
     if not names:
         raise RequestError("no index is built yet; build one: turnmark index build SOURCE --name NAME")
     if len(names) == 1:
@@ -170,6 +130,87 @@ def choose_index(names: list[str], console: Console) -> str | None:
 
     try:
         return Prompt.ask("Which index?", choices=names, console=console)
-    except EOFError:
+    except EOFError:  # the person left
         console.print()
-        return None
+        raise click.exceptions.Exit from None
+
+
+# --- the prompt ------------------------------------------------------------------------------------------------------
+
+
+def make_prompt(keep: bool, commands: Iterable[str]) -> Callable[[], str]:
+    """Asks for the next message; KeyboardInterrupt at Ctrl-C, EOFError at Ctrl-D on an empty line."""
+    session: PromptSession[str] = PromptSession(
+        completer=ChatCompleter(commands), complete_while_typing=False, history=_history(keep), key_bindings=_keys(),
+        multiline=True, prompt_continuation="… ", reserve_space_for_menu=MENU_LINES, enable_history_search=True,
+    )  # fmt: skip
+    return lambda: session.prompt("› ")
+
+
+def _history(keep: bool) -> History:
+    """What was typed, in this session and before, in a file of mode 0600; with --no-save, in this session alone."""
+    if not keep:
+        return InMemoryHistory()
+    path = home() / HISTORY
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        os.fchmod(file, 0o600)
+        os.close(file)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(path)
+
+
+def _keys() -> KeyBindings:
+    """Enter sends, Alt-Enter or a backslash before Enter begins a new line."""
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state:
+            buffer.complete_state = None
+        elif buffer.document.is_cursor_at_the_end and buffer.text.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.newline(copy_margin=False)
+        else:
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.newline(copy_margin=False)
+
+    return keys
+
+
+class ChatCompleter(Completer):
+    """Completes commands and what they take: spec names, indexes, file paths."""
+
+    def __init__(self, commands: Iterable[str]) -> None:
+        self._commands = commands
+        self._paths = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        """See `prompt_toolkit.completion.Completer`."""
+        text = document.text_before_cursor
+        if not text.startswith("/") or "\n" in text:
+            return
+        command, blank, arguments = text.partition(" ")
+        if not blank:
+            yield from _matching(command, self._commands)
+            return
+        first, blank, path = arguments.partition(" ")
+        if command == "/export" and blank:
+            yield from self._paths.get_completions(Document(path, len(path)), complete_event)
+        elif not blank:
+            role = command.removeprefix("/")
+            named = {"rate": get_args(Rating), "export": EXPORTS}
+            parts = names_for(role) if role in ("index", "retriever", "generator") else ()
+            yield from _matching(first, named.get(role, parts))
+
+
+def _matching(start: str, names: Iterable[str]) -> Iterator[Completion]:
+    for name in sorted(names):
+        if name.startswith(start):
+            yield Completion(name, start_position=-len(start), display=inert(name))

@@ -25,9 +25,7 @@ from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.types import Reply
 from turnmark.corpora.text import lines, printable
 
-_FENCE = re.compile(r"^ {0,8}(`{3,}|~{3,})[^`]*$")
 _ITEM = re.compile(r"^ ?(?:[-*+]|\d{1,9}[.)])[ \t]")
-_TITLE = re.compile(r"^ {0,3}#{1,6}[ \t]")
 _GAP = re.compile(r"\n[ \t]*\n\s*$")
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
 _ARROW = " › "
@@ -139,19 +137,12 @@ class MarkdownStream:
 
 def _starts(text: str) -> Iterator[int]:
     """Where each block of Markdown begins: a paragraph, a heading, an item with what is under it, a table, code."""
-    fence, fresh = "", True
-    for offset, line in lines(text):
-        inside = line.strip()
-        if fence:
-            fresh = inside.startswith(fence) and not inside.strip(fence[0])
-            fence = "" if fresh else fence
-        elif not inside:
-            fresh = True
-        else:
-            opened = _FENCE.match(line)
-            if fresh or opened or _ITEM.match(line) or _TITLE.match(line):
-                yield offset
-            fence, fresh = opened[1] if opened else "", bool(_TITLE.match(line))
+    begun = {
+        token.map[0]
+        for token in _parser().parse(text[: text.rfind("\n") + 1])
+        if token.map and (token.level == 0 or (token.level == 1 and token.type == "list_item_open"))
+    }
+    yield from (offset for n, (offset, _) in enumerate(lines(text)) if n in begun)
 
 
 # --- a reply ---------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnmark.assistant.chat_command import Generator, Retriever, Step
+from turnmark.assistant.commands import Generator, Retriever, Step
 from turnmark.assistant.serving.guard import TOKEN_ENV, read_token
 from turnmark.corpora.console import inert
 from turnmark.corpora.errors import ErrorCollector, MissingExtra

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.assistant.talk import STARTER, Talk, scripted
-from turnmark.assistant.repl.loop import COMMANDS
+from turnmark.assistant.repl.commands import COMMANDS
 from turnmark.assistant.session_files import read_session, session_names, sessions_folder
 
 

@@ -13,8 +13,7 @@ from rich.console import Console
 
 from tests.assistant.exchanges import reply
 from tests.assistant.terminal import assert_golden, screen_of
-from turnmark.assistant.repl.answers import trace_lines
-from turnmark.assistant.repl.loop import COMMANDS
+from turnmark.assistant.repl.commands import COMMANDS, trace_lines
 from turnmark.assistant.repl.markdown import MarkdownStream
 from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.session import Exchange
@@ -191,7 +190,7 @@ def test_completion(home: Path, tmp_path: Path, typed: str, offered: list[str]) 
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-    from turnmark.assistant.repl.prompt import ChatCompleter
+    from turnmark.assistant.repl.loop import ChatCompleter
 
     (tmp_path / "notes.jsonl").touch()
     completions = ChatCompleter(COMMANDS).get_completions(Document(typed.format(tmp_path)), CompleteEvent())

@@ -84,8 +84,8 @@ def test_a_session_is_kept_privately_turn_by_turn_and_read_again():
     assert session_names() == [], "a chat without a turn leaves no file"
     session.record(turned(1, "Who?", "Ada.", "a"))
     session.record(TurnRated(turn=1, rating="good", comment="yes"))
-    talk, notes = read_session(session.name)
-    assert notes == []
+    talk, note = read_session(session.name)
+    assert note == ""
     assert talk.exchanges == session.conversation.exchanges
     assert (sessions_folder() / f"{session.name}.jsonl").stat().st_mode & 0o777 == 0o600
     assert sessions_folder().stat().st_mode & 0o777 == 0o700
@@ -105,7 +105,7 @@ def test_what_is_not_saved_is_kept_once_it_gets_a_name():
     assert session_names() == []
     assert session.save("talk") == "talk"
     session.close()
-    again, _ = resume_session("talk", keep=False)
+    again = resume_session("talk", keep=False)
     again.record(turned(2, "When?", "May."))
     assert session_names() == ["talk"]
     assert again.save("more") == "more"
@@ -144,8 +144,8 @@ def kept(tail: bytes = b"") -> Path:
 )
 def test_a_line_that_cannot_be_read_is_left_out_with_a_note_and_the_rest_goes_on(tail):
     path = kept(tail)
-    again, notes = resume_session(None)
-    assert notes == [f"session {path.stem!r}, line 3: not an event of this version; left out"]
+    again = resume_session(None)
+    assert again.note == f"session {path.stem!r}, line 3: not an event of this version; left out"
     again.record(turned(2, "When?", "May."))
     again.close()
     assert [exchange.question for exchange in read_session(path.stem)[0].exchanges] == ["Who?", "When?"]
@@ -155,9 +155,9 @@ def test_a_last_line_without_its_end_is_kept_and_fields_of_another_version_are_l
     event = turned(2, "When?", "May.").model_dump(mode="json")
     event["reply"] |= {"mood": "fine", "checks": {"grounded": 0.5, "spelling": 1.0}}
     path = kept(json.dumps(event).encode())
-    again, notes = resume_session(path.stem)
+    again = resume_session(path.stem)
     again.record(turned(3, "Where?", "Rome."))
     again.close()
     talk, _ = read_session(path.stem)
     assert [exchange.reply.answer for exchange in talk.exchanges] == ["Ada.", "May.", "Rome."]
-    assert (talk.exchanges[1].reply.checks.grounded, notes) == (0.5, [])
+    assert (talk.exchanges[1].reply.checks.grounded, again.note) == (0.5, "")

@@ -175,7 +175,7 @@ def test_the_configurations_tables_and_keys_are_told() -> None:
 
 
 def test_the_chats_commands_are_told() -> None:
-    from turnmark.assistant.repl.loop import COMMANDS
+    from turnmark.assistant.repl.commands import COMMANDS
 
     text = " ".join(text for page, _, text in spans() if page == "docs/chat.md")
     assert [name for name in COMMANDS if f"/{name.lstrip('/')}" not in text] == []

@@ -1,0 +1,336 @@
+"""The commands of `turnmark chat`: about the last answer, about what answers, about what is kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import get_args
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from turnmark.assistant.export import mtrag_files, transcript
+from turnmark.assistant.open import Opened, swap_parts
+from turnmark.assistant.repl.chat import Chat
+from turnmark.assistant.repl.screen import CALL, uninterrupted
+from turnmark.assistant.session import Began, Edited, Exchange, Rating, Swapped, TurnRated, cite
+from turnmark.assistant.session_files import new_session
+from turnmark.assistant.types import Reply, Search
+from turnmark.corpora.console import inert, stdin_is_terminal, valid_text
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import write_atomic
+from turnmark.corpora.text import printable
+
+KEYS = """\
+Alt-Enter, or a backslash at the end: a new line. Tab completes.
+Ctrl-C while an answer is written cancels the answer and keeps the conversation; twice at the prompt leaves, and so \
+does Ctrl-D."""
+EXPORTS = ("mtrag", "markdown")
+MOST_SHOWN = 12
+"""Hits of a search that `/why` lists."""
+
+
+# --- the last answer -------------------------------------------------------------------------------------------------
+
+
+def grade_answer(chat: Chat, _: str) -> None:
+    """What the metrics say of the last answer."""
+    last = chat.need_last()
+    if chat.grade is None:
+        raise RequestError("there are no metrics in this chat")
+    rows = chat.grade(last, chat.history_before_last())
+    width = max((len(name) for name, _, _ in rows), default=0)
+    for name, value, remark in rows:
+        figure = "   -" if value is None else f"{value:.2f}" if value <= 1 else f"{value:.0f}"
+        chat.say(f"{name:<{width}}  {figure:>5}  {inert(remark)}".rstrip())
+
+
+def revise(chat: Chat, argument: str) -> None:
+    """Revise the last answer as the person says."""
+    if not argument:
+        raise RequestError("/revise: how? For example: /revise make it shorter")
+    chat.revise(argument)
+
+
+def retry(chat: Chat, _: str) -> None:
+    """Answer the last message again."""
+    chat.answer_again()
+
+
+def rate(chat: Chat, argument: str) -> None:
+    """`good`, `neutral` or `bad`, and why."""
+    last = chat.need_last("there is no answer to rate yet")
+    word, _, comment = argument.partition(" ")
+    rating: Rating | None = next((name for name in get_args(Rating) if name == word.lower()), None)
+    if rating is None:
+        line = f"/rate {inert(word)}".rstrip()
+        raise RequestError(f"{line}: expected good, neutral or bad, then a comment if you like")
+    chat.record(TurnRated(turn=last.turn, rating=rating, comment=comment.strip()))
+    dropped = last.kind == "revise" and rating == "bad" and last.edit is None
+    chat.say(f"rated {rating}{'; the earlier answer counts again' if dropped else ''}", style="dim")
+
+
+def edit(chat: Chat, argument: str) -> None:
+    """The person's version of the last answer: from the editor, or given with the command."""
+    last = chat.need_last("there is no answer to edit yet")
+    previous = last.edit if last.edit is not None else last.reply.answer
+    text = valid_text(argument or open_editor(previous)).strip()
+    if not text:
+        raise RequestError("the edited answer is empty; nothing was changed")
+    if text == previous.strip():
+        chat.say("nothing was changed", style="dim")
+        return
+    chat.record(Edited(turn=last.turn, text=text))
+    chat.say("edited; /grade compares it with the answer", style="dim")
+
+
+def open_editor(text: str) -> str:
+    """The text after the person has edited it in `$VISUAL`, `$EDITOR` or a usual editor."""
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or stdin_is_terminal()):
+        raise RequestError("no editor: set EDITOR to one, or give the text with the command: /edit TEXT")
+    try:
+        with uninterrupted():
+            return click.edit(text, require_save=False, extension=".md") or ""
+    except (click.ClickException, ValueError, OSError) as error:
+        raise TurnmarkError(f"{error}; nothing was changed") from error
+
+
+def why(chat: Chat, argument: str) -> None:
+    """How the last turn came to its answer; with a number, the text of that source."""
+    last = chat.need_last()
+    if argument:
+        source = next((source for source in last.reply.citations if str(source.n) == argument), None)
+        if source is None:
+            numbers = ", ".join(str(source.n) for source in last.reply.citations)
+            raise RequestError(f"/why {inert(argument)}: no such source; there are: {numbers or 'none'}")
+        chat.say(f"[{source.n}] {cite(source)}", style="bold")
+        chat.say(printable(source.text))
+        return
+    for line in trace_lines(last):
+        chat.say(line, style="" if line.startswith(" ") else "bold")
+
+
+def trace_lines(exchange: Exchange) -> Iterator[str]:
+    """The trace in lines, made inert; what belongs to a step is indented under it."""
+    reply = exchange.reply
+    understanding = reply.trace.understanding
+    yield f"question: {inert(exchange.question)}"
+    if understanding:
+        traits = ["asks for steps"] if understanding.wants_procedure else []
+        traits += [] if understanding.standalone else ["needs the conversation"]
+        yield f"  understood as: {', '.join([understanding.kind, *traits])}"
+    if reply.rewrite not in ("", reply.question):
+        yield f"  rewritten: {inert(reply.rewrite)}"
+    for part in reply.sub_questions if len(reply.sub_questions) > 1 else ():
+        yield f"  part ({'answered' if part.answered else 'not answered'}): {inert(part.text)}"
+    if calls := [inert(event.text) for event in exchange.events if CALL.match(event.text)]:
+        yield "calls of the model"
+        yield from (f"  {call}" for call in calls)
+    for number, search in enumerate(reply.trace.searches, 1):
+        yield from _search(number, search, reply)
+    yield from _outcome(exchange)
+    yield from _cost(reply)
+
+
+def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
+    about = f", part {search.part + 1}" if search.part is not None and len(reply.sub_questions) > 1 else ""
+    round_note = f", round {search.round}" if search.round > 1 else ""
+    yield f"search {number}{about}{round_note}: {inert(search.why)}"
+    yield f"  query: {inert(search.query)}"
+    yield from (f"  phrase: {inert(variant)}" for variant in search.variants)
+    for rank, hit in enumerate(search.hits[:MOST_SHOWN], 1):
+        cosine = "" if hit.similarity is None else f", cosine {hit.similarity:.3f}"
+        yield f"  {rank:>2}. {hit.score:.4g}{cosine}  {inert(hit.id)}"
+    if not search.hits:
+        yield "  nothing was found"
+
+
+def _outcome(exchange: Exchange) -> Iterator[str]:
+    """What was decided and checked, and what the person said of it."""
+    reply, checks, judged = exchange.reply, exchange.reply.checks, exchange.reply.trace.judgement
+    yield f"decided: {reply.decision}"
+    if judged:
+        yield f"  {judged.decision}, confidence {judged.confidence:.2f}, because {inert(judged.reason)}"
+    for number, part in enumerate(reply.trace.parts, 1):
+        yield f"  part {number}: {part.decision}, confidence {part.confidence:.2f}, {inert(part.reason)}"
+    if checks.grounded is not None:
+        yield f"  grounded: {checks.grounded:.2f}, citations {'valid' if checks.citations_valid else 'not all valid'}"
+    yield from (f"  not in the documents: {inert(sentence)}" for sentence in checks.unsupported)
+    if exchange.rating:
+        yield f"  rated: {exchange.rating}{f' ({inert(exchange.comment)})' if exchange.comment else ''}"
+    if exchange.edit is not None:
+        yield "  edited by hand"
+
+
+def _cost(reply: Reply) -> Iterator[str]:
+    yield f"answered by: {inert(reply.generator)}"
+    if reply.timings:
+        yield f"  seconds: {' · '.join(f'{inert(step)} {value:.2f} s' for step, value in reply.timings.items())}"
+    for role, usage in reply.usage.items():
+        cost = f", cost {usage.cost:.4f}" if usage.cost is not None else ""
+        cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
+        calls = f"{usage.calls} call{'s'[: usage.calls != 1]}"
+        yield f"  {inert(role)}: {calls}, {usage.prompt_tokens}{cached} + {usage.completion_tokens} tokens{cost}"
+    if reply.trace.forms:
+        yield f"  forms: {' · '.join(f'{inert(step)} {inert(form)}' for step, form in reply.trace.forms.items())}"
+    yield from (f"  note: {inert(note)}" for note in reply.notes)
+
+
+# --- what answers ----------------------------------------------------------------------------------------------------
+
+
+def names_for(role: str) -> list[str]:
+    """What there is for a role: the indexes, or the names that a spec begins with."""
+    from turnmark.assistant.generators import GENERATORS
+    from turnmark.retrieval.index import list_indexes
+    from turnmark.retrieval.registry import RETRIEVERS
+
+    if role == "index":
+        return [manifest.name for manifest in list_indexes()]
+    return sorted({"retriever": RETRIEVERS, "generator": GENERATORS}[role].entries())
+
+
+def swap(role: str) -> Callable[[Chat, str], None]:
+    """The command that takes another part of a role; without a spec, it says which is used and what there is."""
+
+    def run(chat: Chat, spec: str) -> None:
+        now = chat.opened
+        if now is None:
+            raise RequestError("this chat was opened with a ready-made assistant, so its parts cannot be changed")
+        used = {"index": now.index.manifest.name, "retriever": now.retriever or "default", "generator": now.generator}
+        if not spec:
+            chat.say(f"{role}: {inert(used[role])}; there are: {inert(', '.join(names_for(role)))}")
+            return
+        chat.opened = swap_parts(now, **{role: spec})  # what cannot be opened changes nothing
+        chat.assistant = chat.opened.assistant
+        chat.record(swap_of(chat.opened))
+        chat.say(f"{parts_line(chat.opened)}; the conversation goes on", style="dim")
+
+    return run
+
+
+def parts_line(opened: Opened) -> str:
+    """What answers, in a line."""
+    mode = "" if opened.assistant.generator else " (no language model: answers are quoted from the documents)"
+    finder = f" · {inert(opened.retriever)}" if opened.retriever else ""
+    return f"{opened.index.manifest.name}{finder} · {inert(opened.assistant.name)}{mode}"
+
+
+def swap_of(opened: Opened) -> Swapped:
+    """The event that says what answers from here on."""
+    name = opened.index.manifest.name
+    return Swapped(index=name, generator=opened.generator, retriever=opened.retriever, steps=opened.steps)
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def save(chat: Chat, argument: str) -> None:
+    """Keep the session, under a name."""
+    with uninterrupted():
+        name = chat.session.save(argument or None)
+    chat.say(f"kept as {name}; continue it with: turnmark chat --resume {name}", style="dim")
+
+
+def clear(chat: Chat, _: str) -> None:
+    """Begin a new conversation; the old one stays where it is kept."""
+    parts, keep = chat.conversation.parts, chat.session.keep
+    chat.session.close()
+    chat.session = new_session(Began(**parts.model_dump()), keep)
+    chat.console.clear()
+    chat.say("a new conversation begins", style="dim")
+
+
+def export_chat(chat: Chat, argument: str) -> None:
+    """Write what was said, in a format that others read."""
+    form, _, target = argument.partition(" ")
+    if form not in EXPORTS or not target.strip():
+        raise RequestError(
+            f"/export: expected a format ({', '.join(EXPORTS)}) and a file, such as /export markdown talk.md"
+        )
+    exchanges, name, path = chat.conversation.exchanges, chat.session.name, Path(target.strip()).expanduser()
+    if not exchanges:
+        raise RequestError("there is nothing to export yet")
+    if path.exists() and path.is_dir() != (form == "mtrag"):
+        raise RequestError(f"{inert(path)}: {form} needs a {'folder' if form == 'mtrag' else 'file'}")
+    if form == "mtrag":
+        files, note = mtrag_files(exchanges, name, path, chat.opened.index if chat.opened else None)
+    else:
+        files, note = {path: transcript(exchanges, name)}, ""
+    shown = inert(path) if form == "markdown" else f"{len(files)} files in {inert(path)}"
+    if any(file.exists() for file in files) and not chat.confirm(f"overwrite {shown}?"):
+        raise RequestError(f"{shown}: exists already; nothing was written")
+    for file, text in files.items():
+        try:
+            write_atomic(file, text)
+        except OSError as error:
+            raise TurnmarkError(f"{file} could not be written ({error.strerror or error})") from error
+    if note:
+        chat.say(f"note: {note}", style="yellow")
+    score = f"; score it: turnmark eval mtrag --data {inert(path)}" if form == "mtrag" else ""
+    chat.say(f"written: {shown}{score}", style="dim")
+
+
+# --- by name ---------------------------------------------------------------------------------------------------------
+
+
+def help_(chat: Chat, _: str) -> None:
+    """Every command with what it does."""
+    usages = {f"{name} {command.arguments}".strip(): command.summary for name, command in COMMANDS.items()}
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", max_width=max(12, chat.console.width * 2 // 5))
+    for usage, summary in usages.items():
+        table.add_row(Text(usage), Text(summary))
+    chat.console.print(table)
+    chat.say(KEYS)
+
+
+def quit_(chat: Chat, _: str) -> None:
+    """The conversation is over."""
+    chat.over = True
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command; `arguments` is what it takes, as `/help` shows it."""
+
+    arguments: str
+    summary: str
+    run: Callable[[Chat, str], None]
+
+
+COMMANDS: dict[str, Command] = {
+    "/why": Command("[N]", "how the last answer came about; with a number, the text of that source", why),
+    "/grade": Command("", "what the metrics say of the last answer", grade_answer),
+    "/revise": Command("TEXT", "revise the last answer as you say", revise),
+    "/edit": Command("[TEXT]", "replace it with your version, from your editor", edit),
+    "/rate": Command("good|neutral|bad [COMMENT]", "say what you think of it", rate),
+    "/retry": Command("", "answer the last question again", retry),
+    "/index": Command("[NAME]", "continue with another index", swap("index")),
+    "/retriever": Command("[SPEC]", "continue with another retriever", swap("retriever")),
+    "/generator": Command("[SPEC]", "continue with another model, or extractive", swap("generator")),
+    "/save": Command("[NAME]", "keep the session, under a name if you give one", save),
+    "/export": Command("mtrag|markdown FILE", "write the conversation to a folder or file", export_chat),
+    "/clear": Command("", "begin a new conversation", clear),
+    "/help": Command("", "this list", help_),
+    "/quit": Command("", "leave", quit_),
+}
+"""By name, in the order of `/help`."""
+
+
+def obey(chat: Chat, line: str) -> None:
+    """Run the command that a line gives."""
+    name, _, argument = line.partition(" ")
+    command = COMMANDS.get(name)
+    if command is None:
+        near = get_close_matches(name, COMMANDS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        chat.say(f"{inert(line)}: not a command{hint}; there are: {', '.join(COMMANDS)}")
+    elif argument.strip() and not command.arguments and name != "/quit":
+        chat.say(f"{inert(line)}: {name} takes nothing after it")
+    else:
+        command.run(chat, argument.strip())
