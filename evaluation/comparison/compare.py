@@ -9,14 +9,13 @@ from pydantic import Field
 
 from turnmark.corpora.types import Record
 from turnmark.evaluation.comparison.figures import Figures, MetricComparison, Ranked
-from turnmark.evaluation.comparison.judges import JudgeComparison, compare_judges
-from turnmark.evaluation.comparison.loading import ComparedRun, load_runs, merge_facts
-from turnmark.evaluation.comparison.manifests import (
+from turnmark.evaluation.comparison.loading import (
+    ComparedRun,
     Reason,
-    check_comparable,
     find_reasons,
     list_differences,
-    note_versions,
+    load_runs,
+    merge_facts,
 )
 from turnmark.evaluation.metric_info import Figured
 from turnmark.evaluation.records import DataUsed, Sample
@@ -71,7 +70,6 @@ class RunComparison(Record):
     ranking: dict[str, tuple[Ranked, ...]]
     lead: tuple[str, ...] = Field(description="the metrics that represent all, the most telling first")
     changed: tuple[ChangedSample, ...]
-    judges: JudgeComparison | None = Field(default=None, description="None: no metric has two judges")
     warnings: tuple[str, ...] = Field(description="what is said before the figures, with the letter of its run")
     notes: tuple[str, ...]
 
@@ -79,14 +77,13 @@ class RunComparison(Record):
 def compare_runs(paths: Sequence[Path]) -> RunComparison:
     """Compare finished runs with the first of them."""
     runs = load_runs(paths)
-    check_comparable(runs)
     first = runs[0]
     shared = [name for name in first.domains if all(name in run.domains for run in runs)]
     facts = merge_facts(runs, [name for name in shared if not any(name in run.skipped for run in runs)])
     figures = Figures(runs, facts)
     metrics = figures.compare(figures.headline, corrected=True)
     lead = _choose_lead(first, metrics)
-    reasons = find_reasons(runs)
+    reasons = tuple(find_reasons(runs))
     clusters = len({known.cluster for known in facts.values()})
     one_cluster = [no_interval(first.manifest.benchmark)] if clusters == 1 else []
     return RunComparison(
@@ -95,7 +92,7 @@ def compare_runs(paths: Sequence[Path]) -> RunComparison:
         data=first.manifest.data,
         runs=tuple(map(_describe, runs)),
         comparable=not reasons,
-        why=tuple(reasons),
+        why=reasons,
         differs=list_differences(runs),
         n=len(facts),
         clusters=clusters,
@@ -104,7 +101,6 @@ def compare_runs(paths: Sequence[Path]) -> RunComparison:
         ranking=figures.rank(),
         lead=lead,
         changed=_find_changed(runs, [name for name in facts if facts[name].headline], lead),
-        judges=compare_judges(runs, list(facts)),
         warnings=tuple(_warnings(runs)),
         notes=(*one_cluster, *_notes(runs, len(shared) - len(facts), lead)),
     )
@@ -192,19 +188,15 @@ def _notes(runs: Sequence[ComparedRun], skipped: int, lead: Sequence[str]) -> It
         if run.manifest.repeat != first.manifest.repeat:
             times = f"{first.manifest.repeat} in {first.letter}, {run.manifest.repeat} in {run.letter}"
             yield f"repeats of a task: {times}; a sample counts once, by its mean"
+        if run.manifest.version != first.manifest.version:
+            yield (
+                f"{first.letter} and {run.letter} were made by other versions of Turnmark ({first.manifest.version}, "
+                f"{run.manifest.version}); score both again to be sure of the metrics"
+            )
     for run in runs:
         for name in lead[:1]:
             if spread := tables.describe_repeats(run.summary.metrics[name]):
                 yield f"{run.letter}: {name} {spread}"
-    yield from note_versions(runs)
-    yield from _note_alone(runs)
-    yield from (
-        f"{run.unreadable} lines of scores.jsonl of {run.letter} cannot be read" for run in runs if run.unreadable
-    )
-
-
-def _note_alone(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """Metrics that cannot be paired: of some runs alone, or ranked over a full run."""
     for name in dict.fromkeys(name for run in runs for name, metric in run.summary.metrics.items() if metric.n):
         letters = [run.letter for run in runs if name in run.by]
         if not letters:

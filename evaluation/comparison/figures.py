@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import Field
 
 from turnmark.corpora.types import Record
-from turnmark.evaluation.comparison.loading import ComparedRun
-from turnmark.evaluation.comparison.manifests import metric_reason
+from turnmark.evaluation.comparison.loading import ComparedRun, metric_reason
 from turnmark.evaluation.metric_info import Figured, MetricStyle
 from turnmark.evaluation.summary import Facts
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from turnmark.evaluation.comparison.compare import RunComparison
 from turnmark.evaluation.comparison.figures import LEVEL, Change, MetricComparison, Ranked
-from turnmark.evaluation.comparison.judges import judge_tables
 from turnmark.evaluation.metric_info import PLAIN, MetricStyle
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import ReportSection, folded
@@ -79,7 +78,7 @@ def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> Re
             _runs(comparison),
             *([_ranking(comparison)] if len(comparison.runs) > 2 else []),
             *(_differences(comparison, index) for index in pairs),
-            *folded((*broken_down, *_paper_tables(comparison), *judge_tables(comparison.judges))),
+            *folded((*broken_down, *_paper_tables(comparison))),
             _changed(comparison),
         ),
         comparison.notes,

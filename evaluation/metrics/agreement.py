@@ -26,15 +26,6 @@ Level = Literal["nominal", "interval"]
 # --- ranks -----------------------------------------------------------------------------------------------------------
 
 
-def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's rank correlation, -1..1. None if either side does not vary."""
-    from scipy.stats import spearmanr
-
-    if len(set(first)) < 2 or len(set(second)) < 2:
-        return None
-    return float(spearmanr(first, second).statistic)
-
-
 def correlation_figure(metric: Floats, human: Floats, clusters: Ints, balanced: bool) -> ClusterFigure | None:
     """A metric against human scores, over rows in clusters; None if one of the two does not vary.
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 from sklearn.metrics import classification_report, cohen_kappa_score
 
 from tests.conftest import DATA
@@ -42,7 +43,7 @@ from turnmark.evaluation.judging.extractive import (
 )
 from turnmark.evaluation.judging.idk import conditioned, mark_of
 from turnmark.evaluation.judging.rubrics import EMBEDDED
-from turnmark.evaluation.metrics.agreement import rank_correlations, spearman
+from turnmark.evaluation.metrics.agreement import rank_correlations
 from turnmark.evaluation.metrics.idk import says_idk, wording
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.records import Score
@@ -224,11 +225,11 @@ def correlated(scores: Floats, y: Floats, rows: Sequence[Row], beside: Floats | 
         np.unique(side, return_inverse=True)[1] for side in (y, scores, *([beside] if beside is not None else []))
     ]
     values = [rank_correlations(side, levels[0], draws) for side in levels[1:]]
-    rho = spearman(list(scores), list(y))
+    rho = spearmanr(scores, y).statistic
     low, high = np.percentile(values[0], [2.5, 97.5])
     text = f"{rho:.3f} [{low:.3f}, {high:.3f}]"
     if beside is not None and len(values[0]) == len(values[1]):
-        difference = (rho or 0) - (spearman(list(beside), list(y)) or 0)
+        difference = rho - spearmanr(beside, y).statistic
         low, high = np.percentile(values[0] - values[1], [2.5, 97.5])
         text += f", ahead by {difference:+.3f} [{low:+.3f}, {high:+.3f}]"
     return text
@@ -305,7 +306,7 @@ def _fit_of(rows: Sequence[Row], prop: str, features: dict[str, Floats]) -> dict
 
 
 def _without(scores: Floats, y: Floats, answerable: NDArray[np.bool_]) -> str:
-    return f"{spearman(list(scores[answerable]), list(y[answerable])):.3f}"
+    return f"{spearmanr(scores[answerable], y[answerable]).statistic:.3f}"
 
 
 def _as_scored(rows: Sequence[Row], predictions: Floats, y: Floats, rivals: dict[str, Floats]) -> None:

@@ -24,7 +24,6 @@ from turnmark.evaluation.metrics.agreement import (
     kappas,
     label_rates,
     mean_rates,
-    spearman,
     table_figure,
 )
 from turnmark.evaluation.stats import intervals
@@ -90,11 +89,6 @@ def test_a_file_of_another_kind_is_refused(tmp_path, text, problem):
         read_evaluation(path)
     with pytest.raises(RequestError, match="cannot be read"):
         read_evaluation(tmp_path / "nowhere.json")
-
-
-def test_a_rank_correlation_needs_variation():
-    assert spearman([1, 2, 2], [3, 4, 4]) == pytest.approx(1)
-    assert spearman([1, 1], [3, 4]) is None
 
 
 def in_plain_words(metric, human, balanced):

@@ -1,4 +1,4 @@
-"""Runs compared: differences, intervals, tests, what is comparable and what is refused."""
+"""Runs compared: differences, intervals, tests, what is comparable and refused; on the terminal, as JSON and a page."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 
 import numpy as np
 import pytest
+from lxml import html
 
 from tests.evaluation.compared import HEADLINE, IDS, facts_of, shifted, write_run
+from tests.evaluation.reported import golden
 from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.comparison.compare import RunComparison as Comparison
 from turnmark.evaluation.comparison.compare import compare_runs as compare
 from turnmark.evaluation.comparison.showing import comparison_markdown as markdown
+from turnmark.evaluation.comparison.showing import comparison_page as page
 from turnmark.evaluation.summary import FACTS, read_facts
 
 
@@ -67,11 +71,18 @@ def test_a_ranking_says_which_neighbours_a_test_tells_apart(three_runs, tmp_path
 
 def test_failed_and_inapplicable_samples_are_left_out_on_all_sides(tmp_path):
     first, second = {"k_precision": dict.fromkeys(IDS, 0.5)}, {"k_precision": {**dict.fromkeys(IDS, 0.5)}}
+    first["k_precision[lead]"] = second["k_precision[lead]"] = dict.fromkeys(IDS, 0.5)
     second["k_precision"] |= {"c2<::>1": "timeout", "c2<::>2": None, "c3<::>1": 1.0}
     first["k_precision"] |= {"c2<::>2": None, "c4<::>1": None}
-    metric = compare([write_run(tmp_path / "a", first), write_run(tmp_path / "b", second)]).metrics["k_precision"]
+    comparison = compare([write_run(tmp_path / "a", first), write_run(tmp_path / "b", second)])
+    assert list(comparison.metrics) == ["k_precision"], "a baseline is no metric of a system"
+    metric = comparison.metrics["k_precision"]
     assert (metric.n, metric.left_out) == (14, 2)
     assert metric.changes[0].difference == pytest.approx(0.5 / 14)
+    second["k_precision"] |= dict.fromkeys(IDS[9:])
+    comparison = compare([tmp_path / "a", write_run(tmp_path / "skipped", second, skipped=IDS[9:])])
+    assert comparison.n == 9
+    assert "9 samples were not tried in some run and are left out" in comparison.notes
 
 
 def test_precision_is_over_what_each_run_predicts(tmp_path):
@@ -119,12 +130,6 @@ def test_one_cluster_has_no_interval(tmp_path, turnmark, benchmark, words):
     assert "no interval" in turnmark.ok("report", runs[0]).out
 
 
-def test_baselines_are_no_metrics_of_a_system(tmp_path):
-    names = ("rouge_l.word", "rouge_l.word[lead]", "rouge_l.word[-lead]", "unknown.f1[always-unknown]")
-    comparison = compare([write_run(tmp_path / name, shifted(shift, names)) for name, shift in (("a", 0), ("b", 0.1))])
-    assert list(comparison.metrics) == ["rouge_l.word", "rouge_l.word[-lead]"]
-
-
 def test_what_differs_beside_the_system_is_said_and_the_figures_are_shown(tmp_path):
     first = write_run(
         tmp_path / "a", shifted(0), specs={"generator": "x", "judge": "openai:one"},
@@ -143,8 +148,8 @@ def test_what_differs_beside_the_system_is_said_and_the_figures_are_shown(tmp_pa
         "data", "setting", "domains", "subset", "documents", "judge",
     ]  # fmt: skip
     text = " ".join(reason.why for reason in comparison.why)
-    for words in ("reference in A, rag in B", "limit - in A, 9 in B", "15,364 passages in A, 57,638 in B",
-                  "openai:one in A", "clapnq, fiqa in A, clapnq in B", "ffffffffffff, eeeeeeeeeeee"):  # fmt: skip
+    for words in ("reference in A, rag in B", "none in A, limit 9 in B", "fiqa 15,364 passages (111111111111) in A",
+                  "openai:one in A", "clapnq, fiqa in A, clapnq in B", "(ffffffffffff) in A"):  # fmt: skip
         assert words in text
     assert comparison.n == 9
     assert comparison.metrics["rouge_l.word"].changes
@@ -171,11 +176,11 @@ def test_metrics_of_other_judges_are_said_to_be_so(tmp_path):
         panel = {"judges": [judge], "rule": "one judge", "alpha": None, "level": "interval"}
         (path / "summary.json").write_text(json.dumps({**summary, "judging": {"rl_f": panel}}))
     comparison = compare(runs)
-    assert [reason.why for reason in comparison.why] == ["judge: rl_f openai:one in A, openai:two in B"]
+    assert [reason.why for reason in comparison.why] == ["judge: rl_f openai:one in A, rl_f openai:two in B"]
     assert comparison.metrics["rl_f"].changes == ()
 
 
-def test_nonsense_is_refused_with_all_reasons(tmp_path):
+def test_nonsense_is_refused_with_all_reasons(tmp_path, three_runs):
     first = write_run(tmp_path / "a", shifted(0))
     runs = write_run(tmp_path / "b", {"good": {"9/1": 1.0}}, benchmark="kiwi", task="revise")
     demo = write_run(
@@ -184,42 +189,23 @@ def test_nonsense_is_refused_with_all_reasons(tmp_path):
     with pytest.raises(RequestError) as caught:
         compare([first, runs, demo])
     problems = "\n".join(caught.value.problems)
-    assert len(caught.value.problems) == 5
-    for words in ("benchmark kiwi, but mtrag", "task revise, but generation", "no sample in common", "the demo split",
+    for words in ("benchmark kiwi, but mtrag", "task revise, but generation", "no sample that all", "the demo split",
                   "no metric in common"):  # fmt: skip
         assert words in problems
-
-
-def test_folders_that_are_no_finished_runs_are_named_at_once(tmp_path, three_runs):
     (tmp_path / "empty").mkdir()
     together = tmp_path / "all"
     together.mkdir()
-    summary = json.loads((three_runs[0] / "summary.json").read_text())
-    (together / "summary.json").write_text(json.dumps({"mtrag": summary}))
-    without = write_run(tmp_path / "without", shifted(0))
-    (without / "scores.jsonl").unlink()
-    (without / "manifest.json").write_text("{")
+    (together / "summary.json").write_text(json.dumps({"mtrag": json.loads((first / "summary.json").read_text())}))
+    (demo / "scores.jsonl").unlink()
+    (runs / "manifest.json").write_text("{")
     with pytest.raises(RequestError) as caught:
-        compare([three_runs[0], three_runs[0], tmp_path / "empty", tmp_path / "nowhere", together, without])
+        compare([first, first, tmp_path / "empty", tmp_path / "nowhere", together, demo, runs])
     problems = "\n".join(caught.value.problems)
-    for words in ("is named 2 times", "empty' is no run", "nowhere' is not there", "all' holds the runs of `eval all`",
-                  "all/mtrag", "without' has no scores.jsonl", "manifest.json cannot be read"):  # fmt: skip
+    for words in ("is named twice", "empty' is no run", "nowhere' is not there", "all' holds the runs of `eval all`",
+                  "all/mtrag", "c': scores.jsonl cannot be read", "b': manifest.json cannot be read"):  # fmt: skip
         assert words in problems, words
     with pytest.raises(RequestError, match="one run alone"):
         compare(three_runs[:1])
-    parts = [write_run(tmp_path / str(n), shifted(0, ids=ids)) for n, ids in enumerate((IDS[:6], IDS[4:10], IDS[:2]))]
-    with pytest.raises(RequestError, match="no sample that all"):
-        compare(parts)
-
-
-def test_skipped_samples_are_left_out(tmp_path):
-    first = write_run(tmp_path / "a", shifted(0))
-    second = write_run(tmp_path / "b", {"rouge_l.word": {
-        name: None if name in IDS[9:] else 0.5 for name in IDS
-    }}, skipped=IDS[9:])  # fmt: skip
-    comparison = compare([first, second])
-    assert comparison.n == 9
-    assert "9 samples were not tried in some run and are left out" in comparison.notes
 
 
 def test_of_runs_without_facts_one_at_least_has_to_know_what_belongs_together(tmp_path, three_runs):
@@ -233,16 +219,65 @@ def test_of_runs_without_facts_one_at_least_has_to_know_what_belongs_together(tm
     assert read_facts(bare[0]) is None
 
 
-def test_a_run_that_somebody_changed_is_compared_as_far_as_it_goes(three_runs):
-    """A metric that the summary does not have, a first repeat that is gone, lines that cannot be read."""
-    summary = json.loads((three_runs[0] / "summary.json").read_text())
-    del summary["metrics"]["rouge_l.word"]
-    (three_runs[0] / "summary.json").write_text(json.dumps(summary))
-    lines = [json.loads(line) for line in (three_runs[1] / "predictions.jsonl").read_text().splitlines()]
-    (three_runs[1] / "predictions.jsonl").write_text("".join(json.dumps(row | {"repeat": 1}) + "\n" for row in lines))
-    with open(three_runs[2] / "scores.jsonl", "a") as file:
-        file.write("{torn")
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e</td></table>&amp;|"
+
+
+def test_the_whole_of_it_on_a_terminal_and_as_markdown(three_runs, turnmark):
+    golden("compare.txt", turnmark("compare", *three_runs).out)
+    golden("compare_two.txt", turnmark("compare", *three_runs[:2]).out)
+    golden("compare.md", markdown(compare(three_runs)))
+
+
+def test_json_holds_all_of_it_and_files_are_written(three_runs, turnmark, tmp_path):
+    target, text = tmp_path / "new/c.html", tmp_path / "c.md"
+    ran = turnmark.ok("compare", *three_runs, "--json", "--html", target, "--markdown", text)
+    comparison = Comparison.model_validate_json(ran.out)
+    assert comparison == compare(three_runs)
+    assert json.loads(ran.out)["metrics"]["rouge_l.word"]["changes"][0]["run"] == "B"
+    assert target.read_text(encoding="utf-8") == page(comparison)
+    assert text.read_text(encoding="utf-8") == markdown(comparison)
+    # A file of ours is written again, one of somebody's is not.
+    turnmark.ok("compare", *three_runs, "--html", target)
+    text.write_text("my own")
+    message = turnmark.refused("compare", *three_runs, tmp_path / "nowhere", "--html", text, "--markdown", text)
+    assert text.read_text() == "my own"
+    assert "nowhere" in message
+    assert "is no report of this kind" in message
+
+
+def test_texts_of_the_data_stay_text(tmp_path, turnmark):
+    answers = dict.fromkeys(IDS, EVIL * 20)
+    runs = [
+        write_run(tmp_path / f"r{name}", shifted(name), answers=answers, specs={"generator": EVIL + str(name)})
+        for name in (0, 0.3)
+    ]
+    comparison = compare(runs)
+    text = page(comparison)
+    tree = html.fromstring(text)
+    assert not tree.xpath("//script | //img | //@onerror | //@src | //link | //@style")
+    assert not {"\x1b", "\u202e"} & set(text)
+    assert "49" not in "".join(tree.xpath("//td[contains(., '7*7')]/text()"))
+    policy = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")[0]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert len(tree.xpath("//details[@class='change']")) == 5
+    assert "<script>" not in markdown(comparison)
+    assert "\x1b" not in turnmark("compare", *runs).out
+
+
+def test_the_page_has_every_table_and_both_answers(three_runs):
     comparison = compare(three_runs)
-    assert list(comparison.metrics) == ["token_recall", "answer_words"]
-    assert comparison.changed[0].answers == ("answer of c1<::>2",) * 2
-    assert "1 lines of scores.jsonl of C cannot be read" in comparison.notes
+    tree = html.fromstring(page(comparison))
+    titles = [title.text_content() for title in tree.xpath("//details[@class='fold']/summary")]
+    assert titles[:6] == [
+        "Runs", "Ranking", "B against A", "C against A",
+        "B - A, by what is asked: rouge_l.word", "B - A, by what is asked: token_recall",
+    ]  # fmt: skip
+    first = tree.xpath("//details[@class='change']")[0]
+    assert first.xpath("./summary/b/text()") == ["+0.3000 (0.0100 to 0.3100)"]
+    assert [side.text_content() for side in first.xpath(".//h3")] == ["A", "B"]
+    assert first.xpath(".//span[@class='said']/text()") == ["answer of c1<::>2"] * 2
+    (table,) = tree.xpath("//details[summary='B against A']//table")
+    kinds = {row[0].text_content(): row.xpath(".//circle/@class") for row in table.xpath("./tbody/tr")}
+    for name in ("rouge_l.word", "token_recall"):  # a dot is full if the test is significant
+        assert kinds[name] == ["dot better" if comparison.metrics[name].changes[0].p_holm < 0.05 else "dot unsure"]
+    assert kinds["answer_words"] == []
