@@ -101,11 +101,12 @@ def _load(path: Path, name: str, letter: str) -> ComparedRun:
                 score.weight * (score.status == "scored"), score.status == "scored", score.status != "failed",
                 score.status == "failed",
             )
-            for score in score_lines(path) if score is not None
+            for score in score_lines(path)
         ]  # fmt: skip
     except (OSError, ValidationError) as error:
-        missing = Path(error.filename).name if isinstance(error, OSError) else "manifest.json"
-        raise RequestError(f"RUN {str(path)!r}: {missing} cannot be read; score or evaluate again") from error
+        raise RequestError(f"RUN {str(path)!r}: manifest.json cannot be read; score or evaluate again") from error
+    if not lines:
+        raise RequestError(f"RUN {str(path)!r} has no scores in scores.jsonl; score or evaluate again")
     columns = ["metric", "id", "by", "total", "weight", "scored", "counted", "failed"]
     scores = pd.DataFrame(lines, columns=columns)
     domains, tried = dict[str, str | None](), set[str]()
@@ -194,7 +195,7 @@ def _aspects(run: ComparedRun, other: ComparedRun) -> dict[str, str]:
         if metric in other.summary.judging
     }
     return {
-        "data": f"{data_name(run.summary)} ({manifest.data.fingerprint[:_SHORT]})",
+        "data": f"{data_name(run.summary)} (files {manifest.data.fingerprint[:_SHORT]})",
         "setting": manifest.setting or "",
         "domains": ", ".join(sorted(manifest.domains)),
         "subset": ", ".join([*subset, *([f"seed {manifest.seed}"] if manifest.sample else [])]),

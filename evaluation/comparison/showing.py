@@ -31,9 +31,9 @@ _EXPLAINED = (
 
 def show_comparison(comparison: RunComparison, console: Console) -> None:
     """Print a comparison. Works at 80 columns."""
-    from turnmark.evaluation.report.rendering import WIDE, show_report
+    from turnmark.evaluation.report.rendering import show_report
 
-    show_report(describe(comparison, 2 if console.width >= WIDE else 1), console)
+    show_report(describe(comparison, 1), console)
 
 
 def comparison_markdown(comparison: RunComparison) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,6 @@ from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.report.overview import ReportSection
     from turnmark.evaluation.report.stored import Stored
 
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.", show_default=False)]
@@ -47,11 +45,11 @@ def report_command(
     folders = [errors.collect(read_run, run) for run in dict.fromkeys(runs)]
     _check_targets(html, markdown, errors)
     for flag, folder in (("--csv", csv), ("--latex", latex)):
-        if folder is not None and folder.exists() and not folder.is_dir():
+        if folder is not None and folder.is_file():
             errors.add(f"{flag} {str(folder)!r} is a file; name a folder")
     errors.raise_all()
     stored = [folder for folder in folders if folder is not None]
-    written = [*_write(stored, html, markdown), *_write_tables(stored, csv, latex)]
+    written = _write(stored, html, markdown, csv, latex)
     if rate is not None:
         from turnmark.evaluation.report.rating import write_rating
 
@@ -59,54 +57,49 @@ def report_command(
     if as_json:
         print_json(_described(stored))
         return
-    _show(stored)
+    from rich.console import Console
+
+    from turnmark.evaluation.report.overview import ON_SCREEN, describe
+    from turnmark.evaluation.report.rendering import show_report
+
+    console = Console()
+    for number, document in enumerate(describe(stored, ON_SCREEN)):
+        if number:
+            console.print()
+        show_report(document, console)
     for path in written:
         typer.echo(f"written: {path}")
 
 
-def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollector) -> None:
-    from turnmark.evaluation.report.files import check_target
-    from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
-    from turnmark.evaluation.report.rendering import MARKER as MARKDOWN_MARKER
+def _write(
+    stored: Sequence[Stored], html: Path | None, markdown: Path | None, csv: Path | None, latex: Path | None
+) -> list[Path]:
+    from turnmark.corpora.home import write_atomic
+    from turnmark.evaluation.report import overview, rendering
 
-    for flag, path, marker in (("--html", html, PAGE_MARKER), ("--markdown", markdown, MARKDOWN_MARKER)):
-        if path is not None:
-            check_target(flag, path, errors, marker)
-    if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
-        errors.add(f"--html and --markdown both name {str(html)!r}; name two files")
-
-
-def _write(stored: Sequence[Stored], html: Path | None, markdown: Path | None) -> list[Path]:
-    if markdown is not None:
-        from turnmark.corpora.home import write_atomic
-        from turnmark.evaluation.report import rendering
-
-        write_atomic(markdown, rendering.markdown(_documents(stored, rendering.BREAKDOWN_METRICS)))
     if html is not None:
         from turnmark.evaluation.report.page import write_html
 
         write_html(stored, html)
-    return [path for path in (markdown, html) if path is not None]
+    documents = overview.describe(stored) if markdown or csv or latex else []
+    if markdown is not None:
+        write_atomic(markdown, rendering.markdown(documents))
+    written = [path for path in (markdown, html) if path is not None]
+    for folder, suffix, form in ((csv, "csv", rendering.as_csv), (latex, "tex", rendering.as_latex)):
+        written += rendering.write_tables(documents, folder, suffix, form) if folder is not None else []
+    return written
 
 
-def _write_tables(stored: Sequence[Stored], csv: Path | None, latex: Path | None) -> list[Path]:
-    from turnmark.evaluation.report import files, rendering
+def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollector) -> None:
+    """A file that is no report of ours is not written over."""
+    from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
+    from turnmark.evaluation.report.rendering import MARKER as MARKDOWN_MARKER
 
-    if csv is None and latex is None:
-        return []
-    documents = _documents(stored, rendering.BREAKDOWN_METRICS)
-    written = files.write(documents, csv, "csv", files.as_csv) if csv is not None else []
-    return [*written, *(files.write(documents, latex, "tex", files.as_latex) if latex is not None else [])]
-
-
-def _documents(stored: Sequence[Stored], breakdown_metrics: int) -> list[ReportSection]:
-    """What the runs of these folders have in common, then each of them."""
-    from turnmark.evaluation.report.overview import describe_run, overview
-
-    together = overview(stored)
-    runs = [run for folder in stored for run in folder.runs]
-    documents = [describe_run(run.summary, run.path, breakdown_metrics) for run in runs]
-    return [*([together] if together else []), *documents]
+    for flag, path, marker in (("--html", html, PAGE_MARKER), ("--markdown", markdown, MARKDOWN_MARKER)):
+        if path is not None and path.exists():
+            content = path.read_bytes() if path.is_file() else b"a folder or a device"
+            if content and marker.encode() not in content:
+                errors.add(f"{flag} {str(path)!r} is there already and is no report of this kind; name another file")
 
 
 def _described(stored: Sequence[Stored]) -> dict[str, object]:
@@ -117,18 +110,6 @@ def _described(stored: Sequence[Stored]) -> dict[str, object]:
         for name, reason in folder.left_out.items()
     ]
     return {"runs": runs, **({"left_out": left_out} if left_out else {})}
-
-
-def _show(stored: Sequence[Stored]) -> None:
-    from rich.console import Console
-
-    from turnmark.evaluation.report.rendering import breakdown_metrics, show_report
-
-    console = Console()
-    for number, document in enumerate(_documents(stored, breakdown_metrics(console))):
-        if number:
-            console.print()
-        show_report(document, console)
 
 
 def compare_command(

@@ -13,7 +13,9 @@ from turnmark.evaluation.report.stored import Stored, StoredRun, why_not_done
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 MOST = 3
-"""Metrics of a run next to other runs."""
+"""Metrics of a run next to other runs, and of its breakdowns in a file."""
+ON_SCREEN = 2
+"""Metrics of its breakdowns on a terminal of 80 columns."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +40,26 @@ class ReportSection:
     run: Path | None = None
 
 
+def describe(stored: Sequence[Stored], metrics: int = MOST, apart: bool = False) -> list[ReportSection]:
+    """What the runs of these folders have in common, then each of them."""
+    together = overview(stored)
+    runs = [describe_run(run.summary, run.path, metrics, apart=apart) for folder in stored for run in folder.runs]
+    return [*([together] if together else []), *runs]
+
+
 def describe_run(
-    summary: Summary, run: Path, breakdown_metrics: int, full: bool = True, apart: bool = False
+    summary: Summary, run: Path, metrics: int = MOST, full: bool = True, apart: bool = False
 ) -> ReportSection:
     """What there is to say of a run.
 
     Args:
         run: its folder; its predictions say why samples failed, where they are there.
-        breakdown_metrics: how many metrics the breakdowns have room for.
+        metrics: how many metrics the breakdowns have room for.
         full: with the breakdowns, the judges, and every table of the paper rather than the first.
         apart: a table of breakdowns for each metric.
     """
     first, *more = paper_tables([("this run", summary)]) or (None,)
-    names = tables.chosen(summary.metrics, breakdown_metrics)
+    names = tables.chosen(summary.metrics, metrics)
     broken_down = [tables.breakdowns(summary, names)]
     if apart:
         parts = [metrics for values in summary.breakdowns.values() for metrics in values.values()]
@@ -69,7 +78,7 @@ def describe_run(
         tables.notes(summary),
         warnings=tables.warnings(summary),
         specs=tables.specs(summary),
-        reasons=tuple(tables.reasons(why_not_done(summary, run))),
+        reasons=tuple(why_not_done(summary, run)),
         run=run,
     )
 

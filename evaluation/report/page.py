@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from turnmark.corpora.console import inert
 from turnmark.corpora.text import printable
 from turnmark.evaluation.journal import open_atomic
-from turnmark.evaluation.report.overview import ReportSection, describe_run, name_runs, overview
+from turnmark.evaluation.report.overview import ReportSection, describe, name_runs
 from turnmark.evaluation.report.page_samples import samples_json
 from turnmark.evaluation.report.stored import Stored, read_run
 from turnmark.evaluation.report.tables import Mark, Row
@@ -36,22 +36,16 @@ _HERE = Path(__file__).parent
 
 
 def write_page(run: Path) -> Path:
-    """Write `report.html` into the folder of a run, or of `eval all`; a page that was there is replaced.
-
-    Raises:
-        RequestError: the folder holds no finished run.
-    """
+    """Write `report.html` into the folder of a run, or of `eval all`; a page that was there is replaced."""
     return write_html([read_run(run)], run / "report.html")
 
 
 def write_html(stored: Sequence[Stored], path: Path) -> Path:
     """Write one page about the runs of these folders, a section each. Readers see the old page or the new one."""
     runs = name_runs(stored)
-    together = overview(stored)
-    documents = [describe_run(run.summary, run.path, _BREAKDOWN_METRICS, apart=True) for _, run in runs]
     page = rendered(
         "report",
-        [*([together] if together else []), *documents],
+        describe(stored, _BREAKDOWN_METRICS, apart=True),
         script=(_HERE / "page.js").read_text(encoding="utf-8"),
         opening=_markup(_OPENING),
         samples=any((run.path / "predictions.jsonl").is_file() for _, run in runs),

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from turnmark.corpora.text import printable
 from turnmark.evaluation.journal import read_records
 from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.report.browse import FILE, TEXT, Browsed, Text, clip_text
-from turnmark.evaluation.report.stored import Key, StoredRun, count_samples, samples, scores
+from turnmark.evaluation.report.stored import Key, StoredRun, samples, scores
 from turnmark.evaluation.report.tables import arranged, chosen
 
 Kind = Literal["answer", "said", "passage", "reason"]
@@ -133,21 +133,23 @@ def _json(value: Any) -> str:
 
 
 def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
-    counts = count_samples(run.path, SAMPLES)
-    keys = counts.first if counts else ()
+    shown: dict[Key, Sample] = {}
+    more = 0
+    for sample in samples(run.path):
+        if len(shown) < SAMPLES:
+            shown[sample.key] = sample
+        else:
+            more += 1
     names = [metric for metric, _, _ in arranged(run.summary.metrics)]
     names.sort(key=lambda metric: metric.partition("[")[0].removesuffix(".idk") not in run.summary.judging)
-    measured = scores(run.path, keys, names) if keys else {}
-    browsed_by_key = _browsed(run, frozenset(keys))
+    measured = scores(run.path, shown.keys(), names)
+    browsed = {entry.key: entry for entry in read_records(run.path / FILE, Browsed) if entry.key in shown}
     dimensions: dict[str, _Numbers] = {}
     phases = _Numbers()
-    page_samples = []
-    for _, sample in zip(keys, samples(run.path) if keys else (), strict=False):
-        page_samples.append(
-            _sample(
-                sample, browsed_by_key.get(sample.key), measured.get(sample.key, {}), names, dimensions, phases, pool
-            )
-        )
+    page_samples = [
+        _sample(sample, browsed.get(key), measured[key], names, dimensions, phases, pool)
+        for key, sample in shown.items()
+    ]
     judge_of = {score.metric: score.by for mine in measured.values() for score in mine.values()}
     return {
         "name": printable(name),
@@ -158,19 +160,9 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
         "dimensions": [[dimension, list(values)] for dimension, values in dimensions.items()],
         "first": names.index(first[0]) if (first := chosen(run.summary.metrics, 1)) else 0,
         "phases": list(phases),
-        "more": counts.n - len(keys) if counts else 0,
+        "more": more,
         "samples": page_samples,
     }
-
-
-def _browsed(run: StoredRun, keys: Collection[Key]) -> dict[Key, Browsed]:
-    by_key: dict[Key, Browsed] = {}
-    for entry in read_records(run.path / FILE, Browsed):
-        if entry.key in keys:
-            by_key[entry.key] = entry
-            if len(by_key) == len(keys):
-                break
-    return by_key
 
 
 def _sample(

@@ -1,4 +1,4 @@
-"""A document (`turnmark.evaluation.report.overview`) on the terminal and as GitHub Markdown: the same tables.
+"""A document (`turnmark.evaluation.report.overview`) on the terminal, as Markdown, and its tables as CSV and LaTeX.
 
 The terminal works at 80 columns. Every text of the data stays text: no markup, no control characters, and in Markdown
 no Markdown and no HTML.
@@ -6,8 +6,10 @@ no Markdown and no HTML.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rich import box
@@ -17,17 +19,15 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from turnmark.corpora.console import inert
+from turnmark.corpora.home import write_atomic
 from turnmark.evaluation.records import Summary
-from turnmark.evaluation.report.overview import ReportSection, describe_run
+from turnmark.evaluation.report.overview import ON_SCREEN, ReportSection, describe_run
 from turnmark.evaluation.report.tables import Column, Row, Table
 
-WIDE = 110
-"""Columns of a terminal from which on one more metric has room."""
 _STYLES = {"group": "bold", "ours": "bold", "dim": "dim"}
 
 MARKER = "<!-- turnmark report -->"
 """Last line of a Markdown file of ours."""
-BREAKDOWN_METRICS = 3
 
 
 def one_line(text: object, style: str = "") -> Text:
@@ -42,12 +42,7 @@ def show_run(summary: Summary, run: Path, console: Console, full: bool = True) -
         run: the folder it was written to; its predictions say why samples failed, where they are there.
         full: with the breakdowns, and with every table of the paper rather than the first.
     """
-    show_report(describe_run(summary, run, breakdown_metrics(console), full), console)
-
-
-def breakdown_metrics(console: Console) -> int:
-    """How many metrics the breakdowns of a run have room for."""
-    return 3 if console.width >= WIDE else 2
+    show_report(describe_run(summary, run, ON_SCREEN, full), console)
 
 
 def show_report(document: ReportSection, console: Console) -> None:
@@ -175,3 +170,59 @@ def escape_cell(text: object) -> str:
 def _line(text: object) -> str:
     """`escape_cell`, for the beginning of a line: it begins no list, and is no rule."""
     return _RULE.sub(r"\\", _LIST_MARK.sub(r"\1\\\2", escape_cell(text)))
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"\dag{}", "●": r"$\bullet$", "○": r"$\circ$",
+    "◐": r"$\circ\!\bullet$", "<": r"\textless{}", ">": r"\textgreater{}",
+}  # fmt: skip
+
+
+def write_tables(
+    documents: Iterable[ReportSection], folder: Path, suffix: str, form: Callable[[Table], str]
+) -> list[Path]:
+    """A file for each table, `NN-title.SUFFIX`, in the order of the report; returns what was written."""
+    written: list[Path] = []
+    for number, table in enumerate((table for document in documents for table in document.tables if table.rows), 1):
+        slug = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")[:60].rstrip("-") or "table"
+        written.append(folder / f"{number:02}-{slug}.{suffix}")
+        write_atomic(written[-1], form(table))
+    return written
+
+
+def as_csv(table: Table) -> str:
+    """Heads in the first line, every cell as it is shown; rows that name the rows below them have that cell alone."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([column.title for column in table.columns])
+    writer.writerows(row.cells for row in table.rows)
+    return text.getvalue()
+
+
+def as_latex(table: Table) -> str:
+    """A `tabular` with booktabs' rules; what is said beneath the table is its caption's second part."""
+    width = len(table.columns)
+    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{''.join('lr'[c.number] for c in table.columns)}}}"]
+    lines += [r"\toprule", _latex_row(column.title for column in table.columns), r"\midrule"]
+    for number, row in enumerate(table.rows):
+        if row.kind == "group":
+            lines += [r"\midrule"] * bool(number)
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textbf{{{escape_latex(row.cells[0])}}}}} \\")
+        else:
+            bold = row.kind == "ours"
+            lines.append(_latex_row(row.cells, r"\textbf{%s}" if bold else "%s"))
+    caption = " ".join([table.title, *table.lines])
+    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape_latex(caption)}}}", r"\end{table}", ""]
+    return "\n".join(lines)
+
+
+def escape_latex(text: str) -> str:
+    """A text that LaTeX sets as it is."""
+    return "".join(_SPECIAL.get(char, char) for char in " ".join(text.split()))
+
+
+def _latex_row(cells: Iterable[str], form: str = "%s") -> str:
+    return " & ".join(form % escape_latex(cell) if cell else "" for cell in cells) + r" \\"

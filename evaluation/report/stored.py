@@ -1,7 +1,4 @@
-"""Finished runs as they lie in their folders, for those who show them. Nothing here writes, or repairs.
-
-Predictions and scores are streamed: what is kept of them does not grow with the run, whatever its size.
-"""
+"""Finished runs as they lie in their folders, for those who show them. Nothing here writes, or repairs."""
 
 from __future__ import annotations
 
@@ -10,19 +7,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import check_name
-from turnmark.corpora.types import Record
+from turnmark.evaluation.journal import read_records
 from turnmark.evaluation.records import Sample, Score, Summary
 
 Key = tuple[str, int]
-M = TypeVar("M", bound=Record)
-
-_MOST_KINDS = 100  # distinct reasons; a run whose every failure has separate words is not held in memory
+_MOST_REASONS = 8
 _REASON = 80  # characters of a reason that distinguish it if a failure has no type
 _MOST_FIELDS = 5
 
@@ -46,11 +41,7 @@ class Stored:
 
 
 def read_run(path: Path) -> Stored:
-    """The summary, or summaries, of a folder.
-
-    Raises:
-        RequestError: no folder, no `summary.json`, one that cannot be read or is no summary: every field that is wrong.
-    """
+    """The summary, or summaries, of a folder."""
     named = f"RUN {str(path)!r}"
     if not path.is_dir():
         raise RequestError(f"{named} is {'a file' if path.exists() else 'not there'}; name the folder of a run")
@@ -60,9 +51,7 @@ def read_run(path: Path) -> Stored:
         if (path / "manifest.json").is_file():
             raise RequestError(f"{named} has not ended: no summary.json; its command, given again, goes on") from None
         raise RequestError(f"{named} is no run: it has no summary.json") from None
-    except OSError as error:
-        raise RequestError(f"{named}: summary.json cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RequestError(f"{named}: summary.json is not JSON ({error}); score or evaluate again") from error
     if isinstance(content, dict) and content and all(isinstance(entry, dict) for entry in content.values()):
         return _several(path, content)
@@ -70,11 +59,7 @@ def read_run(path: Path) -> Stored:
 
 
 def read_one(path: Path) -> StoredRun:
-    """The one run of a folder that has its predictions.
-
-    Raises:
-        RequestError: as `read_run`; it holds several, or no predictions.
-    """
+    """The one run of a folder that has its predictions."""
     stored = read_run(path)
     if stored.several:
         inside = ", ".join(str(run.path) for run in stored.runs) or "none has ended"
@@ -107,100 +92,46 @@ def _summary(content: Any, where: str) -> Summary:
         # Through JSON, as it was written: there a list is what a tuple was.
         return Summary.model_validate_json(json.dumps(content))
     except ValidationError as error:
-        problems = [
+        raise RequestError([
             f"{where}, field {'.'.join(map(str, mistake['loc'])) or 'all'}: {mistake['msg']}"
-            for mistake in error.errors()
-        ]
-        rest_of_problems = (
-            [f"{where}: {len(problems) - _MOST_FIELDS} more fields are wrong"] if len(problems) > _MOST_FIELDS else []
-        )
-        raise RequestError([*problems[:_MOST_FIELDS], *rest_of_problems]) from error
+            for mistake in error.errors()[:_MOST_FIELDS]
+        ]) from error  # fmt: skip
 
 
 # --- predictions and scores ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SampleCounts:
-    """What became of the samples of a run.
-
-    Attributes:
-        n: lines that are a sample.
-        unreadable: lines that are not a sample.
-        failures: type of failure (its reason where it has none) -> samples.
-        skipped: reason -> samples.
-        first: keys of the first samples, in the order of the file.
-    """
-
-    n: int
-    unreadable: int
-    failures: Mapping[str, int]
-    skipped: Mapping[str, int]
-    first: tuple[Key, ...]
-
-
-def count_samples(run: Path, first: int = 0) -> SampleCounts | None:
-    """Count what became of the samples, and record the keys of the first so many. None: there are no predictions."""
-    path = run / "predictions.jsonl"
-    if not path.is_file():
-        return None
-    n = unreadable = 0
-    grouped: dict[str, Counter[str]] = {"failed": Counter(), "skipped": Counter()}
-    keys: list[Key] = []
-    for sample in _lines(path, Sample):
-        if sample is None:
-            unreadable += 1
-            continue
-        n += 1
-        if len(keys) < first:
-            keys.append(sample.key)
-        if sample.status != "done":
-            group = grouped[sample.status]
-            reason = (sample.reason or "no reason is given")[:_REASON]
-            name = sample.kind or reason if sample.status == "failed" else reason
-            group[name if name in group or len(group) < _MOST_KINDS else "other reasons"] += 1
-    failed, skipped = (dict(grouped[status].most_common()) for status in ("failed", "skipped"))
-    return SampleCounts(n=n, unreadable=unreadable, failures=failed, skipped=skipped, first=tuple(keys))
-
-
-def why_not_done(summary: Summary, run: Path) -> SampleCounts | None:
-    """`tally`, where the summary counts samples that are not done; else the predictions are not read."""
-    return count_samples(run) if summary.failed or summary.skipped else None
-
-
 def samples(run: Path) -> Iterator[Sample]:
-    """The samples in the order of the file; other lines are skipped (`count_samples` counts them)."""
-    return (sample for sample in _lines(run / "predictions.jsonl", Sample) if sample is not None)
+    """The samples in the order of the file; other lines are skipped."""
+    return read_records(run / "predictions.jsonl", Sample)
+
+
+def score_lines(run: Path) -> Iterator[Score]:
+    """The scores in the order of the file; other lines are skipped."""
+    return read_records(run / "scores.jsonl", Score)
 
 
 def scores(run: Path, keys: Collection[Key], metrics: Collection[str]) -> dict[Key, dict[str, Score]]:
-    """Sample -> metric -> score, of the samples and metrics named. Reading stops when all of them are found."""
+    """Sample -> metric -> score, of the samples and metrics named."""
     by_key: dict[Key, dict[str, Score]] = {key: {} for key in keys}
-    missing = len(by_key) * len(set(metrics))
-    if not (run / "scores.jsonl").is_file() or not missing:
-        return by_key
-    for score in score_lines(run):
-        if score is None or score.metric not in metrics:
-            continue
-        mine = by_key.get((score.id, score.repeat))
-        if mine is not None and score.metric not in mine:
-            mine[score.metric] = score
-            missing -= 1
-            if not missing:
-                break
+    for score in score_lines(run) if by_key else ():
+        key = (score.id, score.repeat)
+        if score.metric in metrics and key in by_key:
+            by_key[key].setdefault(score.metric, score)
     return by_key
 
 
-def score_lines(run: Path) -> Iterator[Score | None]:
-    """Every line of the scores; None for a line that is not a score."""
-    return _lines(run / "scores.jsonl", Score)
-
-
-def _lines(path: Path, kind: type[M]) -> Iterator[M | None]:
-    """Each line as a record, or None if it is not one."""
-    with open(path, "rb") as file:
-        for line in file:
-            try:
-                yield kind.model_validate_json(line)
-            except ValidationError:
-                yield None
+def why_not_done(summary: Summary, run: Path) -> Iterator[str]:
+    """Why samples failed or were skipped, a line each: `failed: timeout (3), bad_reply (1)`."""
+    if not (summary.failed or summary.skipped):
+        return
+    why: dict[str, Counter[str]] = {"failed": Counter(), "skipped": Counter()}
+    for sample in samples(run):
+        if sample.status != "done":
+            reason = (sample.reason or "no reason is given")[:_REASON]
+            why[sample.status][sample.kind or reason if sample.status == "failed" else reason] += 1
+    for status, reasons in why.items():
+        listed = [f"{reason} ({count})" for reason, count in reasons.most_common(_MOST_REASONS)]
+        others = reasons.total() - sum(count for _, count in reasons.most_common(_MOST_REASONS))
+        if listed:
+            yield f"{status}: {', '.join([*listed, *([f'others ({others})'] if others else [])])}"

@@ -6,20 +6,18 @@ Cells hold texts as they came; whoever draws them makes them inert.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from turnmark.evaluation.judging.judge import with_snapshots
 from turnmark.evaluation.metric_info import PLAIN
 from turnmark.evaluation.records import Metrics, MetricSummary, Summary
-from turnmark.evaluation.report.stored import SampleCounts
 
 RowKind = Literal["plain", "group", "ours", "below", "dim"]
 MarkKind = Literal["ours", "plain", "better", "worse", "unsure"]
 
 _BASELINES = ("[lead]", "[always-unknown]", "[majority]", "[random]")
-_MOST_REASONS = 8
 _TAGS = re.compile(r"\[[^\]]*\]")
 
 
@@ -90,12 +88,6 @@ def notes(summary: Summary) -> tuple[str, ...]:
     return tuple(note for note in summary.notes if note not in first)
 
 
-def noun(summary: Summary, n: int) -> str:
-    """What the run counts: `1 query`, `423 samples`."""
-    singular, plural = ("query", "queries") if summary.task == "retrieval" else ("sample", "samples")
-    return f"{n} {singular if n == 1 else plural}"
-
-
 def data_name(summary: Summary) -> str:
     """What the run was made on."""
     return "demo data" if summary.data.demo else summary.data.name
@@ -103,7 +95,8 @@ def data_name(summary: Summary) -> str:
 
 def headline(summary: Summary) -> str:
     """One line: what was run on what, how many samples, and what became of them."""
-    counts = [noun(summary, summary.n)]
+    singular, plural = ("query", "queries") if summary.task == "retrieval" else ("sample", "samples")
+    counts = [f"{summary.n} {singular if summary.n == 1 else plural}"]
     counts += [f"{summary.failed} failed"] if summary.failed else []
     counts += [f"{summary.skipped} skipped"] if summary.skipped else []
     setting = f" ({summary.setting})" if summary.setting else ""
@@ -113,25 +106,6 @@ def headline(summary: Summary) -> str:
 def specs(summary: Summary) -> str:
     """What was measured: `retriever hybrid | query assistant`; empty where nothing is known."""
     return " | ".join(f"{role} {spec}" for role, spec in summary.specs.items() if spec)
-
-
-def reasons(tally: SampleCounts | None) -> Iterator[str]:
-    """Why samples failed or were skipped, a line each: `failed: timeout (3), bad_reply (1)`."""
-    if tally is None:
-        return
-    for status, group in (("failed", tally.failures), ("skipped", tally.skipped)):
-        if group:
-            listed = ", ".join(f"{kind} ({count})" for kind, count in list(group.items())[:_MOST_REASONS])
-            others_count = sum(list(group.values())[_MOST_REASONS:])
-            yield f"{status}: {listed}" + (f", others ({others_count})" if others_count else "")
-    if tally.unreadable:
-        yield f"{tally.unreadable} lines of predictions.jsonl cannot be read"
-
-
-def seconds(summary: Summary) -> str:
-    """How long each part took: `seconds: search 26.2, total 27.1`; empty where nothing is known."""
-    parts = ", ".join(f"{part} {value:.1f}" for part, value in summary.seconds.items())
-    return f"seconds: {parts}" if parts else ""
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -249,13 +223,9 @@ def judges(summary: Summary) -> Table:
         alpha = "-" if panel.alpha is None else f"alpha {panel.alpha:.2f} over {panel.n} ({panel.level})"
         shown = summary.metrics[name].shown if name in summary.metrics else PLAIN
         for index, judge in enumerate(panel.judges):
-            cells = (
-                name,
-                with_snapshots(judge, panel.answered),
-                shown.text(panel.means.get(judge)),
-                str(panel.failed.get(judge, 0)),
-            )
-            rows.append(Row((*cells, "" if index else panel.rule, "" if index else alpha)))
+            said = (shown.text(panel.means.get(judge)), str(panel.failed.get(judge, 0)))
+            once = ("", "") if index else (panel.rule, alpha)
+            rows.append(Row((name, with_snapshots(judge, panel.answered), *said, *once)))
     return Table("Judges", columns, tuple(rows))
 
 
@@ -265,7 +235,8 @@ def usage(summary: Summary) -> Table:
     rows = tuple(Row((role, *_spent(spent))) for role, spent in summary.usage.items())
     unpriced = [role for role, spent in summary.usage.items() if spent.get("cost") is None]
     lines = [f"no price is known for: {', '.join(unpriced)}"] if unpriced else []
-    lines += [seconds(summary)] if summary.seconds else []
+    seconds = ", ".join(f"{part} {value:.1f}" for part, value in summary.seconds.items())
+    lines += [f"seconds: {seconds}"] if seconds else []
     return Table("Used", columns, rows, tuple(lines))
 
 

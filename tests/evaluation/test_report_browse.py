@@ -7,12 +7,10 @@ import json
 import pytest
 
 from tests.conftest import ROOT
-from tests.docs import own
 from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.corpora import mtrag
 from turnmark.corpora.types import Message
 from turnmark.evaluation import planning, running
-from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.mtrag_data import task_item
 from turnmark.evaluation.journal import json_line, read_records
 from turnmark.evaluation.records import ContextRef, Sample, Score
@@ -115,13 +113,6 @@ def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(turnmark, t
         (False, True), (False, False), (True, True),
     }  # fmt: skip
     assert all(passage.text for passage in passages if passage.relevant)
-
-
-def test_an_item_of_which_the_data_hold_nothing_shows_its_query():
-    browsed = browse.browsed(
-        own.Capitals(EvalRequest(benchmark="own")), Item("c1"), Sample(id="c1", status="done", query="q")
-    )
-    assert (browsed.question.text, browsed.reference.text, browsed.passages) == ("q", "", ())
 
 
 def test_a_page_shows_what_it_can_where_the_file_is_damaged(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lxml import html
 
-from tests.evaluation.reported import CLEAN, DEMO, EVIL, SAMPLES, SUMMARY, golden, write_run
+from tests.evaluation.reported import CLEAN, DEMO, EVIL, SUMMARY, golden, write_run
 from turnmark.evaluation.records import ContextRef, Panel, Sample
 from turnmark.evaluation.report import page, page_samples
 from turnmark.evaluation.report.page import write_html, write_page
@@ -142,14 +142,6 @@ def test_at_most_so_many_samples_and_the_rest_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(page_samples, "SAMPLES", 3)
     (mine,) = data(write_page(write_run(tmp_path / "r")))["runs"]
     assert (len(mine["samples"]), mine["more"]) == (3, 3)
-
-
-def test_lines_that_are_no_sample_are_counted_and_make_none(stored_run):
-    path = stored_run / "predictions.jsonl"
-    path.write_text("no sample\n" + path.read_text(encoding="utf-8") + '{"torn', encoding="utf-8")
-    written = write_page(stored_run)
-    assert len(data(written)["runs"][0]["samples"]) == len(SAMPLES)
-    assert "2 lines of predictions.jsonl cannot be read" in parsed(written).text_content()
 
 
 def test_a_run_without_samples_or_predictions(tmp_path):

@@ -1,4 +1,7 @@
-"""Reports as text: what the tables choose, the dots of a table, Markdown, and the command as it is typed."""
+"""Reports as text: what the tables choose, Markdown, the command as it is typed, and all of it at 80 columns.
+
+After a change that is meant: TURNMARK_UPDATE_GOLDEN=1 pytest …
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,13 @@ from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, metric, wr
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_json
 from turnmark.evaluation.metric_info import MetricStyle, shown_as
-from turnmark.evaluation.records import DataUsed, MetricSummary, Sample, Summary
+from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import describe_run, overview
-from turnmark.evaluation.report.page import round_scale, scale_of
-from turnmark.evaluation.report.rendering import escape_cell, markdown, show_run
-from turnmark.evaluation.report.stored import Stored, StoredRun, count_samples, read_run, samples, scores
-from turnmark.evaluation.report.tables import Mark, Row
-
-
-def test_one_conversation_has_no_interval():
-    one = metric(0.5, 0.5, 0.5).model_copy(update={"clusters": 1})
-    assert tables.interval_text(one) == "no interval"
-    dot = tables.dot_of(one)
-    assert dot is not None
-    assert dot.interval is None
-    assert tables.interval_text(metric(0.5, 0.5, 0.5)) == "0.500-0.500"
+from turnmark.evaluation.report.page import round_scale
+from turnmark.evaluation.report.rendering import escape_cell, markdown, show_report, show_run
+from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, scores
+from turnmark.evaluation.report.tables import Mark
 
 
 def test_metrics_are_chosen_by_their_rank_and_those_without_values_last():
@@ -60,37 +54,12 @@ def test_a_metric_is_shown_as_its_record_says():
     assert MetricSummary.model_validate_json(json.dumps(written)) == SUMMARY.metrics["answer_words"]
 
 
-def test_the_tally_counts_what_became_of_the_samples(stored_run):
-    with open(stored_run / "predictions.jsonl", "a", encoding="utf-8") as file:
-        file.write('{"id": "x"}\nno json\n{"id": "torn", "status"')
-    counts = count_samples(stored_run, 2)
-    assert counts is not None
-    assert (counts.n, counts.unreadable, counts.first) == (6, 3, (("c1<::>1", 0), ("c1<::>2", 0)))
-    assert counts.failures == {"timeout": 1}
-    assert counts.skipped == {"the budget of 10 tokens is spent": 1}
-    assert [sample.id for sample in samples(stored_run)] == [sample.id for sample in SAMPLES]
-    assert count_samples(stored_run / "nowhere") is None
-
-
-def test_reasons_without_end_do_not_fill_the_memory(tmp_path):
-    failed = tuple(Sample(id=str(i), status="failed", reason=f"reason {i}") for i in range(500))
-    counts = count_samples(write_run(tmp_path / "r", lines=failed))
-    assert counts is not None
-    assert len(counts.failures) == 101
-    assert sum(counts.failures.values()) == 500
-    assert next(iter(tables.reasons(counts))).startswith("failed: other reasons (400), ")
-
-
 def test_scores_are_found_in_any_order(stored_run):
     path = stored_run / "scores.jsonl"
-    path.write_text("".join(reversed(path.read_text(encoding="utf-8").splitlines(keepends=True))), encoding="utf-8")
+    path.write_text("torn\n" + "".join(reversed(path.read_text().splitlines(keepends=True))), encoding="utf-8")
     keys = [SAMPLES[4].key, SAMPLES[0].key]
-    scores_of = scores(stored_run, keys, ["answer_words", "k_precision"])
-    assert {key: {name: score.value for name, score in mine.items()} for key, mine in scores_of.items()} == {
-        ("c2<::>3", 1): {"answer_words": 1400.0, "k_precision": 0.5},
-        ("c1<::>1", 0): {"answer_words": 4.0, "k_precision": 0.5},
-    }
-    assert scores(stored_run / "nowhere", keys, ["k_precision"]) == {keys[0]: {}, keys[1]: {}}
+    scores_of = scores(stored_run, keys, ["answer_words"])
+    assert {key: score["answer_words"].value for key, score in scores_of.items()} == {keys[0]: 1400.0, keys[1]: 4.0}
 
 
 @pytest.mark.parametrize("name", ["../run", "/etc", "a/b", "..", ""])
@@ -140,13 +109,6 @@ def test_a_scale_holds_all_values(values):
     assert all(plot_scale.low - 1e-6 * width <= value <= plot_scale.high + 1e-6 * width for value in values)
 
 
-def test_differences_have_nothing_on_their_scale():
-    on = scale_of([Row(("a",), mark=Mark(0.3, (0.2, 0.4), "better")), Row(("b",))])
-    assert on is not None
-    assert on.low == 0
-    assert scale_of([Row(("a",))]) is None
-
-
 def test_what_is_no_fraction_or_has_no_mean_has_no_dot():
     marked = {row.cells[0]: row.mark for row in tables.means(SUMMARY).rows}
     assert marked["rouge_l.word"] == Mark(0.28713, (0.241, 0.3331))
@@ -157,7 +119,7 @@ def test_what_is_no_fraction_or_has_no_mean_has_no_dot():
 
 
 def section(summary, run):
-    return markdown([describe_run(summary, run, 3)])
+    return markdown([describe_run(summary, run)])
 
 
 GITHUB = MarkdownIt("gfm-like", {"html": True, "linkify": False})
@@ -167,19 +129,6 @@ def test_the_whole_report():
     text = section(SUMMARY, write_run(Path("runs/mtrag-0123456789ab")))
     assert "demo data" in text.split("\n")[0]
     golden("report.md", text)
-
-
-def test_a_file_of_several_runs_begins_with_the_first_and_says_what_has_no_figures():
-    folder = Path("all")
-    runs = tuple(StoredRun(folder / name, SUMMARY) for name in ("a", "b"))
-    stored = Stored(folder, runs, {"kiwi": "no | data"}, several=True)
-    together = overview([stored])
-    assert together is not None
-    text = markdown([together, *(describe_run(run.summary, run.path, 3) for run in runs)])
-    assert "demo data" in text.split("\n")[0]
-    assert text.index("### All runs") < text.index("## mtrag generation")
-    assert text.count("## mtrag generation (rag) on demo data") == 2
-    assert "kiwi: no figures: no \\| data" in text
 
 
 EVIL = "a|b\n# heading `code` <script>alert(1)</script> <img src=x> **b** [t](http://x.y) ![i](u) ~~s~~ \\| &lt; _e_"
@@ -236,18 +185,6 @@ def test_names_call_nobody():
     assert escape_cell("@someone a@b.org") == "@<!-- -->someone a@<!-- -->b.org"
 
 
-def test_what_a_judge_of_itself_makes_of_the_figures_is_said_first(tmp_path):
-    warning = "the judge openai:x is the model under test"
-    summary = SUMMARY.model_copy(update={"warnings": (warning,), "notes": (*SUMMARY.notes, warning, "another note")})
-    console = Console(width=100, file=io.StringIO(), color_system=None)
-    show_run(summary, tmp_path, console)
-    assert isinstance(console.file, io.StringIO)
-    for text in (section(summary, tmp_path), console.file.getvalue()):
-        assert text.count(warning) == 1
-        assert text.index(warning) < text.index(tables.headline(summary).split(" ")[1])
-        assert "another note" in text
-
-
 @pytest.fixture
 def everything(tmp_path):
     """A folder of `eval all`."""
@@ -255,14 +192,6 @@ def everything(tmp_path):
     entries = {"mtrag": SUMMARY.model_dump(mode="json"), "kiwi": {"skipped": "no data"}}
     write_json(tmp_path / "all/summary.json", entries)
     return tmp_path / "all"
-
-
-def test_a_run_is_drawn(turnmark, stored_run):
-    ran = turnmark("report", stored_run)
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith(DEMO[:60])
-    for words in ("[lead] baseline", "failed: timeout (1)", "By what is asked", "1,234,567", f"run: {stored_run}"):
-        assert words in ran.out
 
 
 def test_json_is_one_object(turnmark, stored_run, everything):
@@ -288,7 +217,7 @@ def test_a_folder_of_all_benchmarks_is_drawn_and_written(turnmark, everything, t
     assert f"written: {text}" in ran.out
     for written in (page, text):
         assert "kiwi: no figures: no data" in written.read_text(encoding="utf-8")
-    again = turnmark("report", everything, "--html", page, "--markdown", text, "--json")
+    again = turnmark("report", everything, "--html", page, "--markdown", text, "--json")  # its own files
     assert (again.code, again.err) == (0, "")
     assert json.loads(again.out)["left_out"]
 
@@ -299,35 +228,21 @@ def test_all_mistakes_are_said_at_once(turnmark, stored_run, tmp_path):
     (tmp_path / "begun/manifest.json").write_text("{}")
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd/summary.json").write_text('{"benchmark": 3}')
-    predictions = stored_run / "predictions.jsonl"
+    predictions, note = stored_run / "predictions.jsonl", tmp_path / "note.md"
+    note.write_text("my own notes")
     before = predictions.read_bytes()
     names = ("nowhere", "empty", "begun", "odd", "run/summary.json")
-    ran = turnmark(
-        "report", *(tmp_path / name for name in names), stored_run, "--html", predictions, "--markdown", tmp_path
-    )
+    wrong = ("--html", predictions, "--markdown", note, "--csv", note)
+    ran = turnmark("report", *(tmp_path / name for name in names), stored_run, *wrong)
     assert (ran.code, ran.out) == (2, "")
     for pair in (
         "nowhere' is not there; name the folder of a run", "empty' is no run: it has no summary.json",
         "begun' has not ended: no summary.json", "odd': summary.json, field benchmark: ", "field task: Field required",
-        "run/summary.json' is a file; name the folder", "is there already and is no report of this kind",
-        f"--markdown {str(tmp_path)!r} is a folder",
+        "run/summary.json' is a file; name the folder", "predictions.jsonl' is there already and is no report",
+        "note.md' is there already and is no report", "is a file; name a folder",
     ):  # fmt: skip
         assert ran.err.count(pair) == 1, pair
-    assert predictions.read_bytes() == before
-
-
-def test_targets_that_cannot_be_written_are_refused(turnmark, stored_run, tmp_path):
-    note = tmp_path / "note.md"
-    note.write_text("my own notes")
-    message = turnmark.refused("report", stored_run, "--markdown", note / "x.md", "--html", "/dev/null")
-    assert "is a file; name another folder" in message
-    assert "'/dev/null' is no regular file" in message
-    message = turnmark.refused("report", stored_run, "--markdown", tmp_path / "x", "--html", tmp_path / "." / "x")
-    assert "both name" in message
-    page = tmp_path / "page.html"
-    turnmark.ok("report", stored_run, "--html", page)
-    assert turnmark("report", stored_run, "--markdown", page).code == 2
-    assert note.read_text() == "my own notes"
+    assert (predictions.read_bytes(), note.read_text()) == (before, "my own notes")
 
 
 def test_hostile_names_are_printed_inert(turnmark, tmp_path):
@@ -337,3 +252,65 @@ def test_hostile_names_are_printed_inert(turnmark, tmp_path):
     assert (ran.code, wrong.code) == (0, 2)
     for text in (ran.out, ran.err, wrong.out, wrong.err):
         assert not {"\x1b", "\u202e"} & set(text)
+
+
+# --- on a terminal ---------------------------------------------------------------------------------------------------
+
+
+def written(out):
+    return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
+
+
+def drawn(summary, width=80, run=Path("runs/x")):
+    out = io.StringIO()
+    show_run(summary, run, Console(file=out, width=width, color_system=None, force_terminal=False))
+    return written(out)
+
+
+def test_a_run_of_generation():
+    text = drawn(SUMMARY, run=write_run(Path("runs/mtrag-0123456789ab")))
+    assert max(map(len, text.split("\n"))) <= 80
+    assert text.startswith(DEMO[:60])
+    golden("report.txt", text)
+
+
+def together(stored):
+    out = io.StringIO()
+    document = overview([stored])
+    assert document is not None
+    show_report(document, Console(file=out, width=80, color_system=None, force_terminal=False))
+    return written(out)
+
+
+def test_several_benchmarks_in_one_table():
+    folder = Path("runs/all")
+    real = DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f")
+    other = SUMMARY.model_copy(update={"benchmark": "mtrag-un", "data": real, "setting": "reference", "failed": 0})
+    runs = (StoredRun(folder / "mtrag", SUMMARY), StoredRun(folder / "mtrag-un", other))
+    text = together(Stored(folder, runs, {"kiwi": "its [bold]data\x1b[31m are not there"}, several=True))
+    assert max(map(len, text.split("\n"))) <= 80
+    assert text.count("demo data: a small split") == 1
+    assert "kiwi: no figures: its [bold]data are not there" in text
+    golden("report_all.txt", text)
+
+
+def test_texts_of_the_data_are_inert_on_a_terminal(tmp_path):
+    evil = "[bold red]x[/]\x1b[31m\x1b]0;title\x07\u202e\u200b abc\r\nforged\u2028line [/nonsense]"
+    metric = MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=2, failed=1, not_applicable=0)
+    empty = MetricSummary(mean=None, ci95=None, n=0, failed=3, not_applicable=0)
+    row = PublishedRow(
+        system=evil, metrics={"ndcg@5": 0.5}, source=evil, n=1, subset=evil, domains=(evil,), query=evil,
+        comparable=True, slice="all",
+    )  # fmt: skip
+    summary = Summary(
+        benchmark="mtrag", task="retrieval", data=DataUsed(name=evil, demo=False, fingerprint="f"), n=3, failed=1,
+        metrics={"ndcg@5": metric, "recall@5": empty}, breakdowns={evil: {evil: {"ndcg@5": metric}}}, published=(row,),
+        usage={evil: {"calls": 1}}, seconds={evil: 1.0}, notes=(evil,), specs={"retriever": evil},
+    )  # fmt: skip
+    failed = SAMPLES[2].model_copy(update={"kind": evil})
+    text = drawn(summary, width=400, run=write_run(tmp_path / "r", summary, (failed,)))
+    assert not {"\x1b", "\x07", "\r", "\u202e", "\u200b", "\u2028"} & set(text)
+    assert "title" not in text
+    # data, specs, reason, dimension, value, role, price, seconds, note
+    assert text.count("[bold red]x[/] abc␤forged␤line [/nonsense]") == 9
+    assert "3 queries, 1 failed" in text
