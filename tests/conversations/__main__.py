@@ -28,11 +28,9 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--systems",
         metavar="A,B",
-        help="generator specs, simple:SPEC, llama-index:SPEC (default: extractive, and the others if there is a "
-        "local model)",
+        help="generator specs, simple:SPEC (default: extractive, and the others if there is a local model)",
     )
     parser.add_argument("--step", metavar="STEP=FORM", action="append", default=[], help="of our turn; may be repeated")
-    parser.add_argument("--third", action="store_true", help="every third conversation of a collection only")
     parser.add_argument("--show", choices=("wrong",), help="print each wrong turn too")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write figures and replies there")
     parser.add_argument("--fetch", action="store_true", help="download the collection that is no Debian package first")
@@ -40,12 +38,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def chosen_labels(options: argparse.Namespace) -> tuple[dict[str, list[LabelledConversation]], list[str]]:
-    """The conversations to hold, by collection; and which collections are left out since they are not installed.
-
-    Raises:
-        RequestError: label files that are wrong, collections that were named and are unknown or not installed, all at
-            once; or nothing is left.
-    """
+    """The conversations to hold, by collection; and which collections are left out since they are not installed."""
     errors, absent = ErrorCollector(), ErrorCollector()
     labels: dict[str, list[LabelledConversation]] = {}
     for name in options.collections.split(",") if options.collections else COLLECTIONS:
@@ -56,7 +49,7 @@ def chosen_labels(options: argparse.Namespace) -> tuple[dict[str, list[LabelledC
         conversations = (errors.collect(read_labels, COLLECTIONS[name].labels) if installed else None) or ()
         half = [each for each in conversations if options.half in ("all", each.half)]
         if half:
-            labels[name] = half[::3] if options.third else half
+            labels[name] = half
     errors.raise_all()
     if not labels:
         raise RequestError([*absent.problems, f"no conversation of half {options.half!r} can be held"])

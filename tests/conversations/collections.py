@@ -58,11 +58,7 @@ class Collection:
         return data_folder() / self.suite if self.suite else LABELS / f"{self.name}.toml"
 
     def documents(self) -> Path:
-        """The folder.
-
-        Raises:
-            RequestError: it holds none of the files; the message says how to install them.
-        """
+        """The folder."""
         folder = self.folder()
         if not any(any(folder.glob(pattern)) for pattern in self.include):
             raise RequestError(
@@ -116,11 +112,7 @@ COLLECTIONS = {collection.name: collection for collection in _ALL}
 
 
 def fetch_hatch() -> Path:
-    """Download and unpack hatch's source archive, if it is not there yet; its folder.
-
-    Raises:
-        TurnmarkError: pip failed, or the archive is not the one that the labels rest on.
-    """
+    """Download and unpack hatch's source archive, if it is not there yet; its folder."""
     folder = work_folder() / "documents"
     if (folder / HATCH / "docs").is_dir():
         return folder / HATCH

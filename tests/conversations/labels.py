@@ -66,11 +66,7 @@ class _LabelFile(Record):
 
 
 def read_labels(path: Path) -> tuple[LabelledConversation, ...]:
-    """The conversations of a label file: TOML of ours, or JSON of the project's data (its README gives the format).
-
-    Raises:
-        RequestError: it cannot be read, or fields of it are wrong: all of them, each with its address.
-    """
+    """The conversations of a label file: TOML of ours, or JSON of the project's data (its README gives the format)."""
     try:
         text = path.read_text(encoding="utf-8")
         content = {"conversation": _suite(json.loads(text))} if path.suffix == ".json" else tomllib.loads(text)

@@ -19,7 +19,6 @@ from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import Index, open_index
 
 PRODUCT = ("corpora", "retrieval", "assistant")
-SYSTEMS = ("systems.py", "simple.py", "llama_index_engine.py")
 
 
 class HeldConversation(Record):
@@ -35,9 +34,9 @@ class Corpus:
 
     def __init__(self, collection: Collection, progress: Progress) -> None:
         self.name = collection.name
-        self.documents = collection.documents()
+        documents = collection.documents()
         name = f"conversations-{collection.name}"
-        build_index(self.documents, name, include=collection.include, exclude=collection.exclude, progress=progress)
+        build_index(documents, name, include=collection.include, exclude=collection.exclude, progress=progress)
         self.index: Index = open_index(name)
 
 
@@ -77,9 +76,9 @@ class Journal:
 
 
 def code_digest() -> str:
-    """Changes with every file of the product and of the baselines that a reply may depend on."""
+    """Changes with every file that a reply may depend on."""
     files = [path for room in PRODUCT for path in (ROOT / room).rglob("*") if path.suffix in (".py", ".txt", ".json")]
-    files += [ROOT / "tests" / "conversations" / name for name in SYSTEMS]
+    files.append(Path(__file__).with_name("systems.py"))
     digest = hashlib.sha256()
     for path in sorted(files):
         if "demo" not in path.parts:
@@ -93,18 +92,9 @@ def hold_all(
     labels: Mapping[str, Sequence[LabelledConversation]],
     progress: Progress,
     steps: Sequence[str] = (),
-    open_it: Callable[[str, Index, Path, Sequence[str]], System] = open_system,
+    open_it: Callable[[str, Index, Sequence[str]], System] = open_system,
 ) -> list[HeldConversation]:
-    """Every conversation with one system.
-
-    Args:
-        spec: as `systems.open_system` takes it.
-        labels: collection name -> conversations.
-        steps: `STEP=FORM`, if a step of our turn takes another form than by default.
-
-    Raises:
-        RequestError: the spec is wrong.
-    """
+    """Every conversation with one system, spec and steps as `open_system` takes them; `labels` by collection."""
     journal = Journal(" ".join((spec, *steps)))
     progress.start(spec, sum(len(each.turn) for conversations in labels.values() for each in conversations))
     held = []
@@ -114,7 +104,7 @@ def hold_all(
             key = _key(corpus, conversation)
             answers = journal.answers.get(key)
             if answers is None:
-                system = system or open_it(spec, corpus.index, corpus.documents, steps)
+                system = system or open_it(spec, corpus.index, steps)
                 answers = _hold(system.converse(), conversation, progress)
                 journal.add(key, answers)
             else:

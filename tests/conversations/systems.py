@@ -1,25 +1,27 @@
-"""What is judged: our assistant with any generator, and the baselines. A system starts conversations."""
+"""What is judged: our assistant with any generator, and a simple baseline. A system starts conversations."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from tests.conversations.scoring import Answer
-from turnmark.assistant.generators import Generator, open_generator
+from turnmark.assistant.generators import Generator, PromptMessage, open_generator
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.session import Conversation, Turned
+from turnmark.assistant.steps.marks import says_unknown
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
+from turnmark.retrieval.registry import default_retriever, open_retriever
+from turnmark.retrieval.types import Hit, Query
 
 Ask = Callable[[str], Answer]
 """The next message of one conversation, and the reply to it."""
 
 LOCAL_MODEL = "local:qwen2.5-coder-1.5b"
-BASELINES = ("simple", "llama-index")
 
 
 class System(Protocol):
@@ -33,11 +35,10 @@ class System(Protocol):
 class Product:
     """Our assistant, as the chat of the terminal holds a conversation with it."""
 
-    def __init__(self, index: Index, generator: str, steps: Sequence[str] = ()) -> None:
+    def __init__(self, index: Index, generator: str, steps: Sequence[str]) -> None:
         self.assistant = open_assistant(index, generator, steps=steps)
 
     def converse(self) -> Ask:
-        """See `System.converse`."""
         conversation = Conversation()
 
         def ask(message: str) -> Answer:
@@ -56,27 +57,76 @@ class Product:
         return ask
 
 
-def open_system(spec: str, index: Index, documents: Path, steps: Sequence[str] = ()) -> System:
-    """The system that a spec names: `simple:GENERATOR`, `llama-index:GENERATOR`, or the generator of our assistant.
+PASSAGES = 5
+CONDENSE = """Rewrite the last message as a question that can be understood without the conversation. \
+If it can be already, repeat it.
 
-    Args:
-        documents: the folder that the index was built from.
-        steps: `STEP=FORM` of our turn.
+Conversation:
+User: Do you sell gift cards?
+Assistant: Yes, from 10 to 200 euros, at the till and online.
+Last message: how long are they valid
+Question: How long are gift cards valid?
 
-    Raises:
-        RequestError: the spec or the generator in it is wrong.
-    """
+Conversation:
+User: How do I reset the router?
+Assistant: Hold the button on its back for ten seconds.
+Last message: What are the opening hours of the shop?
+Question: What are the opening hours of the shop?
+
+Conversation:
+{conversation}
+Last message: {message}
+Question:"""
+ANSWER = """Answer the question from the excerpts, briefly. If they do not hold the answer, say "I don't know."
+
+{excerpts}
+
+Question: {question}"""
+
+
+class Simple:
+    """The baseline: condense the question, retrieve five passages, answer from them. No other step."""
+
+    def __init__(self, index: Index, generator: Generator) -> None:
+        self._retriever, self._generator = open_retriever(default_retriever(index), index), generator
+
+    def converse(self) -> Ask:
+        history: list[Message] = []
+
+        def ask(message: str) -> Answer:
+            began = time.perf_counter()
+            question = self._condensed(history, message) if history else message
+            query = Query(text=message, history=tuple(history), variants=(question,) if question != message else ())
+            text = self._answer(self._retriever.search([query], PASSAGES)[0], question)
+            history.extend((Message(role="user", content=message), Message(role="assistant", content=text)))
+            decision = "unknown" if says_unknown(text) else None
+            return Answer(text=text, decision=decision, seconds=time.perf_counter() - began, rewrite=question)
+
+        return ask
+
+    def _condensed(self, history: Sequence[Message], message: str) -> str:
+        shown = [f"{turn.role.title()}: {' '.join(turn.content.split())[:300]}" for turn in history[-4:]]
+        conversation = "\n".join(shown)
+        return self._complete(CONDENSE.format(conversation=conversation, message=message), 60).split("\n")[0] or message
+
+    def _answer(self, hits: Sequence[Hit], question: str) -> str:
+        excerpts = "\n\n".join(f"[{n}] {hit.passage.title}\n{hit.passage.text}" for n, hit in enumerate(hits, 1))
+        return self._complete(ANSWER.format(excerpts=excerpts, question=question), 300)
+
+    def _complete(self, prompt: str, max_tokens: int) -> str:
+        prompts = [PromptMessage(role="user", content=prompt)]
+        return self._generator.complete(prompts, max_tokens=max_tokens, deadline=600.0).text.strip()
+
+
+def open_system(spec: str, index: Index, steps: Sequence[str] = ()) -> System:
+    """The system that a spec names: `simple:GENERATOR`, or the generator of our assistant, with `STEP=FORM`s."""
     name, _, inner = spec.partition(":")
-    if name not in BASELINES:
+    if name != "simple":
         return Product(index, spec, steps)
-    generator = _generator(spec, inner)
-    if name == "simple":
-        from tests.conversations.simple import Simple
-
-        return Simple(index, generator)
-    from tests.conversations.llama_index_engine import LlamaIndexEngine
-
-    return LlamaIndexEngine(index, documents, generator)
+    generator = open_generator(inner) if inner else None
+    if generator is None:
+        raise RequestError(f"system {spec!r} needs a language model: simple:{LOCAL_MODEL}")
+    return Simple(index, generator)
 
 
 def default_systems() -> tuple[list[str], str]:
@@ -85,11 +135,4 @@ def default_systems() -> tuple[list[str], str]:
         open_generator(LOCAL_MODEL)
     except TurnmarkError as error:
         return ["extractive"], f"only the extractive form runs: {error}"
-    return ["extractive", LOCAL_MODEL, *(f"{name}:{LOCAL_MODEL}" for name in BASELINES)], ""
-
-
-def _generator(spec: str, inner: str) -> Generator:
-    generator = open_generator(inner) if inner else None
-    if generator is None:
-        raise RequestError(f"system {spec!r} needs a language model: {spec.partition(':')[0]}:{LOCAL_MODEL}")
-    return generator
+    return ["extractive", LOCAL_MODEL, f"simple:{LOCAL_MODEL}"], ""

@@ -14,10 +14,9 @@ from tests.conversations import tables
 from tests.conversations.__main__ import arguments, chosen_labels
 from tests.conversations.collections import COLLECTIONS, HATCH, LABELS, Collection
 from tests.conversations.labels import LabelledConversation, LabelledTurn, read_labels
-from tests.conversations.llama_index_engine import LlamaIndexEngine
 from tests.conversations.runner import Corpus, Journal, hold_all
 from tests.conversations.scoring import Answer, score
-from tests.conversations.simple import Simple
+from tests.conversations.systems import Simple
 from turnmark.assistant.generators import Completion, PromptMessage
 from turnmark.assistant.types import Decision, Usage
 from turnmark.corpora.console import NoProgress
@@ -121,23 +120,17 @@ def test_a_suite_of_the_data_is_read(tmp_path: Path) -> None:
         read_labels(path)
 
 
-def test_a_collection_that_is_not_installed_says_how_to_get_it(tmp_path: Path) -> None:
-    absent = Collection("absent", lambda: tmp_path, ("*.html",), "package absent 1.0", "apt-get install absent")
-    with pytest.raises(RequestError, match=r"package absent 1\.0.*apt-get install absent"):
-        absent.documents()
-
-
 def test_collections_that_are_not_installed_are_left_out_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
     monkeypatch.setenv("TURNMARK_CONVERSATIONS", str(tmp_path))
-    with pytest.raises(RequestError, match="collection recipes: no "):
+    with pytest.raises(RequestError, match=r"collection recipes: no .* install: set TURNMARK_DATA"):
         chosen_labels(arguments(["--collections", "recipes"]))
     (tmp_path / "documents" / HATCH / "docs").mkdir(parents=True)
     (tmp_path / "documents" / HATCH / "docs" / "page.md").write_text("# Page")
-    labels, absent = chosen_labels(arguments(["--half", "test", "--third"]))
-    assert [conversation.id for conversation in labels["hatch"]] == ["hatch-07", "hatch-10"]
+    labels, absent = chosen_labels(arguments(["--half", "test"]))
+    assert {"hatch-07", "hatch-10"} <= {conversation.id for conversation in labels["hatch"]}
     assert "recipes" not in labels
     assert any(problem.startswith("collection recipes: no ") for problem in absent)
 
@@ -174,7 +167,7 @@ class Scripted:
     def complete(self, messages: Sequence[PromptMessage], **options: Any) -> Completion:
         self.prompts.append(messages)
         content = " ".join(message.content for message in messages)
-        text = "How old is it?" if "Standalone question" in content or "Last message" in content else "I don't know."
+        text = "How old is it?" if "Last message" in content else "I don't know."
         return Completion(text=text, finish_reason="stop", usage=Usage(calls=1), model="scripted", max_tokens=256)
 
 
@@ -187,15 +180,3 @@ def test_the_simple_baseline_condenses_retrieves_and_answers(demo: Corpus) -> No
     assert "User: How tall is Stack Nell lighthouse?" in generator.prompts[1][0].content
     assert generator.prompts[2][0].content.endswith("Question: How old is it?")
     assert "[5]" in generator.prompts[2][0].content
-
-
-@pytest.mark.slow
-def test_the_llama_index_baseline_holds_a_conversation(demo: Corpus) -> None:
-    pytest.importorskip("llama_index.embeddings.huggingface", reason="the extra bench is not installed")
-    generator = Scripted()
-    ask = LlamaIndexEngine(demo.index, demo.documents, generator).converse()
-    assert ask("How tall is Stack Nell lighthouse?").decision == "unknown"
-    ask("and how old?")
-    assert "lighthouse" in generator.prompts[0][0].content
-    assert any("Standalone question" in message.content for message in generator.prompts[1])
-    assert generator.prompts[-1][-1].content == "and how old?"
