@@ -25,7 +25,7 @@ UNSURE = "I am not sure this answers it. The nearest I found:"
 SECOND = 0.8
 """Share of the best score from which a second stretch is quoted."""
 _NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
-"""Pages of a wiki or site that hold its links: what adds to an answer is behind them."""
+"""Pages of a wiki or site that hold its links: quoted only if no other page is as near."""
 WORDS_WEIGHT, HEADING_WEIGHT, PASSAGE_WEIGHT = 1.0, 0.3, 0.5
 """Of the shared words, the headings above and the passage around, with 1 for the cosine of the line. Chosen on the
 tuning halves of the conversation suites, where none of them changes more than four answers in a hundred."""
@@ -116,13 +116,13 @@ def stretches(
             becomes one of its best.
     """
     chosen: list[Stretch] = []
-    for row in ranked:
-        if len(chosen) == count or (chosen and row.score < SECOND * ranked[0].score):
+    near = [row for row in ranked if row is ranked[0] or row.score >= SECOND * ranked[0].score]
+    pages = [row for row in near if not _NAVIGATION.fullmatch(hits[row.hit].passage.document)]
+    for row in pages or near:
+        if len(chosen) == count:
             break
         hit = hits[row.hit]
         if any(other.holds(hit, row.line) for other in chosen):
-            continue
-        if chosen and _NAVIGATION.fullmatch(hit.passage.document):
             continue
         if same := next((other for other in earlier if other.holds(hit, row.line)), None):
             same.bests.append(row.line)

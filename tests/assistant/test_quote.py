@@ -146,7 +146,7 @@ def test_a_second_quotation_comes_only_if_it_adds_to_the_first():
     assert cited_numbers(said("When do machines go back?", TOOLS, hit("Otters swim.", n=2))) == [1]
 
 
-def test_a_page_of_links_is_never_the_second():
+def test_a_page_of_links_is_quoted_only_if_no_other_is_as_near():
     menu = hit("- When machines go back\n- Where machines go back, and who takes the key", "Menu")
     menu = menu.model_copy(update={"passage": menu.passage.model_copy(update={"id": "m-0", "document": "a/_Menu.md"})})
     assert cited_numbers(said("When do machines go back?", TOOLS, menu)) == [1]
