@@ -1,11 +1,17 @@
-"""Steps of third parties, by their module and by an entry point."""
+"""Parts of third parties: steps, a retriever and a generator, by their modules and by entry points."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from typing import Any
+
 from tests.assistant.notes import over
 from turnmark.assistant.forms import all_forms
+from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Draft, Judgement
+from turnmark.assistant.types import Draft, Judgement, Usage
+from turnmark.retrieval.types import Found, Hit, Query
 
 
 class Shrug:
@@ -42,12 +48,46 @@ def test_a_step_of_a_third_party_by_its_module(tmp_path):
     assert set(answered.timings) == {"understand", "retrieve", "decide", "answer", "verify"}
 
 
-def test_a_step_of_a_third_party_by_an_entry_point(tmp_path, monkeypatch):
+class First:
+    """A retriever: the first passages of the index, whatever is asked."""
+
+    name = "first"
+
+    def __init__(self, spec: Any, index: Any) -> None:
+        self.index = index
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        passages = [passage for _, _, passage in next(self.index.store.pages(2))][:k]
+        found = {"first": Found(rank=1, score=1.0)}
+        return [[Hit(passage=passage, score=1.0, found=found) for passage in passages] for _ in queries]
+
+
+class Parrot:
+    """A generator: the same words to everything."""
+
+    name, context_tokens, reply_tokens = "parrot", 8192, 1024
+
+    def __init__(self, spec: Any) -> None:
+        pass
+
+    def complete(self, messages: Any, **_: Any) -> Completion:
+        return Completion(text="Polly. [1]", finish_reason="stop", usage=Usage(calls=1), model="parrot", max_tokens=99)
+
+
+def test_parts_by_entry_points(tmp_path, monkeypatch, turnmark):
     package = tmp_path / "own-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text(f"[turnmark.steps]\ndecide.mine = {__name__}:Shrug\n")
+    points = {"steps": "decide.mine = Shrug", "retrievers": "first = First", "generators": "parrot = Parrot"}
+    rows = [f"[turnmark.{group}]\n{line.replace('= ', f'= {__name__}:')}\n" for group, line in points.items()]
+    (package / "entry_points.txt").write_text("".join(rows))
     monkeypatch.syspath_prepend(str(tmp_path))
     assert all_forms()["decide"]["mine"].summary == "from own"
     assistant = over(tmp_path, steps=("decide=mine",), kettle="# Kettle\n\nThe kettle is red.\n")
     assert assistant.reply([], "What colour is the kettle?").decision == "unknown"
+    listed = json.loads(turnmark.ok("list", "--json").out)
+    assert listed["retrievers"]["first"] == listed["generators"]["parrot"] == "from own"
+    words = ("ask", "x", "--index", "n", "--retriever", "first", "--generator", "parrot", "--json")
+    reply = json.loads(turnmark.ok(*words, "--step", "understand=rules").out)
+    assert (reply["generator"], reply["answer"]) == ("parrot", "Polly. [1]"), "what a model says stays"
+    assert reply["checks"]["unsupported"] == ["Polly."], "and what no passage supports is marked"

@@ -45,16 +45,9 @@ def flags(command: Any) -> set[str]:
 
 
 def parsed(words: Sequence[str]) -> dict[str, Any]:
-    """Every parameter of what `turnmark WORDS` would run.
+    """Every parameter of what `turnmark WORDS` would run; `Incomplete` or another ValueError if it would not.
 
     What typer does by itself (`--help`, completion) is taken for granted.
-
-    Args:
-        words: without `turnmark`.
-
-    Raises:
-        Incomplete: something that is needed is not there.
-        ValueError: it would not run for another reason: no such command, flag, or value, or one too many.
     """
     from typer._click.exceptions import ClickException, MissingParameter, NoArgsIsHelpError
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.docs.scene import Scene
-from tests.docs.speaker import speaker
+from tests.docs.scene import Scene, speaker
 from tests.servers import ScriptedServer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ QUESTIONS = "How do I keep a sourdough starter?\nWho won the 1998 World Cup?\n"
 ONE_QUESTION = QUESTIONS.splitlines()[0]
 SCORED = 4
 """So many answers are in a file of them."""
-PREFERENCES = {"A > B": 1.0, "A = B": 0.5, "B > A": 0.0}
 BEES = """
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -46,21 +45,14 @@ def documents(_: Scene | None, target: Path) -> None:
             shutil.copy(path, target / path.parent.name)
 
 
-def _texts(name: str) -> list[tuple[str, str]]:
-    """Each task of a demo split with its reference answer."""
-    if name == "inscoqa":
-        return [(row["id"], row["answer"]) for row in rows(DEMO / "inscoqa" / "test.jsonl")]
-    split = {"mtrag": "mtrag-human", "mtrag-un": "mtragun-human"}[name]
-    tasks = rows(DEMO / "mt-rag-benchmark" / split / "generation_tasks" / "reference.jsonl")
-    return [(row["task_id"], row["targets"][0]["text"]) for row in tasks]
-
-
 def answers(name: str, words: int = 30) -> Maker:
     """A few answers of a system that begins as the reference does, and says no more than so many words."""
 
-    def make(_: Scene, target: Path) -> None:
-        replies = [(task, " ".join(text.split()[:words]) or "I don't know.") for task, text in _texts(name)]
-        write_rows(target, [{"id": task, "prediction": text} for task, text in replies[:SCORED]])
+    def make(_: Scene | None, target: Path) -> None:
+        tasks = rows(DEMO / "mt-rag-benchmark" / name / "generation_tasks" / "reference.jsonl")[:SCORED]
+        texts = [" ".join(task["targets"][0]["text"].split()[:words]) or "I don't know." for task in tasks]
+        lines = [{"id": task["task_id"], "prediction": text} for task, text in zip(tasks, texts, strict=True)]
+        target.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
     return make
 
@@ -80,31 +72,23 @@ def scored(name: str, *words: str) -> Maker:
     return make
 
 
-def rated(run: str, scale: Mapping[str, float], names: Sequence[str]) -> Maker:
+def _rated(scene: Scene, target: Path) -> None:
     """The answers of a run as three people rated them, in InspectorRAGet's format."""
-
-    def make(scene: Scene, target: Path) -> None:
-        scene.bring(run, target.parent)
-        text = (target.parent / run / "predictions.jsonl").read_text("utf-8")
-        answers = [json.loads(line) for line in text.splitlines()]
-        values = [{"value": name, "numeric_value": number} for name, number in scale.items()]
-        content: dict[str, Any] = {
-            "models": [{"model_id": run}],
-            "metrics": [{"name": name, "author": "human", "type": "categorical", "values": values} for name in names],
-            "tasks": [{"task_id": answer["id"]} for answer in answers],
-            "evaluations": [],
-        }
-        for number, answer in enumerate(answers):
-            people = ratings(1 + number % 4, number % 2)
-            if len(scale) == len(PREFERENCES):
-                people = {name: {"value": list(scale)[(number + n // 2) % 3]} for n, name in enumerate(people)}
-            content["evaluations"].append({
-                "task_id": answer["id"], "model_id": run, "model_response": answer["prediction"],
-                "annotations": dict.fromkeys(names, people),
-            })  # fmt: skip
-        target.write_text(json.dumps(content), encoding="utf-8")
-
-    return make
+    scene.bring("runs/a", target.parent)
+    values = [{"value": str(score), "numeric_value": float(score)} for score in range(1, 5)]
+    content: dict[str, Any] = {
+        "models": [{"model_id": "a"}],
+        "metrics": [{"name": name, "author": "human", "type": "categorical", "values": values} for name in PROPERTIES],
+        "tasks": [],
+        "evaluations": [],
+    }
+    for number, answer in enumerate(rows(target.parent / "runs/a/predictions.jsonl")):
+        content["tasks"].append({"task_id": answer["id"]})
+        content["evaluations"].append({
+            "task_id": answer["id"], "model_id": "a", "model_response": answer["prediction"],
+            "annotations": dict.fromkeys(PROPERTIES, ratings(1 + number % 4, number % 2)),
+        })  # fmt: skip
+    target.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _run(scene: Scene, target: Path) -> None:
@@ -144,30 +128,25 @@ def _of_demo(name: str) -> Maker:
 MATERIAL: dict[str, Maker] = {
     "documents": documents,
     "corpus.jsonl": _corpus,
-    "questions.txt": lambda _, target: target.write_text(QUESTIONS, encoding="utf-8"),
     "my_retrievers.py": lambda _, target: target.write_text(BEES, encoding="utf-8"),
     "mt-rag-benchmark": _clone,
     "inscoqa": _of_demo("inscoqa"),
     "compound-qa": _of_demo("compound-qa"),
     "kiwi": _of_demo("kiwi"),
-    "answers.jsonl": answers("mtrag-un"),
-    "claude.jsonl": answers("mtrag-un"),
-    "llama.jsonl": answers("mtrag-un", words=8),
-    "mtrag.jsonl": answers("mtrag"),
-    "short.jsonl": answers("mtrag", words=8),
-    "gpt-4o.jsonl": answers("mtrag"),
-    "inscoqa.jsonl": answers("inscoqa"),
+    "answers.jsonl": answers("mtragun-human"),
+    "claude.jsonl": answers("mtragun-human"),
+    "llama.jsonl": answers("mtragun-human", words=8),
+    "mtrag.jsonl": answers("mtrag-human"),
+    "short.jsonl": answers("mtrag-human", words=8),
+    "gpt-4o.jsonl": answers("mtrag-human"),
     "run.trec": _run,
-    "elser_rewrite.trec": _run,
     "elser_clapnq_rewrite.trec": _run,
     "runs/a": scored("mtrag.jsonl"),
     "runs/b": scored("short.jsonl"),
     "runs/rag": evaluated("mtrag", "--setting", "rag", "--limit", "3"),
     "runs/reference": evaluated("mtrag", "--limit", "3"),
     "runs/reference+rag": evaluated("mtrag", "--setting", "reference+rag", "--limit", "3"),
-    "runs/judged": evaluated("compound-qa", "--limit", "3", "--judge", "openai:tiny"),
-    "human_evaluations.json": rated("runs/a", {str(score): float(score) for score in range(1, 5)}, PROPERTIES),
-    "people.json": rated("runs/judged", PREFERENCES, ["preference"]),
+    "human_evaluations.json": _rated,
     "synth/mtrag": _synthetic,
     "exported": _exported,
 }
@@ -180,8 +159,3 @@ MATERIAL["mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_e
 def rows(path: Path) -> list[dict[str, Any]]:
     """The lines of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
-def write_rows(target: Path, lines: Sequence[Mapping[str, object]]) -> None:
-    """A file of JSON lines."""
-    target.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

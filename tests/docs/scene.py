@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import shutil
@@ -11,21 +12,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from tests.conftest import DEMO, Ran
-from tests.docs.examples import Example
 from tests.docs.material import MATERIAL, QUESTIONS, documents
-from tests.docs.tables import BEFORE, PARTS, WORDS
+from tests.docs.pages import Example
+from tests.docs.tables import PARTS, WORDS
+from tests.evaluation.synth.player import PHRASES, Player
 from tests.retrieval import tiny
-from tests.servers import ScriptedServer
+from tests.servers import Say, Scripted, ScriptedServer
 
 PRICES = '[prices."gpt-4o-mini"]\nprompt = 0.15\ncompletion = 0.60\ncurrency = "USD"\n'
 TYPED = f"{QUESTIONS}/why\n"
 """What is typed into a chat."""
 PART = {"--limit", "--sample", "--only", "--suite"}
-TINY_MODELS = {"CROSS-ENCODER": tiny.cross, "SPARSE-ENCODER": tiny.splade}
-"""Model -> what makes it."""
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
 
 
@@ -76,17 +77,9 @@ class Scene:
         return Ran(code, out, err)
 
     def fine(self, *words: str | Path, stdin: str = "") -> None:
-        """A command that the scene itself needs.
-
-        Raises:
-            AssertionError: it failed.
-        """
+        """A command that the scene itself needs."""
         ran = self.run(*words, folder=self.material, stdin=stdin)
         assert ran.code == 0, f"{words}: {ran.err}"
-
-    def inherited(self) -> dict[str, str]:
-        """The environment of this process without what names an endpoint or data: for a process of its own."""
-        return {name: value for name, value in os.environ.items() if not name.startswith(("TURNMARK_DATA", "OPENAI_"))}
 
     def bring(self, name: str, folder: Path) -> None:
         """Put a file or folder into a working folder, where it is one that is made and is not there yet."""
@@ -104,11 +97,7 @@ class Scene:
                 shutil.copy(source, folder / name)
 
     def words(self, example: Example, environment: Mapping[str, str]) -> list[str]:
-        """The words of an example with what its placeholders and variables stand for.
-
-        Raises:
-            KeyError: a variable that is not set.
-        """
+        """The words of an example with what its placeholders and variables stand for."""
         kind = " ".join(example.words[1:3])
         typed = []
         for before, word in zip(("", *example.words), example.words, strict=False):
@@ -126,13 +115,7 @@ class Scene:
             word = re.sub(pattern, value, word)
         if word.startswith("~/"):
             word = str(self.root / "user" / word[2:])
-        for name, make in TINY_MODELS.items():
-            if name in word:
-                folder = self.root / name.lower()
-                word = word.replace(name, str(folder / "model" if folder.exists() else make(folder)))
-        address = self.server.url.replace("127.0.0.1", "localhost")
-        word = word.replace("ADAPTER", str(self.material))
-        return word.replace("SERVER", self.server.url).replace("OTHER", address).replace("\0", "$")
+        return word.replace("SERVER", self.server.url).replace("\0", "$")
 
     def type(self, example: Example, folder: Path, environment: dict[str, str]) -> Ran:
         """Run an example in its working folder, with what it presupposes.
@@ -150,9 +133,6 @@ class Scene:
         for before, word in pairwise(words):
             if before != "--out":
                 self.bring(word, folder)
-        for holds, command in BEFORE.items():
-            if holds in example.typed:
-                self.fine(*(self._filled(word, {}) for word in command))
         self.bring("my_retrievers.py", folder)
         if "kept" in words and not list((self.root / "home" / "sessions").glob("kept*")):
             self.fine("chat", "--index", "notes", stdin=f"{QUESTIONS}/save kept\n")
@@ -176,3 +156,41 @@ def inside(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+_PLAYER = Player()
+_LABELS = {"A>>B": "A=B", "good, neutral or bad": "good", "yes, partial or no": "no", "yes or no": "yes"}
+"""What a prompt says of its labels -> one of them."""
+
+
+def speaker(body: dict[str, Any]) -> Scripted:
+    """A reply: what a synthesis wants, an object of the schema that is asked for, a verdict, a rating, or an answer."""
+    prompt = "\n".join(message["content"] for message in body["messages"])
+    if any(phrase in prompt for phrase in PHRASES.values()):
+        return _PLAYER(body)
+    response_format = body.get("response_format") or {}
+    if "json_schema" in response_format:
+        schema = response_format["json_schema"]["schema"]
+        return Say(json.dumps(smallest(schema, schema)))
+    if "Verdict: [[" in prompt:
+        return Say(f"It is so.\nVerdict: [[{next(label for says, label in _LABELS.items() if says in prompt)}]]")
+    if "Rating: [[" in prompt:
+        return Say("Much like it.\nRating: [[7]]")
+    return Say("Descale it with vinegar, then rinse it twice. [1]")
+
+
+def smallest(node: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """A small value of a JSON schema: lists have one item, or as few as they may."""
+    if "$ref" in node:
+        return smallest(root["$defs"][node["$ref"].rpartition("/")[2]], root)
+    if "const" in node or "enum" in node:
+        return node.get("const", (node.get("enum") or [None])[0])
+    if "anyOf" in node:
+        return smallest(node["anyOf"][0], root)
+    kind = node.get("type")
+    if kind == "object":
+        return {name: smallest(inner, root) for name, inner in node.get("properties", {}).items()}
+    if kind == "array":
+        return [smallest(node["items"], root)] * max(1, node.get("minItems", 1))
+    plain = {"string": "It is so.", "boolean": True, "null": None}
+    return plain[kind] if kind in plain else max(1, node.get("minimum", 1))

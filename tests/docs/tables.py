@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.docs.examples import Example
+from tests.docs.pages import Example
 
 WORDS: dict[str, str | tuple[str, ...]] = {
     "--retriever SPEC": "bm25",
@@ -15,35 +15,22 @@ WORDS: dict[str, str | tuple[str, ...]] = {
     "DIR": "inscoqa",
     "CLONE": "mt-rag-benchmark",
     "eval kiwi DIR": "kiwi",
-    "DIR/validation.jsonl": "inscoqa/test.jsonl",
     "--html FILE": "written.html",
     "--markdown FILE": "written.md",
-    "--signals FILE": "signals.json",
     "RUN": "runs/a",
     "RUN…": "runs/b",
     "RUN|FILE…": "human_evaluations.json",
-    "people.json RUN": "runs/judged",
-    "runs/mtrag-…": "runs/rag",
-    "synth/mtrag-…": "synth/mtrag",
     "synth/mtrag-0123456789ab": "synth/mtrag",
-    "synth/compound-qa-0123456789ab": "compound-qa",
-    "Compound-QA": "compound-qa",
-    "--held-out Understanding": "Knowledge",
     "--judge …": "embedded",
-    "--data …": "compound-qa",
     "BENCHMARK": "mtrag",
     "--n 50": "2",
     "--domains Understanding": "Knowledge",
-    "--domains fiqa": "handbook",
     "COMMAND": "ask",
-    "score inscoqa answers.jsonl": "inscoqa.jsonl",
     "score mtrag answers.jsonl": "mtrag.jsonl",
     "sessions show NAME": "kept",
     "sessions delete NAME": "kept",
     "eval …": "mtrag",
     "ask …": ("How is a kettle descaled?", "--index", "notes"),
-    "search …": ("kettle", "--index", "notes"),
-    "index build …": ("documents", "--name", "notes"),
     "score mtrag …": ("--predictions", "mtrag.jsonl"),
     "…": (),
 }
@@ -54,15 +41,9 @@ PARTS = {
     r"(?<=:)MODEL(?=@)": "tiny",
     r"(?<=@)URL\b": "SERVER",
     r"https?://(?:localhost:80[08]0|gpu1:8000|gateway\.example)/v1": "SERVER",
-    r"http://gpu2:8000/v1": "OTHER",
     r"^ollama:[\w.]+$": r"\g<0>@SERVER",
-    r"/models/polite-lora$": "ADAPTER",
-    r"\bBAAI/bge-reranker-base\b": "CROSS-ENCODER",
-    r"\b(?:naver/splade-v3|rasyosef/splade-tiny)\b": "SPARSE-ENCODER",
 }
-"""A part of a word -> what stands there instead. SERVER is the scripted server, OTHER
-another address of it, CROSS-ENCODER and SPARSE-ENCODER tiny ones with random weights,
-ADAPTER a folder."""
+"""A part of a word -> what stands there instead. SERVER is the scripted server."""
 
 NOT_RUN = {
     "--engine ray": "no Ray cluster; tests/test_ray.py starts one",
@@ -70,15 +51,14 @@ NOT_RUN = {
     "elasticsearch+http": "no Elasticsearch",
     "--judge bertscore --judge": "a model of three gigabytes",
     "model get": "fetches 1.1 GB; tests/corpora/test_models.py fetches small ones, `make reader` this one",
+    "rerank=cross": "a model of 1.1 GB; tests/retrieval/test_rerank.py runs a tiny one",
+    "vllm:": "no GPUs; tests/assistant/test_vllm.py starts a stand-in",
     "local:qwen": "a model of 1.1 GB; tests/assistant/test_local.py runs it",
     "--install-completion": "writes into the shell's own files",
     "turnmark eval all": "takes minutes; tests/evaluation/test_commands.py runs it",
     "turnmark serve": "runs until it is stopped: `test_what_is_served` types it",
 }
 """What an example holds -> why it is parsed, by the same command line, and not run."""
-
-BEFORE = {"rerank=cross": ("index", "build", "~/notes", "--name", "notes", "--retriever", "hybrid")}
-"""What an example holds -> the command that its page presupposes."""
 
 PAGE_ENVIRONMENT = {"docs/chat.md": {"TURNMARK_INDEX": "notes"}}
 """What is set while the examples of a page run: `chat` without `--index` takes the only index, and here are several."""

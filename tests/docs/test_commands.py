@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +10,9 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.docs.commandline import Incomplete, parsed, root
-from tests.docs.examples import examples, forms
-from tests.docs.pages import SHELL_LINE, Block, blocks, spans
+from tests.docs.pages import SHELL_LINE, Block, blocks, examples, forms, spans
 from tests.docs.scene import Scene
 from tests.docs.tables import NOT_RUN, PAGE_ENVIRONMENT, reason
-from turnmark.assistant.generators import vllm
 
 SHELL = [block for block in blocks() if block.kind == "shell"]
 TYPED = [example for block in SHELL for example in examples(block)]
@@ -33,7 +31,6 @@ SHORT = [
     if len(example.words) > 1
 ]
 """Commands without the program's name, as tables and sentences have them."""
-STAND_IN = ROOT / "tests" / "vllm_stand_in.py"
 
 
 def runs(block: Block) -> bool:
@@ -49,14 +46,6 @@ def typed(scene: Scene, block: Block, folder: Path) -> Iterator[str]:
         ran = scene.type(example, folder, environment)
         if ran.code or "Traceback" in ran.err:
             yield f"{example.place}: {example.typed}\n  exit {ran.code}: {ran.err.strip()[-800:]}"
-
-
-@pytest.fixture(autouse=True)
-def _a_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A vLLM that is started is the stand-in, and it ends."""
-    monkeypatch.setenv("TURNMARK_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
-    yield
-    vllm._stop_all()
 
 
 @pytest.mark.parametrize("block", [block for block in SHELL if runs(block)], ids=lambda block: block.place)
@@ -86,15 +75,7 @@ def test_the_table_of_what_is_not_run_has_nothing_that_is_on_no_page() -> None:
 
 
 def test_extras_that_are_installed_by_name_are_there() -> None:
-    import tomllib
-
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    lines = [example for example in (*TYPED, *IN_SENTENCES) if example.program == "pip"]
-    named = {
-        word.partition("[")[2].rstrip("]")
-        for example in lines
-        for word in example.words
-        if word.startswith("turnmark[")
-    }
-    assert named
-    assert named <= extras.keys()
+    words = {word for example in (*TYPED, *IN_SENTENCES) if example.program == "pip" for word in example.words}
+    named = {word.partition("[")[2].rstrip("]") for word in words if word.startswith("turnmark[")}
+    assert set() < named <= extras.keys()

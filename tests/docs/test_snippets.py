@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import DEMO, ROOT
-from tests.docs.examples import examples
 from tests.docs.pages import Block, blocks
 from tests.docs.scene import Scene, inside
 
@@ -28,26 +23,6 @@ ASK = "How is a sourdough starter kept?"
 def vectors(scene: Scene) -> None:
     """The index of the scene with vectors, which the pages' retriever `hybrid` needs."""
     scene.fine("index", "build", scene.root / "user" / "notes", "--name", "notes", "--retriever", "hybrid")
-
-
-@pytest.fixture(scope="module")
-def served(scene: Scene) -> Iterator[str]:
-    """The address of a server that was started as docs/serve.md types it, at a free port, over an index for BM25."""
-    scene.fine("index", "build", scene.root / "user" / "notes", "--name", "notes")
-    (block,) = (block for block in blocks() if block.page == "docs/serve.md" and "turnmark serve" in block.text)
-    typed = next(example for example in reversed(examples(block)) if example.program == "turnmark")
-    command = [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()", *scene.words(typed, {})[1:]]
-    process = subprocess.Popen(
-        [*command, "--port", "0"], cwd=ROOT, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-        env={**scene.inherited(), **scene.environment},
-    )  # fmt: skip
-    try:
-        line = process.stderr.readline()
-        assert "endpoint http" in line, line + process.stderr.read()
-        yield line.split("endpoint ")[1].split("/v1")[0]
-    finally:
-        process.terminate()
-        process.communicate(timeout=30)
 
 
 def provider() -> Any:
@@ -91,22 +66,6 @@ def test_python_runs(block: Block, scene: Scene, vectors: None, monkeypatch: pyt
         assert variables["assistant"].reply([], ASK).question == ASK
 
 
-@pytest.mark.server
-@pytest.mark.parametrize(
-    "block", [example for example in PYTHON if "8765" in example.text], ids=lambda block: block.place
-)
-def test_what_is_served(block: Block, scene: Scene, served: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    questions = {"How do I descale a kettle?": ASK}
-    variables = run(block, scene, monkeypatch, **{"http://127.0.0.1:8765": served, **questions})
-    if "reply" in variables:
-        assert "[^1]" in variables["reply"].choices[0].message.content
-    else:
-        from llama_index.llms.openai_like import OpenAILike
-
-        model = OpenAILike(model="notes", api_base=f"{served}/v1", api_key="none", is_chat_model=True)
-        assert model.complete(ASK).text
-
-
 @pytest.mark.parametrize("block", TOML, ids=lambda block: block.place)
 def test_toml_is_read_as_configuration(block: Block, scene: Scene, tmp_path: Path) -> None:
     """As the user's file, which may say most; `doctor` reads every table, and every mistake would be told."""
@@ -117,23 +76,6 @@ def test_toml_is_read_as_configuration(block: Block, scene: Scene, tmp_path: Pat
     assert checks
     assert not [check for check in checks if check["state"] == "broken"]
     assert scene.run("index", "list", folder=tmp_path, environment=home).code == 0
-
-
-def test_the_configuration_of_its_page_stands_in_no_commands_way(scene: Scene, tmp_path: Path) -> None:
-    """Each command takes of `[defaults]` what it has a flag for."""
-    (block,) = (block for block in TOML if block.page == "docs/configuration.md")
-    (tmp_path / "config.toml").write_text(block.text, encoding="utf-8")
-    shutil.copytree(DEMO / "mt-rag-benchmark", tmp_path / "bench")
-    (tmp_path / "indexes").symlink_to(scene.root / "home" / "indexes", target_is_directory=True)
-    scene.bring("run.trec", tmp_path)
-    scene.bring("answers.jsonl", tmp_path)
-    for typed in (
-        "score mtrag --task retrieval --predictions run.trec", "eval mtrag --task retrieval --retriever bm25 --dry-run",
-        "eval mtrag --limit 1 --dry-run",
-        "synth mtrag --n 1 --retriever bm25 --dry-run", "search kettle --retriever bm25",
-    ):  # fmt: skip
-        ran = scene.run(*typed.split(), folder=tmp_path, environment={"TURNMARK_HOME": str(tmp_path)})
-        assert ran.code == 0, f"{typed}: {ran.err}"
 
 
 def _queries(path: Path) -> object:
@@ -160,10 +102,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "docs/commands.md": _queries, "docs/turn.md": _script, "docs/files.md": _history,
 }  # fmt: skip
 """Page -> what reads its lines of JSON."""
-
-
-def test_every_block_of_json_has_a_reader() -> None:
-    assert {block.page for block in JSON} == READERS.keys()
 
 
 @pytest.mark.parametrize("block", JSON, ids=lambda block: block.place)
