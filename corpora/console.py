@@ -199,7 +199,7 @@ class PlainProgress:
     def start(self, phase: str, total: int | None) -> None:
         self._what, self._total, self._done, self._note = phase, total or 0, 0, ""
         self._began = self._said = time.monotonic()
-        sys.stderr.write(f"{phase}: {total if total is not None else '?'}\n")
+        sys.stderr.write(f"{phase} …\n" if total is None else f"{phase}: {total}\n")
         sys.stderr.flush()
 
     def advance(self, n: int = 1) -> None:
@@ -210,7 +210,8 @@ class PlainProgress:
             rate = self._done / (seconds - self._began)
             eta = f", {(self._total - self._done) / rate:.0f} s left" if self._total and rate else ""
             extra = f", {self._note}" if self._note else ""
-            sys.stderr.write(f"{self._what}: {self._done}/{self._total or '?'}, {rate:.1f}/s{eta}{extra}\n")
+            done = f"{self._done}/{self._total}" if self._total else str(self._done)
+            sys.stderr.write(f"{self._what}: {done}, {rate:.1f}/s{eta}{extra}\n")
             sys.stderr.flush()
 
     def tell(self, text: str) -> None:

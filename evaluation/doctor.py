@@ -29,7 +29,7 @@ KEY_PACKAGES = ("torch", "sentence-transformers", "chromadb", "bm25s", "openai",
 """Those whose version a report of a fault should name. The others are named only if something is wrong."""
 KEYS = (
     "OPENAI_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY", "HF_TOKEN", "TURNMARK_CHROMA_TOKEN",
-    "TURNMARK_ELASTIC_API_KEY", "ELASTIC_API_KEY", "TURNMARK_TOKEN",
+    "TURNMARK_ELASTIC_API_KEY", "TURNMARK_TOKEN",
 )  # fmt: skip
 """Variables that hold secrets: it says which are set, and nothing of what is in them."""
 SECONDS = 2.0

@@ -174,7 +174,7 @@ def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever,
     settings = build_settings(retriever, embedder)
     opened = open_retriever(retriever, index)
     # Loading models takes longer than a search, and is not part of one.
-    if settings.embedder or settings.component_models():
+    if settings.models():
         opened.search([Query(text="load the models")], 1)
     return opened, _fingerprint(index, settings)
 
@@ -199,6 +199,5 @@ def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
 
 def _fingerprint(index: Index, settings: BuildSettings) -> str:
     """The fingerprint of what is searched: an index with vectors serves BM25 too, and then its vectors do not count."""
-    used = {*settings.component_models(), *(["embedder"] if settings.embedder else [])}
-    unused = {name: None for name in index.manifest.models() if name not in used}
+    unused = {name: None for name in index.manifest.models() if name not in settings.models()}
     return type(index)(index.folder, index.manifest.model_copy(update=unused)).fingerprint

@@ -346,10 +346,10 @@ def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, s
     from turnmark.corpora.specs import parse_spec
 
     if task.retrieves:
-        return {"retriever": flags.retriever, "embedder": flags.embedder, **_weighed(flags.retriever), **task.specs}
+        return {"retriever": flags.retriever, "embedder": flags.embedder, **task.specs}
     specs = {"generator": str(GENERATORS.check(request.generator))}
     if task.searched:
-        specs |= {"retriever": flags.retriever, **_weighed(flags.retriever)}
+        specs |= {"retriever": flags.retriever}
     specs |= task.specs
     chosen = {
         "embedder": flags.embedder or str(parse_spec(request.embedder)),
@@ -369,14 +369,6 @@ def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str
         *(("bm25s", "PyStemmer") if task.searched else ()),
         *(("chromadb",) if task.searched and embeds else ()),
     ]
-
-
-def _weighed(retriever: str) -> dict[str, str]:
-    """The weights of a retriever's lists, where it has several."""
-    from turnmark.retrieval.registry import weights_of
-
-    weights = weights_of(retriever)
-    return {"weights": weights} if weights else {}
 
 
 def _reranked_by(retriever: str) -> dict[str, str]:

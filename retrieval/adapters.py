@@ -37,7 +37,7 @@ class LlamaIndexRetriever:
 
     A node whose id is a passage's id is that passage; any other becomes a new passage. The order is by the
     nodes' scores; where a list has a node without one, it stays in the order given with scores 1 / rank. A message and
-    its variants are searched one by one and fused by rank, since such scores have no scale in common.
+    its variants are searched one by one and fused.
 
     Args:
         name: the spec in normal form.
@@ -75,7 +75,7 @@ class LlamaIndexRetriever:
             weight = VARIANT_WEIGHT if number else 1.0
             rows = TopK.from_pairs((numbers[passage.id], score) for passage, score in scored_passages)
             lists.append(RankedList(name, rows, weight))
-        fused = fuse(lists, "rrf", k)
+        fused = fuse(lists, k)
         ids = list(numbers)
         return [
             Hit(passage=passages[ids[row]], score=score, found=found)

@@ -33,15 +33,16 @@ from turnmark.retrieval.components import (
     Page,
     Window,
     components_of,
+    delete_served,
     has_all_components,
     open_encoders,
+    write_checksums,
 )
-from turnmark.retrieval.flat import FLAT_LIMIT
 from turnmark.retrieval.index import Index, indexes_folder, list_indexes, lock_index, open_index
-from turnmark.retrieval.maintenance import delete_served, write_checksums
 from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, read_manifest
 from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
+from turnmark.retrieval.vectors import FLAT_LIMIT
 from turnmark.retrieval.workers import LOCAL, Workers, check_engine
 
 # A block is embedded as one and kept as one: this is how much work a kill can cost.
@@ -86,7 +87,6 @@ def build_index(
     Args:
         retriever: the spec that will search it; `bm25` leaves the vectors out, and BM25's options are settled here.
             None: `retriever_to_build`.
-        embedder: spec of the embedder; not loaded for `bm25`.
         include, exclude: globs on the path relative to the source.
         internal: an index kept for a benchmark; it waits for another process that builds the same.
         engine: where the models work: `local` in this process, else over a Ray cluster (`turnmark.retrieval.workers`).
@@ -98,7 +98,7 @@ def build_index(
     if not source.exists():
         raise RequestError(f"source {str(source)!r} does not exist")
     if settings.server:
-        chroma.check_server(settings.server)
+        chroma.open_client(settings.server).close()  # a server that is away is said before anything is embedded
     folder.mkdir(parents=True, exist_ok=True)
     with lock_index(folder, wait=internal):
         build = Build(
@@ -217,18 +217,13 @@ class Build:
             bm25=self.settings.bm25,
             **models.infos(),
             tokens=self.settings.tokens,
-            exact=self._is_flat(models),
+            exact=bool(self.settings.embedder) and not self.settings.server and self.report.passages <= FLAT_LIMIT,
             server=self.settings.server,
             skipped=len(self.report.problems),
             internal=self.internal,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             version=version("turnmark"),
         )
-
-    def _is_flat(self, models: Models) -> bool:
-        """Whether there are vectors, not on a Chroma server, few enough to be compared with all."""
-        served = self.settings.server is not None
-        return models.embedder is not None and not served and self.report.passages <= FLAT_LIMIT
 
     def _same(self, existing: Manifest, planned: Manifest) -> bool:
         """True when building would give what is there already, and all of it is there."""
@@ -357,14 +352,13 @@ def cached_indexes(corpus: str, settings: BuildSettings) -> list[Manifest]:
     Args:
         corpus: SHA-256 of the passage file.
     """
-    required = {**settings.component_models(), **({"embedder": settings.embedder} if settings.embedder else {})}
 
     def serves(manifest: Manifest) -> bool:
         return (
             manifest.internal
             and manifest.name.startswith(f"corpus-{corpus[:16]}-")
             and (manifest.format, manifest.bm25, manifest.server) == (FORMAT, settings.bm25, settings.server)
-            and required.items() <= {name: info.spec for name, info in manifest.models().items()}.items()
+            and settings.models().items() <= {name: info.spec for name, info in manifest.models().items()}.items()
             and manifest.tokens >= settings.tokens
         )
 

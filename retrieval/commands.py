@@ -156,7 +156,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
 @index_app.command("remove", epilog="Example: turnmark index remove notes")
 def remove(name: Name) -> None:
     """Delete an index."""
-    from turnmark.retrieval.maintenance import remove_index
+    from turnmark.retrieval.components import remove_index
 
     remove_index(name)
     typer.echo(f"{name}: removed")
@@ -165,8 +165,8 @@ def remove(name: Name) -> None:
 @index_app.command("verify", epilog="Example: turnmark index verify notes")
 def verify(name: Name) -> None:
     """Check an index against itself: checksums, and what Chroma holds."""
+    from turnmark.retrieval.components import verify_index
     from turnmark.retrieval.index import open_index
-    from turnmark.retrieval.maintenance import verify_index
     from turnmark.retrieval.manifest import rebuild_command
 
     index = open_index(name)

@@ -5,11 +5,13 @@ The manifest says which components an index has. A component is a folder of its 
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +19,17 @@ from numpy.typing import NDArray
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.console import Progress
 from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.home import check_name, file_sha256, write_json
 from turnmark.corpora.types import Document, Passage
+from turnmark.retrieval import chroma
 from turnmark.retrieval.bm25 import build_bm25
-from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.flat import write_vectors
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.index import Index, indexes_folder, lock_index, open_index
 from turnmark.retrieval.manifest import BuildSettings, Manifest, ModelInfo
-from turnmark.retrieval.servers import Served, assign_name
+from turnmark.retrieval.servers import NOTE, assign_name, read_note
+from turnmark.retrieval.sparse import SpladeEncoder, open_encoder, pack_terms, postings_of, write_sparse
 from turnmark.retrieval.store import WHERE_KEYS, Checkpoint, PassageStore, stack_vectors
-from turnmark.retrieval.table import RETRIEVERS
-from turnmark.retrieval.tokens import pack_tokens_of, token_embedder, write_tokens
+from turnmark.retrieval.vectors import pack_tokens_of, write_tokens, write_vectors
 
 VECTORS = "vectors"
 """Key of the passages' vectors in a checkpoint, whichever component they end in."""
@@ -54,49 +56,23 @@ class BuildFiles:
             yield self.checkpoint.get(key, [content for _, content, _ in page])
 
 
-class PassageModel(Protocol):
-    """A model that makes what a component keeps of each passage."""
-
-    name: str
-    fingerprint: str
-    dimension: int
-    max_tokens: int
-
-    def pack_texts(self, texts: Sequence[str]) -> list[bytes]:
-        """The value of each text in a checkpoint."""
-        ...
-
-    def tokenizer(self) -> Tokenizer:
-        """The model's own token offsets, special tokens excluded."""
-        ...
-
-
 class Component:
-    """One component: `name` is that of its folder, and `key` that of its contents in a checkpoint.
-
-    One whose passages go through its own model is also named so in the manifest, and is the `component` of the
-    retriever of that name; see `turnmark.retrieval.search.Kind`.
-    """
+    """One component: `name` is that of its folder, and `key` that of its contents in a checkpoint."""
 
     name: ClassVar[str]
     key: ClassVar[str]
 
     def made_by(self, manifest: Manifest) -> str | None:
         """Fingerprint of the model that made it, empty if none did; None: an index of that manifest lacks it."""
-        info = manifest.model(self.name)
-        return info.fingerprint if info else None
-
-    def open_model(self, spec: str) -> PassageModel:
-        """Its own model."""
         raise NotImplementedError
 
     def write(self, files: BuildFiles) -> None:
         """Write its folder, which does not exist yet, from the checkpoint."""
         raise NotImplementedError
 
-    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:  # noqa: ARG002
+    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
         """Content hash -> its value in a checkpoint, from a finished index, for the passages that have it."""
-        return {}
+        raise NotImplementedError
 
     def verify(self, index: Index) -> Iterator[str]:  # noqa: ARG002
         """What is wrong with it that checksums do not show."""
@@ -128,18 +104,15 @@ class ChromaComponent(Component):
     def write(self, files: BuildFiles) -> None:
         files.progress.start(self.name, files.manifest.passages)
         folder, server = files.folder / self.name, files.manifest.server
-        served = assign_name(folder, server, files.manifest.name) if server else None
-        chroma, count = ChromaVectors(folder, create=True, server=served), 0
-        for page, vectors in zip(files.store.pages(), files.values(self.key), strict=True):
-            with _with_count(served, count, files.manifest.passages):
-                chroma.add(
-                    [passage.id for _, _, passage in page],
-                    stack_vectors(vectors),
-                    [{"hash": content, **where_values(passage)} for _, content, passage in page],
-                )
-            count += len(page)
+        vectors = chroma.ChromaVectors(folder, create=True, server=assign_name(folder, server) if server else None)
+        for page, values in zip(files.store.pages(), files.values(self.key), strict=True):
+            vectors.add(
+                [passage.id for _, _, passage in page],
+                stack_vectors(values),
+                [{"hash": content, **_where_values(passage)} for _, content, passage in page],
+            )
             files.progress.advance(len(page))
-        chroma.close()
+        vectors.close()
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
         contents = {passage.id: content for _, content, passage in page}
@@ -189,21 +162,30 @@ class TokensComponent(Component):
         return {content: index.tokens.packed(row) for row, content, _ in page}
 
 
-BUILT_IN: tuple[Component, ...] = (BM25Component(), ChromaComponent(), FlatComponent(), TokensComponent())
-"""The components of the default retriever and of those that do with less; others come with their retriever."""
+class SpladeComponent(Component):
+    """The terms that a sparse encoder weighs."""
+
+    name = key = "splade"
+
+    def made_by(self, manifest: Manifest) -> str | None:
+        return manifest.splade.fingerprint if manifest.splade else None
+
+    def write(self, files: BuildFiles) -> None:
+        assert files.manifest.splade is not None, "`made_by` says so"
+        files.progress.start(self.name, None)
+        write_sparse(files.folder / self.name, lambda: files.values(self.key), files.manifest.splade.dimension)
+
+    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
+        vectors = postings_of(index).vectors([row for row, _, _ in page])
+        return {content: pack_terms(vector) for (_, content, _), vector in zip(page, vectors, strict=True)}
 
 
-def component_of(retriever: str) -> Component | None:
-    """The component that the retriever of a name brings along."""
-    kind: Any = RETRIEVERS.factory(RETRIEVERS.check(retriever))
-    component: Component | None = kind.component
-    return component
+COMPONENTS = (BM25Component(), ChromaComponent(), FlatComponent(), TokensComponent(), SpladeComponent())
 
 
 def components_of(manifest: Manifest) -> list[Component]:
     """The components that an index of that manifest has."""
-    others = [component_of(name) for name in manifest.models() if name != "embedder"]
-    return [part for part in (*BUILT_IN, *others) if part is not None and part.made_by(manifest) is not None]
+    return [component for component in COMPONENTS if component.made_by(manifest) is not None]
 
 
 def has_all_components(index: Index) -> bool:
@@ -212,21 +194,7 @@ def has_all_components(index: Index) -> bool:
     return all((index.files / name).exists() for name in names)
 
 
-@contextmanager
-def _with_count(served: Served | None, count: int, total: int) -> Iterator[None]:
-    """Add to a server's failure how many vectors it has, and that the same command continues."""
-    try:
-        yield
-    except TurnmarkError as error:
-        if served is None:
-            raise
-        raise TurnmarkError(
-            f"{error}. {count:,} of {total:,} vectors had been stored as {served}; all are kept here, so the same "
-            "command goes on without the model"
-        ) from error
-
-
-def where_values(passage: Passage) -> dict[str, Any]:
+def _where_values(passage: Passage) -> dict[str, Any]:
     """What `--where` looks at, as a server keeps it with the passage."""
     values = {key: getattr(passage, key) for key in WHERE_KEYS}
     return {key: value for key, value in values.items() if value is not None}
@@ -247,10 +215,9 @@ def _dense_encoder(embedder: Embedder, tokens: bool) -> Encoder:
     """Vectors and, with `tokens`, the token vectors of the same pass."""
     if not tokens:
         return Encoder((VECTORS,), lambda texts: {VECTORS: _unit_bytes(embedder.encode(texts, "passage"))})
-    token_model = token_embedder(embedder)
 
     def encode(texts: Sequence[str]) -> Mapping[str, Sequence[bytes]]:
-        vectors, token_vectors = pack_tokens_of(token_model, texts)
+        vectors, token_vectors = pack_tokens_of(embedder, texts)
         return {VECTORS: _unit_bytes(vectors), TokensComponent.key: list(token_vectors)}
 
     return Encoder((VECTORS, TokensComponent.key), encode)
@@ -262,23 +229,23 @@ def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:
     return [vector.tobytes() for vector in vectors / np.where(lengths > 0, lengths, 1)]
 
 
-def _encoder_of(component: Component, model: PassageModel) -> Encoder:
-    return Encoder((component.key,), lambda texts: {component.key: model.pack_texts(texts)})
+def _splade_encoder(encoder: SpladeEncoder) -> Encoder:
+    key = SpladeComponent.key
+    return Encoder((key,), lambda texts: {key: [pack_terms(vector) for vector in encoder.encode(texts, "passage")]})
 
 
 class Models:
-    """The models that a build needs, loaded; `of` has them by name, as the manifest does."""
+    """The models that a build needs, loaded; `of` has them by their field in the manifest."""
 
     def __init__(self, settings: BuildSettings) -> None:
-        self.embedder = open_embedder(settings.embedder) if settings.embedder else None
-        self.of: dict[str, Embedder | PassageModel] = {"embedder": self.embedder} if self.embedder else {}
-        self.encoders = [_dense_encoder(self.embedder, settings.tokens)] if self.embedder else []
-        for name, spec in settings.component_models().items():
-            component = component_of(name)
-            assert component is not None, "a retriever whose index needs a model names its component"
-            model = component.open_model(spec)
-            self.of[name] = model
-            self.encoders.append(_encoder_of(component, model))
+        self.of: dict[str, Embedder | SpladeEncoder] = {}
+        self.encoders: list[Encoder] = []
+        if settings.embedder:
+            self.of["embedder"] = embedder = open_embedder(settings.embedder)
+            self.encoders.append(_dense_encoder(embedder, settings.tokens))
+        if settings.splade:
+            self.of["splade"] = encoder = open_encoder(settings.splade)
+            self.encoders.append(_splade_encoder(encoder))
 
     def infos(self) -> dict[str, ModelInfo | None]:
         """The manifest's fields."""
@@ -315,10 +282,90 @@ class Window:
 
 
 def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
-    """The models of a build where they are opened, as `turnmark.retrieval.workers.Workers` asks for it.
-
-    Returns:
-        What the encoder of a number makes of texts, and the mark of the models.
-    """
+    """For `turnmark.retrieval.workers.Workers`: what the encoder of a number makes of texts, and the models' mark."""
     models = Models(settings)
     return lambda number, texts: models.encoders[number].encode(texts), models.mark()
+
+
+# --- checksums and removal -------------------------------------------------------------------------------------------
+
+FILE = "seal.json"
+_MAY_CHANGE = {
+    "generation", "created", "version", "source", "include", "exclude", "skipped", "internal", "server", "name",
+}  # fmt: skip
+"""Fields of a manifest that may be rewritten while its generation stays, or that say where it comes from."""
+
+
+def write_checksums(folder: Path, manifest: Manifest) -> None:
+    """Write the SHA-256 of every file of a finished generation, and of its manifest's lasting fields."""
+    files = {path.relative_to(folder).as_posix(): file_sha256(path) for path in _files(folder)}
+    write_json(folder / FILE, {"manifest": _manifest_digest(manifest), "files": files})
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files that only a build writes: Chroma writes to its own whenever they are opened."""
+    for path in sorted(folder.rglob("*")):
+        top = path.relative_to(folder).parts[0]
+        skipped = top in ("chroma", FILE) or top.startswith(("kept.", ".", "models"))
+        if path.is_file() and not skipped and not top.endswith(("-wal", "-shm", "-journal")):
+            yield path
+
+
+def _manifest_digest(manifest: Manifest) -> str:
+    return hashlib.sha256(manifest.model_dump_json(exclude=_MAY_CHANGE, exclude_defaults=True).encode()).hexdigest()
+
+
+def verify_index(index: Index) -> list[str]:
+    """Compare the checksums of an index and, if they hold, what Chroma holds; an empty list means that it is intact."""
+    try:
+        problems = list(_changed_files(index))
+        return problems or [problem for part in components_of(index.manifest) for problem in part.verify(index)]
+    except TurnmarkError as error:
+        return [str(error)]
+
+
+def _changed_files(index: Index) -> Iterator[str]:
+    """Every file that differs from what the build wrote."""
+    try:
+        content: Any = json.loads((index.files / FILE).read_text(encoding="utf-8"))
+        files, manifest_digest = dict(content["files"]), content["manifest"]
+    except (OSError, ValueError, KeyError, TypeError):
+        yield f"{FILE} is missing or damaged; the checksums of the files cannot be read"
+        return
+    if manifest_digest != _manifest_digest(index.manifest):
+        yield f"manifest.json is damaged: its SHA-256 differs from the one in {FILE}"
+    for name, digest in files.items():
+        try:
+            if file_sha256(index.files / name) != digest:
+                yield f"{name} is damaged: its SHA-256 differs from the one in {FILE}"
+        except OSError as error:
+            yield f"{name} cannot be read: {error.strerror or error}"
+
+
+def delete_served(folder: Path) -> list[str]:
+    """Delete what servers hold for the parts in a folder, before the folder is deleted.
+
+    Returns:
+        What is left on a server that cannot be reached, or refused; a sentence each.
+    """
+    leftovers = []
+    for note in sorted(folder.rglob(NOTE)):
+        try:
+            if served := read_note(note.parent):
+                chroma.delete_collection(served)
+        except (ValueError, TurnmarkError) as error:
+            leftovers.append(f"what {note} names is left on its server: {error}")
+    return leftovers
+
+
+def remove_index(name: str) -> None:
+    """Delete an index; the manifest goes first, so that a half-deleted index is not one."""
+    folder = indexes_folder() / check_name(name, "index")
+    if not folder.is_dir():
+        open_index(name)
+    with lock_index(folder):
+        (folder / "manifest.json").unlink(missing_ok=True)
+        leftovers = delete_served(folder)
+        shutil.rmtree(folder)
+    if leftovers:
+        raise TurnmarkError("\n".join(f"index {name!r} is removed, but {problem}" for problem in leftovers))

@@ -39,29 +39,21 @@ class ConversationalRetriever(IndexRetriever):
 
     Args:
         weight: of BM25, where the dense list has 1; the message has half of it, its rewrites together the other half.
-        depth: how many rows of each list are fused.
         more_rankers: further ways to find the message and its rewrites, each with its weight, shared as BM25's is.
     """
 
     def __init__(
-        self,
-        name: str,
-        index: Index,
-        *,
-        weight: float = BM25_WEIGHT,
-        depth: int = DEPTH,
-        more_rankers: Sequence[tuple[Ranker, float]] = (),
+        self, name: str, index: Index, weight: float, more_rankers: Sequence[tuple[Ranker, float]] = ()
     ) -> None:
         super().__init__(name, index)
-        self._depth = depth
         self._dense = DenseRanker(index)
         self._rankers: list[tuple[Ranker, float]] = [(BM25Ranker(index), weight), *more_rankers]
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         queries = self._by_evidence(queries)
         vectors, texts = self._vectors(queries)
-        lists = self._lists(queries, vectors, max(k, self._depth))
-        return self._with_cosines(texts, [fuse(own_lists, "zscore", k) for own_lists in lists])
+        lists = self._lists(queries, vectors, max(k, DEPTH))
+        return self._with_cosines(texts, [fuse(own_lists, k) for own_lists in lists])
 
     def note_answer(self, answer: str) -> None:
         """Embed an answer when it is given, so that the next turn need not wait for it."""

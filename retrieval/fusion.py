@@ -1,14 +1,14 @@
 """Several ranked lists become one.
 
-A list holds the best rows of one way of finding with its own scores. `rrf` looks at ranks only (Cormack, Clarke and
-Büttcher, SIGIR 2009); `zscore` at how far a score is above its list's mean, in standard deviations.
+A list holds the best rows of one way of finding with its own scores. What counts is how far a score is above its list's
+mean, in standard deviations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,10 +79,6 @@ def top_k(
     return TopK(rows[order], values[order].astype(np.float64))
 
 
-Method = Literal["rrf", "zscore"]
-RRF_K = 60
-
-
 @dataclass(frozen=True)
 class RankedList:
     """One list to fuse: its name for explanations, its rows, and its weight, 0 or more."""
@@ -116,19 +112,14 @@ class Fused:
         return list(found.values())
 
 
-def fuse(lists: Sequence[RankedList], method: Method, k: int) -> Fused:
-    """The `k` best rows over all lists.
+def fuse(lists: Sequence[RankedList], k: int) -> Fused:
+    """The `k` best rows over all lists, by the weighted sum of their z-scores; equal sums by row.
 
-    One list alone keeps its own scores. A row that a list lacks gets nothing from it (rrf), or that list's lowest
-    score (zscore), since all that is known is that it ranks no higher.
+    One list alone keeps its own scores. A row that a list lacks gets that list's lowest score: all that is known is
+    that it ranks no higher.
     """
-    return Fused(_scored(lists, method, k), tuple(lists))
-
-
-def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -> TopK:
-    """The `k` best rows of the lists, or all, with their fused scores, best first, equal scores by row."""
     if not lists:
-        return TopK.from_pairs(())
+        return Fused(TopK.from_pairs(()), ())
     rows = np.sort(np.concatenate([ranked.rows.rows for ranked in lists]))
     # What `np.unique` gives, in a twentieth of its time.
     rows = rows[np.diff(rows, prepend=-1) > 0]
@@ -138,13 +129,11 @@ def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -
         positions = np.searchsorted(rows, own_rows)
         if len(lists) == 1:
             fused[positions] = scores
-        elif method == "rrf":
-            fused[positions] += ranked.weight / (RRF_K + np.arange(1, len(own_rows) + 1))
         elif len(own_rows):
             above = np.full(len(rows), scores.min())
             above[positions] = scores
             fused += ranked.weight * (above - scores.mean()) / deviation(scores)
-    return top_k_of(rows, fused, k)
+    return Fused(top_k_of(rows, fused, k), tuple(lists))
 
 
 def deviation(scores: NDArray[np.float64]) -> float:

@@ -10,7 +10,7 @@ A build makes a new generation and never touches files that can be open.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, home
-from turnmark.corpora.specs import Spec, parse_spec
+from turnmark.corpora.specs import Spec
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import BM25
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.flat import FlatVectors
 from turnmark.retrieval.manifest import (
     FORMAT,
     Manifest,
@@ -38,7 +37,7 @@ from turnmark.retrieval.manifest import (
     without_late,
 )
 from turnmark.retrieval.store import PassageStore
-from turnmark.retrieval.tokens import TokenIndex
+from turnmark.retrieval.vectors import FlatVectors, TokenIndex
 from turnmark.retrieval.views import Views
 
 TITLES, MOST_TITLED = 60, 20_000
@@ -98,13 +97,6 @@ class Index:
         """The vectors by row, where `manifest.exact` says that they are in one file."""
         return self.open_part("exact", FlatVectors)
 
-    def vectors_of(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """The stored vectors of passages, by id; unknown ids are left out."""
-        if not self.manifest.exact:
-            return self.chroma.get(ids)
-        rows = self.store.rows_of(ids)
-        return dict(zip(rows, self.flat.of(list(rows.values())), strict=True))
-
     @cached_property
     def embedder(self) -> Embedder:
         """The embedder that made the vectors, loaded again."""
@@ -141,13 +133,13 @@ class Index:
         """Which model made a component.
 
         Args:
-            name: the component, or `embedder`.
+            name: its field in the manifest.
             lacks: what an index without it has none of, for the message.
             needs: a retriever for which it would be built.
         """
-        info = self.manifest.model(name)
+        info = self.manifest.models().get(name)
         if info is None:
-            only = "" if self.manifest.models() or self.manifest.server else "was built for BM25 only and "
+            only = "" if self.manifest.models() else "was built for BM25 only and "
             raise RequestError(
                 f"index {self.manifest.name!r} {only}has no {lacks}; search it with --retriever bm25, or build it "
                 f"again: {self.build_command(needs)}"
@@ -163,22 +155,15 @@ class Index:
                 f"{self.build_command(as_built(self.manifest))}"
             )
 
-    def check_model(self, retriever: Spec, kind: str, requested: Spec, info: ModelInfo | None) -> None:
-        """Make sure that the model that a retriever asks for is the one that the index was built with.
-
-        Options that are left out are the index's.
-        """
-        if info is None:
-            problem = f"has no {kind}'s terms"
-        else:
-            built_with = parse_spec(info.spec)
-            same_model = (requested.name, requested.argument) == (built_with.name, built_with.argument)
-            if same_model and requested.options.items() <= built_with.options.items():
-                return
-            problem = f"was built with the {kind} {info.spec!r}, not {str(requested)!r}"
-        raise RequestError(
-            f"index {self.manifest.name!r} {problem}; build it again: {self.build_command(str(retriever))}"
-        )
+    def check_model(self, retriever: Spec, kind: str, requested: str, info: ModelInfo | None) -> None:
+        """Make sure that the model that a retriever asks for is the one that the index was built with."""
+        if info is None or info.spec != requested:
+            problem = (
+                f"was built with the {kind} {info.spec!r}, not {requested!r}" if info else f"has no {kind}'s terms"
+            )
+            raise RequestError(
+                f"index {self.manifest.name!r} {problem}; build it again: {self.build_command(str(retriever))}"
+            )
 
     def build_command(self, retriever: str) -> str:
         """What to type to have the index built for another retriever."""

@@ -3,7 +3,8 @@
 An embedder runs on OpenVINO where that is installed, else on PyTorch. Texts are embedded at the fastest precision whose
 vectors stay within a cosine of .01: bf16 where the processor multiplies it, 8-bit integers where it has VNNI, else
 fp32. Queries as passages: in fp32 they take twice as long, and over passages in 8-bit integers they find no more
-(nDCG@5 on the ClapNQ pool .471 in fp32, .473 in 8-bit integers).
+(nDCG@5 on the ClapNQ pool .471 in fp32, .473 in 8-bit integers). `TURNMARK_BACKEND=torch` and
+`TURNMARK_PRECISION=fp32` give the same vectors with and without the extra, and on every processor.
 """
 
 from __future__ import annotations
@@ -20,17 +21,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
+from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256
-from turnmark.corpora.specs import one_of
 from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
     from turnmark.retrieval.openvino_run import Runner
 
-VARIABLE, PRECISION = "TURNMARK_BACKEND", "TURNMARK_PRECISION"
-BACKENDS = ("auto", "torch", "openvino")
-PRECISIONS = ("auto", "fp32", "bf16", "int8")
+BACKEND, PRECISION = "TURNMARK_BACKEND", "TURNMARK_PRECISION"
 
 
 class Choice(Record):
@@ -75,79 +73,45 @@ def openvino_installed() -> bool:
     return importlib.util.find_spec("openvino") is not None
 
 
-def check_backend(backend: str, precision: str, caller: str) -> None:
-    """Whether the two may be asked for together, here."""
-    if precision == "int8" and backend == "torch":
-        raise RequestError(f"{caller}: precision int8 needs backend=openvino; PyTorch has fp32 and bf16")
-    if (backend == "openvino" or precision == "int8") and not openvino_installed():
-        raise MissingExtra(f"{caller} with backend={backend} and precision={precision}", "openvino")
+def _asks_for(variable: str, value: str) -> bool:
+    """Whether a variable of the environment asks for its one value beside `auto`."""
+    setting = os.environ.get(variable) or "auto"
+    if setting not in ("auto", value):
+        raise RequestError(f"{variable}={setting!r}: {value} or auto was expected")
+    return setting == value
 
 
-def requested_precision(precision: str) -> str:
-    """The precision that was asked for; `auto` is fp32 where `$TURNMARK_PRECISION` says so.
-
-    So models give the same numbers, but for the last digits, on a processor that multiplies bf16 as on any other.
-    """
-    setting = os.environ.get(PRECISION) or "auto"
-    if setting not in ("auto", "fp32"):
-        raise RequestError(f"{PRECISION}={setting!r}: fp32 or auto was expected; options of a spec ask for others")
-    return setting if precision == "auto" else precision
+def torch_choice(note: str = "") -> Choice:
+    """PyTorch, in bf16 where that is faster."""
+    half = not _asks_for(PRECISION, "fp32") and (has_gpu() or cpu_has_bf16())
+    return Choice(backend="torch", precision="bf16" if half else "fp32", note=note)
 
 
-def half_on_torch(precision: str, gpu: Callable[[], bool]) -> bool:
-    """Whether PyTorch is to run a model in bf16: where that is asked for, or may be and is faster."""
-    precision_meant = requested_precision(precision)
-    return precision_meant == "bf16" or (precision_meant == "auto" and (gpu() or cpu_has_bf16()))
-
-
-def choose(backend: str, precision: str) -> Choice:
-    """What will run, of what may (see `check_backend`).
-
-    `$TURNMARK_BACKEND` is what `auto` means where it is set to `torch`, so that vectors are the same with and without
-    the extra.
-    """
-    precision = requested_precision(precision)
-    if backend == "auto" and precision != "int8" and os.environ.get(VARIABLE) == "torch":
-        backend = "torch"
-    required = backend == "openvino" or precision == "int8"
-    if not required and (backend == "torch" or not openvino_installed() or has_gpu()):
-        return torch_choice(precision)
+def choose() -> Choice:
+    """What will run a model that embeds."""
+    exact = _asks_for(PRECISION, "fp32")
+    if _asks_for(BACKEND, "torch") or not openvino_installed() or has_gpu():
+        return torch_choice()
     try:
         from turnmark.retrieval.openvino_run import supports_bf16
 
-        bf16 = supports_bf16()
+        fastest = "bf16" if supports_bf16() else "int8" if cpu_has_vnni() else "fp32"
     except (ImportError, OSError, RuntimeError) as error:
-        if required:
-            raise RequestError(f"OpenVINO does not start here: {error}; use backend=torch") from error
-        return torch_choice(precision, f"OpenVINO does not start here: {error}")
-    if precision == "bf16" and not bf16:
-        if backend == "openvino":
-            raise RequestError("backend=openvino has no bf16 on this processor; use precision=auto or backend=torch")
-        return torch_choice(precision)
-    fastest = "bf16" if bf16 else "int8" if cpu_has_vnni() else "fp32"
-    return Choice(backend="openvino", precision=fastest if precision == "auto" else precision)
-
-
-def torch_choice(precision: str, note: str = "") -> Choice:
-    """PyTorch, in bf16 where that is asked for or faster."""
-    return Choice(backend="torch", precision="bf16" if half_on_torch(precision, has_gpu) else "fp32", note=note)
+        return torch_choice(f"OpenVINO does not start here: {error}")
+    return Choice(backend="openvino", precision="fp32" if exact else fastest)
 
 
 class Backend:
     """The backend of one embedding model, settled when it is first asked for, and converted when it first embeds.
 
     Args:
-        backend, precision: as asked for; they have passed `check_backend`.
         owner: the embedder, for messages.
         key: the identity of the model, for what is kept of it.
         load: gives the model in fp32, for the conversion.
     """
 
-    def __init__(
-        self, backend: str, precision: str, owner: str, key: Callable[[], str], load: Callable[[], Any]
-    ) -> None:
-        self._backend, self._precision, self._owner = backend, precision, owner
-        self._key, self._load = key, load
+    def __init__(self, owner: str, key: Callable[[], str], load: Callable[[], Any]) -> None:
+        self._owner, self._key, self._load = owner, key, load
         # Entered again while a model is converted: loading it asks what runs it.
         self._lock = threading.RLock()
         self._choice: Choice | None = None
@@ -157,7 +121,7 @@ class Backend:
     def choice(self) -> Choice:
         """What runs; before the first text is embedded, what is going to be tried."""
         with self._lock:
-            return self._choice or self._settle(choose(self._backend, self._precision))
+            return self._choice or self._settle(choose())
 
     def _settle(self, choice: Choice) -> Choice:
         self._choice = choice
@@ -173,25 +137,21 @@ class Backend:
             return self._runner
 
     def _convert(self) -> None:
-        from turnmark.retrieval.openvino_export import NotConvertible, export, export_folder, is_whole
-        from turnmark.retrieval.openvino_run import Runner, read_about
+        from turnmark.retrieval.openvino_export import NotConvertible, export, export_folder
+        from turnmark.retrieval.openvino_run import ABOUT, Runner, read_about
 
         choice = self.choice
         with_int8 = choice.precision == "int8"
         folder = export_folder(f"{self._key()}|{with_int8}")
         try:
-            if not is_whole(folder):
+            if not (folder / ABOUT).is_file():
                 export(self._load(), folder, with_int8)
         except (NotConvertible, OSError) as error:
-            if self._backend == "openvino" or self._precision == "int8":
-                raise RequestError(f"{self._owner}: OpenVINO cannot run it: {error}; use backend=torch") from error
-            self._settle(torch_choice(self._precision, f"OpenVINO cannot run it: {error}"))
+            self._settle(torch_choice(f"OpenVINO cannot run it: {error}"))
             return
         if with_int8 and not read_about(folder).int8_cosine:
-            reason = "8-bit integers would change its vectors by more than a cosine of .01"
-            if self._precision == "int8":
-                raise RequestError(f"{self._owner}: {reason}; use precision=fp32")
-            choice = self._settle(choice.model_copy(update={"precision": "fp32", "note": reason}))
+            note = "8-bit integers would change its vectors by more than a cosine of .01"
+            choice = self._settle(Choice(backend="openvino", precision="fp32", note=note))
         self._runner = Runner(folder, choice.precision)
 
 
@@ -222,14 +182,14 @@ _CALLED: dict[Kind, str] = {
 }
 
 
-def load_model(kind: Kind, model: str, owner: str, precision: str) -> Any:
+def load_model(kind: Kind, model: str, owner: str, half: bool | None = None) -> Any:
     """Load a model for inference.
 
     Args:
         kind: the class of sentence-transformers.
         model: a folder, or a name on the Hugging Face hub.
         owner: the part that asks, for messages ("reranker 'cross:…'").
-        precision: `fp32`, `bf16`, or `auto`: bf16 where the hardware multiplies it (see `requested_precision`).
+        half: in bf16; None: where that is faster.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -240,7 +200,7 @@ def load_model(kind: Kind, model: str, owner: str, precision: str) -> Any:
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
-    half = half_on_torch(precision, torch.cuda.is_available)
+    half = torch_choice().precision == "bf16" if half is None else half
     try:
         loaded: Any = getattr(sentence_transformers, kind)(
             model, model_kwargs={"torch_dtype": torch.bfloat16 if half else torch.float32}
@@ -269,17 +229,10 @@ def _untrained(loaded: Any) -> str:
             return "the sparse layer"
     inner = loaded.transformers_model
     made_for = getattr(getattr(inner, "config", None), "architectures", None) or ()
-    if inner is not None and made_for and type(inner).__name__ not in made_for and not _headless(inner):
+    headless = getattr(inner, "base_model", None) is inner
+    if inner is not None and made_for and type(inner).__name__ not in made_for and not headless:
         return f"the head of {type(inner).__name__} (its configuration says {', '.join(made_for)})"
     return ""
-
-
-def _headless(inner: Any) -> bool:
-    """True for a bare encoder, which has no head."""
-    return getattr(inner, "base_model", None) is inner
-
-
-precision_option = one_of("auto", "fp32", "bf16")
 
 
 def weights_digest(model: str) -> str:

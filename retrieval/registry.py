@@ -1,128 +1,178 @@
-"""The retrievers over vectors and BM25, a `Kind` each; and a retriever from its spec, over an index."""
+"""The retrievers by name, a `Kind` each: what it takes, what an index is built with for it, how it is opened."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import MODELS, SPLADE, is_complete
-from turnmark.corpora.specs import Spec, check_options, load_python, parse_spec, up_to
+from turnmark.corpora.specs import Entry, Registry, Spec, check_options, load_python, one_of, parse_spec, up_to
 from turnmark.retrieval import chroma
-from turnmark.retrieval.conversation import ANSWER_DECAY, ANSWERS_WEIGHT, BM25_WEIGHT, ConversationalRetriever
+from turnmark.retrieval.bm25 import BM25Settings, languages
+from turnmark.retrieval.conversation import BM25_WEIGHT, ConversationalRetriever
 from turnmark.retrieval.embed import EMBEDDERS
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import BuildSettings, as_built, splade_option
-from turnmark.retrieval.rerank import DEPTH, LATE_DEPTH, WEIGHT, Reranked, check_reranker, open_reranker
-from turnmark.retrieval.search import (
-    BM25_OPTIONS,
-    LIST_OPTIONS,
-    VARIANT_WEIGHT,
-    BM25Ranker,
-    Converters,
-    DenseRanker,
-    FusedRetriever,
-    IndexRetriever,
-    Kind,
-    Options,
-    Ranker,
-    build_for,
-    depth_option,
-    fuse_rankers,
-)
+from turnmark.retrieval.rerank import DEPTH, LATE_DEPTH, LateReranked, Reranked, check_reranker, open_reranker
+from turnmark.retrieval.search import BM25Ranker, DenseRanker, FusedRetriever, IndexRetriever, Ranker
 from turnmark.retrieval.servers import no_credentials, redact
-from turnmark.retrieval.sparse import SPLADE_WEIGHT, encoder_option, splade_rankers
-from turnmark.retrieval.table import RETRIEVERS
+from turnmark.retrieval.sparse import SpladeRanker
 from turnmark.retrieval.types import Retriever
 
-__all__ = ["RETRIEVERS", "build_settings", "default_retriever", "open_retriever", "retriever_to_build", "weights_of"]
+_HERE = "turnmark.retrieval.registry:"
+_CHROMA = Entry(_HERE + "CHROMA", "hybrid with the vectors on a Chroma server; …://HOST:PORT")
+_ELASTIC = Entry(
+    _HERE + "ELASTIC", "…://HOST:PORT/INDEX; options query=bm25|knn|elser, text, vector, sparse, inference",
+    "elasticsearch",
+)  # fmt: skip
+RETRIEVERS = Registry(
+    "retriever",
+    {
+        "bm25": Entry(_HERE + "BM25", "BM25 (Lucene variant, stemmed); options k1, b, language"),
+        "dense": Entry(_HERE + "DENSE", "embeddings; dense:MODEL for another than MiniLM"),
+        "conversational": Entry(
+            _HERE + "CONVERSATIONAL",
+            "the default: knows the turns before, reranks by late interaction; options weight, splade, rerank=none",
+        ),
+        "hybrid": Entry(_HERE + "HYBRID", "dense and BM25, fused; options weight, splade"),
+        "splade": Entry(_HERE + "SPLADE_ONLY", "splade:MODEL, a sparse encoder"),
+        "python": Entry(_HERE + "PYTHON", "python:pkg.mod:factory, called with the index"),
+        "llama-index": Entry(_HERE + "LLAMA_INDEX", "llama-index:pkg.mod:factory, a LlamaIndex retriever"),
+        **dict.fromkeys(("chroma+http", "chroma+https"), _CHROMA),
+        **dict.fromkeys(("elasticsearch+http", "elasticsearch+https"), _ELASTIC),
+    },
+    group="turnmark.retrievers",
+)
+"""A line names a `Kind`; an entry point of somebody else may also name a `factory(spec, index=index)`."""
 
-HYBRID_BM25_WEIGHT = 0.3
-PROMPTS: Converters = {"query_prompt": str, "passage_prompt": str}
-HYBRID_OPTIONS: Converters = {**BM25_OPTIONS, **LIST_OPTIONS, "weight": up_to(10)}
-# SPLADE's list next to the others, if the index has its terms.
-SPLADE_OPTIONS: Converters = {"splade": encoder_option, "splade_weight": up_to(10)}
+Options = Mapping[str, Any]
+"""The options of a spec, converted."""
+Converters = Mapping[str, Callable[[str], Any]]
 
 
-def _build_with_vectors(_: Spec, options: Options, embedder: str) -> BuildSettings:
-    return build_for(options, embedder, splade=options.get("splade", ""))
+def build_for(options: Options, embedder: str = "", **more: Any) -> BuildSettings:
+    """What an index is built with for a retriever of these options.
+
+    Args:
+        embedder: its spec; empty: no vectors.
+        more: further fields of `BuildSettings`.
+    """
+    bm25 = BM25Settings(**{key: value for key, value in options.items() if key in BM25_OPTIONS})
+    return BuildSettings(bm25=bm25, embedder=str(EMBEDDERS.check(embedder)) if embedder else "", **more)
 
 
-BM25_ONLY = Kind(
-    open=lambda spec, index, options: fuse_rankers(spec, index, options, [(BM25Ranker(index), 1.0)]),
+@dataclass(frozen=True)
+class Kind:
+    """A retriever.
+
+    Attributes:
+        open: the retriever that a spec names, over an index; raises RequestError for an index built otherwise.
+        settings: what an index is built with for a spec, its options and `--embedder`.
+        options: what the spec takes, by name.
+        argument: whether the spec takes an argument.
+    """
+
+    open: Callable[[Spec, Index, Options], Retriever]
+    settings: Callable[[Spec, Options, str], BuildSettings] = lambda _, options, embedder: build_for(options, embedder)
+    options: Converters = field(default_factory=dict)
+    argument: bool = False
+
+
+def _language(text: str) -> str:
+    if text not in languages():
+        raise ValueError(f"one of {', '.join(languages())}")
+    return text
+
+
+def _splade(model: str) -> str:
+    """The spec of the encoder that an option `splade=MODEL` names."""
+    spec = parse_spec(f"splade:{model}")
+    if spec.url or spec.options:
+        raise RequestError("a folder or a hub name, without an address or options")
+    return str(spec)
+
+
+BM25_OPTIONS: Converters = {"k1": up_to(10), "b": up_to(1), "language": _language}
+HYBRID_OPTIONS: Converters = {**BM25_OPTIONS, "weight": up_to(10), "splade": _splade}
+SPLADE_WEIGHT = 0.5
+"""Of SPLADE's lists next to others, with 1 for the dense ones: the middle of what served four sets best."""
+
+BM25 = Kind(
+    open=lambda spec, index, _: FusedRetriever(str(spec), index, [(BM25Ranker(index), 1.0)]),
     settings=lambda _, options, __: build_for(options),
     options=BM25_OPTIONS,
 )
 """`bm25[?k1=…&b=…&language=…]`."""
 
 
-def _open_dense(spec: Spec, index: Index, options: Options) -> FusedRetriever:
-    info, requested = index.manifest.embedder, dense_model(spec)
-    if requested and info:
-        index.check_model(spec, "embedder", parse_spec(requested), info)
-    return fuse_rankers(spec, index, options, [(DenseRanker(index), 1.0)])
-
-
-def dense_model(spec: Spec) -> str:
+def _dense_model(spec: Spec) -> str:
     """The embedder that `dense:MODEL` means: a name of the table, or a sentence-transformers model. Else empty."""
-    prompts = {key: text for key, text in spec.options.items() if key in PROMPTS}
-    if spec.argument in EMBEDDERS.entries():
-        return str(Spec(spec.argument, options=prompts))
-    if spec.argument:
-        return str(Spec("sentence-transformers", spec.argument, options=prompts))
-    if prompts:
-        raise RequestError(f"retriever {str(spec)!r}: {', '.join(sorted(prompts))} without a model; dense:MODEL?…")
-    return ""
+    known = spec.argument in EMBEDDERS.entries()
+    return spec.argument if known or not spec.argument else str(Spec("sentence-transformers", spec.argument))
+
+
+def _open_dense(spec: Spec, index: Index, _: Options) -> FusedRetriever:
+    if (info := index.manifest.embedder) and (model := _dense_model(spec)):
+        index.check_model(spec, "embedder", model, info)
+    return FusedRetriever(str(spec), index, [(DenseRanker(index), 1.0)])
 
 
 def _build_dense(spec: Spec, options: Options, embedder: str) -> BuildSettings:
-    model = dense_model(spec)
+    model = _dense_model(spec)
     if model and embedder not in ("minilm", model):
         raise RequestError(f"--retriever {spec} and --embedder {embedder} name two models; give one of them")
     return build_for(options, model or embedder)
 
 
-DENSE = Kind(open=_open_dense, settings=_build_dense, options={**LIST_OPTIONS, **PROMPTS}, argument=True)
+DENSE = Kind(open=_open_dense, settings=_build_dense, argument=True)
 """`dense[:MODEL]`; the index must have been built with that model."""
 
 
+def _splade_rankers(spec: Spec, index: Index, options: Options) -> Sequence[tuple[Ranker, float]]:
+    """SPLADE next to the other lists of a retriever whose options name an encoder, with its weight."""
+    if "splade" not in options:
+        return ()
+    index.check_model(spec, "sparse encoder", options["splade"], index.manifest.splade)
+    return ((SpladeRanker(index), SPLADE_WEIGHT),)
+
+
 def _open_hybrid(spec: Spec, index: Index, options: Options) -> FusedRetriever:
-    rankers: list[tuple[Ranker, float]] = [(DenseRanker(index), 1.0)]
-    rankers.append((BM25Ranker(index), options.get("weight", HYBRID_BM25_WEIGHT)))
-    rankers += splade_rankers(spec, index, options)
-    return fuse_rankers(spec, index, options, rankers)
-
-
-def _hybrid_weights(options: Options) -> str:
-    return f"dense 1, bm25 {options.get('weight', HYBRID_BM25_WEIGHT):g}, rewrites {VARIANT_WEIGHT:g}"
-
-
-HYBRID = Kind(
-    open=_open_hybrid,
-    settings=_build_with_vectors,
-    options={**HYBRID_OPTIONS, **SPLADE_OPTIONS},
-    weights=_hybrid_weights,
-)
-"""`hybrid[?weight=…&splade=MODEL&splade_weight=…&depth=…&fusion=rrf|zscore]`; `weight` is BM25's."""
+    bm25 = (BM25Ranker(index), options.get("weight", BM25_WEIGHT))
+    splade = _splade_rankers(spec, index, options)
+    return FusedRetriever(str(spec), index, [(DenseRanker(index), 1.0), bm25, *splade])
 
 
 def _open_conversational(spec: Spec, index: Index, options: Options) -> ConversationalRetriever:
-    search = {key: value for key, value in options.items() if key in ("weight", "depth")}
-    return ConversationalRetriever(str(spec), index, more_rankers=splade_rankers(spec, index, options), **search)
+    weight = options.get("weight", BM25_WEIGHT)
+    return ConversationalRetriever(str(spec), index, weight, _splade_rankers(spec, index, options))
 
 
-def _conversational_weights(options: Options) -> str:
-    message = f"message 1, in context 1, rewrites 1, answers {ANSWERS_WEIGHT:g}*{ANSWER_DECAY:g}^n"
-    return f"{message}; bm25 {options.get('weight', BM25_WEIGHT):g}"
+def _build_hybrid(_: Spec, options: Options, embedder: str) -> BuildSettings:
+    return build_for(options, embedder, splade=options.get("splade", ""))
 
 
-CONVERSATIONAL = Kind(
-    open=_open_conversational,
-    settings=_build_with_vectors,
-    options={key: HYBRID.options[key] for key in HYBRID.options if key != "fusion"},
-    weights=_conversational_weights,
-)
-"""`conversational[?weight=…&splade=MODEL&splade_weight=…&depth=…&rerank=late|none|cross:MODEL]`."""
+HYBRID = Kind(open=_open_hybrid, settings=_build_hybrid, options=HYBRID_OPTIONS)
+"""`hybrid[?weight=…&splade=MODEL]`; `weight` is BM25's."""
+CONVERSATIONAL = Kind(open=_open_conversational, settings=_build_hybrid, options=HYBRID_OPTIONS)
+"""`conversational[?weight=…&splade=MODEL&rerank=late|none|cross:MODEL]`."""
+
+
+def _open_splade(spec: Spec, index: Index, _: Options) -> FusedRetriever:
+    index.check_model(spec, "sparse encoder", str(Spec("splade", spec.argument)), index.manifest.splade)
+    return FusedRetriever(str(spec), index, [(SpladeRanker(index), 1.0)])
+
+
+def _build_splade(spec: Spec, options: Options, _: str) -> BuildSettings:
+    if not spec.argument:
+        raise RequestError("retriever 'splade' needs a model: splade:MODEL, a folder or a hub name")
+    return build_for(options, splade=str(Spec("splade", spec.argument)))
+
+
+SPLADE_ONLY = Kind(open=_open_splade, settings=_build_splade, argument=True)
+"""`splade:MODEL`; the index must have been built with that model."""
 
 
 def _open_chroma(spec: Spec, index: Index, options: Options) -> FusedRetriever:
@@ -136,13 +186,43 @@ def _open_chroma(spec: Spec, index: Index, options: Options) -> FusedRetriever:
     return _open_hybrid(spec, index, options)
 
 
-CHROMA = Kind(
-    open=_open_chroma,
-    settings=lambda spec, options, embedder: build_for(options, embedder, server=chroma.server_of(spec)),
-    options={**HYBRID_OPTIONS, "collection": chroma.collection_option},
-    weights=_hybrid_weights,
+def _build_chroma(spec: Spec, options: Options, embedder: str) -> BuildSettings:
+    return build_for(options, embedder, splade=options.get("splade", ""), server=chroma.server_of(spec))
+
+
+CHROMA = Kind(open=_open_chroma, settings=_build_chroma, options=HYBRID_OPTIONS)
+"""`chroma+http(s)://HOST:PORT`, with `hybrid`'s options."""
+
+
+def _open_elastic(spec: Spec, index: Index, options: Options) -> FusedRetriever:
+    from turnmark.retrieval.elastic import ElasticRanker
+
+    return FusedRetriever(str(spec), index, [(ElasticRanker(spec, index, options), 1.0)])
+
+
+def _build_elastic(spec: Spec, options: Options, _: str) -> BuildSettings:
+    """Locally the passages and BM25."""
+    from turnmark.retrieval.elastic import index_address
+
+    index_address(spec)
+    return build_for(options)
+
+
+def _field(text: str) -> str:
+    if not re.fullmatch(r"[\w.@:/-]{1,200}", text):
+        raise ValueError("a name of letters, digits, '.', '_' and '-'")
+    return text
+
+
+ELASTIC = Kind(
+    open=_open_elastic,
+    settings=_build_elastic,
+    options={
+        "query": one_of("bm25", "knn", "elser"),
+        **dict.fromkeys(("text", "vector", "sparse", "inference"), _field),
+    },
 )
-"""`chroma+http(s)://HOST:PORT[?collection=…]`, with `hybrid`'s options."""
+"""`elasticsearch+http(s)://HOST:PORT/INDEX[?query=…]`."""
 
 
 def _open_python(spec: Spec, index: Index, _: Options) -> Retriever:
@@ -158,7 +238,7 @@ def _open_python(spec: Spec, index: Index, _: Options) -> Retriever:
     return retriever
 
 
-PYTHON = Kind(open=_open_python, settings=lambda _, options, embedder: build_for(options, embedder), argument=True)
+PYTHON = Kind(open=_open_python, argument=True)
 """`python:pkg.mod:factory`: whatever the factory returns for the index; it must have `search` and `name`."""
 
 
@@ -182,61 +262,49 @@ def _reranker(text: str) -> str:
     return NONE if str(parse_spec(text)) == NONE else str(check_reranker(text))
 
 
-RERANK: Converters = {"rerank": _reranker, "rerank_depth": depth_option, "rerank_weight": up_to(10)}
+def _depth(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 10_000:
+        raise ValueError("an integer from 1 to 10000")
+    return value
+
+
+RERANK: Converters = {"rerank": _reranker, "rerank_depth": _depth}
 """Options that every retriever takes and that are read here."""
 
 
-def declared_kind(spec: Spec) -> Kind | None:
-    """What the table's line of a spec's name declares; None for a factory of somebody else."""
-    target = RETRIEVERS.factory(spec)
-    return target if isinstance(target, Kind) else None
+def _declared(spec: Spec) -> tuple[Kind | None, dict[str, Any]]:
+    """What the table's line of a spec's name declares (None: a factory of somebody else), and the spec's options.
 
-
-def options_of(spec: Spec) -> dict[str, Any]:
-    """The options of a spec, converted; what a retriever does not take is refused, all at once.
-
-    Of a factory, which reads its own options, only those of `RERANK`.
+    What a retriever does not take is refused, all at once. A factory reads its own options, here only `RERANK`'s are.
     """
     no_credentials(spec)
     if "://" in spec.options.get("rerank", ""):
         # Not repeated: there may be a password in it.
         raise RequestError(f"retriever {spec.name!r}: rerank= takes no address; rerankers run here")
-    kind = declared_kind(spec)
+    target = RETRIEVERS.factory(spec)
+    kind = target if isinstance(target, Kind) else None
     if kind is None:
         reranking = {key: text for key, text in spec.options.items() if key in RERANK}
         options = check_options(replace(spec, options=reranking), RERANK, "retriever")
     else:
-        _check_form(spec, kind)
+        if (spec.url and "+" not in spec.name) or (spec.argument and not kind.argument):
+            takes = "options and an argument" if kind.argument else "options"
+            raise RequestError(f"retriever {str(spec)!r}: {spec.name!r} takes {takes} only")
         options = check_options(spec, {**kind.options, **RERANK}, "retriever")
     if spec.name == "conversational":
         options.setdefault("rerank", LATE)
-    if spec.name == "llama-index" and options.get("rerank") == LATE:
-        raise RequestError(
-            f"retriever {str(spec)!r}: rerank=late knows the passages of an index only, and what LlamaIndex finds "
-            "need not be among them; leave it out, or write rerank=cross:MODEL"
-        )
-    if "splade_weight" in options and "splade" not in options:
-        raise RequestError(f"retriever {str(spec)!r}: splade_weight without a model; add splade=MODEL")
-    if options.get("rerank", NONE) == NONE and (dangling := sorted(options.keys() & RERANK.keys() - {"rerank"})):
-        raise RequestError(
-            f"retriever {str(spec)!r}: {', '.join(dangling)} without a reranker; add rerank=late or cross:…"
-        )
-    return options
-
-
-def _check_form(spec: Spec, kind: Kind) -> None:
-    """Make sure that a spec has no argument or address that its retriever does not take."""
-    if spec.name in ("python", "llama-index"):
-        if spec.url:
-            raise RequestError(f"retriever {str(spec)!r}: write {spec.name}:package.module:factory, without an address")
-    elif (spec.url and "+" not in spec.name) or (spec.argument and not kind.argument):
-        raise RequestError(f"retriever {str(spec)!r}: {spec.name!r} takes options only")
+    if spec.name in ("python", "llama-index") and options.get("rerank") == LATE:
+        raise RequestError(f"retriever {str(spec)!r}: rerank=late is for our own retrievers; write rerank=cross:MODEL")
+    if "rerank_depth" in options and options.get("rerank", NONE) == NONE:
+        raise RequestError(f"retriever {str(spec)!r}: rerank_depth without a reranker; add rerank=late or cross:…")
+    return kind, options
 
 
 def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
     """What an index for `retriever` is built with."""
     spec = RETRIEVERS.check(retriever)
-    options, kind = options_of(spec), declared_kind(spec)
+    kind, options = _declared(spec)
     settings = build_for(options, embedder) if kind is None else kind.settings(spec, options, embedder)
     if options.get("rerank") != LATE:
         return settings
@@ -248,51 +316,31 @@ def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
 def open_retriever(text: str, index: Index) -> Retriever:
     """The retriever that a spec names, over an index."""
     spec = RETRIEVERS.check(text)
-    options, kind = options_of(spec), declared_kind(spec)
+    kind, options = _declared(spec)
     if kind is None:
         own_spec = replace(spec, options={key: value for key, value in spec.options.items() if key not in RERANK})
         retriever: Retriever = RETRIEVERS.factory(spec)(own_spec, index=index)
     else:
         retriever = kind.open(spec, index, options)
-    _check_bm25(spec, index, options)
+    for key in BM25_OPTIONS.keys() & options.keys():
+        # They belong to the build: asking for others than the index has is an error, not a surprise.
+        if options[key] != (built_with := getattr(index.manifest.bm25, key)):
+            raise RequestError(
+                f"index {index.manifest.name!r} was built with {key}={built_with}, not {options[key]}; "
+                f"build it again: {index.build_command(str(spec))}"
+            )
     reranker = options.get("rerank", NONE)
     if reranker == NONE:
         return retriever
-    if reranker == LATE and not index.manifest.tokens:
+    if reranker != LATE:
+        depth = options.get("rerank_depth", DEPTH)
+        return Reranked(str(spec), retriever, open_reranker(reranker, index), depth)
+    if not index.manifest.tokens:
         build_settings(text)  # a retriever for which no index can have them says so
         index.need_tokens(str(spec))
-    # One with a search of its own, or over another index, may find what is not one of our rows.
-    rows = None
-    if isinstance(retriever, IndexRetriever) and type(retriever).search is IndexRetriever.search:
-        rows = retriever if retriever.index is index else None
-    settings = {"depth": LATE_DEPTH} if reranker == LATE else {}
-    settings |= {key: options[f"rerank_{key}"] for key in ("depth", "weight") if f"rerank_{key}" in options}
-    return Reranked(str(spec), retriever, open_reranker(reranker, index), **settings, rows=rows)
-
-
-def weights_of(text: str) -> str:
-    """What a spec's lists count in its fusion, in words, as manifests hold it; empty if there is one list only."""
-    spec = RETRIEVERS.check(text)
-    options, kind = options_of(spec), declared_kind(spec)
-    weights = [kind.weights(options)] if kind else []
-    reranker = options.get("rerank", NONE)
-    if reranker != NONE:
-        depth = options.get("rerank_depth", LATE_DEPTH if reranker == LATE else DEPTH)
-        weights.append(f"{reranker} {options.get('rerank_weight', WEIGHT):g} of {depth}")
-    if "splade" in options:
-        weights.append(f"splade {options.get('splade_weight', SPLADE_WEIGHT):g}")
-    return "; ".join(filter(None, weights))
-
-
-def _check_bm25(spec: Spec, index: Index, options: dict[str, Any]) -> None:
-    """BM25's options belong to the build: asking for others than the index has is an error, not a surprise."""
-    settings = index.manifest.bm25
-    for key in BM25_OPTIONS.keys() & options.keys():
-        if options[key] != getattr(settings, key):
-            raise RequestError(
-                f"index {index.manifest.name!r} was built with {key}={getattr(settings, key)}, not {options[key]}; "
-                f"build it again: {index.build_command(str(spec))}"
-            )
+    if not isinstance(retriever, IndexRetriever):
+        raise RequestError(f"retriever {str(spec)!r}: rerank=late is for our own retrievers; write rerank=cross:MODEL")
+    return LateReranked(str(spec), retriever, options.get("rerank_depth", LATE_DEPTH))
 
 
 def retriever_to_build() -> str:
@@ -306,4 +354,4 @@ def default_retriever(index: Index) -> str:
     if manifest.embedder:
         late = {} if manifest.tokens else {"rerank": NONE}
         return str(Spec("conversational", options=late | splade_option(manifest)))
-    return "bm25" if manifest.server else as_built(manifest)
+    return as_built(manifest)

@@ -1,24 +1,19 @@
-"""Searching an index: rankers, each over the message and its variants, fused; and what a retriever declares."""
+"""Searching an index: rankers, each over the message and its variants, fused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.specs import Spec, one_of, up_to
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.bm25 import BM25Settings, languages
-from turnmark.retrieval.components import Component
-from turnmark.retrieval.embed import EMBEDDERS
-from turnmark.retrieval.fusion import Fused, Method, RankedList, TopK, fuse
+from turnmark.retrieval.fusion import Fused, RankedList, TopK, fuse
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.manifest import BuildSettings, rebuild_command
-from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.manifest import rebuild_command
+from turnmark.retrieval.types import Hit, Query
 
 # How deep each list goes into a fusion.
 DEPTH = 1000
@@ -119,48 +114,31 @@ class DenseRanker:
         if not all(matching.values()):
             return [TopK.from_pairs(())] * len(vectors)
         nearest = self._index.chroma.query(vectors, k, _clause(matching))
-        rows = self._index.store.rows_of([identifier for neighbours in nearest for identifier, _ in neighbours])
-        return (
-            TopK.from_pairs((self._row(rows, identifier), cosine) for identifier, cosine in neighbours)
-            for neighbours in nearest
+        rows = self._index.store.rows_of(
+            found := [identifier for neighbours in nearest for identifier, _ in neighbours]
         )
-
-    def _row(self, rows: Mapping[str, int], identifier: str) -> int:
-        """The row of a passage that the vectors know."""
-        if identifier in rows:
-            return rows[identifier]
-        manifest = self._index.manifest
-        location = f" at {manifest.server.url}" if manifest.server else ""
-        raise TurnmarkError(
-            f"the vectors{location} hold {identifier!r}, which is no passage of the index {manifest.name!r}: they do "
-            f"not belong together; build it again: {rebuild_command(manifest)}"
+        if foreign := next((identifier for identifier in found if identifier not in rows), None):
+            manifest = self._index.manifest
+            raise TurnmarkError(
+                f"Chroma holds {foreign!r}, which is no passage of the index {manifest.name!r}: they do not belong "
+                f"together; build it again: {rebuild_command(manifest)}"
+            )
+        return (
+            TopK.from_pairs((rows[identifier], cosine) for identifier, cosine in neighbours) for neighbours in nearest
         )
 
 
 class FusedRetriever(IndexRetriever):
-    """A retriever made of weighted rankers.
+    """A retriever made of rankers, each with its weight in the fusion; a single list of a single text is not fused."""
 
-    Args:
-        rankers: each with its weight in the fusion.
-        depth: how many rows of each list are fused; a single list of a single text is not fused.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        index: Index,
-        rankers: Sequence[tuple[Ranker, float]],
-        *,
-        fusion: Method = "zscore",
-        depth: int = DEPTH,
-    ) -> None:
+    def __init__(self, name: str, index: Index, rankers: Sequence[tuple[Ranker, float]]) -> None:
         super().__init__(name, index)
-        self._rankers, self._fusion, self._depth = list(rankers), fusion, depth
+        self._rankers = list(rankers)
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         texts = [text for query in queries for text in query.texts()]
         owners = [query for query in queries for _ in query.texts()]
-        depth = k if len(self._rankers) == 1 and len(texts) == len(queries) else max(k, self._depth)
+        depth = k if len(self._rankers) == 1 and len(texts) == len(queries) else max(k, DEPTH)
         by_ranker = [
             (ranker.name, weight, iter(ranker.lists(texts, owners, depth))) for ranker, weight in self._rankers
         ]
@@ -171,7 +149,7 @@ class FusedRetriever(IndexRetriever):
                 for number, _ in enumerate(query.texts())
                 for ranker, weight, rows in by_ranker
             ]
-            answers.append(fuse(lists, self._fusion, k))
+            answers.append(fuse(lists, k))
         return answers
 
 
@@ -186,67 +164,3 @@ def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
     """Chroma's filter for the stored values that each field may have."""
     clauses = [{key: {"$in": values}} for key, values in matching.items()]
     return {"$and": clauses} if len(clauses) > 1 else clauses[0] if clauses else None
-
-
-# --- what a retriever declares ---------------------------------------------------------------------------------------
-
-Options = Mapping[str, Any]
-"""The options of a spec, converted."""
-Converters = Mapping[str, Callable[[str], Any]]
-
-
-def _language(text: str) -> str:
-    if text not in languages():
-        raise ValueError(f"one of {', '.join(languages())}")
-    return text
-
-
-def depth_option(text: str) -> int:
-    """The converter of an option that says how many rows are looked at."""
-    value = int(text)
-    if not 1 <= value <= 10_000:
-        raise ValueError("an integer from 1 to 10000")
-    return value
-
-
-BM25_OPTIONS: Converters = {"k1": up_to(10), "b": up_to(1), "language": _language}
-LIST_OPTIONS: Converters = {"depth": depth_option, "fusion": one_of("rrf", "zscore")}
-
-
-def build_for(options: Options, embedder: str = "", **more: Any) -> BuildSettings:
-    """What an index is built with for a retriever of these options.
-
-    Args:
-        embedder: its spec; empty: no vectors.
-        more: further fields of `BuildSettings`; `name=spec` for the model of the component of that name.
-    """
-    bm25 = BM25Settings(**{key: value for key, value in options.items() if key in BM25_OPTIONS})
-    return BuildSettings(bm25=bm25, embedder=str(EMBEDDERS.check(embedder)) if embedder else "", **more)
-
-
-def fuse_rankers(spec: Spec, index: Index, options: Options, rankers: Sequence[tuple[Ranker, float]]) -> FusedRetriever:
-    """The retriever of some rankers with their weights, as the options say."""
-    return FusedRetriever(
-        str(spec), index, rankers, **{key: value for key, value in options.items() if key in LIST_OPTIONS}
-    )
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A retriever: all that a line of `turnmark.retrieval.table` names.
-
-    Attributes:
-        open: the retriever that a spec names, over an index; raises RequestError for an index built otherwise.
-        settings: what an index is built with for a spec, its options and `--embedder`.
-        options: what the spec takes, by name.
-        argument: whether the spec takes an argument.
-        component: what it alone needs in an index.
-        weights: what its lists count in the fusion, in words.
-    """
-
-    open: Callable[[Spec, Index, Options], Retriever]
-    settings: Callable[[Spec, Options, str], BuildSettings]
-    options: Converters = field(default_factory=dict)
-    argument: bool = False
-    component: Component | None = None
-    weights: Callable[[Options], str] = lambda _: ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
@@ -80,7 +79,7 @@ _TAG = ".server-tag"
 
 
 class Served(Record):
-    """Where a part lies on a server. In a manifest `name` is what the person asked for, in a note the full name."""
+    """Where a part lies on a server; `name` is that of the collection, in a note only."""
 
     kind: Literal["chroma"]
     url: str
@@ -90,19 +89,17 @@ class Served(Record):
         return f"{self.name!r} at {self.url}"
 
 
-def assign_name(part: Path, requested: Served, index: str) -> Served:
+def assign_name(part: Path, requested: Served) -> Served:
     """Choose the name of a new generation's part on a server, and note it before anything is there.
 
     Args:
         part: the part's folder, made here; its parent is the generation's folder, and that one's the index's.
-        index: the index's name, if none was asked for.
     """
     tag_file = part.parent.parent / _TAG
     if not tag_file.is_file():
         write_atomic(tag_file, secrets.token_hex(4))
     tag = tag_file.read_text(encoding="utf-8").strip()
-    base = requested.name or f"turnmark-{index}"
-    name = f"{base}-{part.parent.name}-{tag}"
+    name = f"turnmark-{part.parent.parent.name}-{part.parent.name}-{tag}"
     served = requested.model_copy(update={"name": name})
     part.mkdir(parents=True, exist_ok=True)
     write_json(part / NOTE, served.model_dump())
@@ -110,10 +107,6 @@ def assign_name(part: Path, requested: Served, index: str) -> Served:
 
 
 def read_note(part: Path) -> Served | None:
-    """Where a part lies, if it lies on a server.
-
-    Raises:
-        ValueError: the note cannot be read.
-    """
+    """Where a part lies, if it lies on a server."""
     note = part / NOTE
-    return Served.model_validate(json.loads(note.read_text(encoding="utf-8"))) if note.is_file() else None
+    return Served.model_validate_json(note.read_text(encoding="utf-8")) if note.is_file() else None

@@ -1,7 +1,5 @@
 """SPLADE: a model weighs the terms of its vocabulary for a text, and an inverted index sums them.
 
-The retriever with its component, and the smallest example of one: this file and a line in `turnmark.retrieval.table`.
-
 Scores are dot products. The index is three arrays on disk, opened as memory maps: a posting is an int32 row and a
 float16 weight, 6 bytes; what a weight loses by it (one part in 2,000) is less than two CPUs differ by.
 """
@@ -9,7 +7,7 @@ float16 weight, 6 bytes; what a weight loses by it (one part in 2,000) is less t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -19,23 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.corpora.chunking import Tokenizer
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import named_or_other
-from turnmark.corpora.specs import Spec, check_options, parse_spec
-from turnmark.retrieval.components import BuildFiles, Component, Page
-from turnmark.retrieval.embed import Role, effective_prompts, offsets_of
+from turnmark.corpora.specs import parse_spec
+from turnmark.retrieval.embed import Role, offsets_of, prompts_of
 from turnmark.retrieval.fusion import TopK, top_k
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.models import check_finite, load_model, precision_option, weights_digest
-from turnmark.retrieval.search import (
-    LIST_OPTIONS,
-    FusedRetriever,
-    Kind,
-    Options,
-    Ranker,
-    build_for,
-    fuse_rankers,
-)
+from turnmark.retrieval.models import check_finite, load_model, weights_digest
 from turnmark.retrieval.types import Query
 
 Vector = tuple["NDArray[np.int32]", "NDArray[np.float32] | NDArray[np.float16]"]
@@ -46,22 +33,19 @@ BATCH = 8
 POOLED_AT_ONCE = 64
 SCANNED_AT_ONCE = 4_000_000
 
-ENCODER_OPTIONS = {"precision": precision_option}
-
 
 class SpladeEncoder:
     """A SparseEncoder of sentence-transformers, with the prompts and limits that its own configuration gives.
 
     Args:
-        spec: `splade:MODEL[?precision=auto|fp32|bf16]`; MODEL is a folder or a hub name.
+        spec: `splade:MODEL`; MODEL is a folder or a hub name.
     """
 
-    def __init__(self, spec: Spec) -> None:
-        self.name = str(spec)
-        options = {"precision": "auto", **check_options(spec, ENCODER_OPTIONS, "retriever")}
+    def __init__(self, spec: str) -> None:
+        self.name = spec
         self._lock = threading.Lock()
-        model = named_or_other(spec.argument)
-        self._model: Any = load_model("SparseEncoder", model, f"retriever {self.name!r}", options["precision"])
+        model = named_or_other(parse_spec(spec).argument)
+        self._model: Any = load_model("SparseEncoder", model, f"retriever {self.name!r}")
         for module in self._model.children():
             if hasattr(module, "chunk_size"):
                 module.chunk_size = POOLED_AT_ONCE
@@ -70,7 +54,7 @@ class SpladeEncoder:
         # Looked at, not asked for: of a bare masked language model the library gives the size of its hidden states.
         self.dimension = int(self._model.encode_document(["a"], show_progress_bar=False, save_to_cpu=True).shape[1])
         self.max_tokens = int(self._model.max_seq_length or 512)
-        query, passage = effective_prompts(model, self._model.prompts)
+        query, passage = prompts_of(model, self._model.prompts)
         self._prompts: dict[Role, str] = {"query": query, "passage": passage}
         self.max_tokens -= len(self.tokenizer()(passage)) if passage else 0
         traits = (weights_digest(model), self.dimension, self.max_tokens, self._model.max_active_dims)
@@ -92,10 +76,6 @@ class SpladeEncoder:
         starts = np.searchsorted(rows, np.arange(len(texts) + 1))
         return [(terms[a:b], weights[a:b]) for a, b in pairwise(starts)]
 
-    def pack_texts(self, texts: Sequence[str]) -> list[bytes]:
-        """See `turnmark.retrieval.components.PassageModel`."""
-        return [pack_terms(vector) for vector in self.encode(texts, "passage")]
-
     def tokenizer(self) -> Tokenizer:
         """The model's own token offsets, special tokens excluded."""
         return offsets_of(self._model.tokenizer.backend_tokenizer.to_str())
@@ -114,11 +94,10 @@ def _greatest_first(forward: Callable[[Any], Any], activation: str, features: An
     scores, mask = features["token_embeddings"], features["attention_mask"].bool()
     lengths = mask.sum(dim=1).tolist()
     if all(row[:n].all() for row, n in zip(mask, lengths, strict=True)):
-        scores_by_text = [
-            row[:n] for row, n in zip(scores, lengths, strict=True)
-        ]  # padded at the end: nothing is copied
+        # Padded at the end: nothing is copied.
+        scores_by_text = [row[:n] for row, n in zip(scores, lengths, strict=True)]
     else:
-        scores_by_text = [row[tokens_kept] for row, tokens_kept in zip(scores, mask, strict=True)]
+        scores_by_text = [row[kept] for row, kept in zip(scores, mask, strict=True)]
     # What is below 0 counts as 0, so a text without a token does, too.
     best = torch.stack([part.amax(dim=0) if len(part) else part.new_zeros(part.shape[1]) for part in scores_by_text])
     best = best.relu_().log1p_()
@@ -129,23 +108,7 @@ def _greatest_first(forward: Callable[[Any], Any], activation: str, features: An
 @lru_cache(maxsize=2)
 def open_encoder(spec: str) -> SpladeEncoder:
     """The encoder that a spec names, loaded once a process."""
-    return SpladeEncoder(parse_spec(spec))
-
-
-def encoder_spec(spec: Spec) -> Spec:
-    """The part of a retriever's spec `splade:MODEL…` that says which encoder it is."""
-    if not spec.argument:
-        raise RequestError("retriever 'splade' needs a model: splade:MODEL, a folder or a hub name")
-    return Spec("splade", spec.argument, "", {k: v for k, v in spec.options.items() if k in ENCODER_OPTIONS})
-
-
-def encoder_option(text: str) -> str:
-    """The spec of the encoder that an option `splade=MODEL[?precision=…]` of another retriever names."""
-    spec = parse_spec(f"splade:{text}")
-    if spec.url:
-        raise RequestError("a folder or a hub name, no address")
-    check_options(spec, ENCODER_OPTIONS, "sparse encoder")
-    return str(encoder_spec(spec))
+    return SpladeEncoder(spec)
 
 
 def pack_terms(vector: Vector) -> bytes:
@@ -164,11 +127,7 @@ def unpack_terms(packed: bytes) -> Vector:
 
 
 class SparseIndex:
-    """Postings by term, opened read-only: `rows[starts[t]:starts[t + 1]]` hold term `t`, ascending.
-
-    Raises:
-        FileNotFoundError, ValueError: the files are not there, or do not belong together.
-    """
+    """Postings by term, opened read-only: `rows[starts[t]:starts[t + 1]]` hold term `t`, ascending."""
 
     def __init__(self, folder: Path) -> None:
         def mapped(name: str) -> Any:
@@ -273,35 +232,8 @@ def postings_of(index: Index) -> SparseIndex:
     return index.open_part("splade", SparseIndex)
 
 
-def encoder_of(index: Index) -> SpladeEncoder:
-    """The encoder that made the postings of an index, loaded again."""
-    info = index.model_info("splade", "SPLADE terms", "splade:MODEL")
-    encoder = open_encoder(info.spec)
-    index.check_unchanged(encoder.fingerprint, info)
-    return encoder
-
-
-class SpladeComponent(Component):
-    """The terms that a sparse encoder weighs."""
-
-    name = key = "splade"
-
-    def open_model(self, spec: str) -> SpladeEncoder:
-        return open_encoder(spec)
-
-    def write(self, files: BuildFiles) -> None:
-        info = files.manifest.model(self.name)
-        assert info is not None, "`made_by` says so"
-        files.progress.start(self.name, None)
-        write_sparse(files.folder / self.name, lambda: files.values(self.key), info.dimension)
-
-    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
-        vectors = postings_of(index).vectors([row for row, _, _ in page])
-        return {content: pack_terms(vector) for (_, content, _), vector in zip(page, vectors, strict=True)}
-
-
 class SpladeRanker:
-    """Finds by the terms that a model gives; see `turnmark.retrieval.search.Ranker`."""
+    """Finds by the terms that a model gives."""
 
     name = "splade"
 
@@ -321,27 +253,7 @@ class SpladeRanker:
 
     @cached_property
     def _encoder(self) -> SpladeEncoder:
-        return encoder_of(self._index)
-
-
-def splade_rankers(spec: Spec, index: Index, options: Options) -> list[tuple[Ranker, float]]:
-    """SPLADE next to the other lists of a retriever whose options name an encoder, with its weight."""
-    if "splade" not in options:
-        return []
-    index.check_model(spec, "sparse encoder", parse_spec(options["splade"]), index.manifest.splade)
-    return [(SpladeRanker(index), options.get("splade_weight", SPLADE_WEIGHT))]
-
-
-def _open_splade(spec: Spec, index: Index, options: Options) -> FusedRetriever:
-    index.check_model(spec, "sparse encoder", encoder_spec(spec), index.manifest.splade)
-    return fuse_rankers(spec, index, options, [(SpladeRanker(index), 1.0)])
-
-
-SPLADE_ONLY = Kind(
-    open=_open_splade,
-    settings=lambda spec, options, _: build_for(options, splade=str(encoder_spec(spec))),
-    options={**LIST_OPTIONS, **ENCODER_OPTIONS},
-    argument=True,
-    component=SpladeComponent(),
-)
-"""`splade:MODEL[?precision=…&depth=…&fusion=…]`; the index must have been built with that model."""
+        info = self._index.model_info("splade", "SPLADE terms", "splade:MODEL")
+        encoder = open_encoder(info.spec)
+        self._index.check_unchanged(encoder.fingerprint, info)
+        return encoder

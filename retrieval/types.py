@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from pydantic import Field
 
@@ -62,55 +62,29 @@ class Retriever(Protocol):
         ...
 
 
-@runtime_checkable
-class AnswerAwareRetriever(Protocol):
-    """A retriever that prepares for the next question when an answer is given."""
-
-    def note_answer(self, answer: str) -> None:
-        """An answer was given."""
-        ...
-
-
-@runtime_checkable
-class NeighbourRetriever(Protocol):
-    """A retriever that knows what surrounds a passage."""
-
-    def neighbours(self, passage: Passage) -> list[Passage]:
-        """All passages of the same document."""
-        ...
-
-
-@runtime_checkable
-class TitledRetriever(Protocol):
-    """A retriever that can say what it searches."""
-
-    def titles(self) -> list[str]:
-        """The titles of documents; those that say most first, and none if there are too many."""
-        ...
+# What a retriever may do besides; not all of them can.
 
 
 def note_answer(retriever: Retriever, answer: str) -> None:
-    """Tell a retriever of an answer that was given, where it listens."""
-    if isinstance(retriever, AnswerAwareRetriever):
-        retriever.note_answer(answer)
+    """Tell a retriever of an answer that was given, if it has `note_answer`: it may prepare for the next question."""
+    if (note := getattr(retriever, "note_answer", None)) is not None:
+        note(answer)
 
 
 def titles_of(retriever: Retriever | None) -> list[str]:
-    """The titles of what a retriever searches, if it knows them."""
-    return retriever.titles() if isinstance(retriever, TitledRetriever) else []
+    """The titles of the documents that a retriever searches, most telling first; none if it has no `titles`."""
+    titles: Callable[[], list[str]] | None = getattr(retriever, "titles", None)
+    return titles() if titles else []
 
 
 def neighbours_of(retriever: Retriever, passage: Passage) -> list[Passage]:
-    """All passages of the same document, where the retriever knows them."""
-    return retriever.neighbours(passage) if isinstance(retriever, NeighbourRetriever) else []
+    """All passages of the same document; none if the retriever has no `neighbours`."""
+    neighbours: Callable[[Passage], list[Passage]] | None = getattr(retriever, "neighbours", None)
+    return neighbours(passage) if neighbours else []
 
 
 def section_of(passage: Passage, neighbours: Sequence[Passage]) -> list[Passage]:
-    """The passages that make up the full section of a passage, in reading order: itself, if the section was not cut.
-
-    Args:
-        neighbours: the passages of the same document, as `neighbours_of` gives them; others are left out.
-    """
+    """The passages that make up the full section of a passage, in reading order: itself, if the section was not cut."""
     ordered = sorted((each for each in neighbours if each.document == passage.document), key=lambda each: each.start)
     position = next((i for i, each in enumerate(ordered) if each.id == passage.id), None)
     if position is None:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.corpora.chunking import Tokenizer
-from turnmark.retrieval.embed import Embedder, TokenEmbedder
+from turnmark.retrieval.embed import Embedder
 from turnmark.retrieval.task_passages import Cache
-from turnmark.retrieval.tokens import frame
+from turnmark.retrieval.vectors import frame
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
@@ -58,9 +58,6 @@ class Views:
     """Embeds messages in their contexts, and remembers the last ones, since a conversation comes again at every turn.
 
     Safe to call from many threads.
-
-    Args:
-        embedder: without token vectors it gives each message its own plain vector, and no context colours it.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -80,7 +77,7 @@ class Views:
     def note_answer(self, answer: str) -> None:
         """Do what can be done with an answer before the next message is there."""
         self.plain([answer])
-        if self._traits and self._traits[2]:
+        if self._traits[2]:
             self._ends.get([answer])
 
     @cached_property
@@ -88,17 +85,11 @@ class Views:
         return self._embedder.tokenizer()
 
     @cached_property
-    def _traits(self) -> tuple[int, int, bool] | None:
-        """Special tokens before and after a text, and whether the mean of its tokens is its vector; None: no tokens."""
-        if not isinstance(self._embedder, TokenEmbedder):
-            return None
+    def _traits(self) -> tuple[int, int, bool]:
+        """Special tokens before and after a text, and whether the mean of its tokens is its vector."""
         return (*frame(self._embedder, "query"), _pools_tokens(self._embedder))
 
     def _spoken(self, missing: Sequence[_Reading]) -> list[Spoken]:
-        if self._traits is None or not isinstance(self._embedder, TokenEmbedder):
-            nothing = np.zeros((0, self._embedder.dimension), dtype=np.float32), np.zeros(0, dtype=np.int32)
-            plain = self._embedder.encode([text for text, _ in missing], "query")
-            return [Spoken(vector, *nothing) for vector in plain]
         leading, trailing, pools = self._traits
         vectors, tokens, ids = self._embedder.encode_both([text for text, _ in missing], "query")
         views = []
@@ -110,9 +101,9 @@ class Views:
 
     def _read(self, context: str, message: str) -> _Reading:
         """What is embedded for a message in its context."""
-        if not (context.strip() and self._traits and self._traits[2]):
+        leading, trailing, pools = self._traits
+        if not (context.strip() and pools):
             return message, None
-        leading, trailing, _ = self._traits
         length, [ends] = len(self._tokens(message)), self._ends.get([context])
         room = min(CONTEXT_TOKENS, min(READ_TOKENS, self._embedder.max_tokens) - leading - trailing - length)
         if room <= 0 or not ends or not 0 < length <= MESSAGE_TOKENS:
@@ -124,7 +115,7 @@ class Views:
         return [begin for begin, _ in self._tokens(text)[-CONTEXT_TOKENS:]]
 
 
-def _pools_tokens(embedder: TokenEmbedder) -> bool:
+def _pools_tokens(embedder: Embedder) -> bool:
     """Whether the model's vector of a text is about the mean of its tokens'."""
     vectors, tokens, _ = embedder.encode_both(_PROBES, "query")
     means = [token_vectors.mean(axis=0) for token_vectors in tokens]

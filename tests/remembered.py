@@ -88,7 +88,7 @@ def _bytes(result: Any) -> int:
 
 def remember(vectors: Vectors, patch: pytest.MonkeyPatch) -> None:
     """From now on `minilm` computes nothing twice in this process, as long as `vectors` is on."""
-    from turnmark.retrieval.embed import SentenceTransformerEmbedder as Embedder
+    from turnmark.retrieval.embed import Embedder
 
     def remembered(name: str) -> Callable[[Embedder, Sequence[str], str], Any]:
         plain = getattr(Embedder, name)

@@ -32,7 +32,7 @@ from turnmark.evaluation.spread import use_workers
 from turnmark.retrieval import build
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
-from turnmark.retrieval.maintenance import verify_index
+from turnmark.retrieval.components import verify_index
 from turnmark.retrieval.workers import Workers
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -100,8 +100,8 @@ def content(name: str) -> dict[str, tuple[str, Any]]:
     """Passage id -> text and vector."""
     index = open_index(name)
     passages = [passage for page in index.store.pages() for _, _, passage in page]
-    vectors = index.vectors_of([passage.id for passage in passages])
-    return {passage.id: (passage.indexed_text, vectors[passage.id]) for passage in passages}
+    vectors = index.flat.of(range(len(passages)))
+    return {passage.id: (passage.indexed_text, vector) for passage, vector in zip(passages, vectors, strict=True)}
 
 
 def assert_same(first_name: str, second_name: str) -> None:

@@ -54,7 +54,9 @@ def content(name: str) -> dict[str, np.ndarray]:
 
     index = open_index(name)
     ids = [passage.id for page in index.store.pages() for _, _, passage in page]
-    vectors = index.vectors_of(ids)
+    vectors = (
+        dict(zip(ids, index.flat.of(range(len(ids))), strict=True)) if index.manifest.exact else index.chroma.get(ids)
+    )
     assert set(vectors) == set(ids)
     return {i: vectors[i] for i in ids}
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.retrieval.tiny import dense
-from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.corpora.errors import RequestError
 from turnmark.retrieval import models as backends
 from turnmark.retrieval import openvino_run
-from turnmark.retrieval.embed import TokenEmbedder, open_embedder
+from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.openvino_run import BATCH_TOKENS, STEP, _batches
 
 needs_openvino = pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="openvino is not installed")
@@ -47,18 +47,26 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "model"
 
 
-def both(model: str) -> tuple[TokenEmbedder, TokenEmbedder]:
+def running(model: str, backend: str, precision: str) -> Embedder:
+    """A model on a backend at a precision, whatever this processor would choose."""
+    with pytest.MonkeyPatch.context() as patch:
+        choice = backends.Choice(backend=backend, precision=precision)
+        patch.setattr(backends, "choose", lambda: choice)
+        open_embedder.cache_clear()
+        embedder = open_embedder(model)
+        assert embedder.backend == f"{backend} {precision}"  # from here on it is settled
+    return embedder
+
+
+def both(model: str) -> tuple[Embedder, Embedder]:
     """A model on PyTorch and on OpenVINO, in fp32."""
-    embedders = [open_embedder(f"{model}?backend={name}&precision=fp32") for name in ("torch", "openvino")]
-    assert all(isinstance(embedder, TokenEmbedder) for embedder in embedders)
-    return embedders[0], embedders[1]
+    return running(model, "torch", "fp32"), running(model, "openvino", "fp32")
 
 
 @needs_openvino
 @pytest.mark.parametrize("role", ["query", "passage"])
 def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
     torch, openvino = both(f"sentence-transformers:{models}")
-    assert (torch.backend, openvino.backend) == ("torch fp32", "openvino fp32")
     ours, our_tokens, our_ids = openvino.encode_both(TEXTS, role)
     theirs, their_tokens, their_ids = torch.encode_both(TEXTS, role)
     assert ours == pytest.approx(theirs, abs=1e-4)
@@ -77,16 +85,12 @@ def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
 def test_a_vector_does_not_depend_on_its_neighbours_by_a_single_bit(precision, models, monkeypatch):
     """Alone, a few in one row, many in rows, and with cores that work together or apart.
 
-    In 8-bit integers the bundled model, which every other test converts too; else a small one. A processor without bf16
-    refuses to be asked for it.
+    In 8-bit integers the bundled model, which every other test converts too; else a small one.
     """
-    model = "minilm" if precision == "int8" else f"sentence-transformers:{models}"
-    spec = f"{model}?backend=openvino&precision={precision}"
     if precision == "bf16" and not openvino_run.supports_bf16():
-        with pytest.raises(RequestError, match="backend=openvino has no bf16 on this processor"):
-            open_embedder(spec)
-        return
-    embedder = open_embedder(spec)
+        pytest.skip("this processor has no bf16")
+    model = "minilm" if precision == "int8" else f"sentence-transformers:{models}"
+    embedder = running(model, "openvino", precision)
     texts = [f"word {'long ' * (i % 23)}{i}" for i in range(23)]
     for role in ("query",) if precision == "int8" else ("query", "passage"):
         alone = np.concatenate([embedder.encode([text], role) for text in texts])
@@ -97,13 +101,19 @@ def test_a_vector_does_not_depend_on_its_neighbours_by_a_single_bit(precision, m
             patch.setattr(openvino_run, "QUICK_TOKENS", 0)
             assert (embedder.encode(texts, role) == alone).all()
         assert (few[0][1][3] == embedder.encode_both(texts[3:4], role)[1][0]).all()
+    if precision == "int8":
+        exact = running("minilm", "torch", "fp32")
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        pieces = [readme[start : start + 600] for start in range(0, 6000, 600)]
+        for role in ("query", "passage"):
+            assert (embedder.encode(pieces, role) * exact.encode(pieces, role)).sum(axis=1).min() >= 0.99
+        assert embedder.fingerprint == exact.fingerprint
 
 
 @needs_openvino
 def test_a_model_that_numbers_its_tokens_itself_runs_too(tmp_path):
     """A RoBERTa counts from its padding's id on; none of its texts share a row."""
     torch, openvino = both(f"sentence-transformers:{dense(tmp_path, kind='RobertaModel')}")
-    assert openvino.backend == "openvino fp32"
     assert openvino.encode(TEXTS, "query") == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
     one_by_one = np.concatenate([openvino.encode([text], "query") for text in TEXTS])
     assert one_by_one == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
@@ -117,71 +127,54 @@ def test_a_model_of_the_hub_is_converted_too(models, monkeypatch):
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(openvino.encode, TEXTS, "query"), pool.submit(lambda: openvino.tokenizer()("bread"))]
         assert all(future.result(60) is not None for future in waiting), "one waits for the other"
-    assert openvino.encode(TEXTS, "query") == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
+    expected = openvino.encode(TEXTS, "query")
+    assert expected == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
+    with ThreadPoolExecutor(8) as pool:
+        for vectors in pool.map(lambda _: np.concatenate([openvino.encode([t], "query") for t in TEXTS]), range(8)):
+            assert vectors == pytest.approx(expected, abs=1e-4)
 
 
 def test_vectors_in_bf16_are_of_length_1_too(models):
-    embedder = open_embedder(f"sentence-transformers:{models}?backend=torch&precision=bf16")
-    assert embedder.backend == "torch bf16"
-    vectors, tokens, _ = embedder.encode_both(TEXTS, "query")
+    vectors, tokens, _ = (embedder := running(f"sentence-transformers:{models}", "torch", "bf16")).encode_both(
+        TEXTS, "query"
+    )
     for rows in (vectors, embedder.encode(TEXTS, "passage"), *tokens):
         assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(len(rows)), abs=1e-6)
 
 
-@pytest.mark.parametrize("backend", ["auto", "torch"])
-def test_the_environment_asks_for_fp32_on_every_processor_and_an_option_for_what_it_wants(backend, models, monkeypatch):
+def test_the_environment_asks_for_torch_and_for_fp32_on_every_processor(monkeypatch):
     monkeypatch.setattr(backends, "cpu_has_bf16", lambda: True)
-    assert backends.torch_choice("auto").precision == "bf16"
+    assert backends.torch_choice().precision == "bf16"
     monkeypatch.setenv("TURNMARK_PRECISION", "fp32")
-    assert backends.choose(backend, "auto").precision == "fp32"
-    assert backends.torch_choice("auto").precision == "fp32"
-    assert backends.choose("torch", "bf16").precision == "bf16"
-    assert open_embedder(f"sentence-transformers:{models}?backend=torch").backend == "torch fp32"
-    assert open_embedder(f"sentence-transformers:{models}?backend=torch&precision=bf16").backend == "torch bf16"
+    assert backends.choose().precision == backends.torch_choice().precision == "fp32"
+    monkeypatch.setenv("TURNMARK_BACKEND", "torch")
+    assert str(backends.choose()) == "torch fp32"
     monkeypatch.setenv("TURNMARK_PRECISION", "bf16")
     with pytest.raises(RequestError, match="TURNMARK_PRECISION='bf16': fp32 or auto was expected"):
-        backends.choose(backend, "auto")
+        backends.choose()
+    monkeypatch.delenv("TURNMARK_BACKEND")
+    monkeypatch.setenv("TURNMARK_PRECISION", "fp32")
+    monkeypatch.setattr(backends, "openvino_installed", lambda: False)
+    assert str(backends.choose()) == "torch fp32"
 
 
 @needs_openvino
-def test_rounded_vectors_stay_within_a_hundredth_and_the_fingerprint_is_the_weights():
-    fast, exact = open_embedder("minilm"), open_embedder("minilm?backend=torch&precision=fp32")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    texts = [readme[start : start + 600] for start in range(0, 6000, 600)]
-    for role in ("query", "passage"):
-        assert (fast.encode(texts, role) * exact.encode(texts, role)).sum(axis=1).min() >= 0.99
-    assert fast.fingerprint == exact.fingerprint
-    assert fast.backend.startswith("openvino")
-
-
-@needs_openvino
-def test_many_threads_get_what_one_gets(models):
-    embedder = open_embedder(f"sentence-transformers:{models}?backend=openvino&precision=fp32")
-    texts = [f"a question about {word}" for word in ("tides", "bread", "bees", "hulls", "fuel", "sugar")]
-    expected = embedder.encode(texts, "query")
-    with ThreadPoolExecutor(8) as pool:
-        vectors = pool.map(lambda _: np.concatenate([embedder.encode([text], "query") for text in texts]), range(8))
-        assert all(own == pytest.approx(expected, abs=1e-4) for own in vectors)
-
-
-@needs_openvino
-def test_a_model_of_another_form_runs_on_torch_and_says_so(tmp_path, caplog):
+def test_a_model_of_another_form_runs_on_torch_and_says_so(tmp_path, caplog, monkeypatch):
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Pooling, Transformer
 
+    monkeypatch.setenv("TURNMARK_PRECISION", "fp32")
     dense(tmp_path, "plain")
     base = str(tmp_path / "plain")
     model = SentenceTransformer(modules=[Transformer(base, max_seq_length=32), Pooling(16, pooling_mode="max")])
     model.save(str(tmp_path / "max"))
-    spec = f"sentence-transformers:{tmp_path / 'max'}"
-    embedder = open_embedder(spec)
+    embedder = open_embedder(f"sentence-transformers:{tmp_path / 'max'}")
     with caplog.at_level(logging.WARNING, logger="turnmark"):
         vectors = embedder.encode(TEXTS, "passage")
-    assert vectors == pytest.approx(open_embedder(f"{spec}?backend=torch").encode(TEXTS, "passage"), abs=1e-5)
-    assert embedder.backend.startswith("torch")
+    expected = model.encode(TEXTS, normalize_embeddings=True)
+    assert vectors == pytest.approx(expected, abs=1e-5)
+    assert embedder.backend == "torch fp32"
     assert "OpenVINO cannot run it: its pooling is 'max'" in caplog.text
-    with pytest.raises(RequestError, match="its pooling is 'max'; use backend=torch"):
-        open_embedder(f"{spec}?backend=openvino").encode(["tea"], "query")
 
 
 @needs_openvino
@@ -206,7 +199,7 @@ def test_converting_and_running_opens_no_socket_and_writes_into_the_cache_alone(
         "        print(event, arguments)\n"
         "sys.addaudithook(watch)\n"
         "from turnmark.retrieval.embed import open_embedder\n"
-        f"made = open_embedder('sentence-transformers:{models}?backend=openvino&precision=fp32')\n"
+        f"made = open_embedder('sentence-transformers:{models}')\n"
         "assert made.encode(['tea', 'bread'], 'passage').shape == (2, 16)\n"
     )
     places = {name: tmp_path / name for name in ("HOME", "cwd", "TURNMARK_HOME", "TURNMARK_CACHE")}
@@ -222,21 +215,6 @@ def test_converting_and_running_opens_no_socket_and_writes_into_the_cache_alone(
     written = {name: [path for path in place.rglob("*") if path.is_file()] for name, place in places.items()}
     assert {path.name for path in written.pop("TURNMARK_CACHE")} >= {"model.xml", "model.bin", "about.json"}
     assert not any(written.values()), written
-
-
-def test_wrong_options_say_what_there_is():
-    with pytest.raises(RequestError, match="auto, torch or openvino") as caught:
-        open_embedder("minilm?backend=tensorflow&precision=fp64")
-    assert len(caught.value.problems) == 2
-    with pytest.raises(RequestError, match="int8 needs backend=openvino"):
-        open_embedder("minilm?backend=torch&precision=int8")
-
-
-def test_without_the_extra_torch_runs_and_asking_for_openvino_names_it(monkeypatch):
-    monkeypatch.setattr(backends, "openvino_installed", lambda: False)
-    assert backends.choose("auto", "fp32").backend == "torch"
-    with pytest.raises(MissingExtra, match=r"turnmark\[openvino\]"):
-        backends.check_backend("openvino", "auto", "embedder 'minilm'")
 
 
 @given(st.lists(st.integers(1, 600), max_size=200))

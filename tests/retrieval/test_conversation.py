@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.retrieval import tiny
-from tests.retrieval.conftest import write
+from tests.retrieval.conftest import content, write
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.rerank import LateReranker, Reranked
-from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.types import Hit, Query
 
 DOCUMENTS = {
     "starter": "# Sourdough starter\n\nA starter is flour and water with wild yeast. It takes a week to ripen.\n",
@@ -80,7 +77,7 @@ def test_every_hit_says_which_lists_had_it(index: Index) -> None:
     assert set(best.found) == {"conversation", "dense", "bm25", "bm25+1", "late"}
     assert best.found["late"].rank == 1
     message, rewrite = (spoken.vector for spoken in index.views.of([("", query.text), ("", query.variants[0])]))
-    vector = index.vectors_of([best.passage.id])[best.passage.id]
+    vector = content("notes")[best.passage.id]
     assert best.similarity == pytest.approx(max(float(message @ vector), float(rewrite @ vector)), abs=1e-5)
 
 
@@ -96,37 +93,6 @@ def test_a_batch_finds_what_its_queries_find_alone(index: Index) -> None:
     assert [ids(hits) for hits in together] == [ids(hits) for hits in alone]
     for hits, hits_alone in zip(together, alone, strict=True):
         assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in hits_alone], abs=1e-3)
-
-
-class SearchOnly:
-    """A retriever of which nothing is known but `search`, so that hits are reranked, not rows."""
-
-    def __init__(self, inner: Retriever) -> None:
-        self.name, self._inner = inner.name, inner
-
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        return self._inner.search(queries, k)
-
-
-@pytest.mark.parametrize("first", ["conversational", "hybrid", "dense?fusion=rrf"])
-@pytest.mark.parametrize(("depth", "k"), [(5, 2), (2, 5)])
-def test_rows_are_reranked_as_hits_are(index: Index, first: str, depth: int, k: int):
-    plain = open_retriever(f"{first}{'&' if '?' in first else '?'}rerank=none", index)
-    queries = [
-        Query(text="How long does it take?", variants=("How long does a starter take?",), history=HISTORY),
-        Query(text="fuel tank", where={"document": "h*"}),
-        Query(text="xylophone"),
-    ]
-    late = LateReranker(index)
-    by_rows = Reranked("x", plain, late, depth=depth, weight=0.7, rows=plain).search(queries, k)
-    by_hits = Reranked("x", SearchOnly(plain), late, depth=depth, weight=0.7).search(queries, k)
-    assert [ids(hits) for hits in by_rows] == [ids(hits) for hits in by_hits]
-    for by_row, by_hit in zip(chain(*by_rows), chain(*by_hits), strict=True):
-        assert by_row.score == pytest.approx(by_hit.score, abs=1e-6)
-        assert list(by_row.found) == list(by_hit.found)
-        for name, place in by_row.found.items():
-            assert place.rank == by_hit.found[name].rank
-            assert place.score == pytest.approx(by_hit.found[name].score, abs=1e-6)
 
 
 def test_a_message_without_a_word_is_no_failure(index: Index) -> None:

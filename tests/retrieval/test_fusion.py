@@ -1,50 +1,25 @@
-"""Fusion on hand-computed examples, and properties that hold for any lists."""
+"""Fusion on a hand-computed example, and properties that hold for any lists and for the best of a list."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.retrieval import fusion
-from turnmark.retrieval.fusion import Method, RankedList, TopK
-from turnmark.retrieval.types import Found, Query
+from turnmark.retrieval.fusion import RankedList, TopK, fuse, top_k
+from turnmark.retrieval.types import Query
 
 
-def ranked(name: str, rows: list[tuple[int, float]], weight: float = 1.0) -> RankedList:
-    return RankedList(name, TopK.from_pairs(rows), weight)
-
-
-class Row(NamedTuple):
-    row: int
-    score: float
-    found: Mapping[str, Found]
-
-
-def fuse(lists: Sequence[RankedList], method: Method, k: int) -> list[Row]:
-    return shown(fusion.fuse(lists, method, k))
-
-
-def shown(fused: fusion.Fused) -> list[Row]:
-    return [Row(row, score, found) for (row, score), found in zip(fused.rows, fused.provenance(), strict=True)]
-
-
-def test_rrf_by_hand():
-    fused = fuse([ranked("a", [(1, 9.0), (2, 8.0)]), ranked("b", [(2, 0.5), (3, 0.4)], weight=0.5)], "rrf", 3)
-    assert [row.row for row in fused] == [2, 1, 3]
-    assert fused[0].score == pytest.approx(1 / 62 + 0.5 / 61)
-    assert fused[1].score == pytest.approx(1 / 61)
-    assert fused[2].score == pytest.approx(0.5 / 62)
+def ranked(name: str, rows: list[tuple[int, float]]) -> RankedList:
+    return RankedList(name, TopK.from_pairs(rows))
 
 
 def test_zscore_by_hand():
     # a: mean 2, deviation 1; b: mean 10, deviation 2. Row 3 is missing in a and gets a's lowest, -1.
-    fused = fuse([ranked("a", [(1, 3.0), (2, 1.0)]), ranked("b", [(3, 12.0), (1, 8.0)])], "zscore", 3)
-    assert {row.row: row.score for row in fused} == pytest.approx({1: 1 - 1, 2: -1 - 1, 3: -1 + 1})
-    assert [row.row for row in fused] == [1, 3, 2]
+    fused = fuse([ranked("a", [(1, 3.0), (2, 1.0)]), ranked("b", [(3, 12.0), (1, 8.0)])], 3).rows
+    assert dict(fused) == pytest.approx({1: 1 - 1, 2: -1 - 1, 3: -1 + 1})
+    assert fused.rows.tolist() == [1, 3, 2]
 
 
 rows = st.lists(st.tuples(st.integers(0, 30), st.floats(-5, 50)), unique_by=lambda pair: pair[0], max_size=20).map(
@@ -52,14 +27,23 @@ rows = st.lists(st.tuples(st.integers(0, 30), st.floats(-5, 50)), unique_by=lamb
 )
 
 
-@given(st.lists(rows, min_size=1, max_size=4), st.sampled_from(["rrf", "zscore"]), st.integers(1, 40))
-def test_fusion_gives_every_row_once_in_order(lists, method, k):
-    fused = fuse([ranked(f"l{i}", pairs) for i, pairs in enumerate(lists)], method, k)
+@given(st.lists(rows, min_size=1, max_size=4), st.integers(1, 40))
+def test_fusion_gives_every_row_once_in_order(lists, k):
+    fused = fuse([ranked(f"l{i}", pairs) for i, pairs in enumerate(lists)], k)
     everything = {row for pairs in lists for row, _ in pairs}
-    assert len(fused) == min(k, len(everything)) == len({row.row for row in fused})
-    assert [row.score for row in fused] == sorted((row.score for row in fused), reverse=True)
-    for row in fused:
-        assert set(row.found) == {f"l{i}" for i, pairs in enumerate(lists) if row.row in dict(pairs)}
+    assert len(fused.rows) == min(k, len(everything)) == len(set(fused.rows.rows.tolist()))
+    assert fused.rows.scores.tolist() == sorted(fused.rows.scores.tolist(), reverse=True)
+    for (row, _), found in zip(fused.rows, fused.provenance(), strict=True):
+        assert set(found) == {f"l{i}" for i, pairs in enumerate(lists) if row in dict(pairs)}
+
+
+@given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), max_size=30), st.integers(0, 12), st.booleans(), st.data())
+def test_the_best_are_those_that_sorting_gives(scores, k, positive, data):
+    may = data.draw(st.none() | st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
+    fits = [n for n, score in enumerate(scores) if (may is None or may[n]) and (score > 0 or not positive)]
+    expected = [(n, scores[n]) for n in sorted(fits, key=lambda n: (-scores[n], n))][:k]
+    mask = None if may is None else np.array(may, dtype=np.bool_)
+    assert list(top_k(np.array(scores, dtype=np.float32), k, mask, positive)) == expected
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=5))

@@ -21,8 +21,8 @@ from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.chroma import ChromaVectors
+from turnmark.retrieval.components import verify_index
 from turnmark.retrieval.index import open_index
-from turnmark.retrieval.maintenance import verify_index
 
 
 @pytest.fixture
@@ -42,12 +42,14 @@ def flip(path: Path, position: int = -1) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.usefixtures("source")
-def test_every_file_has_a_checksum_and_holds(turnmark: Turnmark) -> None:
+def test_every_file_has_a_checksum_and_holds_from_another_place_too(source: Path, turnmark: Turnmark) -> None:
     listed = json.loads((files() / "seal.json").read_text())["files"]
     files_there = {path.relative_to(files()).as_posix() for path in files().rglob("*") if path.is_file()}
     assert files_there - set(listed) == {"seal.json", "models"}
     assert turnmark("search", "kettle", "--index", "k").code == 0
+    moved = source.rename(source.with_name("elsewhere"))
+    assert build_index(moved, "k", retriever="bm25?k1=1.2").unchanged
+    assert open_index("k").manifest.source == str(moved)
     assert verify_index(open_index("k")) == []
 
 
@@ -65,28 +67,16 @@ def test_a_flipped_bit_is_found_and_the_named_command_rebuilds(turnmark: Turnmar
 
 
 @pytest.mark.usefixtures("source")
-def test_a_changed_manifest_is_found() -> None:
-    path = home() / "indexes" / "k" / "manifest.json"
-    content = json.loads(path.read_text())
-    content["bm25"]["k1"] = 0.1
-    path.write_text(json.dumps(content))
+def test_a_changed_manifest_and_damaged_checksums_are_found() -> None:
+    path, seal = home() / "indexes" / "k" / "manifest.json", files() / "seal.json"
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps(whole | {"bm25": whole["bm25"] | {"k1": 0.1}}))
     assert verify_index(open_index("k")) == ["manifest.json is damaged: its SHA-256 differs from the one in seal.json"]
-
-
-def test_a_build_of_the_same_from_another_place_stays_whole(source: Path) -> None:
-    moved = source.rename(source.with_name("elsewhere"))
-    assert build_index(moved, "k", retriever="bm25?k1=1.2").unchanged
-    assert open_index("k").manifest.source == str(moved)
-    assert verify_index(open_index("k")) == []
-
-
-@pytest.mark.usefixtures("source")
-@pytest.mark.parametrize("content", ["[]", "{", None])
-def test_damaged_checksums_are_told(content: str | None) -> None:
-    path = files() / "seal.json"
-    path.unlink() if content is None else path.write_text(content)
-    expected = "seal.json is missing or damaged; the checksums of the files cannot be read"
-    assert verify_index(open_index("k")) == [expected]
+    for damaged in ("[]", "{"):
+        seal.write_text(damaged)
+        assert verify_index(open_index("k")) == [
+            "seal.json is missing or damaged; the checksums of the files cannot be read"
+        ]
 
 
 def test_a_full_disk_is_told_in_words_and_the_same_command_goes_on(turnmark: Turnmark, source: Path) -> None:
@@ -114,5 +104,5 @@ def test_chromas_damage_is_told(tmp_path: Path) -> None:
     vectors.close()
     copy = Path(shutil.copytree(tmp_path / "chroma", tmp_path / "copy"))
     flip(copy / "chroma.sqlite3", 3)
-    with pytest.raises(TurnmarkError, match="Chroma's files are damaged"):
+    with pytest.raises(TurnmarkError, match=r"Chroma .* failed"):
         ChromaVectors(copy)

@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.retrieval.conftest import content, many
 from turnmark.retrieval.build import build_index
+from turnmark.retrieval.components import verify_index
 from turnmark.retrieval.index import open_index
-from turnmark.retrieval.maintenance import verify_index
 
 
 def killed_builds(source: Path, times: int, seed: int) -> int:

@@ -17,9 +17,8 @@ from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.manifest import Manifest, ModelInfo, as_built, build_command, rebuild_command
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.servers import Served
 
-BGE = "sentence-transformers:/models/my bge?query_prompt=q: "
+BGE = "sentence-transformers:/models/my bge"
 
 
 def manifest(embedder: str = "minilm", **changed: Any) -> Manifest:
@@ -47,24 +46,18 @@ def test_the_embedder_and_the_globs_are_kept():
     assert words(build_command(manifest(), "hybrid")) == ["hybrid"]
 
 
-def test_bm25s_options_and_a_chroma_server_are_kept():
+def test_bm25s_options_are_kept():
     tuned = BM25Settings(k1=2, language="german")
     assert words(build_command(manifest(bm25=tuned), "conversational?b=0&k1=1&rerank=none")) == [
         "conversational?b=0&k1=1&language=german&rerank=none"
     ]
     assert words(build_command(manifest(bm25=tuned), "dense")) == ["dense"]
-    served = manifest(bm25=tuned, server=Served(kind="chroma", url="https://h:1", name="mine"))
-    spec = "chroma+https://h:1?collection=mine&k1=2.0&language=german"
-    assert words(build_command(served, "hybrid")) == [spec]
-    assert words(build_command(served, "conversational")) == [f"{spec}&rerank=late"]
-    theirs = manifest(server=Served(kind="chroma", url="https://h:1", name="mine"))
-    assert words(build_command(theirs, "hybrid")) == ["chroma+https://h:1?collection=mine"]
 
 
 @pytest.mark.parametrize(
     "retriever",
-    ["bm25?k1=2", "hybrid?b=0", "conversational?language=german", "splade:m?precision=bf16", "dense",
-     "chroma+http://h:1?collection=mine&rerank=late"],
+    ["bm25?k1=2", "hybrid?b=0", "conversational?language=german", "splade:m", "dense",
+     "chroma+http://h:1?rerank=late"],
 )  # fmt: skip
 def test_an_index_as_it_was_has_the_same_settings(retriever):
     """Whatever an index was built for, the command for the same again settles the same."""
@@ -92,19 +85,13 @@ def test_messages_name_the_whole_spec_and_what_they_advise_helps(tmp_path: Path,
     assert not index.manifest.tokens
     assert open_retriever(spec, index).name == spec
     assert open_retriever(default_retriever(index), index).name == "conversational?rerank=none"
-    with pytest.raises(RequestError, match=r"search it with --retriever dense, .*--retriever 'dense\?rerank=late'"):
-        open_retriever("dense?rerank=late", index)
-    with pytest.raises(RequestError, match=r"not 'sentence-.*other'; .* --retriever 'dense:other\?rerank=late' --ex"):
-        open_retriever("dense:other?rerank=late", index)
-    with pytest.raises(RequestError, match="needs an embedder's token vectors"):
-        open_retriever("bm25?rerank=late", index)
 
 
 def test_an_index_of_an_older_format_is_named_and_built_again(tmp_path: Path, turnmark):
     build_index(write(tmp_path / "notes", boat="# Boat\n\nDrain the fuel tank.\n"), "n")
     folder = home() / "indexes" / "n"
     content = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps(content | {"format": 1, "chunk_overlap": 100}))
+    (folder / "manifest.json").write_text(json.dumps(content | {"format": 1}))
     (folder / "g0001" / "passages.db").write_bytes(b"")
     with pytest.raises(RequestError, match="has format 1, this version reads 2; build it again: turnmark ") as raised:
         open_index("n")

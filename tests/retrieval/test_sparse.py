@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from tests.retrieval import tiny
 from tests.retrieval.conftest import WORDS, write
 from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.specs import Spec, parse_spec
 from turnmark.retrieval.build import build_index
+from turnmark.retrieval.components import verify_index
 from turnmark.retrieval.index import open_index
-from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.sparse import (
     SparseIndex,
@@ -37,7 +36,7 @@ def model(tmp_path_factory) -> Path:
 
 
 def spec(model: Path) -> str:
-    return f"splade:{model}?precision=fp32"
+    return f"splade:{model}"
 
 
 def stored(name: str) -> dict[str, Vector]:
@@ -77,7 +76,7 @@ def test_a_vector_is_the_librarys_own_to_the_bit(model, tmp_path, activation, si
     (pooling,) = (tmp_path / "model").glob("*/config.json")
     pooling.write_text(json.dumps({**json.loads(pooling.read_text("utf-8")), "activation_function": activation}))
     texts = ["fuel", "", "the boat sails at nine with sugar and winter oil", "bees bees bees", "a b c d e"]
-    encoder = SpladeEncoder(parse_spec(spec(tmp_path / "model")))
+    encoder = SpladeEncoder(spec(tmp_path / "model"))
     library = SparseEncoder(str(tmp_path / "model"), device="cpu")
     for encoder_of_either in (encoder._model, library):
         encoder_of_either.tokenizer.padding_side = side
@@ -122,7 +121,7 @@ def test_another_model_does_not_go_on_from_the_first_ones_work(notes, model, tmp
 
     second_model = tiny.splade(tmp_path / "other", seed=8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("turnmark.retrieval.sparse.SpladeComponent.write", interrupted)
+        patch.setattr("turnmark.retrieval.components.SpladeComponent.write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build_index(notes, "n", retriever=spec(model))
     report = build_index(notes, "n", retriever=spec(second_model))
@@ -135,15 +134,13 @@ def test_another_model_does_not_go_on_from_the_first_ones_work(notes, model, tmp
 def test_an_index_without_says_what_to_type(notes, model):
     build_index(notes, "n", retriever="bm25")
     index = open_index("n")
-    with pytest.raises(RequestError, match=rf"index build \S+ --name n --retriever 'splade:{model}\?precision=fp32'"):
+    with pytest.raises(RequestError, match=rf"index build \S+ --name n --retriever splade:{model}"):
         open_retriever(spec(model), index)
     with pytest.raises(RequestError, match=r"was built for BM25 only and has no SPLADE terms; .*splade:MODEL"):
         postings_of(index)
     build_index(notes, "n", retriever=spec(model))
     with pytest.raises(RequestError, match=r"with the sparse encoder 'splade:.*', not 'splade:other/model'"):
         open_retriever("splade:other/model", open_index("n"))
-    with pytest.raises(RequestError, match=r"not 'splade:.*precision=bf16'"):
-        open_retriever(f"splade:{model}?precision=bf16", open_index("n"))
     with pytest.raises(RequestError, match="'n' has no vectors; search it with"):
         open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
 
@@ -152,8 +149,7 @@ def test_an_index_without_says_what_to_type(notes, model):
     ("text", "problems"),
     [
         ("splade", ["needs a model: splade:MODEL"]),
-        ("splade:a/b?weight=1&depth=0", ["no option 'weight'", "1 to 10000"]),
-        ("splade:a/b?precision=int1", ["auto, fp32 or bf16"]),
+        ("splade:a/b?weight=1&precision=fp32", ["no option 'weight'", "no option 'precision'"]),
     ],
 )
 def test_wrong_specs_are_refused_before_anything_is_loaded(text, problems):
@@ -165,19 +161,19 @@ def test_wrong_specs_are_refused_before_anything_is_loaded(text, problems):
 
 def test_what_is_no_sparse_encoder_is_refused(tmp_path, model):
     with pytest.raises(RequestError, match="cannot be loaded"):
-        SpladeEncoder(Spec("splade", str(tmp_path / "nothing")))
+        SpladeEncoder(spec(tmp_path / "nothing"))
     with pytest.raises(RequestError, match=r"is not a sparse encoder .* the sparse layer has no trained weights"):
-        SpladeEncoder(Spec("splade", str(tiny.dense(tmp_path / "dense"))))
+        SpladeEncoder(spec(tiny.dense(tmp_path / "dense")))
     broken = tmp_path / "broken"
     shutil.copytree(model, broken)
     tiny.break_weights(broken)
     with pytest.raises(TurnmarkError, match="not finite"):
-        SpladeEncoder(Spec("splade", str(broken))).encode(["fuel"], "query")
+        SpladeEncoder(spec(broken)).encode(["fuel"], "query")
 
 
 def test_prompts_of_the_model_are_put_in_front_and_are_in_its_fingerprint(tmp_path):
     folder = tiny.splade(tmp_path / "m", prompts={"query": "sugar ", "passage": "hull "})
-    encoder = SpladeEncoder(Spec("splade", str(folder), options={"precision": "fp32"}))
+    encoder = SpladeEncoder(spec(folder))
     assert "'sugar '|'hull '" in encoder.fingerprint
     assert encoder.max_tokens == 63
     query, plain = encoder.encode(["boat"], "query"), encoder.encode(["boat"], "passage")

@@ -14,11 +14,11 @@ MESSAGE = "How long does it take?"
 
 @pytest.fixture(scope="module")
 def embedder() -> Embedder:
-    return open_embedder("minilm?backend=torch&precision=fp32")
+    return open_embedder("minilm")
 
 
 class Counting:
-    """The real embedder, counting the texts that it was given; without `encode_both`, one of sentence vectors only."""
+    """The real embedder, counting the texts that it was given."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -31,8 +31,6 @@ class Counting:
         self.texts += texts
         return self._embedder.encode(texts, role)
 
-
-class CountingTokens(Counting):
     def encode_both(self, texts, role):
         self.texts += texts
         return self._embedder.encode_both(texts, role)
@@ -46,7 +44,7 @@ def test_context_colours_a_message_and_adds_no_token_to_it(embedder: Embedder) -
 
 
 def test_a_long_message_is_not_read_in_context_and_embedded_once(embedder: Embedder) -> None:
-    counting = CountingTokens(embedder)
+    counting = Counting(embedder)
     views = Views(counting)
     views.of([("", "warm up")])
     short, long = " word" * MESSAGE_TOKENS, " word" * (MESSAGE_TOKENS + 1)
@@ -58,7 +56,7 @@ def test_a_long_message_is_not_read_in_context_and_embedded_once(embedder: Embed
 
 
 def test_an_answer_that_was_heard_is_embedded_no_more(embedder: Embedder) -> None:
-    counting = CountingTokens(embedder)
+    counting = Counting(embedder)
     views = Views(counting)
     views.note_answer(ANSWER)
     counting.texts.clear()
@@ -68,7 +66,7 @@ def test_an_answer_that_was_heard_is_embedded_no_more(embedder: Embedder) -> Non
 
 
 def test_a_conversation_that_comes_again_is_not_embedded_again(embedder: Embedder) -> None:
-    counting = CountingTokens(embedder)
+    counting = Counting(embedder)
     views = Views(counting)
     first = views.of([("", MESSAGE), (ANSWER, MESSAGE), ("", MESSAGE)])
     views.plain([ANSWER, ANSWER])
@@ -79,10 +77,3 @@ def test_a_conversation_that_comes_again_is_not_embedded_again(embedder: Embedde
     assert counting.texts.count(ANSWER) == 1
     assert again[0] is first[1]
     assert again[1] is first[0]
-
-
-def test_an_embedder_without_tokens_gives_its_own_vectors(embedder: Embedder) -> None:
-    alone, coloured = Views(Counting(embedder)).of([("", MESSAGE), (ANSWER, MESSAGE)])
-    assert alone.vector == pytest.approx(embedder.encode([MESSAGE], "query")[0], abs=1e-6)
-    assert coloured.vector == pytest.approx(alone.vector, abs=1e-6)
-    assert len(coloured.tokens) == len(coloured.ids) == 0

@@ -1,7 +1,8 @@
-"""All vectors compared: what Chroma gives, exactly, what is said of a wrong file, and how rows are shared out."""
+"""All vectors compared, and those of tokens: what Chroma gives, exactly; what is said of a wrong file; plain loops."""
 
 from __future__ import annotations
 
+import math
 import tempfile
 import threading
 from pathlib import Path
@@ -10,17 +11,29 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
-from tests.retrieval.conftest import write
+from tests.retrieval.conftest import content, write
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.mtrag import load_queries
 from turnmark.retrieval.build import build_index, corpus_index
-from turnmark.retrieval.flat import FILE, FlatVectors, by_cores, write_vectors
-from turnmark.retrieval.fusion import TopK, top_k
+from turnmark.retrieval.components import verify_index
+from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.index import open_index
-from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.types import Query
+from turnmark.retrieval.vectors import (
+    FILE,
+    FlatVectors,
+    TokenIndex,
+    by_cores,
+    frame,
+    pack_tokens,
+    pack_tokens_of,
+    unpack_tokens,
+    write_tokens,
+    write_vectors,
+)
 
 QUESTIONS = ("Where do the bees spend the winter?", "bread without yeast", "what a ferry costs", "xyzzy")
 
@@ -55,18 +68,6 @@ def test_a_batch_gives_what_each_query_gives_alone(queries: int, rows: int, k: i
             assert top.scores == pytest.approx(alone.scores, abs=2e-6)
 
 
-@given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), max_size=30), st.integers(0, 12), st.booleans(), st.data())
-def test_the_best_are_those_that_sorting_gives(
-    scores: list[float], k: int, positive: bool, data: st.DataObject
-) -> None:
-    may = data.draw(st.none() | st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
-    fits = [n for n, score in enumerate(scores) if (may is None or may[n]) and (score > 0 or not positive)]
-    expected = [(n, scores[n]) for n in sorted(fits, key=lambda n: (-scores[n], n))][:k]
-    mask = None if may is None else np.array(may, dtype=np.bool_)
-    assert list(top_k(np.array(scores, dtype=np.float32), k, mask, positive)) == expected
-    assert list(TopK.from_pairs(expected)) == expected
-
-
 def test_chroma_finds_the_same(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build_index(notes, "exact", retriever="hybrid")
     with monkeypatch.context() as patched:
@@ -89,26 +90,22 @@ def test_chroma_finds_the_same(notes: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_vectors_move_between_the_stores_without_the_model(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def vectors() -> dict[str, np.ndarray]:
-        index = open_index("n")
-        return index.vectors_of([passage.id for page in index.store.pages() for _, _, passage in page])
-
     build_index(notes, "n", retriever="hybrid")
-    before = vectors()
+    before = content("n")
     for limit, flat in ((0, False), (9, True)):
         monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", limit)
         report = build_index(notes, "n", retriever="hybrid")
         assert (report.unchanged, report.embedded, open_index("n").manifest.exact) == (False, 0, flat)
-    assert before.keys() == vectors().keys()
-    assert all(np.allclose(before[i], vector, atol=1e-6) for i, vector in vectors().items())
+    assert before.keys() == content("n").keys()
+    assert all(np.allclose(before[i], vector, atol=1e-6) for i, vector in content("n").items())
 
 
 def test_a_file_that_is_none_or_another_is_damage(notes: Path) -> None:
     build_index(notes, "n", retriever="hybrid")
     path = open_index("n").files / "exact" / FILE
     good = path.read_bytes()
-    for content in (b"", good[:300], b"\x00" * 999):
-        path.write_bytes(content)
+    for damaged in (b"", good[:300], b"\x00" * 999):
+        path.write_bytes(damaged)
         with pytest.raises(TurnmarkError, match="damaged: exact"):
             open_retriever("hybrid", open_index("n")).search([Query(text="tea")], 1)
         assert any("exact" in problem for problem in verify_index(open_index("n")))
@@ -138,12 +135,85 @@ def test_hnsw_finds_what_exact_search_finds(real_data: Path, kept_home: Path, mo
     index = corpus_index(root / "corpora" / "passage_level" / f"{domain}.jsonl", "dense")
     queries = list(load_queries(root, domain, "last-turn").data.values())
     vectors = index.embedder.encode(queries, "query")
-    ids = [passage.id for page in index.store.pages() for _, _, passage in page]
-    stored = index.vectors_of(ids)
-    exact = vectors @ np.stack([stored[i] for i in ids]).T
+    exact = vectors @ np.stack(list(content(index.manifest.name).values())).T
     nearest = index.chroma.query(vectors, 10)
     shares = []
     for cosines, neighbours in zip(exact, nearest, strict=True):
         tenth = np.partition(cosines, -10)[-10]
         shares.append(sum(cosine >= tenth - 1e-5 for _, cosine in neighbours) / 10)
     assert np.mean(shares) >= 0.99
+
+
+# --- tokens
+
+Texts = list[tuple[np.ndarray, np.ndarray]]
+
+
+def made(lengths: list[int], dimension: int = 12, seed: int = 3) -> Texts:
+    drawn = np.random.default_rng(seed)
+    return [
+        (drawn.normal(size=(n, dimension)).astype(np.float32), drawn.integers(0, 9, n).astype(np.int32))
+        for n in lengths
+    ]
+
+
+def written(folder: Path, texts: Texts, page: int = 2) -> TokenIndex:
+    packed = [pack_tokens(*text) for text in texts]
+    write_tokens(folder, lambda: (packed[start : start + page] for start in range(0, len(packed), page)))
+    return TokenIndex(folder)
+
+
+@given(
+    arrays.arrays(
+        np.float32,
+        st.tuples(st.integers(0, 6), st.integers(1, 20)),
+        elements=st.floats(-1, 1, width=32, allow_nan=False),
+    )
+)
+def test_what_is_packed_comes_back_as_signs(vectors: np.ndarray) -> None:
+    ids = np.arange(len(vectors), dtype=np.int32)
+    signs, back = unpack_tokens(pack_tokens(vectors, ids))
+    assert back.tolist() == ids.tolist()
+    assert np.unpackbits(signs, axis=1, count=vectors.shape[1]).tolist() == (vectors > 0).astype(int).tolist()
+
+
+def test_the_best_sign_of_each_passage_by_a_plain_loop(tmp_path: Path) -> None:
+    texts = made([4, 1, 0, 7, 3])
+    index = written(tmp_path / "tokens", texts)
+    query = made([5], seed=8)[0][0]
+    rows = [3, 0, 2, 4]
+    best_by_row = index.best(rows, query)
+    for row, best in zip(rows, best_by_row, strict=True):
+        for token_vector, value in zip(query, best, strict=True):
+            signs = [np.where(token > 0, 1, -1) for token in texts[row][0]]
+            expected = max((float(token_vector @ sign) / math.sqrt(12) for sign in signs), default=-1.0)
+            assert value == pytest.approx(expected, abs=1e-5)
+    assert index.best([], query).shape == (0, 5)
+    assert index.best(rows, query[:0]).shape == (4, 0)
+
+
+def test_idf_counts_passages_not_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Counted in stretches of a few tokens, so that a stretch ends within the texts.
+    monkeypatch.setattr("turnmark.retrieval.vectors._COUNTED", 5)
+    texts = made([4, 6, 0, 9, 2, 1])
+    index = written(tmp_path / "tokens", texts)
+    for token in range(12):
+        holding = sum(token in ids for _, ids in texts)
+        expected = math.log1p((6 + 0.5) / (holding + 0.5))
+        assert float(index.idf(np.array([token], dtype=np.int32))[0]) == pytest.approx(expected, rel=1e-6)
+
+
+def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    written(tmp_path / "tokens", made([4, 2]))
+    np.save(tmp_path / "tokens" / "starts.npy", np.array([0, 4, 7]))
+    with pytest.raises(ValueError, match="belong together"):
+        TokenIndex(tmp_path / "tokens")
+
+
+def test_the_bundled_models_own_tokens_without_special_ones() -> None:
+    embedder = open_embedder("minilm")
+    assert frame(embedder, "passage") == (1, 1)
+    vectors, own = pack_tokens_of(embedder, ["bread and butter", ""])
+    tokens = [unpack_tokens(text)[1] for text in own]
+    assert [len(ids) for ids in tokens] == [3, 0]
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1], abs=1e-5)

@@ -1,25 +1,152 @@
-"""The vectors of a passage's tokens, for late interaction: one bit a dimension, as ColBERT's compressed forms keep one.
+"""Vectors on disk, in the order of the rows: of passages, each compared with a query, and of their tokens.
 
-A token's vector is kept as the signs of its components, 48 bytes at 384 dimensions. On the MTRAG pools that costs .002
-to .006 of nDCG@5 against 16-bit floats; a projection to 32 dimensions of 8 bits costs .04 and is as large.
+**Passages.** Up to some tens of thousands, comparing all is faster than a walk through Chroma's graph for the long
+lists that fusion wants, needs no ids turned into rows, gains from batches, and misses nothing. Larger indexes, and
+those on a server, have their vectors in Chroma (`turnmark.retrieval.chroma`). The costs are in docs/measured.md.
+
+**Tokens,** for late interaction: one bit a dimension, as ColBERT's compressed forms keep one. A token's vector is kept
+as the signs of its components, 48 bytes at 384 dimensions. On the MTRAG pools that costs .002 to .006 of nDCG@5 against
+16-bit floats; a projection to 32 dimensions of 8 bits costs .04 and is as large.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_json
-from turnmark.retrieval.embed import Embedder, Role, TokenEmbedder
-from turnmark.retrieval.flat import by_cores
+from turnmark.retrieval.embed import Embedder, Role
+from turnmark.retrieval.fusion import TopK, top_k
+from turnmark.retrieval.store import stack_vectors
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
+
+FILE = "vectors.npy"
+FLAT_LIMIT = 100_000
+"""Passages up to which an index has the file: 150 MB for 384 dimensions, read for each query."""
+_AT_ONCE = 32
+"""Queries that are compared as one product: of 100,000 passages, 13 MB of scores."""
+_APIECE = 4096
+"""Rows, or tokens, from which another core takes some of them."""
+_DIGITS = 6
+"""Cosines are rounded to so many, as one vector's product differs in the last digits with its position in a batch."""
+
+
+def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dimension: int) -> None:
+    """Write the file, a page of vectors (float32, of length 1) at a time, as they are: a rebuild reads them again."""
+    folder.mkdir(parents=True)
+    file = np.lib.format.open_memmap(folder / FILE, mode="w+", dtype=np.float32, shape=(rows, dimension))
+    start = 0
+    for page in pages:
+        file[start : start + len(page)] = stack_vectors(page)
+        start += len(page)
+    file.flush()
+
+
+class FlatVectors:
+    """The file, opened for searching. It is mapped: only the pages that the system has room for are in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self._vectors: Floats = np.load(folder / FILE, mmap_mode="r", allow_pickle=False)
+        if self._vectors.ndim != 2 or self._vectors.dtype != np.float32:
+            raise ValueError(f"{FILE} holds no rows of vectors")
+
+    def of(self, rows: Sequence[int] | NDArray[np.int64]) -> Floats:
+        """The vectors of some rows, of shape (len(rows), dimension)."""
+        return np.asarray(self._vectors[np.asarray(rows, dtype=np.int64)])
+
+    def nearest(self, vectors: Floats, k: int, mask: NDArray[np.bool_] | None = None) -> list[TopK]:
+        """For each vector of length 1 the `k` nearest rows with their cosines; `mask`: True where one may be found."""
+        nearest = []
+        for start in range(0, len(vectors), _AT_ONCE):
+            batch = vectors[start : start + _AT_ONCE]
+            # One vector alone: the product with a matrix of one column would copy what is mapped.
+            scores = self._alone(batch[0])[None] if len(batch) == 1 else batch @ self._vectors.T
+            nearest += [top_k(row, k, mask) for row in np.round(scores, _DIGITS)]
+        return nearest
+
+    def _alone(self, vector: Floats) -> Floats:
+        """One vector's products, each core with other rows, since memory is what is waited for."""
+        products = np.empty(len(self._vectors), dtype=np.float32)
+        by_cores(len(products), lambda part: np.dot(self._vectors[part], vector, products[part]), apiece=_APIECE)
+        return products
+
+
+_MOST = 4
+"""Cores that memory keeps busy when vectors are compared; two were all that token products were tried with."""
+
+
+def by_cores(rows: int, work: Callable[[slice], object], *, apiece: int, step: int = 1) -> None:
+    """`work` on stretches of rows that together are all of them, each on another core; ends when all have ended.
+
+    OpenBLAS's own threads win nothing on such work, and spin for a while afterwards, on the cores on which the next
+    message is embedded: a query took half as long again. So each stretch has one.
+
+    Args:
+        work: is given a stretch; called from several threads at once, and must not call this again.
+        apiece: rows from which another core takes some of them.
+        step: stretches begin at multiples of it.
+    """
+    pool, cores = _pool()
+    parts = min(cores, rows // apiece + 1)
+    cuts = [*(part * rows // parts // step * step for part in range(parts)), rows]
+    first, *rest_of_parts = (slice(*pair) for pair in pairwise(cuts))
+    with _OneThread():
+        waiting = [pool.submit(work, part) for part in rest_of_parts]
+        try:
+            work(first)
+        finally:
+            wait(waiting)
+    for future in waiting:
+        future.result()
+
+
+class _OneThread:
+    """Linear algebra in one thread while at least one caller is inside: how many it has holds for the process."""
+
+    _lock = threading.Lock()
+    _inside = 0
+    _limit: Any = None
+
+    def __enter__(self) -> None:
+        with _OneThread._lock:
+            if not _OneThread._inside:
+                _OneThread._limit = _linear_algebra().limit(limits=1, user_api="blas")
+            _OneThread._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with _OneThread._lock:
+            _OneThread._inside -= 1
+            if not _OneThread._inside:
+                _OneThread._limit.restore_original_limits()
+
+
+@cache
+def _linear_algebra() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@cache
+def _pool() -> tuple[ThreadPoolExecutor, int]:
+    """Threads for rows, and how many cores may share them."""
+    cores = min(os.cpu_count() or 1, _MOST)
+    return ThreadPoolExecutor(cores, thread_name_prefix="rows"), cores
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------------
 
 _HEADER = 8
 _BITS, _IDS, _STARTS, _ABOUT = "bits.npy", "ids.npy", "starts.npy", "about.json"
@@ -27,18 +154,9 @@ _COUNTED = 100_000
 # Values of one block: few enough for a core's own cache, so many that threads seldom wait for Python between blocks:
 # 512 tokens of 384 dimensions were as fast as 256, and a third faster than 72 or 4096.
 _BLOCK = 200_000
-# Tokens from which another core takes some of them.
-_APIECE = 4096
 
 
-def token_embedder(embedder: Embedder) -> TokenEmbedder:
-    """The embedder, if it gives the vectors of tokens."""
-    if isinstance(embedder, TokenEmbedder):
-        return embedder
-    raise RequestError(f"embedder {embedder.name!r} gives no token vectors, which late interaction needs")
-
-
-def frame(embedder: TokenEmbedder, role: Role) -> tuple[int, int]:
+def frame(embedder: Embedder, role: Role) -> tuple[int, int]:
     """How many tokens come before and after those of a text: special tokens, and the prompt of the role."""
     _, _, ids = embedder.encode_both([""], role)
     around = len(ids[0])
@@ -90,11 +208,7 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
 
 
 class TokenIndex:
-    """Token vectors of an index's passages, opened for searching; the files are mapped, not read.
-
-    Raises:
-        OSError, ValueError, KeyError: a file is missing or damaged.
-    """
+    """Token vectors of an index's passages, opened for searching; the files are mapped, not read."""
 
     def __init__(self, folder: Path) -> None:
         self.dimension = int(json.loads((folder / _ABOUT).read_text(encoding="utf-8"))["dimension"])
@@ -186,7 +300,7 @@ class TokenIndex:
         return cosines
 
 
-def pack_tokens_of(embedder: TokenEmbedder, texts: Sequence[str]) -> tuple[Floats, Iterator[bytes]]:
+def pack_tokens_of(embedder: Embedder, texts: Sequence[str]) -> tuple[Floats, Iterator[bytes]]:
     """Passages' vectors, and what `pack_tokens` makes of their tokens, from one pass of the model."""
     vectors, tokens, ids = embedder.encode_both(texts, "passage")
     leading, trailing = frame(embedder, "passage")
