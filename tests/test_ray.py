@@ -31,8 +31,8 @@ from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.spread import use_workers
 from turnmark.retrieval import build
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import open_index
 from turnmark.retrieval.components import verify_index
+from turnmark.retrieval.index import open_index
 from turnmark.retrieval.workers import Workers
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
