@@ -1,4 +1,4 @@
-"""What a language model is asked and what it answers: the protocol of all generators, and their one kind of error."""
+"""What a language model is asked and what it answers: the protocols of all generators, and their one kind of error."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from math import ceil, isfinite
-from typing import Any, Literal, Protocol, TypedDict, Unpack
+from math import ceil
+from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, TypeAdapter, ValidationError
 
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import TurnmarkError
@@ -83,14 +83,12 @@ class SchemaRefused(GeneratorError):
 
 
 class CallOptions(TypedDict, total=False):
-    """What a call of `Generator.complete` may say.
+    """What a call of `Generator.complete` may say; None: what holds for the generator.
 
     Args:
-        max_tokens: limit of the reply. None: `reply_tokens`.
-        temperature: None: the generator's own (option `temperature`, else 0).
+        max_tokens: limit of the reply.
         schema: the reply shall be one JSON object of this form.
-        deadline: seconds without a token, the wait for the first one and retries included. None: the generator's own
-            (option `deadline`, else 300 for this machine and 120 elsewhere).
+        deadline: seconds without a token, the wait for the first one and retries included.
         on_text: receives each piece of text as it comes, in the caller's thread. What was passed on is never
             retracted: a stream that breaks after its first piece is not retried.
     """
@@ -121,74 +119,106 @@ class Generator(Protocol):
         ...
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """One reply.
+        """One reply; `SchemaRefused` if a schema was given and is not supported."""
+        ...
 
-        Raises:
-            SchemaRefused: a schema was given and is not supported.
-            GeneratorError: no reply was to be had.
+
+# --- tools -----------------------------------------------------------------------------------------------------------
+
+
+class Tool(Record):
+    """A function that a model may call."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any] = Field(description="JSON schema of its arguments, an object")
+
+
+class ToolCall(Record):
+    """A call that a model asks for. Its arguments are what the model wrote: check them."""
+
+    id: str
+    name: str
+    arguments: str = Field(description="JSON, if the model kept to it")
+
+
+class ToolMessage(Record):
+    """One message of such a conversation."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    calls: tuple[ToolCall, ...] = Field(default=(), description="of an assistant's message")
+    call_id: str = Field(default="", description="of a tool's message: the call that it answers")
+
+
+class ToolReply(Record):
+    """What a model wrote, and the calls that it asks for; none: this is its answer."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    usage: Usage
+    finish_reason: FinishReason = Field(description="stop: also after calls")
+
+    @property
+    def message(self) -> ToolMessage:
+        """The reply as a message of the conversation that goes on."""
+        return ToolMessage(role="assistant", content=self.text, calls=self.calls)
+
+
+@runtime_checkable
+class ToolGenerator(Protocol):
+    """A generator that calls tools."""
+
+    def converse(
+        self,
+        messages: Sequence[ToolMessage],
+        tools: Sequence[Tool],
+        *,
+        max_tokens: int | None = None,
+        on_text: OnText | None = None,
+    ) -> ToolReply:
+        """The next message of the conversation.
+
+        Without tools the model has to answer in text. An endpoint that refuses them is a `bad_request`.
         """
         ...
+
+
+# --- the options of a spec -------------------------------------------------------------------------------------------
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
 class CallSettings(Record):
     """What the options of a spec settle, the same for every generator that calls a model."""
 
-    max_tokens: int = MAX_TOKENS
-    temperature: float = 0.0
-    deadline: float = DEADLINE
+    max_tokens: PositiveInt = MAX_TOKENS
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    deadline: Seconds = DEADLINE
     size: Size = "large"
-    retries: int = RETRIES
-    context: int | None = None
-    seed: int | None = None
-    concurrency: int | None = None
+    retries: NonNegativeInt = RETRIES
+    context: Annotated[int, Field(ge=256)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    concurrency: PositiveInt | None = None
 
 
-# --- the options of a spec -------------------------------------------------------------------------------------------
+def option(kind: Any) -> Callable[[str], Any]:
+    """What turns the text of an option into a value of a type."""
+    adapter = TypeAdapter(kind)
 
-
-def _whole(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
-    def convert(text: str) -> int:
-        # int() also takes "1_0", other scripts' digits, and thousands of digits.
-        if not re.fullmatch(r"[+-]?[0-9]{1,19}", text) or not low <= int(text) <= high:
-            raise ValueError(f"a whole number, {low} or more")
-        return int(text)
-
-    return convert
-
-
-def _one_of(values: Mapping[str, Any], expected: str) -> Callable[[str], Any]:
     def convert(text: str) -> Any:
-        if text not in values:
-            raise ValueError(expected)
-        return values[text]
+        try:
+            return adapter.validate_strings(text)
+        except ValidationError as error:
+            raise ValueError(error.errors()[0]["msg"]) from None
 
     return convert
 
-
-def _real(low: float, high: float) -> Callable[[str], float]:
-    def convert(text: str) -> float:
-        value = float(text)
-        if not isfinite(value) or not low <= value <= high:
-            raise ValueError(f"a number from {low:g} to {high:g}")
-        return value
-
-    return convert
-
-
-seconds = _real(0.0, 86_400.0)
 
 SETTINGS: Mapping[str, Callable[[str], Any]] = {
-    "max_tokens": _whole(1),
-    "temperature": _real(0.0, 2.0),
-    "deadline": _real(0.01, 86_400.0),
-    "size": _one_of({"large": "large", "small": "small"}, "large or small"),
-    "retries": _whole(0),
-    "context": _whole(256),
-    "seed": _whole(0),
-    "concurrency": _whole(1),
+    name: option(Annotated[field.annotation, field]) for name, field in CallSettings.model_fields.items()
 }
-
-CACHE: Mapping[str, Callable[[str], Any]] = {"cache": _one_of({"0": False, "1": True}, "1 (yes) or 0 (no)")}
+CACHE: Mapping[str, Callable[[str], Any]] = {"cache": option(Literal["0", "1"])}
 """The option that `open_generator` takes off a spec before the factory sees it, unless its value is wrong."""
 
 
@@ -233,12 +263,7 @@ def make_ready(generator: Generator) -> None:
 
 @dataclass
 class Call:
-    """A call of `Generator.complete`, with the generator's settings for what it leaves open.
-
-    Attributes:
-        limit: tokens of the reply.
-        began: whether a piece of the reply was passed on.
-    """
+    """A call of `Generator.complete`, with the generator's settings for what it leaves open."""
 
     limit: int
     temperature: float
@@ -246,6 +271,7 @@ class Call:
     schema: type[BaseModel] | None = None
     on_text: OnText | None = None
     began: bool = False
+    """Whether a piece of the reply was passed on."""
 
     def show(self, piece: str) -> None:
         """Pass a piece of the reply on."""
@@ -264,27 +290,13 @@ class ConfiguredGenerator(GeneratorBase):
         self.reply_tokens, self.temperature = settings.max_tokens, settings.temperature
         self.deadline, self.size = settings.deadline, settings.size
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
     def _call(self, options: CallOptions) -> Call:
-        limit, temperature = options.get("max_tokens"), options.get("temperature")
-        deadline = options.get("deadline")
-        return Call(
-            limit=self.reply_tokens if limit is None else limit,
-            temperature=self.temperature if temperature is None else temperature,
-            deadline=self.deadline if deadline is None else deadline,
-            schema=options.get("schema"),
-            on_text=options.get("on_text"),
-        )
+        own = {"max_tokens": self.reply_tokens, "temperature": self.temperature, "deadline": self.deadline}
+        said = own | {name: value for name, value in options.items() if value is not None}
+        return Call(limit=said.pop("max_tokens"), **said)
 
 
-class _HasContent(Protocol):
-    @property
-    def content(self) -> str: ...
-
-
-def estimate_usage(messages: Sequence[_HasContent], text: str, calls: int) -> Usage:
+def estimate_usage(messages: Sequence[Any], text: str, calls: int) -> Usage:
     """Usage of a call whose endpoint reported none: characters / 4, rounded up."""
     prompt = sum(len(message.content) for message in messages)
     return Usage(calls=calls, prompt_tokens=ceil(prompt / 4), completion_tokens=ceil(len(text) / 4))

@@ -111,7 +111,6 @@ def follow(news: News, deadline: float, on_text: OnPiece | None = None) -> Any:
     Raises:
         TimeoutError: nothing was reported for `deadline` seconds.
         Stopped: the turn that this call is part of was ended.
-        Exception: what the call or `on_text` raised.
     """
     stop = current()
     with stop.waking(lambda: news.put(("stop", None))):
@@ -131,14 +130,10 @@ def follow(news: News, deadline: float, on_text: OnPiece | None = None) -> Any:
 
 
 def drive(work: Callable[[OnPiece], Coroutine[Any, Any, T]], deadline: float, on_text: OnPiece | None = None) -> T:
-    """Run `work(report)` on the loop and wait for its result here; leaving early cancels it.
+    """Run `work(report)` on the loop and wait for its result as `follow` does; leaving early cancels it.
 
     Args:
         work: reports each piece as it comes; "" for one without text.
-        deadline: seconds without a piece.
-
-    Raises:
-        TimeoutError, Stopped, Exception: see `follow`.
     """
     news: News = queue.SimpleQueue()
     ended = threading.Event()

@@ -28,13 +28,15 @@ from turnmark.assistant.generators.base import (
     OnText,
     PromptMessage,
     SchemaRefused,
+    Tool,
+    ToolMessage,
+    ToolReply,
     estimate_usage,
 )
 from turnmark.assistant.generators.client import TALLY, OnPiece, RequestTally, client_of, drive, is_here
 from turnmark.assistant.generators.replies import EndpointFault, Received, clip, faults, field_of, finish_reason
 from turnmark.assistant.generators.schema import strict_schema
 from turnmark.assistant.generators.stopping import current
-from turnmark.assistant.generators.tools import Tool, ToolMessage, ToolReply
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import valid_text
 from turnmark.corpora.errors import ErrorCollector
@@ -55,9 +57,8 @@ BREAK_WAIT = 1.0
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#]*@")
 _OBJECTIONS = frozenset((400, 422, 501))
 # What an endpoint may object to, and the call goes on without: reasoning models take neither `temperature` nor
-# `max_tokens`, older servers no `stream_options`, OpenAI no `maxLength` in a schema.
+# `max_tokens`, older servers no `stream_options`. A schema that is refused is written into the prompt.
 _LEFT_OUT = {
-    "bounds": "maxitems|maxlength",
     "response_format": "response_format|json_schema|guided|structured",
     "max_tokens": "max_(completion_)?tokens",
     "stream_options": "stream_options|include_usage",
@@ -80,8 +81,7 @@ class Endpoint:
 
     Attributes:
         name: the spec in normal form, without any secret; with the URL if that came from the environment.
-        url: base URL.
-        key_env, key: the environment variable that holds the key; the key, empty if none is needed.
+        key_env: the environment variable that holds the key, which is empty if none is needed.
         settings: limits and defaults; `context` None: asked of the endpoint.
         more: values of the options that only this kind of endpoint has.
     """
@@ -126,13 +126,9 @@ class OpenAIGenerator(ConfiguredGenerator):
         try:
             self.make_ready()
             self._context = drive(lambda _: self._ask_context(), MODELS_SECONDS) or default
-        except GeneratorError as error:
-            if (
-                not isinstance(error, EndpointFault) or error.status is None
-            ):  # nobody there: ask again when there may be
+        except (GeneratorError, TimeoutError) as error:
+            if getattr(error, "status", None) is None:  # nobody there: ask again when there may be
                 return default
-            self._context = default
-        except TimeoutError:
             self._context = default
         return self._context
 
@@ -193,7 +189,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         if self._settings.seed is not None:
             body["seed"] = self._settings.seed
         if call.schema is not None:
-            schema = strict_schema(call.schema, "bounds" not in self._refused)
+            schema = strict_schema(call.schema, bounds=self._url != OFFICIAL_URL)  # OpenAI takes no `maxLength`
             form = {"name": call.schema.__name__, "strict": True, "schema": schema}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
         return {name: value for name, value in body.items() if name not in self._refused}
@@ -248,8 +244,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         """Leave out from now on what a refusal names; False if it names nothing that can be left out."""
         words = words.lower()
         for name, pattern in _LEFT_OUT.items():
-            field = "response_format" if name == "bounds" else name
-            if field not in body or name in self._refused or not re.search(pattern, words):
+            if name not in body or not re.search(pattern, words):
                 continue
             if name == "max_tokens" and _TOO_MANY.search(words):
                 continue
@@ -337,11 +332,10 @@ def read_endpoint(
     """Check a spec, and report all its mistakes at once.
 
     Args:
-        preset_url: if the spec has none.
+        preset_url: if neither the spec nor the environment variable `url_env` has one.
         key_env: name of the environment variable with the key, unless the spec names another.
-        url_env: name of the environment variable with the URL, if there is one.
-        context: tokens of the context, unless the spec says; None: asked of the endpoint.
-        extra_options: options in addition to those of every endpoint.
+        context: tokens, unless the spec says; None: asked of the endpoint.
+        extra_options: in addition to those of every endpoint.
     """
     label, errors = f"generator {spec.name!r}", ErrorCollector()
     if not spec.argument:

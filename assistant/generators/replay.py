@@ -29,9 +29,10 @@ from turnmark.assistant.generators.base import (
     GeneratorBase,
     GeneratorError,
     PromptMessage,
+    Seconds,
     Size,
     estimate_usage,
-    seconds,
+    option,
 )
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import ErrorCollector, RequestError
@@ -39,7 +40,7 @@ from turnmark.corpora.specs import Spec, check_options, load_python
 from turnmark.corpora.types import Record
 
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {
-    "delay": seconds,
+    "delay": option(Seconds),
     "context": SETTINGS["context"],
     "size": SETTINGS["size"],
 }

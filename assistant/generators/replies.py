@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnmark.assistant.generators.base import ErrorKind, FinishReason, GeneratorError
-from turnmark.assistant.generators.tools import ToolCall
+from turnmark.assistant.generators.base import ErrorKind, FinishReason, GeneratorError, ToolCall
 from turnmark.corpora.console import valid_text
 from turnmark.corpora.text import printable
 
@@ -64,11 +63,7 @@ class Received:
     _at: dict[str, int] = field(default_factory=dict)
 
     def add(self, event: Any) -> str:
-        """Take in an event of a stream, or a reply in one piece; the text that it adds.
-
-        Raises:
-            ValueError: its content is not text.
-        """
+        """Take in an event of a stream, or a reply in one piece; the text that it adds. ValueError if that is none."""
         choice = first_choice(event)
         self.events += choice is not None
         self.usage = reported_usage(event) or self.usage
@@ -127,22 +122,14 @@ class EndpointFault(GeneratorError):
 
 
 def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> EndpointFault:
-    """The fault behind an HTTP status that is not a success.
-
-    Args:
-        body: what was answered, parsed if it was JSON.
-        label: model and endpoint, for the message.
-        key_env: name of the environment variable that holds the key.
-        secret: its value, which endpoints echo; it is blotted out.
-    """
+    """The fault behind an HTTP status that is not a success; for the arguments see `faults`."""
     complete = blot_out(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
     words = clip(blot_out(_words(body), secret))
     detail = f": {words}" if words else ""
     if status in (401, 403):
         # Not the endpoint's words: they quote the key, masked in ways that we cannot check.
-        return EndpointFault(
-            "auth", f"{label} does not accept the key ({status}); it is read from {key_env}", status=status
-        )
+        message = f"{label} does not accept the key ({status}); it is read from {key_env}"
+        return EndpointFault("auth", message, status=status)
     if status == 429:
         return EndpointFault("rate_limited", f"{label} is rate limited (429){detail}", status=status)
     if status in (408, 409) or status >= 500:

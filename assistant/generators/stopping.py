@@ -21,11 +21,7 @@ class Stopped(BaseException):
 
 
 class Stop:
-    """Says whether a turn shall end.
-
-    Args:
-        seconds: when it ends by itself, counted from now; None: never.
-    """
+    """Says whether a turn shall end; with `seconds` it does so by itself then."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._ends = None if seconds is None else time.monotonic() + seconds
@@ -51,20 +47,12 @@ class Stop:
         return seconds if self._ends is None else max(0.0, min(seconds, self._ends - time.monotonic()))
 
     def check(self) -> None:
-        """Go on only if the turn may.
-
-        Raises:
-            Stopped: it was ended, or its time is up.
-        """
+        """Go on only if the turn may: `Stopped` if it was ended, or its time is up."""
         if self._set.is_set() or self.late:
             raise Stopped
 
     def wait(self, seconds: float) -> None:
-        """Sleep so long.
-
-        Raises:
-            Stopped: as soon as the turn is ended.
-        """
+        """Sleep so long, or until the turn is ended."""
         self._set.wait(self.left(seconds))
         self.check()
 
@@ -102,12 +90,9 @@ def stoppable(stop: Stop) -> Iterator[None]:
 
 
 def stream_turn(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) -> Iterator[Event | Reply]:
-    """A turn in another thread: its events as they come, then its reply.
+    """A turn in another thread, which reports its events: these as they come, then its reply.
 
     Leaving the loop early ends the turn; so does `stop`, and then there is no reply.
-
-    Args:
-        turn: runs the turn, and reports each event to what it is given.
     """
     events: queue.SimpleQueue[Event | Reply | BaseException] = queue.SimpleQueue()
 

@@ -8,8 +8,6 @@ model is run, not what is run.
 from __future__ import annotations
 
 import atexit
-import hashlib
-import json
 import os
 import re
 import shlex
@@ -17,6 +15,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from turnmark.assistant.generators.base import Generator, GeneratorError, seconds
+from turnmark.assistant.generators.base import Generator, GeneratorError, Seconds, option
 from turnmark.assistant.generators.client import client_of
 from turnmark.assistant.generators.openai import Endpoint, OpenAIGenerator, read_endpoint
 from turnmark.corpora.console import notify
@@ -67,22 +66,17 @@ def open_vllm(spec: Spec) -> Generator:
     """`vllm:MODEL[@URL]`; `VLLM_API_KEY` is sent, if it is set, and a server that is started asks for it."""
     if spec.url:
         return OpenAIGenerator(read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY"))
-    errors, extra = ErrorCollector(), {**dict.fromkeys(ENGINE, _value), "start": seconds}
+    errors, extra = ErrorCollector(), {**dict.fromkeys(ENGINE, _value), "start": option(Seconds)}
     endpoint = errors.collect(
         read_endpoint, spec, preset_url="http://127.0.0.1/v1", key_env="VLLM_API_KEY", extra_options=extra
     )
     if spec.argument.startswith("-"):
         errors.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
-    try:
-        words = shlex.split(os.environ.get(COMMAND_ENV, "").strip() or "vllm serve")
-    except ValueError as error:
-        errors.add(f"{COMMAND_ENV}: {error}")
     errors.raise_all()
-    if endpoint is None:
-        raise AssertionError("what is None was a mistake")
+    assert endpoint is not None, "what is None was a mistake"
+    words = shlex.split(os.environ.get(COMMAND_ENV, "").strip() or "vllm serve")
     engine = [part for name, flag in ENGINE.items() if name in endpoint.more for part in (flag, endpoint.more[name])]
-    command = (*words, endpoint.model, *engine)
-    return VllmGenerator(endpoint, command, endpoint.more.get("start", START_SECONDS))
+    return VllmGenerator(endpoint, (*words, endpoint.model, *engine), endpoint.more.get("start", START_SECONDS))
 
 
 class VllmGenerator(OpenAIGenerator):
@@ -117,7 +111,7 @@ _failures: dict[tuple[str, ...], str] = {}
 
 
 def _url_of(command: tuple[str, ...], key: str, start: float) -> str:
-    """The URL of the server that a command starts: one for all generators."""
+    """The URL of the server that a command starts: one for all generators, and one try."""
     with _lock:
         if command in _servers and _servers[command][0].poll() is None:
             return _servers[command][1]
@@ -136,44 +130,44 @@ def _started(command: tuple[str, ...], key: str, start: float) -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}/v1"
-    digest = hashlib.sha256(json.dumps([os.getpid(), *command]).encode("utf-8", "replace")).hexdigest()
-    log = home() / "cache" / "vllm" / f"{digest[:16]}.log"
-    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    log.unlink(missing_ok=True)
+    folder = home() / "cache" / "vllm"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file, log = tempfile.mkstemp(".log", dir=folder)  # of mode 0600
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     environment |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"} | ({"VLLM_API_KEY": key} if key else {})
-    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as output:
+    with open(file, "wb") as output:
         # In a separate session, so that Ctrl-C in a chat ends the turn and not the server.
         server = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--port", str(port)],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True,
         )  # fmt: skip
+    url = f"http://127.0.0.1:{port}/v1"
     _servers[command] = (server, url)
     notify(f"starting vLLM on port {port}; its log: {log}")
     try:
-        _wait(server, f"{url}/models", key, start)
-    except GeneratorError as error:
-        _stop(server)
-        raise GeneratorError("unavailable", f"{error}; the end of its log, {log}:\n{_end_of(log)}".rstrip()) from None
+        problem = _wait(server, f"{url}/models", key, start)
     except BaseException:
         _stop(server)
         raise
+    if problem:
+        _stop(server)
+        lines = Path(log).read_text("utf-8", "replace").split("\n")
+        end = "\n".join(f"  {printable(line)}" for line in [*filter(str.strip, lines)][-LOG_LINES:])[-LOG_CHARACTERS:]
+        raise GeneratorError("unavailable", f"{problem}; the end of its log, {log}:\n{end}".rstrip())
     return url
 
 
-def _wait(server: subprocess.Popen[bytes], url: str, key: str, start: float) -> None:
-    """Until the server answers."""
-    ends = time.monotonic() + start
+def _wait(server: subprocess.Popen[bytes], url: str, key: str, start: float) -> str:
+    """Until the server answers; else why it does not."""
+    ends, headers = time.monotonic() + start, {"Authorization": f"Bearer {key}"} if key else {}
     while time.monotonic() < ends:
         if (code := server.poll()) is not None:
-            raise GeneratorError("unavailable", f"it ended with code {code} before it answered")
+            return f"it ended with code {code} before it answered"
         with suppress(httpx.HTTPError):
-            headers = {"Authorization": f"Bearer {key}"} if key else {}
             if httpx.get(url, headers=headers, timeout=2.0, trust_env=False).is_success:
-                return
+                return ""
         time.sleep(POLL_SECONDS)
-    raise GeneratorError("unavailable", f"it did not answer within {start:g} s")
+    return f"it did not answer within {start:g} s"
 
 
 @atexit.register
@@ -190,10 +184,3 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
             os.killpg(server.pid, number)
         with suppress(subprocess.TimeoutExpired):
             server.wait(grace)
-
-
-def _end_of(log: Path) -> str:
-    text = log.read_bytes().decode("utf-8", "replace") if log.exists() else ""
-    # A progress bar writes one line over and over.
-    lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
-    return "\n".join(f"  {printable(line)}" for line in [*filter(str.strip, lines)][-LOG_LINES:])[-LOG_CHARACTERS:]

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnmark.assistant.asking import WrittenText
-from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.generators.tools import Tool, ToolCall, ToolGenerator, ToolMessage
+from turnmark.assistant.generators.base import GeneratorError, Tool, ToolCall, ToolGenerator, ToolMessage
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.read import answer_prompt, settle_reply, show_section
 from turnmark.assistant.steps.retrieve import SearchAndRead, grow_sections, join_passages

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import notes, turn_of
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.generators.tools import ToolCall
+from turnmark.assistant.generators.base import GeneratorError, ToolCall
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.agent import ROUNDS, TOOLS, _Agent
 from turnmark.assistant.types import Event

@@ -74,10 +74,10 @@ def test_the_key_of_openai_is_not_sent_to_ollama(monkeypatch):
         ("vllm:m?trust_remote_code=1&host=0.0.0.0", ["'trust_remote_code'", "'host'"]),
         ("vllm:m@http://localhost:1/v1?dtype=half", ["no option 'dtype'"]),
         ("openai:m@http://a:1/v1|http://b:1/v1", ["http:// or https:// URL"]),
-        ("vllm:m?start=nan&seed=-1&cache=yes", ["start", "seed", "cache='yes': 1 (yes) or 0 (no)"]),
+        ("vllm:m?start=nan&seed=-1&cache=yes", ["start", "seed", "cache='yes'"]),
         ("replay:nowhere?cache=1", ["no option 'cache'"]),
         ("extractive?cache=1", ["no option 'cache'"]),
-        (f"ollama:m?seed={2**63}&max_tokens=1_0", ["seed", "max_tokens"]),
+        (f"ollama:m?seed={2**63}&size=tiny", ["seed", "'large' or 'small'"]),
     ],
 )
 def test_wrong_specs_name_all_their_mistakes(spec, problems):
@@ -130,8 +130,6 @@ def test_the_size_is_an_option_and_no_part_of_what_replies_are_kept_under(monkey
         assert [traits_of(generator).size for generator in (large, small)] == ["large", "small"]
         assert traits_of(with_cache(small)).size == "small"
         assert traits_of(large).identity == traits_of(small).identity
-    with pytest.raises(RequestError, match="large or small"):
-        open_generator("ollama:m?size=tiny")
 
 
 def script(tmp_path, *lines):
@@ -249,11 +247,3 @@ def test_python_takes_what_fits_the_protocol():
 def test_thinking_is_taken_off():
     assert without_thinking("<think>\nHm, {1}.\n</think>\n\nYes.") == "Yes."
     assert without_thinking("A <think>x</think> B") == "A <think>x</think> B"
-
-
-def test_a_wrong_command_of_vllm_is_reported_with_the_other_mistakes(monkeypatch):
-    monkeypatch.setenv("TURNMARK_VLLM_COMMAND", "vllm 'serve")
-    with pytest.raises(RequestError) as raised:
-        open_generator("vllm:m?nonsense=1")
-    assert "TURNMARK_VLLM_COMMAND: No closing quotation" in str(raised.value)
-    assert "'nonsense'" in str(raised.value)

@@ -9,8 +9,8 @@ import pytest
 from tests.assistant.endpoint import ASK, opened
 from tests.servers import Raw, Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.assistant.generators.base import Tool, ToolGenerator, ToolMessage
 from turnmark.assistant.generators.cache import with_cache
-from turnmark.assistant.generators.tools import Tool, ToolGenerator, ToolMessage
 from turnmark.evaluation.limits import Bounded
 
 pytestmark = pytest.mark.usefixtures("short_waits")

@@ -19,8 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.assistant.endpoint import opened
 from tests.assistant.notes import script
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.generators.tools import ToolMessage
+from turnmark.assistant.generators.base import GeneratorError, ToolMessage
 from turnmark.assistant.open import open_assistant, open_parts, swap_parts
 from turnmark.assistant.tracing import TracedGenerator, Tracing, _own_provider, read_switch, traced
 from turnmark.corpora.errors import RequestError
