@@ -292,7 +292,7 @@ class ConfiguredGenerator(GeneratorBase):
 
     def _call(self, options: CallOptions) -> Call:
         own = {"max_tokens": self.reply_tokens, "temperature": self.temperature, "deadline": self.deadline}
-        said = own | {name: value for name, value in options.items() if value is not None}
+        said: dict[str, Any] = own | {name: value for name, value in options.items() if value is not None}
         return Call(limit=said.pop("max_tokens"), **said)
 
 

@@ -65,14 +65,10 @@ class ResponseStore:
         return str(rows[0][0]) if rows else None
 
     def put(self, key: str, text: str) -> None:
-        """Keep a text; what is under its key already stays."""
-        self._run("INSERT OR IGNORE INTO reply VALUES (?, ?)", key, valid_text(text))
+        """Keep a text."""
+        self._run("INSERT OR REPLACE INTO reply VALUES (?, ?)", key, valid_text(text))
         if (rows := self._run(_USED)) and rows[0][0] > self.limit:
             self._run(_OLDEST)
-
-    def drop(self, key: str) -> None:
-        """Delete what is under a key."""
-        self._run("DELETE FROM reply WHERE key = ?", key)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -114,22 +110,14 @@ def default_store() -> ResponseStore:
 
 
 class Cached(GeneratorWrapper):
-    """Answers from a store what it has answered before.
+    """Answers from a store what it has answered before; each repeat of a sample has other replies.
 
     A reply from the store has `saved`, no calls and no tokens in its `usage`, and is streamed in one piece.
-
-    Args:
-        generator: is asked for what is not in the store; its `identity` is part of the key.
-        store: keeps the replies.
-        repeat: number of the repeat of a sample: each has other replies.
     """
 
     def __init__(self, generator: Generator, store: ResponseStore, repeat: int = 0) -> None:
         super().__init__(generator)
         self.store, self.repeat = store, repeat
-
-    def __repr__(self) -> str:
-        return f"Cached({self.generator!r}, repeat={self.repeat})"
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """The reply that is kept, else one from the generator; see `Generator.complete`."""
@@ -162,8 +150,7 @@ class Cached(GeneratorWrapper):
             return None
         try:
             reply = Completion.model_validate_json(text)
-        except ValidationError:
-            self.store.drop(key)
+        except ValidationError:  # of another version
             return None
         return reply.model_copy(update={"saved": reply.usage, "usage": Usage()})
 
@@ -179,9 +166,7 @@ def _worth_keeping(reply: Completion, schema: type[BaseModel] | None) -> bool:
 def with_cache(generator: Generator, repeat: int = 0, store: ResponseStore | None = None) -> Cached:
     """The generator with the response cache in front of it; one that has it already, for another repeat.
 
-    Args:
-        repeat: number of the repeat of a sample.
-        store: None: the file in the home, `cache/replies.db`.
+    Without a store, it is the file in the home, `cache/replies.db`.
     """
     if isinstance(generator, Cached):
         return Cached(generator.generator, store or generator.store, repeat)

@@ -1,37 +1,24 @@
-"""The client of one endpoint, and its calls on one background event loop.
-
-A blocking read cannot be left when a person presses Ctrl-C in a turn that runs elsewhere, and its time-out starts anew
-with every keep-alive comment. A task can be cancelled at any moment, and its caller waits for pieces of text.
-"""
+"""The client of an endpoint, and what it answers: replies event by event, and faults. Trust none of it."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import queue
-import threading
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from turnmark.assistant.generators.base import ON_RATE_LIMIT
-from turnmark.assistant.generators.stopping import current
+from turnmark.assistant.generators.base import ON_RATE_LIMIT, ErrorKind, FinishReason, GeneratorError, ToolCall
+from turnmark.corpora.console import valid_text
+from turnmark.corpora.text import printable
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-T = TypeVar("T")
-OnPiece = Callable[[str], None]
-News = queue.SimpleQueue[tuple[str, Any]]
-"""What a call reports: ("text", piece), ("stop", None), ("failed", error) or ("done", result)."""
-
 CONNECT_SECONDS = 10.0
-CLOSING = 2.0
-"""Seconds that a cancelled call may take to close its connection before its caller goes on."""
 _NO_KEY = "no-key"  # the client does not start without one, and a server without keys ignores it
 
 
@@ -90,68 +77,186 @@ def client_of(url: str, key: str, retries: int, at_once: int | None = None) -> A
     return client
 
 
-_lock = threading.Lock()
-_loop: tuple[int, asyncio.AbstractEventLoop] | None = None
+# --- what is answered ------------------------------------------------------------------------------------------------
+
+# Why a reply ended, in the words of several servers, in lower case.
+_FINISH: dict[str, FinishReason] = {
+    **dict.fromkeys(("stop", "end_turn", "eos", "eos_token", "stop_sequence", "complete"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "model_length", "max_output_tokens"), "length"),
+    **dict.fromkeys(("content_filter", "safety", "blocklist", "prohibited_content", "refusal"), "content_filter"),
+}
+QUOTED = 300
+"""Characters of an endpoint's own words in a message."""
 
 
-def _running_loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process; a forked child gets another, because threads do not survive a fork."""
-    global _loop
-    with _lock:
-        if _loop is None or _loop[0] != os.getpid():
-            loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="turnmark-generators", daemon=True).start()
-            _loop = (os.getpid(), loop)
-        return _loop[1]
+def finish_reason(word: object) -> FinishReason:
+    """Why a reply ended; "other" if that is said in words we do not know, or not at all."""
+    return _FINISH.get(str(word).lower(), "other")
 
 
-def follow(news: News, deadline: float, on_text: OnPiece | None = None) -> Any:
-    """Wait for a call that reports to `news`, and pass its text on in this thread.
+def first_choice(reply: Any) -> Any:
+    """The first choice of a completion or a chunk, else None."""
+    choices = field_of(reply, "choices")
+    return choices[0] if isinstance(choices, list) and choices else None
 
-    Raises:
-        TimeoutError: nothing was reported for `deadline` seconds.
-        Stopped: the turn that this call is part of was ended.
+
+def reported_usage(reply: Any) -> dict[str, int] | None:
+    """Tokens as reported; None if either number is missing."""
+    usage = field_of(reply, "usage")
+    reported = {key: field_of(usage, key) for key in ("prompt_tokens", "completion_tokens")}
+    counts = {key: value for key, value in reported.items() if isinstance(value, int) and value >= 0}
+    if len(counts) < len(reported):
+        return None
+    cached = field_of(field_of(usage, "prompt_tokens_details"), "cached_tokens")
+    return {**counts, "cached_tokens": cached} if isinstance(cached, int) and cached > 0 else counts
+
+
+def field_of(value: Any, name: str) -> Any:
+    """A field of an object or of a dict; None if it is not there."""
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+@dataclass
+class Received:
+    """A reply as far as it has come."""
+
+    text: str = ""
+    refusal: str = ""
+    finish: object = None
+    usage: dict[str, int] | None = None
+    model: str = ""
+    events: int = 0
+    _calls: list[dict[str, str]] = field(default_factory=list)
+    _at: dict[str, int] = field(default_factory=dict)
+
+    def add(self, event: Any) -> str:
+        """Take in an event of a stream, or a reply in one piece; the text that it adds. ValueError if that is none."""
+        choice = first_choice(event)
+        self.events += choice is not None
+        self.usage = reported_usage(event) or self.usage
+        model = field_of(event, "model")
+        self.model = model if isinstance(model, str) and model else self.model
+        delta = field_of(choice, "delta") or field_of(choice, "message")
+        rows = field_of(delta, "tool_calls")
+        for row in rows if isinstance(rows, list) else []:
+            self._add_call(row)
+        self.refusal += str(field_of(delta, "refusal") or "")
+        finish = field_of(choice, "finish_reason")
+        self.finish = self.finish if finish is None else finish
+        piece = field_of(delta, "content") or ""
+        if not isinstance(piece, str):
+            raise ValueError("content that is not text")
+        self.text += piece
+        return piece
+
+    def _add_call(self, row: Any) -> None:
+        """Part of a call: its first part has its id and its name, further ones more of its arguments."""
+        index, id_ = str(field_of(row, "index")), str(field_of(row, "id") or "")
+        position = self._at.get(index)
+        # Some servers give every call the same index.
+        if position is None or id_ not in ("", self._calls[position]["id"]):
+            self._at[index] = position = len(self._calls)
+            self._calls.append({"id": id_, "name": "", "arguments": ""})
+        call, function = self._calls[position], field_of(row, "function")
+        call["name"] += str(field_of(function, "name") or "")
+        arguments = field_of(function, "arguments") or ""
+        call["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls of tools, those without an id numbered."""
+        rows = enumerate(self._calls, 1)
+        return tuple(
+            ToolCall(id=row["id"] or f"call-{n}", name=row["name"], arguments=valid_text(row["arguments"]) or "{}")
+            for n, row in rows
+        )
+
+
+class EndpointFault(GeneratorError):
+    """A call that failed.
+
+    Attributes:
+        status: HTTP status; None if there was no answer.
+        words: the endpoint's, with nothing cut, to find out what it objects to.
+        broken: the reply broke off, so that another try may get it.
     """
-    stop = current()
-    with stop.waking(lambda: news.put(("stop", None))):
-        while True:
-            stop.check()
-            try:
-                kind, value = news.get(timeout=stop.left(deadline))
-            except queue.Empty:
-                stop.check()
-                raise TimeoutError from None
-            if kind == "text" and on_text is not None and value:
-                on_text(value)
-            elif kind == "failed":
-                raise value
-            elif kind == "done":
-                return value
+
+    def __init__(
+        self, kind: ErrorKind, message: str, *, status: int | None = None, words: str = "", broken: bool = False
+    ) -> None:
+        super().__init__(kind, message)
+        self.status, self.words, self.broken = status, words, broken
 
 
-def drive(work: Callable[[OnPiece], Coroutine[Any, Any, T]], deadline: float, on_text: OnPiece | None = None) -> T:
-    """Run `work(report)` on the loop and wait for its result as `follow` does; leaving early cancels it.
+def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> EndpointFault:
+    """The fault behind an HTTP status that is not a success; for the arguments see `faults`."""
+    complete = blot_out(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
+    words = clip(blot_out(_words(body), secret))
+    detail = f": {words}" if words else ""
+    if status in (401, 403):
+        # Not the endpoint's words: they quote the key, masked in ways that we cannot check.
+        message = f"{label} does not accept the key ({status}); it is read from {key_env}"
+        return EndpointFault("auth", message, status=status)
+    if status == 429:
+        return EndpointFault("rate_limited", f"{label} is rate limited (429){detail}", status=status)
+    if status in (408, 409) or status >= 500:
+        return EndpointFault("unavailable", f"{label} failed ({status}){detail}", status=status, words=complete)
+    if "content_filter" in complete:
+        return EndpointFault("refused", f"{label} refused the prompt by its content filter{detail}", status=status)
+    hint = "; is the model's name right, and does the URL end in /v1?" if status == 404 else ""
+    message = f"{label} did not accept the request ({status}){detail}{hint}"
+    return EndpointFault("bad_request", message, status=status, words=complete)
+
+
+@contextmanager
+def faults(label: str, key_env: str, key: str) -> Iterator[None]:
+    """Turn what the openai client raises inside it into faults.
+
+    The original is dropped: its text is the endpoint's, and endpoints quote the key.
 
     Args:
-        work: reports each piece as it comes; "" for one without text.
+        label: model and endpoint, for the message.
+        key_env: name of the environment variable that holds the key.
+        key: its value; blotted out of all that is quoted.
     """
-    news: News = queue.SimpleQueue()
-    ended = threading.Event()
+    import httpx
+    import openai
 
-    async def run() -> None:
-        try:
-            news.put(("done", await work(lambda piece: news.put(("text", piece)))))
-        except Exception as error:
-            news.put(("failed", error))
-        finally:
-            ended.set()
-
-    current().check()
-    future = asyncio.run_coroutine_threadsafe(run(), _running_loop())
     try:
-        result: T = follow(news, deadline, on_text)
-        return result
-    finally:
-        if not ended.is_set():  # the caller must not go on while the endpoint still writes for it
-            future.cancel()
-            ended.wait(CLOSING)
+        yield
+    except EndpointFault:
+        raise
+    except openai.APIStatusError as error:
+        raise status_fault(error.status_code, error.body, label, key_env, key) from None
+    except (openai.APIConnectionError, httpx.TransportError) as error:
+        # A lost connection was tried again by the client; one that breaks in the middle of a reply was not.
+        broken = isinstance(error, httpx.TransportError)
+        raise EndpointFault("unavailable", f"{label} cannot be reached, or broke off", broken=broken) from None
+    except openai.APIError as error:  # an error event inside a stream
+        detail = clip(blot_out(str(error.message), key))
+        raise EndpointFault(
+            "unavailable", f"{label} failed in the middle of its reply: {detail}", broken=True
+        ) from None
+    except (openai.OpenAIError, httpx.HTTPError, ValueError, RecursionError):
+        raise EndpointFault("bad_reply", f"{label} answered with something that is not a chat completion") from None
+
+
+def blot_out(text: str, secret: str) -> str:
+    """The text with the secret made unreadable."""
+    return text.replace(secret, "***") if secret else text
+
+
+def clip(text: str) -> str:
+    """An endpoint's words, safe to print: one line, of limited length."""
+    text = " ".join(printable(text).split())
+    return text if len(text) <= QUOTED else text[:QUOTED] + "…"
+
+
+def _words(body: Any) -> str:
+    """The message inside an error's body."""
+    for key in ("error", "message", "detail"):
+        if isinstance(body, dict) and body.get(key):
+            body = body[key]
+    if isinstance(body, str):
+        return body
+    return json.dumps(body, ensure_ascii=False, default=str) if body else ""

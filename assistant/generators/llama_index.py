@@ -25,8 +25,8 @@ from turnmark.assistant.generators.base import (
     Size,
     estimate_usage,
 )
-from turnmark.assistant.generators.client import News, follow, is_here
-from turnmark.assistant.generators.replies import clip, field_of, finish_reason, first_choice
+from turnmark.assistant.generators.client import clip, field_of, finish_reason, first_choice, is_here, reported_usage
+from turnmark.assistant.generators.stopping import News, follow
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import Spec, check_options, load_python
@@ -45,11 +45,6 @@ class LlamaIndexGenerator(GeneratorBase):
     What can be set differs from LLM to LLM, so its own settings hold: `temperature` is not passed on, and `max_tokens`
     only to an LLM that has a field of that name. Schemas are not supported. An LLM that outlasts the
     deadline is left behind in its thread, since it cannot be interrupted.
-
-    Args:
-        name: the spec in normal form.
-        llm: a `llama_index.core.llms.LLM`.
-        deadline: seconds without a token of a streamed reply, and for one in a single piece.
     """
 
     def __init__(
@@ -93,14 +88,14 @@ class LlamaIndexGenerator(GeneratorBase):
             options.get("on_text"),
         )
         text = str(last.message.content or "")
-        usage = _usage(last)
+        used = reported_usage(last.raw)
         return Completion(
             text=text,
             finish_reason=finish_reason(finish or "stop"),
-            usage=usage or estimate_usage(messages, text, 1),
+            usage=Usage(calls=1, **used) if used else estimate_usage(messages, text, 1),
             model=str(self._llm.metadata.model_name),
             max_tokens=limit or self.reply_tokens,
-            estimated=usage is None,
+            estimated=not used,
         )
 
     def _run(
@@ -115,12 +110,9 @@ class LlamaIndexGenerator(GeneratorBase):
 
         def work() -> None:
             try:
-                if on_text is None:
-                    response = self._llm.chat(chat, **options)
-                    news.put(("done", (response, _finish(response))))
-                    return
                 last, finish = None, ""
-                for last in self._llm.stream_chat(chat, **options):
+                complete = [self._llm.chat(chat, **options)] if on_text is None else None
+                for last in complete or self._llm.stream_chat(chat, **options):
                     if abandoned.is_set():
                         return
                     # The reason is in one chunk, which need not be the last.
@@ -143,35 +135,17 @@ class LlamaIndexGenerator(GeneratorBase):
         return response, reason
 
     def _failure(self, error: Exception) -> GeneratorError:
-        kind = _kind(error)
+        status, name = getattr(error, "status_code", None), type(error).__name__
+        kinds: dict[object, ErrorKind] = {401: "auth", 403: "auth", 429: "rate_limited", 400: "bad_request"}
+        kind = kinds.get(status, "timeout" if "Timeout" in name else "unavailable")
         # An authentication error may quote the key.
         detail = "" if kind == "auth" else f": {clip(str(error))}"
-        return GeneratorError(kind, f"{self.name} failed: {type(error).__name__}{detail}", Usage(calls=1))
-
-
-def _kind(error: Exception) -> ErrorKind:
-    status = getattr(error, "status_code", None)
-    if status in (401, 403):
-        return "auth"
-    if status == 429:
-        return "rate_limited"
-    if isinstance(status, int) and 400 <= status < 500 and status not in (408, 409):
-        return "bad_request"
-    return "timeout" if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__ else "unavailable"
+        return GeneratorError(kind, f"{self.name} failed: {name}{detail}", Usage(calls=1))
 
 
 def _finish(response: Any) -> str:
     """Why it stopped, where the provider says so in the OpenAI or the Anthropic form; else ""."""
     return str(field_of(first_choice(response.raw), "finish_reason") or field_of(response.raw, "stop_reason") or "")
-
-
-def _usage(response: Any) -> Usage | None:
-    usage = field_of(response.raw, "usage")
-    for names in (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens")):
-        counts = [field_of(usage, name) for name in names]
-        if all(isinstance(count, int) for count in counts):
-            return Usage(calls=1, prompt_tokens=counts[0], completion_tokens=counts[1])
-    return None
 
 
 def open_llama_index_llm(spec: Spec) -> LlamaIndexGenerator:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Unpack
+from typing import Any, Unpack
 
 from turnmark.assistant.generators.base import (
     CACHE,
@@ -40,14 +40,7 @@ _OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens
 
 
 class LocalGenerator(ConfiguredGenerator):
-    """A model in this process. Calls are answered one after the other; their deadline counts from their turn on.
-
-    Args:
-        name: the spec in normal form.
-        model: the model, shared by all generators of its path.
-        context: tokens of its context.
-        settings: limits and defaults.
-    """
+    """A model in this process. Calls are answered one after the other; their deadline counts from their turn on."""
 
     at_once = 1
 
@@ -74,11 +67,18 @@ class LocalGenerator(ConfiguredGenerator):
         if form in self._refused:
             raise SchemaRefused(f"{self.name} takes no such schema")
         with self._turn(stop):
-            prompt = self._prompt(messages)
-            stream, patience = _Stream(self._model, call.on_text), _Patience(self, stop, call.deadline)
+            prompt, stream, latest = self._prompt(messages), _Stream(self._model, call.on_text), time.monotonic()
+
+            def check() -> None:
+                stop.check()
+                if time.monotonic() - latest >= call.deadline:
+                    hint = "; ?deadline=SECONDS in its spec gives it longer" if call.deadline >= self.deadline else ""
+                    message = f"{self.name} wrote nothing for {call.deadline:g} s{hint}"
+                    raise GeneratorError("timeout", message, Usage(calls=1))
 
             def on_tokens(tokens: Sequence[int]) -> None:
-                patience.renew()
+                nonlocal latest
+                latest = time.monotonic()
                 stream.show(tokens)
 
             try:
@@ -88,7 +88,7 @@ class LocalGenerator(ConfiguredGenerator):
                     temperature=call.temperature,
                     seed=random.getrandbits(31) if self._settings.seed is None else self._settings.seed,
                     schema=form,
-                    check=patience.check,
+                    check=check,
                     on_tokens=on_tokens,
                 )
             except UnsupportedGrammar as error:
@@ -103,12 +103,11 @@ class LocalGenerator(ConfiguredGenerator):
             )
 
     def _prompt(self, messages: Sequence[PromptMessage]) -> list[int]:
-        prompt = self._model.prompt(_chat(messages))
-        if len(prompt) >= self.context_tokens:
-            raise GeneratorError(
-                "bad_request",
-                f"a prompt of {len(prompt)} tokens does not fit; the context of {self.name} is {self.context_tokens}",
-            )
+        chat = [{"role": message.role, "content": valid_text(message.content)} for message in messages]
+        prompt, most = self._model.prompt(chat), self.context_tokens
+        if len(prompt) >= most:
+            message = f"a prompt of {len(prompt)} tokens does not fit; the context of {self.name} is {most}"
+            raise GeneratorError("bad_request", message)
         return prompt
 
     @contextmanager
@@ -121,26 +120,6 @@ class LocalGenerator(ConfiguredGenerator):
             yield
         finally:
             self._model.lock.release()
-
-
-class _Patience:
-    """What is checked before every step: whether the turn was ended, and how long no token came."""
-
-    def __init__(self, generator: LocalGenerator, stop: Stop, seconds: float) -> None:
-        self._generator, self._stop, self._seconds = generator, stop, seconds
-        self.renew()
-
-    def renew(self) -> None:
-        """A token came."""
-        self._ends = time.monotonic() + self._stop.left(self._seconds)
-
-    def check(self) -> None:
-        """Raises: GeneratorError: no token came in time. Stopped: the turn was ended."""
-        self._stop.check()
-        if time.monotonic() >= self._ends:
-            name, seconds = self._generator.name, self._seconds
-            hint = "; ?deadline=SECONDS in its spec gives it longer" if seconds >= self._generator.deadline else ""
-            raise GeneratorError("timeout", f"{name} wrote nothing for {seconds:g} s{hint}", Usage(calls=1))
 
 
 class _Stream:
@@ -166,10 +145,6 @@ class _Stream:
             self._on_text(valid_text(piece))
 
 
-def _chat(messages: Sequence[PromptMessage]) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": valid_text(message.content)} for message in messages]
-
-
 def open_local(spec: Spec) -> LocalGenerator:
     """`local:NAME`, `local:FILE.gguf`, `local:FOLDER`; nothing is loaded yet, and nothing is ever fetched."""
     if find_spec("openvino_genai") is None:
@@ -181,12 +156,9 @@ def open_local(spec: Spec) -> LocalGenerator:
     options = errors.collect(check_options, spec, _OPTIONS, "generator")
     model_context = errors.collect(_own_context, path) if path is not None else None
     errors.raise_all()
-    if path is None or options is None:
-        raise AssertionError("what is None was a mistake")
-    settings = CallSettings(**{"deadline": OWN_DEADLINE, "size": "small", **options})
-    context = min(
-        settings.context or model_context or CONTEXT_TOKENS, model_context or settings.context or CONTEXT_TOKENS
-    )
+    assert path is not None, "what is None was a mistake"
+    settings = CallSettings(**{"deadline": OWN_DEADLINE, "size": "small", **(options or {})})
+    context = min(filter(None, (settings.context, model_context)), default=CONTEXT_TOKENS)
     return LocalGenerator(str(spec), model_at(path), context, settings)
 
 
@@ -210,68 +182,48 @@ def _own_context(path: Path) -> int | None:
         if path.is_dir():
             config = path / "config.json"
             length = json.loads(config.read_text("utf-8")).get("max_position_embeddings") if config.is_file() else None
-            return length if isinstance(length, int) and length > 0 else None
-        return context_length(read_header(path))
+        else:
+            fields = read_header(path)
+            length = fields.get(f"{fields.get('general.architecture')}.context_length")
     except (OSError, ValueError, AttributeError) as error:
         raise RequestError(f"generator 'local': {path}: {error}") from None
-
-
-_NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
-_STRING, _ARRAY = 8, 9
-_LONGEST_STRING = 1 << 20
-_MOST_FIELDS = 1000
-
-Value = str | int | float | bool
-
-
-def read_header(path: Path) -> dict[str, Value]:
-    """The fields before the first list (the vocabulary), by name: the architecture and the context are among them.
-
-    Raises:
-        ValueError: the file is not GGUF, or its header is damaged.
-        OSError: it cannot be read.
-    """
-    fields: dict[str, Value] = {}
-    with open(path, "rb") as file:
-        if file.read(4) != b"GGUF":
-            raise ValueError("not a GGUF file")
-        version = _number(file, "<I")
-        if version not in (2, 3):
-            raise ValueError(f"GGUF version {version}; versions 2 and 3 are supported")
-        _number(file, "<Q")  # the number of tensors
-        for _ in range(min(int(_number(file, "<Q")), _MOST_FIELDS)):
-            name, kind = _string(file), int(_number(file, "<I"))
-            if kind == _ARRAY:
-                break
-            if kind == _STRING:
-                fields[name] = _string(file)
-            elif kind in _NUMBERS:
-                fields[name] = _number(file, _NUMBERS[kind])
-            else:
-                raise ValueError(f"the field {name[:80]!r} has the unknown type {kind}")
-    return fields
-
-
-def context_length(fields: dict[str, Value]) -> int | None:
-    """Tokens of the context that the model was made for; None where the header does not say."""
-    length = fields.get(f"{fields.get('general.architecture')}.context_length")
     return length if isinstance(length, int) and length > 0 else None
 
 
-def _number(file: BinaryIO, form: str) -> int | float | bool:
-    size = struct.calcsize(form)
-    data = file.read(size)
-    if len(data) < size:
-        raise ValueError("the header ends early")
-    value: int | float | bool = struct.unpack(form, data)[0]
-    return value
+_NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_STRING = 8
+_LONGEST_STRING = 1 << 20
+_MOST_FIELDS = 1000
 
 
-def _string(file: BinaryIO) -> str:
-    size = int(_number(file, "<Q"))
-    if size > _LONGEST_STRING:
-        raise ValueError(f"a text of {size:,} bytes in the header")
-    data = file.read(size)
-    if len(data) < size:
-        raise ValueError("the header ends early")
-    return data.decode("utf-8", "replace")
+def read_header(path: Path) -> dict[str, Any]:
+    """The fields of a GGUF file before its first list (the vocabulary), by name; the context is among them.
+
+    Raises:
+        ValueError: the file is not GGUF, or its header is damaged.
+
+    Source: github.com/ggml-org/ggml/blob/master/docs/gguf.md
+    """
+
+    def taken(size: int) -> bytes:
+        if size > _LONGEST_STRING or len(data := file.read(size)) < size:
+            raise ValueError("the header ends early, or is damaged")
+        return data
+
+    def number(form: str) -> Any:
+        return struct.unpack(form, taken(struct.calcsize(form)))[0]
+
+    fields: dict[str, Any] = {}
+    with open(path, "rb") as file:
+        if file.read(4) != b"GGUF":
+            raise ValueError("not a GGUF file")
+        taken(12)  # the version, and the number of tensors
+        for _ in range(min(number("<Q"), _MOST_FIELDS)):
+            name, kind = taken(number("<Q")).decode("utf-8", "replace"), number("<I")
+            if kind == _STRING:
+                fields[name] = taken(number("<Q")).decode("utf-8", "replace")
+            elif kind in _NUMBERS:
+                fields[name] = number(_NUMBERS[kind])
+            else:
+                break
+    return fields

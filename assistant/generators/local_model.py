@@ -38,31 +38,20 @@ OnTokens = Callable[[Sequence[int]], None]
 
 @dataclass
 class Generated:
-    """What the model wrote.
-
-    Attributes:
-        tokens: of the reply, without the one that ended it.
-        finish: why it ended.
-        prompt_tokens: length of the prompt.
-        completion_tokens: all tokens written, the one that ended the reply included.
-        cached_tokens: prompt tokens that were certainly not read anew; up to `CHUNK` - 1 more were not either.
-    """
+    """What the model wrote: the tokens of the reply, without the one that ended it, and what it cost."""
 
     tokens: list[int] = field(default_factory=list)
     finish: FinishReason = "other"
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    """Of the prompt, certainly not read anew; up to `CHUNK` - 1 more were not either."""
 
     @property
     def usage(self) -> Usage:
         """The tokens of one call."""
-        return Usage(
-            calls=1,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            cached_tokens=self.cached_tokens,
-        )
+        used = {name: getattr(self, name) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
+        return Usage(calls=1, **used)
 
 
 class UnsupportedGrammar(Exception):
@@ -70,11 +59,7 @@ class UnsupportedGrammar(Exception):
 
 
 class LocalModel:
-    """A loaded model; one for all generators of a path. Calls hold `lock`.
-
-    Args:
-        path: a GGUF file, or a folder in OpenVINO's form.
-    """
+    """A model from a GGUF file or a folder in OpenVINO's form; one for all generators of a path. Calls hold `lock`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,9 +84,8 @@ class LocalModel:
         try:
             text = self._tokenizer.apply_chat_template(list(messages), add_generation_prompt=True)
         except RuntimeError as error:
-            raise GeneratorError(
-                "bad_request", f"{self.path}: its chat template failed: {_first_line(error)}"
-            ) from None
+            message = f"{self.path}: its chat template failed: {_first_line(error)}"
+            raise GeneratorError("bad_request", message) from None
         return [int(token) for token in self._tokenizer.encode(text, add_special_tokens=False).input_ids.data[0]]
 
     def text(self, tokens: Sequence[int]) -> str:
@@ -123,13 +107,9 @@ class LocalModel:
 
         Args:
             limit: the most tokens of the reply.
-            schema: JSON schema that the reply keeps to.
+            schema: JSON schema that the reply keeps to; `UnsupportedGrammar` if that cannot be.
             check: called before every step; whatever it raises ends the generation and travels on.
             on_tokens: gets all tokens so far after every step that wrote one.
-
-        Raises:
-            UnsupportedGrammar: see there.
-            GeneratorError: `unavailable`: the library failed; the next call loads the model anew.
         """
         import numpy as np
         import openvino

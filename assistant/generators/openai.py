@@ -33,10 +33,20 @@ from turnmark.assistant.generators.base import (
     ToolReply,
     estimate_usage,
 )
-from turnmark.assistant.generators.client import TALLY, OnPiece, RequestTally, client_of, drive, is_here
-from turnmark.assistant.generators.replies import EndpointFault, Received, clip, faults, field_of, finish_reason
+from turnmark.assistant.generators.client import (
+    TALLY,
+    EndpointFault,
+    Received,
+    RequestTally,
+    client_of,
+    clip,
+    faults,
+    field_of,
+    finish_reason,
+    is_here,
+)
 from turnmark.assistant.generators.schema import strict_schema
-from turnmark.assistant.generators.stopping import current
+from turnmark.assistant.generators.stopping import OnPiece, current, drive
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import valid_text
 from turnmark.corpora.errors import ErrorCollector

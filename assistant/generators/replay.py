@@ -34,7 +34,6 @@ from turnmark.assistant.generators.base import (
     estimate_usage,
     option,
 )
-from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.specs import Spec, check_options, load_python
 from turnmark.corpora.types import Record
@@ -55,13 +54,7 @@ class ScriptLine(Record):
 
 
 class ReplayGenerator(GeneratorBase):
-    """Gives the replies of a script, word by word where it is streamed.
-
-    Args:
-        name: the spec in normal form.
-        lines: the script.
-        delay: seconds before each word of a stream.
-    """
+    """Gives the replies of a script, word by word where it is streamed, with `delay` seconds before each."""
 
     def __init__(
         self,
@@ -80,11 +73,8 @@ class ReplayGenerator(GeneratorBase):
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """The next line that fits. The script decides: limits, temperature and schema change nothing."""
         line = self._take(messages[-1].content if messages else "")
-        deadline, on_text = options.get("deadline"), options.get("on_text")
-        if on_text is not None:
+        if (on_text := options.get("on_text")) is not None:
             for word in re.findall(r"\s*\S+\s*?(?=\s|$)|\s+", line.text):
-                if self._delay > (self.deadline if deadline is None else deadline):
-                    raise GeneratorError("timeout", f"{self.name} sent nothing before the deadline", Usage(calls=1))
                 time.sleep(self._delay)
                 on_text(word)
         return Completion(

@@ -1,19 +1,33 @@
-"""Ending a turn from outside: whoever waits for it in another thread can let it go, or give it so many seconds.
+"""Waiting for calls of a language model, and ending a turn from outside.
 
 A turn runs to its end in one thread. `stoppable(stop)` puts a `Stop` around it; calls of a language model look at it
 while they wait, and whoever reports the turn's events looks at it in between.
+
+Calls of endpoints run on one background event loop: a blocking read cannot be left when a person presses Ctrl-C in a
+turn that runs elsewhere, and its time-out starts anew with every keep-alive comment. A task can be cancelled at any
+moment, and its caller waits for pieces of text.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, TypeVar
 
 from turnmark.assistant.types import Event, Reply
+
+T = TypeVar("T")
+OnPiece = Callable[[str], None]
+News = queue.SimpleQueue[tuple[str, Any]]
+"""What a call reports: ("text", piece), ("stop", None), ("failed", error) or ("done", result)."""
+CLOSING = 2.0
+"""Seconds that a cancelled call may take to close its connection before its caller goes on."""
 
 
 class Stopped(BaseException):
@@ -117,3 +131,72 @@ def stream_turn(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) ->
         yield event
     elif not isinstance(event, Stopped):
         raise event
+
+
+# --- calls -----------------------------------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_loop: tuple[int, asyncio.AbstractEventLoop] | None = None
+
+
+def _running_loop() -> asyncio.AbstractEventLoop:
+    """The loop of this process; a forked child gets another, because threads do not survive a fork."""
+    global _loop
+    with _lock:
+        if _loop is None or _loop[0] != os.getpid():
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="turnmark-generators", daemon=True).start()
+            _loop = (os.getpid(), loop)
+        return _loop[1]
+
+
+def follow(news: News, deadline: float, on_text: OnPiece | None = None) -> Any:
+    """Wait for a call that reports to `news`, and pass its text on in this thread.
+
+    Raises:
+        TimeoutError: nothing was reported for `deadline` seconds.
+        Stopped: the turn that this call is part of was ended.
+    """
+    stop = current()
+    with stop.waking(lambda: news.put(("stop", None))):
+        while True:
+            stop.check()
+            try:
+                kind, value = news.get(timeout=stop.left(deadline))
+            except queue.Empty:
+                stop.check()
+                raise TimeoutError from None
+            if kind == "text" and on_text is not None and value:
+                on_text(value)
+            elif kind == "failed":
+                raise value
+            elif kind == "done":
+                return value
+
+
+def drive(work: Callable[[OnPiece], Coroutine[Any, Any, T]], deadline: float, on_text: OnPiece | None = None) -> T:
+    """Run `work(report)` on the loop and wait for its result as `follow` does; leaving early cancels it.
+
+    Args:
+        work: reports each piece as it comes; "" for one without text.
+    """
+    news: News = queue.SimpleQueue()
+    ended = threading.Event()
+
+    async def run() -> None:
+        try:
+            news.put(("done", await work(lambda piece: news.put(("text", piece)))))
+        except Exception as error:
+            news.put(("failed", error))
+        finally:
+            ended.set()
+
+    current().check()
+    future = asyncio.run_coroutine_threadsafe(run(), _running_loop())
+    try:
+        result: T = follow(news, deadline, on_text)
+        return result
+    finally:
+        if not ended.is_set():  # the caller must not go on while the endpoint still writes for it
+            future.cancel()
+            ended.wait(CLOSING)

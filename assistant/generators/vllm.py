@@ -72,9 +72,13 @@ def open_vllm(spec: Spec) -> Generator:
     )
     if spec.argument.startswith("-"):
         errors.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
+    words: list[str] = []
+    try:
+        words = shlex.split(os.environ.get(COMMAND_ENV, "").strip() or "vllm serve")
+    except ValueError as error:
+        errors.add(f"{COMMAND_ENV}: {error}")
     errors.raise_all()
     assert endpoint is not None, "what is None was a mistake"
-    words = shlex.split(os.environ.get(COMMAND_ENV, "").strip() or "vllm serve")
     engine = [part for name, flag in ENGINE.items() if name in endpoint.more for part in (flag, endpoint.more[name])]
     return VllmGenerator(endpoint, (*words, endpoint.model, *engine), endpoint.more.get("start", START_SECONDS))
 

@@ -176,11 +176,6 @@ def test_mistakes_of_a_script_are_told_with_their_lines(tmp_path):
         open_generator(f"replay:{script(tmp_path, ' ')}")
 
 
-def test_replay_with_a_delay_keeps_the_deadline(tmp_path):
-    generator = open_generator(f"replay:{script(tmp_path, {'text': 'a b c d e f g h'})}?delay=0.1")
-    assert failure(generator, on_text=lambda piece: None, deadline=0.05).kind == "timeout"
-
-
 def test_a_llama_index_llm_chats_and_streams():
     generator = open_generator("llama-index:llama_index.core.llms:MockLLM?context=777")
     assert generator.context_tokens == 777

@@ -217,18 +217,13 @@ def gguf(path: Path, *fields: tuple[str, str | int]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("cut", [3, 10, 30, 60])
-def test_a_damaged_header_is_an_error_in_words(tmp_path: Path, cut: int):
+@pytest.mark.parametrize("cut", [3, 10, 60, None])
+def test_a_damaged_header_is_an_error_in_words(tmp_path: Path, cut: int | None):
     path = gguf(tmp_path / "m.gguf", ("general.architecture", "llama"), ("llama.context_length", 4096))
-    path.write_bytes(path.read_bytes()[:cut])
+    endless = b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1 << 60) + b"x" * 64
+    path.write_bytes(path.read_bytes()[:cut] if cut else endless)
     with pytest.raises(ValueError, match=r"not a GGUF file|ends early"):
         read_header(path)
-
-
-def test_a_text_of_the_header_is_bounded(tmp_path: Path):
-    (tmp_path / "m.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1 << 60) + b"x" * 64)
-    with pytest.raises(ValueError, match="bytes in the header"):
-        read_header(tmp_path / "m.gguf")
 
 
 def test_a_model_that_is_not_there_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
