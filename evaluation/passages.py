@@ -87,7 +87,6 @@ class FirstPassages:
         ]  # fmt: skip
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `turnmark.retrieval.types.Retriever.search`."""
         return [self._hits[:k] for _ in queries]
 
 
@@ -99,7 +98,6 @@ class OneAtATime:
         self._retriever, self._lock = retriever, threading.Lock()
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `turnmark.retrieval.types.Retriever.search`."""
         with self._lock:
             return self._retriever.search(queries, k)
 
@@ -117,7 +115,6 @@ class Without:
         self._retriever, self._hidden = retriever, frozenset(hidden)
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `turnmark.retrieval.types.Retriever.search`."""
         lists = self._retriever.search(queries, k + len(self._hidden))
         return [[hit for hit in hits if hit.passage.id not in self._hidden][:k] for hits in lists]
 

@@ -21,12 +21,9 @@ from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.types import Usage
 from turnmark.corpora.compound_qa import Task
 from turnmark.corpora.specs import parse_spec
-from turnmark.corpora.text import words
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
-from turnmark.evaluation.benchmarks.measures import WORDS, unknown
+from turnmark.evaluation.benchmarks.measures import unknown
 from turnmark.evaluation.metric_info import MetricStyle
-from turnmark.evaluation.metrics.language import another_language
-from turnmark.evaluation.metrics.language import by as detected_by
 from turnmark.evaluation.metrics.matching import assign_sentences
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.retrieval.task_passages import Embed
@@ -59,9 +56,6 @@ def ask_once(generator: Generator, messages: Sequence[PromptMessage], spec: str)
 
     Args:
         spec: of the generator; what it names itself is not the paper's value.
-
-    Raises:
-        GeneratorError: none was to be had, or the endpoint's filter stopped it before a word.
     """
     own = parse_spec(spec).options
     reply = generator.complete(
@@ -96,37 +90,32 @@ def prompt_of(mode: str, question: str, context: str | None, prompts: Path | Non
     return prompt.render(context=shown or "", question=question)
 
 
-def continue_dialogue(messages: Sequence[PromptMessage], reply: str, question: str) -> tuple[PromptMessage, ...]:
-    """The messages of the next turn of a dialogue: what was answered, and the next question as it is."""
-    return (
-        *messages,
-        PromptMessage(role="assistant", content=break_control_marks(reply)),
-        PromptMessage(role="user", content=break_control_marks(question)),
-    )
+def ask_dialogue(
+    generator: Generator, messages: tuple[PromptMessage, ...], questions: Sequence[str], spec: str
+) -> list[ModeReply]:
+    """The turns of a dialogue: the first as its messages ask it, the others as they are, each after those before it."""
+    replies = [ask_once(generator, messages, spec)]
+    for question in questions[1:]:
+        said = PromptMessage(role="assistant", content=break_control_marks(replies[-1].text))
+        messages = (*messages, said, PromptMessage(role="user", content=break_control_marks(question)))
+        replies.append(ask_once(generator, messages, spec))
+    return replies
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
 class SplitReply(BaseModel):
-    """What the prompt `compound-split` asks for."""
-
     questions: list[str]
 
 
 def split_by_model(generator: Generator, text: str, prompts: Path | None = None) -> tuple[tuple[str, ...], Usage]:
-    """The sub-questions into which a model splits a text (Table 18); the text itself if it finds none.
-
-    Raises:
-        GeneratorError: no list was to be had.
-    """
+    """The sub-questions into which a model splits a text (Table 18); the text itself if it finds none."""
     messages = JUDGES.load(SPLIT, prompts).fill({"text": text})
     result, usage = ask(generator, messages, SplitReply, max_tokens=LIST_TOKENS)
     if isinstance(result, Failure):
         reason = f"the question was not split: {result.reason or result.kind}"
-        if result.kind == "length" or result.kind == "invalid" or result.kind == "content_filter":
-            raise GeneratorError("bad_reply", reason, usage)
-        raise GeneratorError(result.kind, reason, usage)
+        raise GeneratorError("bad_reply", reason, usage)
     parts = tuple(" ".join(part.split()) for part in result.questions if part.strip())
     return parts or (text,), usage
 
@@ -172,9 +161,6 @@ def by_position(name: str, order: Sequence[int], values: Sequence[float | None])
 
 
 COVERAGE = "part_coverage"
-OMITTED, MERGED, LANGUAGE = "omitted", "merged", "wrong_language"
-"""The paper's errors; as code sees them, their names end in `CODE`."""
-CODE = "[code]"
 
 
 @dataclass(frozen=True)
@@ -194,11 +180,7 @@ class CompoundCase(Case):
 
 
 def compound_metrics(embed: Embed | None, by_order: bool) -> tuple[Metric[CompoundCase], ...]:
-    """Metrics of the parts, those with an embedder first.
-
-    Args:
-        by_order: questions are asked in several orders, so that coverage is reported by position, too.
-    """
+    """The coverage of the parts; with `by_order`, where questions are asked in several orders, by position, too."""
 
     def answers(context: CompoundCase) -> tuple[str, ...]:
         """For each part the sentences that answer it."""
@@ -213,47 +195,20 @@ def compound_metrics(embed: Embed | None, by_order: bool) -> tuple[Metric[Compou
     def covered(context: CompoundCase) -> Mapping[str, Value]:
         if embed is None or not context.parts:
             return {}
-        texts = answers(context)
-        errors = {} if unknown(context) else _errors(texts)
-        return {COVERAGE: sum(map(bool, texts)) / len(texts), **errors, **_cells(context, texts)}
-
-    def _cells(context: CompoundCase, texts: Sequence[str]) -> Mapping[str, Value]:
-        return by_position(COVERAGE, context.order, [float(bool(text)) for text in texts]) if by_order else {}
+        values = [float(bool(text)) for text in answers(context)]
+        return {
+            COVERAGE: sum(values) / len(values),
+            **(by_position(COVERAGE, context.order, values) if by_order else {}),
+        }
 
     name = getattr(embed, "name", "the embedder")
     cells = cell_names(COVERAGE) if by_order else ()
     return (
         Metric(
-            (COVERAGE, OMITTED + CODE, MERGED + CODE, *cells),
+            (COVERAGE, *cells),
             f"parts by rules, matched by {name}",
             covered,
-            "no embedder, fewer than two parts, an unknown answer, or a position that this order lacks",
+            "no embedder, or a position that this order lacks",
             {COVERAGE: MetricStyle(headline=40)},
         ),
-        Metric(
-            (LANGUAGE + CODE,),
-            detected_by(),
-            _language,
-            "the reply or the question is too short",
-        ),
-        Metric(("words_per_part",), WORDS, _words),
     )
-
-
-def _errors(texts: Sequence[str]) -> dict[str, Value]:
-    """Whether a part has no answer, and whether two have the same, neither with a sentence to itself."""
-    if len(texts) < 2:
-        return {}
-    answers = [text for text in texts if text]
-    return {OMITTED + CODE: float(len(answers) < len(texts)), MERGED + CODE: float(len(set(answers)) < len(answers))}
-
-
-def _language(context: CompoundCase) -> Mapping[str, Value]:
-    differs = another_language(context.answer, context.question)
-    return {} if differs is None else {LANGUAGE + CODE: float(differs)}
-
-
-def _words(context: CompoundCase) -> Mapping[str, Value]:
-    if not context.parts:
-        return {}
-    return {"words_per_part": len(words(context.answer)) / len(context.parts)}

@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import Any
 
 from turnmark.assistant.asking import WrittenText, write_text
-from turnmark.assistant.generators.base import EmptyReply, Generator, PromptMessage
+from turnmark.assistant.generators.base import EmptyReply, Generator
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.decide import grade_evidence
 from turnmark.assistant.steps.marks import says_unknown
@@ -36,7 +36,7 @@ from turnmark.corpora import compound_qa
 from turnmark.corpora.compound_qa import Task as Row
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
-from turnmark.corpora.types import Message, Passage, Problem
+from turnmark.corpora.types import Message, Problem
 from turnmark.evaluation.benchmarks import compound_modes as modes
 from turnmark.evaluation.benchmarks.base import Item, Metric
 from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, CompoundCase, compound_metrics
@@ -62,10 +62,7 @@ def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str
         raise RequestError([f"--references: {problem}" for problem in error.problems]) from error
     summary = stored.runs[0].summary if stored.runs and not stored.several else None
     if summary is None or (summary.benchmark, summary.setting) != ("compound-qa", DIALOGUE):
-        subject = "the folder of several runs" if summary is None else " ".join(
-            filter(None, (summary.benchmark, summary.task, summary.setting))
-        )  # fmt: skip
-        raise RequestError(f"{flag} is {subject}; name a run of compound-qa in the setting {DIALOGUE}")
+        raise RequestError(f"{flag}: name a run of compound-qa in the setting {DIALOGUE}")
     answers_of_id = {
         sample.id: sample.sub_answers
         for sample in samples(run)
@@ -90,7 +87,6 @@ class CompoundQA(Task):
     references: References = MappingProxyType({})
 
     def open(self) -> None:
-        """See `Task.open`."""
         errors, request = ErrorCollector(), self.request
         self.source = compound_qa.locate(request.data)
         files = compound_qa.files(self.source.root)
@@ -130,7 +126,6 @@ class CompoundQA(Task):
         )
 
     def stratum(self, item_id: str) -> str:
-        """See `Task.stratum`."""
         return compound_qa.file_of(item_id)
 
     def items(self) -> Iterator[Item | Problem]:
@@ -163,11 +158,7 @@ class CompoundQA(Task):
         )
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Task.answer`. An empty reply is one: it stays in the mean, and loses.
-
-        Raises:
-            GeneratorError: no reply was to be had.
-        """
+        """See `Task.answer`. An empty reply is one: it stays in the mean, and loses."""
         began = time.perf_counter()
         try:
             return self._answer(item, generator)
@@ -193,7 +184,6 @@ class CompoundQA(Task):
         )
 
     def context(self, item: Item, sample: Sample) -> CompoundCase:
-        """See `Task.context`."""
         task: Row = item.task
         text = with_steps(sample.prediction or "", sample.procedure)
         order = self._order(item)
@@ -233,18 +223,16 @@ class CompoundQA(Task):
         Without a model the context is trusted for each part if it is near enough to the full question.
         """
         parts = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
-        hits = ranked_by(_passages(item.task), (question,), parts.embed)
+        context = item.task.context
+        passages = [] if context is None else cut_passages(item.id, "", context)
+        hits = ranked_by(passages, (question,), parts.embed)
         trusted = generator is not None or (
             grade_evidence((question, understand(history, question).rewrite), hits, parts.embed).decision in GROUNDED
         )
         return turn_sample(item, history, question, generator, parts, hits, trusted, apart)
 
     def _asked(self, item: Item, task: Row, generator: Generator) -> Sample:
-        """A model's answer to a question put to it by our prompt for closed-book ones, or by one of the paper's modes.
-
-        Raises:
-            GeneratorError: no reply was to be had.
-        """
+        """A model's answer: by our prompt for closed-book questions, or by one of the paper's modes."""
         began = time.perf_counter()
         reply: WrittenText | modes.ModeReply
         if self.setting == modes.DECOMPOSE:
@@ -264,9 +252,6 @@ class CompoundQA(Task):
         They are those of the references if there are some, so that these fit; else those of the rules or, with
         `understand=llm`, those of the model (Table 18). Each reply is kept as it was written, a hedge or an "I don't
         know" included: what it is worth is for the judge to say, as it is of a reply to the full question.
-
-        Raises:
-            GeneratorError: a reply was not to be had; what was said before it is lost, since a dialogue is one sample.
         """
         began, used = time.perf_counter(), Usage()
         parts = tuple(part.question for part in self.references.get(item.id, ()))
@@ -279,7 +264,8 @@ class CompoundQA(Task):
             texts = [strip_marks(with_steps(reply.prediction or "", reply.procedure), reply) for reply in replies]
             notes: tuple[str, ...] = tuple(dict.fromkeys(note for reply in replies for note in reply.notes))
         else:
-            spoken = self._spoken(task, parts, generator)
+            first = modes.prompt_of("vanilla", parts[0], task.context, self.parts.prompts)
+            spoken = modes.ask_dialogue(generator, first, parts, self.request.generator)
             texts = [reply.text for reply in spoken]
             decided = ["unknown" if says_unknown(text) else "answer" for text in texts]
             notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(spoken, 1) if reply.note)
@@ -299,15 +285,6 @@ class CompoundQA(Task):
             history += [Message(role="user", content=part), Message(role="assistant", content=answer)]
         return replies
 
-    def _spoken(self, task: Row, parts: Sequence[str], generator: Generator) -> list[modes.ModeReply]:
-        """A model's turns of a dialogue; the first question is put as in `vanilla`, with the context."""
-        messages: tuple[PromptMessage, ...] = modes.prompt_of("vanilla", parts[0], task.context, self.parts.prompts)
-        replies = [modes.ask_once(generator, messages, self.request.generator)]
-        for part in parts[1:]:
-            messages = modes.continue_dialogue(messages, replies[-1].text, part)
-            replies.append(modes.ask_once(generator, messages, self.request.generator))
-        return replies
-
 
 def _sample(
     item: Item, task: Row, text: str, decision: str, usage: Usage, began: float, notes: tuple[str, ...]
@@ -325,10 +302,5 @@ def _sample(
     )
 
 
-def _passages(task: Row) -> list[Passage]:
-    return [] if task.context is None else cut_passages(task.id, "", task.context)
-
-
 def _paired(parts: Sequence[str], answers: Sequence[str]) -> tuple[SubAnswer, ...]:
-    pairs = zip(parts, answers, strict=True)
-    return tuple(SubAnswer(question=part, answer=answer) for part, answer in pairs)
+    return tuple(SubAnswer(question=part, answer=text) for part, text in zip(parts, answers, strict=True))

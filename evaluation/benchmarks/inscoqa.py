@@ -6,32 +6,32 @@ text, `procedure` the steps; in the setting `prompt` `prediction` is the reply a
 apart when it is scored. The assistant's text holds its steps.
 
 Section 5.3 puts the documents into the prompt. In the setting `documents` the assistant's turn answers from them; in
-`prompt` a model is asked as the paper asks (`turnmark.evaluation.benchmarks.inscoqa_prompt`). In `rag` the documents of
-all samples are one pool that is searched, which the paper does not do, so nothing published is comparable.
+`prompt` a model is asked as the paper asks, and replies in one text, whose form is checked strictly and counted
+(`format_ok`); what can be read of it is read whatever its form. In `rag` the documents of all samples are one pool that
+is searched, which the paper does not do, so nothing published is comparable.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.base import Generator, without_thinking
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.corpora import inscoqa
 from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.home import home
+from turnmark.corpora.home import home, write_atomic
 from turnmark.corpora.inscoqa import InstructionalDocument, Split
 from turnmark.corpora.inscoqa import Task as Row
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
-from turnmark.evaluation.benchmarks.inscoqa_prompt import PROMPT, has_two_parts, read_reply
+from turnmark.evaluation.benchmarks.base import Case, Item, Metric
 from turnmark.evaluation.benchmarks.measures import (
     CHARACTER_METRICS,
     LEAD_METRICS,
@@ -49,34 +49,24 @@ from turnmark.retrieval.task_passages import Embed, by_list, cut_passages, ranke
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"
-POOL = "pool"
+POOL, PROMPT = "pool", "inscoqa-answer"
 
 
 @dataclass(frozen=True)
 class InstructionalCase(Case):
-    """A reply with its steps, in `more` with those of the reference; appendix E's judge is shown no documents.
-
-    Attributes:
-        format_ok: the reply is in the form of appendix D; None: it was not asked for, or is not there as written.
-    """
+    """A reply with its steps, in `more` with those of the reference; appendix E's judge is shown no documents."""
 
     passages_judged: ClassVar[bool] = False
     format_ok: bool | None = None
-
-
-def _format(context: InstructionalCase) -> Mapping[str, Value]:
-    return {} if context.format_ok is None else {"format_ok": float(context.format_ok)}
+    """The reply is in the form of appendix D; None: it was not asked for, or is not there as written."""
 
 
 FORMAT_METRIC: Metric[InstructionalCase] = Metric(
-    ("format_ok",), "appendix D's form, read strictly", _format, "no reply was asked for in the two parts of appendix D"
+    ("format_ok",),
+    "appendix D's form, read strictly",
+    lambda case: {"format_ok": None if case.format_ok is None else float(case.format_ok)},
+    "no reply was asked for in the two parts of appendix D",
 )
-
-
-def split_of(source: Source) -> Split:
-    """The split that is run: test where the folder has it, else validation, else train."""
-    splits = inscoqa.splits(source.root)
-    return splits[-1] if splits else "test"
 
 
 def pool(tasks: Iterable[Row | Problem]) -> Iterator[Passage]:
@@ -86,16 +76,13 @@ def pool(tasks: Iterable[Row | Problem]) -> Iterator[Passage]:
     Of several documents with one id, the first keeps it; to the others' a hash of their content is added.
     """
     contents: dict[str, str] = {}
-    keys: set[str] = set()
     for task in tasks:
         for document in () if isinstance(task, Problem) else task.documents:
             content = _content(document)
-            if (key := document.id + content) in keys:
-                continue
-            keys.add(key)
-            names = (document.id, *(f"{document.id}~{content[:length]}" for length in (8, 16, 64)))
-            name = next(name for name in names if contents.setdefault(name, content) == content)
-            yield from cut_passages(name, document.title, document.text)
+            name = document.id if contents.get(document.id, content) == content else f"{document.id}~{content[:8]}"
+            if name not in contents:
+                contents[name] = content
+                yield from cut_passages(name, document.title, document.text)
 
 
 def write_pool(tasks: Iterable[Row | Problem], path: Path) -> int:
@@ -106,18 +93,10 @@ def write_pool(tasks: Iterable[Row | Problem], path: Path) -> int:
     Returns:
         Passages written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    count = 0
-    with open(part, "w", encoding="utf-8", newline="\n") as file:
-        for passage in pool(tasks):
-            row = {"_id": passage.id, "title": headed(passage), "text": passage.text}
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            count += 1
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-    return count
+    rows = ({"_id": passage.id, "title": headed(passage), "text": passage.text} for passage in pool(tasks))
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+    write_atomic(path, "".join(lines))
+    return len(lines)
 
 
 def _content(document: InstructionalDocument) -> str:
@@ -160,7 +139,8 @@ class InsCoQA(Task):
         source = errors.collect(inscoqa.locate, request.data)
         errors.raise_all()
         assert source is not None, "errors.raise_all() raised otherwise"
-        self.source, self.split = source, inscoqa.split_named(request.data) or split_of(source)
+        self.source, splits = source, inscoqa.splits(source.root) or ("test",)
+        self.split = inscoqa.split_named(request.data) or splits[-1]  # test, where it is there
         files = {f"{self.split}.jsonl": source.root / f"{self.split}.jsonl"}
         rows = (row for row in inscoqa.stream_tasks(source.root, self.split) if not isinstance(row, Problem))
         self.domains = choose_domains(sorted({row.domain for row in rows}), request.domains)
@@ -249,7 +229,6 @@ class InsCoQA(Task):
         )
 
     def target(self, item: Item) -> Mapping[str, Any]:
-        """See `Task.target`."""
         row: Row = item.task
         steps = tuple({"step": step, "citations": []} for step in row.procedure)
         return {"query": row.question, "prediction": row.answer, "procedure": steps}
@@ -262,3 +241,137 @@ class InsCoQA(Task):
         """The texts of what was found: from the sample where another system gave them, else from the pool."""
         texts = (context.text or self._pool.get(context.document_id, "") for context in sample.contexts)
         return tuple(filter(None, texts))
+
+
+# --- a reply in one text ---------------------------------------------------------------------------------------------
+
+_MARK = r"(?:\*\*|__)?"
+_HASHES = r"(?:#{1,6}[ \t]*)?"
+_ANSWER = re.compile(rf"^[ \t]*{_HASHES}{_MARK}Answer{_MARK}[ \t]*:{_MARK}[ \t]*", re.MULTILINE | re.IGNORECASE)
+_NAME = rf"{_MARK}Procedural instructions{_MARK}[ \t]*:{_MARK}[ \t]*"
+_STEPS = re.compile(rf"^[ \t]*{_HASHES}{_NAME}", re.MULTILINE | re.IGNORECASE)
+_STEPS_ANYWHERE = re.compile(rf"(?:^[ \t]*#{{1,6}}[ \t]*)?{_NAME}", re.MULTILINE | re.IGNORECASE)
+_NUMBERED = re.compile(r"(\d{1,3})[.)][ \t]+(\S.*)")
+_ITEM = re.compile(
+    r"(?P<indent>[ \t]*)(?:#{1,6}[ \t]+)?(?:\*\*|__)?"
+    r"(?:(?P<number>(?:step|步骤)[ \t]*\d{1,3}[ \t]*[.):：、-]?|[(（]\d{1,3}[)）]|\d{1,3}[.):：、](?!\d))"
+    r"|[-*+•–](?=[ \t]))"
+    r"(?:\*\*|__)?[ \t]*(?P<text>\S.*)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class InsCoQAReply:
+    """What was read of a reply.
+
+    Attributes:
+        answer: in plain text; empty if the reply has none.
+        steps: of the procedure, each on one line with what is below it; empty if none can be read.
+        in_form: the reply is in the form of appendix D.
+    """
+
+    answer: str
+    steps: tuple[str, ...]
+    in_form: bool = True
+
+
+def read_reply(text: str) -> InsCoQAReply:
+    """Read a reply, whatever its form; never raises.
+
+    The answer is what is behind `Answer:` and before `Procedural instructions:`; without the one, what is before the
+    other. The steps are the list behind `Procedural instructions:`, or its lines; without that heading, the last
+    numbered list of the reply. What is indented or bulleted below a numbered step belongs to it; what follows the list
+    is no step.
+    """
+    reply = without_thinking(text).strip()
+    if strict := _read_strictly(reply):
+        return strict
+    headings = list(_STEPS_ANYWHERE.finditer(reply))
+    if headings:
+        opening_text = reply[: headings[0].start()]
+        listed = ((part, _read_list(part)) for part in _STEPS_ANYWHERE.split(reply)[1:])
+        steps = max(
+            (found or tuple(filter(None, map(str.strip, part.splitlines()))) for part, found in listed), key=len
+        )
+    else:
+        opening_text, steps = _last_list(reply)
+    opening = _ANSWER.search(opening_text)
+    answer = opening_text[opening.end() :] if opening else opening_text
+    return InsCoQAReply(answer.strip(), steps, in_form=False)
+
+
+def has_two_parts(text: str) -> bool:
+    """Whether a text is a reply as a model wrote it, still in the two parts of appendix D."""
+    return bool(_STEPS_ANYWHERE.search(without_thinking(text)))
+
+
+def _read_strictly(reply: str) -> InsCoQAReply | None:
+    """A reply in the form of appendix D; None if it is in another.
+
+    Both headings, each at the beginning of a line and in this order, the answer first of all and not empty; steps
+    numbered 1, 2, 3 …, one a line, or all of them on one line as the paper shows them; no list inside, no words after
+    them. Markdown around the headings and a block of reasoning before them are let pass.
+    """
+    opening = _ANSWER.match(reply)
+    heads = list(_STEPS.finditer(reply, opening.end())) if opening else []
+    if opening is None or len(heads) != 1:
+        return None
+    answer = reply[opening.end() : heads[0].start()].strip()
+    lines = [line for line in reply[heads[0].end() :].splitlines() if line.strip()]
+    if len(lines) == 1:
+        steps = _in_one_line(lines[0].strip())
+    else:
+        numbered = [_NUMBERED.fullmatch(line.strip()) for line in lines]
+        flat = all(not line[0].isspace() for line in lines) or all(line[0].isspace() for line in lines)
+        in_order = all(match and int(match[1]) == number for number, match in enumerate(numbered, 1))
+        steps = tuple(match[2].strip() for match in numbered if match) if flat and in_order else ()
+    return InsCoQAReply(answer, steps) if answer and steps and all(steps) else None
+
+
+def _in_one_line(line: str) -> tuple[str, ...]:
+    """`1. xx 2. xx`: each number is looked for after the one before it; empty if the line begins with none."""
+    steps: list[str] = []
+    mark = re.match(r"1[.)]\s+", line)
+    while mark is not None:
+        following = re.compile(rf"(?<=\s){len(steps) + 2}[.)]\s+").search(line, mark.end())
+        steps.append(line[mark.end() : following.start() if following else None].strip())
+        mark = following
+    return tuple(steps)
+
+
+def _read_list(text: str) -> tuple[str, ...]:
+    """The steps of a list, whatever is around and inside it."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    matches = [_ITEM.fullmatch(line.rstrip()) for line in lines]
+    items = [match for match in matches if match is not None]
+    numbered = [item for item in items if item["number"]]
+    if len(numbered) == 1 and len(parts := [step for step in _in_one_line(numbered[0].group().strip()) if step]) > 1:
+        return tuple(parts)
+    heads = numbered or items
+    if not heads:
+        return ()
+    outermost = len(heads[0]["indent"].expandtabs())
+    steps: list[list[str]] = []
+    last = max(n for n, (line, item) in enumerate(zip(lines, matches, strict=True)) if item or line[0].isspace())
+    for line, item in zip(lines[: last + 1], matches, strict=False):
+        if item is not None and item in heads and len(item["indent"].expandtabs()) <= outermost:
+            steps.append([_drop_half_mark(item["text"])])
+        elif steps:
+            steps[-1].append(_drop_half_mark(item["text"]) if item is not None else line.strip())
+    return tuple(" ".join(parts) for parts in steps)
+
+
+def _drop_half_mark(text: str) -> str:
+    """A step without the half of a pair of marks whose other half was before its number."""
+    text = text.strip()
+    return text.replace("**", "", 1) if text.count("**") % 2 else text
+
+
+def _last_list(reply: str) -> tuple[str, tuple[str, ...]]:
+    """Of a reply without a heading what is before its last numbered list, and the steps of that."""
+    lines = reply.splitlines(keepends=True)
+    items = [(n, item["number"]) for n, line in enumerate(lines) if (item := _ITEM.fullmatch(line.rstrip()))]
+    firsts = [n for n, number in items if number and int("".join(filter(str.isdecimal, number))) == 1]
+    steps = _read_list("".join(lines[firsts[-1] :])) if firsts else ()
+    return ("".join(lines[: firsts[-1]]), steps) if len(steps) > 1 else (reply, ())

@@ -62,10 +62,6 @@ TEMPERATURE = 0.7
 """Of the models that revise (section 3.2)."""
 
 
-MOST_TURNS = 100
-"""Turns before one that `--only` names that are looked for; the paper's sessions end after ten."""
-
-
 class EarlierTurn(TurnmarkError):
     """A turn of a chained session whose earlier turn has no answer to go on from."""
 
@@ -96,9 +92,10 @@ class Kiwi(KiwiTask):
     )
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
-        """See `KiwiTask.open_turns`."""
         errors, request, model = ErrorCollector(), self.request, self.request.asks_model
-        if request.chain:
+        # From our own revisions, not from the recorded ones; complete answers by the paper's prompts (`kiwi_turns`).
+        self.chain, self.paper = request.chain, request.protocol == "paper"
+        if self.chain:
             self._check_chain(errors)
         if self.paper and not (model or request.scoring):
             errors.add(NEEDS_MODEL)
@@ -113,20 +110,9 @@ class Kiwi(KiwiTask):
         return (PROMPTS if self.paper else (FIRST,) * self.chain), notes
 
     def open(self) -> None:
-        """See `Task.open`."""
         super().open()
         if self.request.asks_model:
             self.inputs = {**self.inputs, "temperature": f"{TEMPERATURE:g}, unless the spec names one"}
-
-    @property
-    def chain(self) -> bool:
-        """Whether turns go on from our own revisions, not from the recorded ones."""
-        return self.request.chain
-
-    @property
-    def paper(self) -> bool:
-        """Whether a model writes complete answers by the paper's prompts (see `kiwi_turns`)."""
-        return self.request.protocol == "paper"
 
     @cached_property
     def _embed(self) -> Embed | None:
@@ -138,10 +124,9 @@ class Kiwi(KiwiTask):
             errors.add("--sample draws single turns, and a chain needs those before them; use --limit, or --only")
         for name in self.request.only:
             session, _, turn = name.partition("/")
-            earlier_ids = (f"{session}/{n}" for n in range(min(int(turn), MOST_TURNS) if turn.isdecimal() else 0))
-            lacking = [turn_id for turn_id in earlier_ids if turn_id not in self.request.only]
-            if lacking:
-                errors.add(f"--only {name}: a chain needs the turns before it, too: {', '.join(lacking)}")
+            before = f"{session}/{int(turn) - 1}" if turn.isdecimal() and int(turn) else name
+            if before not in self.request.only:
+                errors.add(f"--only {name}: a chain needs the turn before it, too: {before}")
 
     def items(self) -> Iterator[Item | Problem]:
         """See `Task.items`; an item is a turn."""
@@ -155,12 +140,6 @@ class Kiwi(KiwiTask):
                 turn_before = turn.id if self.chain else None
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Task.answer`.
-
-        Raises:
-            EarlierTurn: in a chain, what it goes on from has failed.
-            GeneratorError: the model gave no reply.
-        """
         began = time.perf_counter()
         task: Instruction = item.task
         turn = task.turn
@@ -225,9 +204,8 @@ class Kiwi(KiwiTask):
             if item.earlier.status != "done" or item.earlier.prediction is None:
                 raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
             return self._shown(item.earlier.prediction), Usage()
-        if (
-            task.turn.turn or generator is None
-        ):  # only an estimate asks for a later turn by itself; rules write no answer
+        # Only an estimate asks for a later turn by itself; rules write no answer.
+        if task.turn.turn or generator is None:
             return task.turn.previous, Usage()
         question, hits = task.session.question, self._of_session(task.session)
         first_reply = first_answer(generator, question, hits[:PARAGRAPHS], self.parts.prompts)
@@ -254,10 +232,8 @@ class Kiwi(KiwiTask):
         if accepted is None:
             return None
         changes = tuple(operation.model_dump(mode="json") for operation in operations(turn.previous, accepted))
-        return {
-            "query": turn.instruction, "prediction": accepted, "turn": turn.turn, "previous": turn.previous,
-            "operations": changes,
-        }  # fmt: skip
+        fields = {"query": turn.instruction, "prediction": accepted, "turn": turn.turn, "previous": turn.previous}
+        return {**fields, "operations": changes}
 
     def _evidence(self, task: Instruction) -> list[Hit]:
         session, turn = task.session, task.turn
@@ -281,11 +257,8 @@ def _passages(texts: Sequence[kiwi.Passage], document: str) -> list[Passage]:
     start = 0
     for number, source in enumerate(texts, 1):
         end = start + len(source.text)
-        passages.append(
-            Passage(
-                id=f"{document}-{number}", document=document, title=source.title, text=source.text, start=start, end=end
-            )
-        )
+        name = f"{document}-{number}"
+        passages.append(Passage(id=name, document=document, title=source.title, text=source.text, start=start, end=end))
         start = end
     return passages
 

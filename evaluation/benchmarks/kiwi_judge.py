@@ -26,7 +26,7 @@ from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.kiwi import Session, Turn, same_question
+from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi_turns import (
@@ -53,37 +53,19 @@ NEAREST = 10
 """Examples of the paper's few-shot prompt."""
 
 
-def split(sessions: Sequence[Session], seed: int, by_question: bool = False) -> dict[str, Part]:
+def split(sessions: Sequence[Session], seed: int) -> dict[str, Part]:
     """Turn id -> part. Test and validation have 186/1260 of the turns each, at least one; the rest is for training.
 
-    The shares are met exactly where turns are drawn, and as nearly as full questions allow if these are drawn.
-
-    Args:
-        seed: of the draw; the paper names none, so that its very split cannot be had again.
-        by_question: all turns of all sessions about a question are in one part.
+    The paper does not name its seed, so that its very split cannot be had again.
     """
-    groups: dict[str, list[str]] = {}
-    for session in sessions:
-        for turn in session.turns:
-            key = same_question(session.question) if by_question else turn.id
-            groups.setdefault(key, []).append(turn.id)
-    if len(groups) < 3:
-        noun = "questions" if by_question else "turns"
-        raise RequestError(f"the data has {len(groups)} {noun}, and a split into three parts takes three at least")
-    total = sum(map(len, groups.values()))
-    limit = max(1, round(total * HELD_OUT / OF))
-    order = list(groups)
-    random.Random(seed).shuffle(order)
-    part_of_id: dict[str, Part] = {}
-    parts: list[Part] = ["test", "validation"]
-    count = 0
-    for remaining, key in zip(range(len(order), 0, -1), order, strict=True):
-        if parts and count and (count + len(groups[key]) / 2 > limit or remaining <= len(parts)):
-            parts.pop(0)
-            count = 0
-        part_of_id |= dict.fromkeys(groups[key], parts[0] if parts else "train")
-        count += len(groups[key])
-    return {turn.id: part_of_id[turn.id] for session in sessions for turn in session.turns}
+    ids = [turn.id for session in sessions for turn in session.turns]
+    if len(ids) < 3:
+        raise RequestError(f"the data has {len(ids)} turns, and a split into three parts takes three at least")
+    held_out = max(1, round(len(ids) * HELD_OUT / OF))
+    drawn = list(ids)
+    random.Random(seed).shuffle(drawn)
+    test, validation = set(drawn[:held_out]), set(drawn[held_out : 2 * held_out])
+    return {name: "test" if name in test else "validation" if name in validation else "train" for name in ids}
 
 
 class Examples:
@@ -108,9 +90,6 @@ class Examples:
 
 
 FEW_SHOT = "few-shot"
-BY_QUESTION = "+by-question"
-"""Ends a setting in which full questions are drawn, not turns as in the paper."""
-JUDGE_SETTINGS = ("zero-shot", "few-shot", "zero-shot+by-question", "few-shot+by-question")
 PROMPT = "kiwi-verdict"
 MAJORITY, RANDOM = "[majority]", "[random]"
 BY = "against the users' ratings, good being positive"
@@ -173,7 +152,7 @@ class KiwiJudge(KiwiTask):
     The request's seed is that of the split and of the random baseline.
     """
 
-    name, settings = "judge", JUDGE_SETTINGS
+    name, settings = "judge", ("zero-shot", FEW_SHOT)
     measures_judges = True
     metrics: Sequence[Metric[JudgedTurn]] = (
         *(_metric(mark, by) for mark, by in _BASELINES.items()),
@@ -185,7 +164,6 @@ class KiwiJudge(KiwiTask):
     )
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
-        """See `KiwiTask.open_turns`."""
         self.seed, self._lock = self.request.seed, threading.Lock()
         errors = ErrorCollector()
         if self._few_shot and not (self.request.asks_model or self.request.scoring):
@@ -195,24 +173,16 @@ class KiwiJudge(KiwiTask):
             )
         loaded = kiwi.load_sessions(self.source.root)
         self._sessions, self._problems = loaded.data, loaded.problems
-        self.parts_of = errors.collect(split, self._sessions, self.seed, self._by_question) or {}
+        self.parts_of = errors.collect(split, self._sessions, self.seed) or {}
         errors.raise_all()
-        return (PROMPT,), [self.split_note()]
+        counts = Counter(self.parts_of.values())
+        shares = ", ".join(f"{counts[part]} {part}" for part in get_args(Part))
+        note = f"split by seed {self.seed}, turns at random, as in the paper: {shares}; judged are the test turns"
+        return (PROMPT,), [note]
 
     @property
     def _few_shot(self) -> bool:
-        return (self.setting or "").startswith(FEW_SHOT)
-
-    @property
-    def _by_question(self) -> bool:
-        return (self.setting or "").endswith(BY_QUESTION)
-
-    def split_note(self) -> str:
-        """How the turns were split, for the report."""
-        counts = Counter(self.parts_of.values())
-        method = "full questions" if self._by_question else "turns at random, as in the paper"
-        shares = ", ".join(f"{counts[part]} {part}" for part in get_args(Part))
-        return f"split by seed {self.seed}, {method}: {shares}; judged are the test turns"
+        return self.setting == FEW_SHOT
 
     def items(self) -> Iterator[Item | Problem]:
         """See `Task.items`; an item is a test turn."""
@@ -222,11 +192,6 @@ class KiwiJudge(KiwiTask):
             yield replace(item, labels={**item.labels, "split": (self.parts_of[turn.id],)})
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Task.answer`.
-
-        Raises:
-            GeneratorError: the judge gave no rating, or the turn does not fit into its context.
-        """
         began = time.perf_counter()
         turn: Turn = item.task.turn
         if generator is None:
@@ -241,11 +206,6 @@ class KiwiJudge(KiwiTask):
         )  # fmt: skip
 
     def context(self, item: Item, sample: Sample) -> JudgedTurn:
-        """See `Task.context`.
-
-        Raises:
-            ValueError: the sample's text is not one of the ratings.
-        """
         rating = (sample.prediction or "").strip().lower()
         if rating not in ("good", "neutral", "bad"):
             raise ValueError(f"{rating[:40]!r} is no rating; good, neutral or bad was expected")
@@ -270,21 +230,19 @@ class KiwiJudge(KiwiTask):
     def _examples(self) -> Examples:
         return Examples(self._turns("train"))
 
-    def _nearest(self, turn: Turn) -> list[tuple[Session, Turn]]:
-        if not self._few_shot:
-            return []
-        with self._lock:
-            return self._examples.nearest(turn.instruction)
-
     def _asked(self, task: Instruction, generator: Generator) -> tuple[str, list[str], Usage]:
         """The rating, what is to be noted, and what it took."""
-        nearest = self._nearest(task.turn)
+        nearest: list[tuple[Session, Turn]] = []
+        if self._few_shot:
+            with self._lock:
+                nearest = self._examples.nearest(task.turn.instruction)
         examples = nearest
         prompt = _prompt(task, examples, self.parts.prompts)
         while examples and not leaves_room(generator, prompt):
             examples = examples[:-1]
             prompt = _prompt(task, examples, self.parts.prompts)
-        if self._plain:
+        # The paper's own prompt wants "ONLY the ratings"; ours, an object.
+        if asks_for_text(JUDGES.load(PROMPT, self.parts.prompts)):
             rating, used = asked_plainly(generator, prompt, RATINGS, self.parts.prompts)
         else:
             reply, used = asked(generator, prompt, VerdictReply)
@@ -296,13 +254,7 @@ class KiwiJudge(KiwiTask):
 
     @property
     def asks_as_paper(self) -> bool:
-        """See `Task.asks_as_paper`."""
         return whose((PROMPT,), self.parts.prompts) == OFFICIAL
-
-    @property
-    def _plain(self) -> bool:
-        """Whether the prompt is the user's own and asks for no object, as the paper's does ("ONLY the ratings")."""
-        return asks_for_text(JUDGES.load(PROMPT, self.parts.prompts))
 
 
 def _prompt(

@@ -15,7 +15,7 @@ from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
-from turnmark.assistant.asking import Failure, WrittenText, ask, merge_roles, write_text
+from turnmark.assistant.asking import Failure, ask, merge_roles, write_text
 from turnmark.assistant.budget import count_tokens, fit_prompt, room_for
 from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
 from turnmark.assistant.types import Usage
@@ -46,15 +46,12 @@ EDITS_SHOWN = {
     "edit_distance": NUMBER_OF_WORDS.model_copy(update={"headline": 190}),
     **dict.fromkeys(("instruction_words", "source_words", "target_words"), NUMBER_OF_WORDS),
 }
-EDITS = "words, without citation marks, against the previous answer (rapidfuzz Levenshtein)"
 EDITS_AS_WRITTEN = "words as written, against the previous answer (rapidfuzz Levenshtein)"
 """What measures Table 6, to be compared with what the paper did; it speaks of no marks taken out."""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """A turn with its session."""
-
     session: Session
     turn: Turn
 
@@ -109,7 +106,6 @@ class KiwiTask(Task):
     source: Source
 
     def open(self) -> None:
-        """See `Task.open`."""
         errors, request = ErrorCollector(), self.request
         if request.domains:
             errors.add("--domains: kiwi has no domains; leave it out")
@@ -144,16 +140,11 @@ def is_good(rating: Rating) -> bool:
 
 
 def leaves_room(generator: Generator, prompt: Sequence[PromptMessage]) -> bool:
-    """Whether a prompt leaves room for a reply and its repair."""
     return sum(count_tokens(message.content) for message in prompt) <= room_for(generator)
 
 
 def asked(generator: Generator, prompt: Sequence[PromptMessage], schema: type[T]) -> tuple[T, Usage]:
-    """The object that a model gives, and what it took.
-
-    Raises:
-        GeneratorError: it gave none of that form, or the prompt does not fit into its context.
-    """
+    """The object that a model gives, and what it took."""
     _check_room(generator, prompt)
     reply, used = ask(generator, prompt, schema, temperature=0.0)
     if isinstance(reply, Failure):
@@ -164,7 +155,7 @@ def asked(generator: Generator, prompt: Sequence[PromptMessage], schema: type[T]
 def asked_plainly(
     generator: Generator, prompt: Sequence[PromptMessage], offer: Labels, prompts: Path | None
 ) -> tuple[str, Usage]:
-    """The label that a model's text is or ends in, for prompts that ask for no object; raises as `asked`."""
+    """The label that a model's text is or ends in, for prompts that ask for no object."""
     _check_room(generator, prompt)
     reply, used = ask_verdict(with_temperature(generator, 0.0), prompt, offer, prompts)
     if isinstance(reply, Failure):
@@ -197,11 +188,7 @@ class Rewritten:
 
 
 def first_answer(generator: Generator, question: str, hits: Sequence[Hit], prompts: Path | None = None) -> Rewritten:
-    """The answer that a session begins with, from the passages found for the question.
-
-    Raises:
-        GeneratorError: no reply was to be had, or an empty one; or the question does not fit into the model's context.
-    """
+    """The answer that a session begins with, from the passages found for the question."""
     return _reply(generator, FIRST, {"question": question}, hits, prompts)
 
 
@@ -219,38 +206,29 @@ def rewrite_as_paper(
     Args:
         hits: passages for the instruction, best first; shown only where it seeks information.
         prompts: folder with prompts of one's own.
-
-    Raises:
-        GeneratorError: no reply was to be had, or an empty one; or the texts do not fit into the model's context.
     """
     texts = {"previous": previous, "instruction": instruction}
     if not seeks_information:
         return _reply(generator, REWRITE, {"question": question, **texts, "information": ""}, (), prompts)
     summary = _reply(generator, INFORMATION, texts, hits, prompts)
     try:
-        rewrite = _reply(
-            generator, REWRITE, {"question": question, **texts, "information": summary.text}, (), prompts
-        )  # fmt: skip
+        texts |= {"question": question, "information": summary.text}
+        rewrite = _reply(generator, REWRITE, texts, (), prompts)
     except GeneratorError as error:
         raise GeneratorError(error.kind, str(error), summary.usage + error.usage) from error
     return Rewritten(rewrite.text, summary.usage + rewrite.usage, (*summary.notes, *rewrite.notes))
-
-
-def _as_printed(title: str, text: str) -> str:
-    """A passage as the paper's own prompts show it (appendix A.1)."""
-    return f"Paper title: {title}\nPassage: {text}"
 
 
 def _reply(
     generator: Generator, name: str, texts: Mapping[str, str], hits: Sequence[Hit], prompts: Path | None
 ) -> Rewritten:
     prompt = JUDGES.load(name, prompts)
-    shown = _as_printed if prompt.bare else titled
+    shown = "Paper title: {}\nPassage: {}".format if prompt.bare else titled  # bare as in the paper (appendix A.1)
     passages = [shown(hit.passage.title, hit.passage.text) for hit in hits]
     filled = {key: text or None for key, text in texts.items()}
-    fitted_prompt = fit_prompt(prompt, room_for(generator), filled, passages)
-    if fitted_prompt is None:
+    fitted = fit_prompt(prompt, room_for(generator), filled, passages)
+    if fitted is None:
         reason = f"question, answer and instruction do not fit into the context of {generator.name}"
         raise GeneratorError("bad_request", reason)
-    reply: WrittenText = write_text(generator, merge_roles(fitted_prompt.messages))
-    return Rewritten(reply.text, reply.usage, (*fitted_prompt.notes, *([reply.note] if reply.note else [])))
+    reply = write_text(generator, merge_roles(fitted.messages))
+    return Rewritten(reply.text, reply.usage, (*fitted.notes, *([reply.note] if reply.note else [])))

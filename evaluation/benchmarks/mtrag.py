@@ -71,7 +71,6 @@ class Mtrag(Task):
     _relevant: Mapping[str, tuple[str, ...]] = {}
 
     def open(self) -> None:
-        """See `Task.open`."""
         errors, request = ErrorCollector(), self.request
         self.metrics: Sequence[Metric[Any]] = (
             *measures.REFERENCE_METRICS,
@@ -230,7 +229,6 @@ class Mtrag(Task):
                 yield replace(item, id=task.id + HIDDEN, task=turn, reference="", labels=labels, headline=False)
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Task.answer`."""
         turn: MtragTurn = item.task
         task, parts, passages = turn.task, self.parts, self._passages
         retriever = passages.retriever(turn)

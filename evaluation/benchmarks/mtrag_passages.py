@@ -70,11 +70,7 @@ class Shown:
     def hits(
         self, turn: MtragTurn, retriever: Retriever | None, generator: Generator | None
     ) -> tuple[list[Hit], Query | None]:
-        """The passages of the setting, best first, and what was searched for, if anything was.
-
-        Raises:
-            NoQuery: nothing is recorded for the task.
-        """
+        """The passages of the setting, best first, and what was searched for, if anything was."""
         task = turn.task
         if self.setting == "reference":
             return (_references(task) if generator else self._weighed(task, _references(task))), None
@@ -90,11 +86,7 @@ class Shown:
         return self.setting == "reference" or judges_itself
 
     def listed(self, turn: MtragTurn, weighed: Callable[[list[Hit]], list[Hit]] = lambda hits: hits) -> list[Hit]:
-        """The recorded passages of the setting.
-
-        Raises:
-            NoQuery: there is no list for the task.
-        """
+        """The recorded passages of the setting."""
         task = turn.task
         if task.id not in (self.recorded or {}):
             raise NoQuery("the recorded retrieval has no list for it")
@@ -137,11 +129,7 @@ class Shown:
         )
 
     def _query(self, task: mtrag.Task) -> Query:
-        """The query of the mode. Recorded ones are there for judged tasks alone, what they are made of is for all.
-
-        Raises:
-            NoQuery: there is none, and the conversation does not say what it would be.
-        """
+        """The query of the mode. Recorded ones are there for judged tasks alone, what they are made of is for all."""
         queries = self.queries
         assert queries is not None, "asked for only with a mode"
         try:
@@ -184,7 +172,6 @@ class _ToppedUp:
         self._retriever, self._references, self._passages, self._seed = retriever, references, passages, seed
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `turnmark.retrieval.types.Retriever.search`."""
         lists = self._retriever.search(queries, k + len(self._references))
         return [_top_up(self._references, hits, k, self._seed) for hits in lists]
 

@@ -83,11 +83,7 @@ class QuerySource:
         self._origin = origin
 
     def query(self, task_id: str) -> Query:
-        """The query of a task.
-
-        Raises:
-            NoQuery: the file has none, or the task it would be made from is not in the data.
-        """
+        """The query of a task."""
         if self.recorded is not None:
             if task_id not in self.recorded:
                 raise NoQuery(f"no query for it in {self._origin}")

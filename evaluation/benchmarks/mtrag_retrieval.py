@@ -90,7 +90,6 @@ class Retrieval(Task):
     _asking: Asking | None = None
 
     def open(self) -> None:
-        """See `Task.open`."""
         errors, request = ErrorCollector(), self.request
         name = cast(mtrag.Benchmark, request.benchmark)
         if request.query and request.queries:
@@ -163,12 +162,7 @@ class Retrieval(Task):
             yield replace(item, task=relevant, relevant=frozenset(relevant))
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Task.answer`: reworded by a model, then searched.
-
-        Raises:
-            GeneratorError: the endpoint refuses the key: no other query would fare better.
-            TurnmarkError: the retriever gave nonsense.
-        """
+        """See `Task.answer`: reworded by a model, then searched."""
         asking = self._asking
         assert asking is not None, "other queries are searched by `search`"
         assert generator is not None, "a mode that asks a model is planned with one"
@@ -236,7 +230,6 @@ class Retrieval(Task):
         return notes
 
     def context(self, item: Item, sample: Sample) -> Lists:
-        """See `Task.context`."""
         return item.task, sample.contexts
 
 

@@ -150,9 +150,6 @@ class Task(ABC):
 
         Args:
             generator: what calls the language model, its deadline being that of the sample; None: the extractive forms.
-
-        Raises:
-            GeneratorError: the language model gave nothing usable.
         """
         texts = item.passages.items()
         passages = [passage for name, (title, text) in texts for passage in cut_passages(name, title, text)]

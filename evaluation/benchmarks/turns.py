@@ -69,9 +69,6 @@ def turn_sample(
         evidence: passages to answer from, best first; None: the retriever finds them.
         trusted: they are the task's own, so that they are tried however little they look like the question.
         apart: take down what is said to each part of the question.
-
-    Raises:
-        GeneratorError: the language model gave nothing usable.
     """
     details: dict[str, Any] = {}
 
@@ -159,9 +156,6 @@ def prompted_sample(
     Args:
         documents: title and text each; a bare prompt shows the texts alone.
         prompts: folder with prompts of one's own.
-
-    Raises:
-        GeneratorError: no reply was to be had, or an empty one; or the question does not fit into the model's context.
     """
     began = time.perf_counter()
     prompt = JUDGES.load(name, prompts)

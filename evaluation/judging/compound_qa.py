@@ -24,9 +24,6 @@ from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.benchmarks.compound_modes import (
     DIALOGUE,
-    LANGUAGE,
-    MERGED,
-    OMITTED,
     POSITIONS,
     by_position,
     cell_names,
@@ -39,6 +36,8 @@ from turnmark.evaluation.prompts import JUDGES
 
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
 FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"
+OMITTED, MERGED, LANGUAGE = "omitted", "merged", "wrong_language"
+"""The errors of Table 23."""
 SIDES = {"ours": 1.0, "tie": 0.5, "theirs": 0.0}
 """Who both orders name -> `preference`; as people's ratings have it for `turnmark agreement`."""
 FIVE = Labels(offered=("A>>B", "A>B", "A=B", "B>A", "B>>A"))

@@ -37,9 +37,6 @@ def lcs_f(answer: Sequence[Hashable], reference: Sequence[Hashable], beta: float
 
     Args:
         beta: how much recall counts against precision: 0 is precision alone; large, recall alone.
-
-    Raises:
-        ValueError: `beta` is negative or not finite.
     """
     from rapidfuzz.distance import LCSseq
 

@@ -15,7 +15,6 @@ from turnmark.assistant.generators import GeneratorError
 from turnmark.evaluation.benchmarks import compound_modes as modes
 from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.metrics import language
 from turnmark.evaluation.published import Ran, find_rows
 from turnmark.evaluation.records import MetricSummary, SubAnswer
 
@@ -88,7 +87,7 @@ def test_a_dialogue_without_a_model_is_the_assistants_turns(tmp_path):
         assert words in part.answer
     assert sample.decision == "answer"
     scores = values(bench, item, sample)
-    assert (scores["part_coverage"], scores["omitted[code]"]) == (1.0, 0.0)
+    assert scores["part_coverage"] == 1.0
 
 
 def test_a_model_takes_the_question_apart_where_that_is_asked_for(tmp_path):
@@ -158,53 +157,6 @@ def test_an_id_of_the_data_may_look_like_one_of_an_order(tmp_path):
     bench, [*_, last] = bench_of(tmp_path, rows, setting="positions", references=references)
     assert (last.id, last.facts.labels["order"]) == (f"{name}#order4", ("order4",))
     assert references_of(bench.context(last, done(last, "So."))) == ["3", "1", "2"]
-
-
-@pytest.mark.parametrize(
-    ("reply", "omitted", "merged"),
-    [
-        ("The lamp was lit in 1868. The lamp burned rape oil.", 0.0, 0.0), ("The lamp burned rape oil.", 1.0, 0.0),
-        ("The lamp was lit in 1868 and what the lamp burned was rape oil.", 0.0, 1.0),
-        ("Goats graze on the hill.", 1.0, 0.0), ("I don't know.", None, None),
-    ],
-)  # fmt: skip
-def test_errors_by_code(tmp_path, reply, omitted, merged):
-    bench, [item] = bench_of(tmp_path, row())
-    scores = values(bench, item, done(item, reply))
-    assert (scores["omitted[code]"], scores["merged[code]"]) == (omitted, merged)
-
-
-@pytest.mark.parametrize(
-    ("text", "than", "differs"),
-    [
-        ("压缩代表的是压力，它是由于作用在物体上的力导致的体积变化。", "What do compressions represent here?", True),
-        ("The lamp was lit in the year 1868.", "When was the lamp lit for the first time?", False),
-        ("1868", "When was the lamp lit for the first time?", None),
-        ("Лампу зажгли в тысяча восемьсот шестьдесят восьмом году.", "When was the lamp lit?", True),
-    ],
-)
-def test_another_writing_system_is_another_language(text, than, differs):
-    assert language.another_language(text, than) is differs
-
-
-@pytest.mark.parametrize(
-    ("text", "script"),
-    [
-        ("これはいくらですか。東京です。", "CJK"), ("它和力有什么关系？这是什么东西？", "CJK"),
-        ("이것은 얼마입니까? 서울입니다.", "HANGUL"), ("x = 3", None),
-    ],
-)  # fmt: skip
-def test_kana_and_han_are_one_writing_system_and_hardly_any_letters_are_none(text, script):
-    assert language.script(text) == script
-
-
-def test_another_language_in_the_same_letters_takes_the_classifier():
-    pytest.importorskip("py3langid")
-    german = "Die Lampe wurde im Jahre 1868 zum ersten Mal angezündet und brannte Rapsöl bis zum Ende des Krieges."
-    english = "When was the lamp lit for the first time, and what did it burn until the end of the war?"
-    assert language.another_language(german, english) is True
-    assert language.another_language(english, english) is False
-    assert language.language("Oslo") is None
 
 
 def test_what_a_request_for_a_mode_lacks(turnmark, tmp_path):

@@ -18,7 +18,7 @@ from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Document, Problem
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, pool, split_of, write_pool
+from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, pool, write_pool
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.inscoqa import judged_steps
 from turnmark.evaluation.records import ContextRef
@@ -195,7 +195,9 @@ def test_domains_choose_samples_and_unknown_ones_are_refused(tmp_path):
 
 
 def test_a_split_is_chosen_by_its_file(tmp_path):
-    source = written(written(tmp_path, row(id="v"), split="validation").root, row(id="x"))
+    source = written(written(tmp_path, row(id="t"), split="train").root, row(id="v"), split="validation")
+    assert only(open_task(InsCoQA, source)).id == "v"
+    source = written(source.root, row(id="x"))
     assert only(open_task(InsCoQA, source)).id == "x"
     item = only(open_task(InsCoQA, source, data=tmp_path / "validation.jsonl"))
     assert (item.id, item.labels["split"]) == ("v", ("validation",))
@@ -216,8 +218,6 @@ def test_a_reply_in_two_parts_is_taken_apart(tmp_path):
     )
 
 
-def test_the_split_is_test_where_there_is_one(tmp_path):
-    written(tmp_path, row(id="t"), split="train")
-    assert split_of(written(tmp_path, row(id="v"), split="validation")) == "validation"
+def test_a_folder_without_a_split(tmp_path):
     with pytest.raises(RequestError, match=r"a folder with a test\.jsonl"):
         open_task(InsCoQA, Source(root=tmp_path / "nowhere", demo=False))

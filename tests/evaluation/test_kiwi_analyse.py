@@ -14,10 +14,15 @@ from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.corpora import kiwi
-from turnmark.evaluation.benchmarks import kiwi_labels
 from turnmark.evaluation.benchmarks.base import measured
-from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
-from turnmark.evaluation.benchmarks.kiwi_labels import TurnLabels, error_by_rules, labels_by_rules, retrieved_by_rules
+from turnmark.evaluation.benchmarks.kiwi_analyse import (
+    PROMPTS,
+    KiwiAnalyse,
+    TurnLabels,
+    error_by_rules,
+    labels_by_rules,
+    retrieved_by_rules,
+)
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.paper import paper_tables
 from turnmark.evaluation.report.rendering import draw
@@ -74,14 +79,12 @@ def test_a_good_turn_has_no_error_and_a_stylistic_one_needs_nothing():
     assert (labels.error, labels.retrieved) == ("Ignored", None)
 
 
-def test_table_6_counts_words_as_written_and_without_marks_beside_it(tmp_path):
+def test_table_6_counts_words_as_written(tmp_path):
     before, after = "Lit in 1868 [0]. It burned oil [1].", "Lit in 1868."
     bench = open_task(KiwiAnalyse, written(tmp_path, session(turn(answer_1=after), initial_answer=before)))
     figures = means(bench)
     assert (figures["source_words"], figures["target_words"]) == (8, 3)
-    assert (figures["source_words[unmarked]"], figures["target_words[unmarked]"]) == (6, 3)
-    assert (figures["length_ratio"], figures["length_ratio[unmarked]"]) == (3 / 8, 3 / 6)
-    assert (figures["edit_distance"], figures["edit_distance[unmarked]"]) == (6, 3)
+    assert (figures["length_ratio"], figures["edit_distance"]) == (3 / 8, 6)
 
 
 def test_the_figures_of_the_tables_by_hand(tmp_path):
@@ -207,7 +210,7 @@ def test_a_model_labels_by_command(turnmark, tmp_path):
     assert summary["usage"]["instruction"]["calls"] == 4
     assert any("labelled by a language model" in note for note in summary["notes"])
     manifest = json.loads((Path(summary["run"]) / "manifest.json").read_text())
-    assert set(manifest["inputs"]) == {f"prompt {name}" for name in kiwi_labels.PROMPTS}
+    assert set(manifest["inputs"]) == {f"prompt {name}" for name in PROMPTS}
 
 
 def test_users_ratings_may_stand_beside_the_published_ones(turnmark, tmp_path):

@@ -48,26 +48,18 @@ def test_the_papers_1260_turns_are_split_as_in_the_paper():
     shared = {part: {paper[int(name.split("/")[0])].question for name in part_of if part_of[name] == part} for part in
               ("train", "test")}  # fmt: skip
     assert shared["train"] & shared["test"]  # the very questions are on both sides
-    by_question = split(paper, 0, by_question=True)
-    sides: dict[str, set[str]] = {}
-    for name, part in by_question.items():
-        sides.setdefault(paper[int(name.split("/")[0])].question, set()).add(part)
-    assert {len(parts) for parts in sides.values()} == {1}
-    assert all(abs(Counter(by_question.values())[part] - 186) <= 9 for part in ("validation", "test"))
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 5)), min_size=1, max_size=12), st.integers(0, 9),
-       st.booleans())  # fmt: skip
-def test_any_split_has_three_parts_and_every_turn_once(sizes, seed, by_question):
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 5)), min_size=1, max_size=12), st.integers(0, 9))
+def test_any_split_has_three_parts_and_every_turn_once(sizes, seed):
     sessions = sessions_of(*sizes)
     turns = [turn_of_session.id for session in sessions for turn_of_session in session.turns]
-    groups = len({question for question, _ in sizes}) if by_question else len(turns)
-    if groups < 3:
+    if len(turns) < 3:
         with pytest.raises(RequestError, match="takes three at least"):
-            split(sessions, seed, by_question)
+            split(sessions, seed)
         return
-    parts = split(sessions, seed, by_question)
+    parts = split(sessions, seed)
     assert list(parts) == turns
     assert set(parts.values()) == {"train", "validation", "test"}
 
@@ -142,7 +134,7 @@ def test_only_test_turns_are_judged_and_say_so(tmp_path):
     items = items_of(bench)
     assert len(items) == round(42 * 186 / 1260) == 6
     assert {item.facts.labels["split"] for item in items} == {("test",)}
-    assert "30 train, 6 validation, 6 test" in bench.split_note()
+    assert "30 train, 6 validation, 6 test" in bench.notes[0]
     with pytest.raises(RequestError, match="has 1 turns"):
         open_task(KiwiJudge, written(tmp_path / "one", session()), "zero-shot", seed=0)
 
@@ -237,7 +229,7 @@ def test_prompts_that_were_cut_are_a_note_of_the_run(turnmark, tmp_path):
 def test_a_model_is_measured_under_either_flag(turnmark, flag):
     with ScriptedServer(Say('{"rating": "good"}')) as server:
         spec = f"openai:tiny@{server.url}?retries=0"
-        words = ["eval", "kiwi", "--task", "judge", "--setting", "few-shot+by-question", flag, spec]
+        words = ["eval", "kiwi", "--task", "judge", "--setting", "few-shot", flag, spec]
         planned = turnmark.json(*words, "--dry-run")
         assert planned["estimated"]["judge"]["calls"] == planned["n"]
         assert server.bodies == []
