@@ -42,7 +42,6 @@ class SystemMeans(Record):
     n: int
     conversations: int
     people: dict[str, Estimate] = Field(description="property -> mean of the raters' medians; FANC: harmonic means")
-    raters: dict[str, float] = Field(description="property -> mean over all ratings")
     metrics: dict[str, Estimate]
 
 
@@ -142,14 +141,12 @@ def _means(rows: Rows) -> Iterator[SystemMeans]:
             mine = [answer for answer in rows.answers if answer.system == system and _within(subset)(answer)]
             if not mine:
                 continue
-            ratings = {name: [r for answer in mine for r in answer.ratings.get(name, ())] for name in rows.properties}
             yield SystemMeans(
                 system=system,
                 subset=subset,
                 n=len(mine),
                 conversations=len({answer.conversation for answer in mine}),
                 people=_estimate_all({name: _mean(mine, "reference", name) for name in rows.properties}),
-                raters={name: sum(values) / len(values) for name, values in ratings.items() if values},
                 metrics=_estimate_all({name: _mean(mine, "scores", name) for name in rows.metrics}),
             )
 

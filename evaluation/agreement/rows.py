@@ -18,13 +18,11 @@ from turnmark.corpora.mtrag import canonical_id, conversation_of
 from turnmark.corpora.rows import Row, json_lines, non_blank, objects, string
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.agreement.rating_pages import is_key, is_ratings, rated_answers
 from turnmark.evaluation.records import Panel, Sample, Summary
+from turnmark.evaluation.report.rating import FANC, is_key, is_ratings, rated_answers
 from turnmark.evaluation.report.stored import StoredRun, read_one, samples, scores
 from turnmark.evaluation.summary import Facts, read_facts
 
-FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
-"""The properties that people rate, in the order of MTRAG's tables."""
 FANC_MEAN = "FANC"
 """The harmonic mean of the four, answer by answer, of the medians of the raters."""
 _BASELINES = ("[lead]", "[-lead]", "[always-unknown]")
@@ -140,11 +138,11 @@ def _add_file(path: Path, rows: Rows) -> None:
     if path.suffix == ".jsonl":
         _add_lines(path, rows)
     else:
-        _add_evaluation(read_evaluation(path), path.name, rows)
+        _add_evaluation(read_evaluation(path), rows)
     rows.sources.append(path.name)
 
 
-def _add_evaluation(content: Evaluation, source: str, rows: Rows) -> None:
+def _add_evaluation(content: Evaluation, rows: Rows) -> None:
     rows.people |= bool(content.people)
     rows.problems += content.problems
     rows.points |= content.points
@@ -159,7 +157,7 @@ def _add_evaluation(content: Evaluation, source: str, rows: Rows) -> None:
         answer = Answer(task, system, rated.response, answerability=label, scores=dict(rated.scores))
         ratings = {name: [*values.values()] for name, values in rated.ratings.items() if name in content.people}
         answers.append(_rate(answer, ratings))
-    _add_answers(answers, source, rows)
+    rows.answers += answers
 
 
 def _add_lines(path: Path, rows: Rows) -> None:
@@ -184,25 +182,7 @@ def _add_lines(path: Path, rows: Rows) -> None:
         raise RequestError(
             f"{str(path)!r} has no line with an answer and scores: `task_id`, `predictions` and `metrics` were expected"
         )
-    _add_answers(answers, path.name, rows)
-
-
-def _add_answers(answers: Sequence[Answer], source: str, rows: Rows) -> None:
-    """Take in the answers of a file; one that an earlier file has too counts once, and earlier figures hold."""
-    earlier = {(answer.system, answer.task, _normalise(answer.text)): answer for answer in rows.answers}
-    repeated = 0
-    for answer in answers:
-        first = earlier.get((answer.system, answer.task, _normalise(answer.text)))
-        if first is None:
-            rows.answers.append(answer)
-            continue
-        repeated += 1
-        first.ratings = answer.ratings | first.ratings
-        first.reference = answer.reference | first.reference
-        first.scores = answer.scores | first.scores
-        first.answerability = first.answerability or answer.answerability
-    if repeated:
-        rows.notes.append(f"{source}: {repeated} answers are in an earlier file too, whose ratings and scores hold")
+    rows.answers += answers
 
 
 def _normalise(text: str) -> str:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from turnmark.evaluation.agreement.measuring import Agreement, Correlated, Estimate
+from turnmark.evaluation.agreement.measuring import Agreement, Estimate, Subset
 from turnmark.evaluation.report.overview import ReportSection
 from turnmark.evaluation.report.tables import Column, Row, Table
 from turnmark.evaluation.summary import name_clusters
@@ -17,8 +17,6 @@ _SHORT = {
     "win-rate": "WR", "faithfulness": "F", "appropriateness": "A", "naturalness": "N", "completeness": "C",
 }  # fmt: skip
 _FIRST = ("rl_f", "rb_llm", "rb_agg")
-_UNSCORED = ("rl_r", "rl_mtb")
-"""Metrics of Table 7 that the published file has no scores of."""
 _ROOM = 56
 """Characters that columns of metrics may take, next to a name and a count, on a terminal of 80."""
 _LABELS = "accuracy, kappa (Cohen's) and the means of TPR and FPR are over all labels; the lines below are of one label"
@@ -48,9 +46,8 @@ def describe_agreement(agreement: Agreement) -> ReportSection:
         (
             _means(agreement, printed),
             _annotators(agreement, printed),
-            _matrix(agreement, printed),
             *(
-                _correlations(agreement, subset)
+                _correlations(agreement, subset, printed)
                 for subset in dict.fromkeys(item.subset for item in agreement.correlations)
             ),
             _verdicts(agreement),
@@ -79,27 +76,8 @@ def _means(agreement: Agreement, printed: bool) -> Table:
         for system, values in printed_figures()["table_6"].items():
             cells = [_printed(values.get(name)) for name in names]
             rows.append(Row((agreement.systems.get(system, system), tasks, *cells), "below"))
-        lines.append(_say_equal_columns(agreement))
     columns = (Column("system"), *(Column(head, True) for head in heads))
     return Table("By system", columns, tuple(rows), tuple(lines) if agreement.people else (), tight=True)
-
-
-def _say_equal_columns(agreement: Agreement) -> str:
-    """Which columns of Table 6 the answerable tasks of this file give, to the printed digit and for every system."""
-    table = printed_figures()["table_6"]
-    ours = {item.system: item.people | item.metrics for item in agreement.means if item.subset == "answerable"}
-    columns = dict.fromkeys(name for values in table.values() for name in values)
-    equal = [
-        _SHORT.get(name, name)
-        for name in columns
-        if all(
-            name in ours.get(system, {})
-            and round(ours[system][name].value, 2 if values[name] < 1 else 1) == values[name]
-            for system, values in table.items()
-        )
-    ]
-    listed = ", ".join(equal) or "none"
-    return f"Of the {len(columns)} printed columns these come out over the answerable tasks here: {listed}."
 
 
 def _annotators(agreement: Agreement, printed: bool) -> Table:
@@ -118,65 +96,29 @@ def _annotators(agreement: Agreement, printed: bool) -> Table:
         "three, two: so many ratings are equal; agree: three, or two and the third one point off (MTRAG "
         "appendix E); alpha: Krippendorff's, interval",
     )
-    return Table(
-        "Raters",
-        (Column("property"), *(Column(head, True) for head in heads)),
-        tuple(rows),
-        legend if rows else (),
-        tight=True,
-    )
+    columns = (Column("property"), *(Column(head, True) for head in heads))
+    return Table("Raters", columns, tuple(rows), legend if rows else (), tight=True)
 
 
-def _matrix(agreement: Agreement, printed: bool) -> Table:
-    """Like figure 4: weighted correlations, properties by metrics; the win rate as in Table 7."""
-    lacking = [name for name in _UNSCORED if printed and name not in agreement.metrics]
-    names = [*_fitting(agreement.metrics, _ROOM - sum(len(name) + 2 for name in lacking)), *lacking]
-    subset = (
-        "answerable and partial" if any(c.subset == "answerable and partial" for c in agreement.correlations) else "all"
-    )
-    rows: list[Row] = []
-    for name in agreement.properties:
-        table_7 = name == "win-rate" and any(c.systems == "all" for c in agreement.correlations)
-        mine = {
-            item.metric: item
-            for item in agreement.correlations
-            if item.against == name
-            and item.subset == ("all" if table_7 else subset)
-            and (not table_7 or item.systems == "all")
-        }
-        if not mine:
-            continue
-        cells = [_rho(mine[metric].weighted) if metric in mine else "-" for metric in names]
-        rows.append(Row((name, str(max(item.n for item in mine.values())), *cells)))
-        if printed and name in printed_figures()["correlations"]:
-            theirs = printed_figures()["correlations"][name]
-            rows.append(Row(("printed", "", *(f"{theirs[m]:.2f}" if m in theirs else "-" for m in names)), "below"))
-    legend = (
-        f"Rows of {subset} tasks"
-        + (", without the references; win-rate: all answers of all systems" if printed else ""),
-    )
-    columns = (Column(""), Column("n", True), *(Column(name, True) for name in names))
-    return Table("Spearman, weighted", columns, tuple(rows), legend if rows else (), tight=True)
-
-
-def _correlations(agreement: Agreement, subset: str) -> Table:
-    """Every correlation of a subset with its interval."""
-    columns = (
-        Column("metric"), Column("n", True), Column("Spearman", True), Column("95% interval", True),
-        Column("weighted", True), Column("95% interval", True),
-    )  # fmt: skip
+def _correlations(agreement: Agreement, subset: Subset, printed: bool) -> Table:
+    """Every correlation of a subset with its interval; next to figure 4 and Table 7 what they print."""
+    figures = printed_figures()["correlations"] if printed else {}
+    heads = ("n", "Spearman", "95% interval", "weighted", "95% interval", *["printed"] * printed)
     rows: list[Row] = []
     mine = [item for item in agreement.correlations if item.subset == subset]
     for name, systems in dict.fromkeys((item.against, item.systems) for item in mine):
         label = name if systems == "all" else f"{name}, {systems}"
-        rows.append(Row((label, *[""] * 5), "group"))
-        group = [item for item in mine if (item.against, item.systems) == (name, systems)]
-        rows += [Row((item.metric, str(item.n), *_both(item)), "below") for item in group]
-    return Table(f"Spearman over {subset} tasks", columns, tuple(rows), tight=True)
-
-
-def _both(item: Correlated) -> Sequence[str]:
-    return [cell for side in (item.plain, item.weighted) for cell in (_rho(side), _interval(side))]
+        rows.append(Row((label, *[""] * len(heads)), "group"))
+        table_7 = name == "win-rate"
+        fits = (subset, systems) == (("all", "all") if table_7 else ("answerable and partial", "without the reference"))
+        theirs = figures.get(name, {}) if fits else {}
+        for item in mine:
+            if (item.against, item.systems) == (name, systems):
+                sides = [cell for side in (item.plain, item.weighted) for cell in (_rho(side), _interval(side))]
+                ours = (item.metric, str(item.n), *sides)
+                rows.append(Row((*ours, *[_printed(theirs.get(item.metric))] * printed), "below"))
+    columns = (Column("metric"), *(Column(head, True) for head in heads))
+    return Table(f"Spearman over {subset} tasks", columns, tuple(rows), tight=True, narrow=printed)
 
 
 def _verdicts(agreement: Agreement) -> Table:
@@ -201,30 +143,18 @@ def _verdicts(agreement: Agreement) -> Table:
             "against answerability, a reply that should have been another is an error here, though its judge may be "
             "right"
         )
-    return Table(
-        "Verdicts against labels",
-        (Column("judge"), *(Column(h, True) for h in heads)),
-        tuple(rows),
-        tuple(legend),
-        tight=True,
-    )
+    columns = (Column("judge"), *(Column(head, True) for head in heads))
+    return Table("Verdicts against labels", columns, tuple(rows), tuple(legend), tight=True)
 
 
 def _judges(agreement: Agreement) -> Table:
     """The judges of the runs among themselves."""
     rows = [
-        Row(
-            (
-                metric,
-                panel.rule,
-                ", ".join(panel.judges),
-                str(panel.n),
-                _optional(panel.alpha),
-                _bounds(panel.alpha_ci95),
-            )
-        )
+        Row((
+            metric, panel.rule, ", ".join(panel.judges), str(panel.n), _optional(panel.alpha), _bounds(panel.alpha_ci95)
+        ))
         for metric, panel in agreement.judging.items()
-    ]
+    ]  # fmt: skip
     columns = (Column("metric"), Column("rule"), Column("judges"), Column("n", True), Column("alpha", True),
                Column("95% interval", True))  # fmt: skip
     return Table("Judges among themselves", columns, tuple(rows))
@@ -247,7 +177,7 @@ def _mean(item: Estimate | None) -> str:
 
 def _printed(value: float | None) -> str:
     """With as many digits as the paper gives."""
-    return "-" if value is None else f"{value:.2f}" if value < 1 else f"{value:.1f}"
+    return "" if value is None else f"{value:.2f}" if value < 1 else f"{value:.1f}"
 
 
 def _rho(item: Estimate | None) -> str:
