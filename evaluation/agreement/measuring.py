@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -14,12 +16,9 @@ from turnmark.corpora.types import Record
 from turnmark.evaluation.agreement.rows import Answer, Rows, gather
 from turnmark.evaluation.agreement.verdicts import RESAMPLES, SEED, Verdicts, judge_verdicts, number_conversations
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
-from turnmark.evaluation.metrics.agreement import alpha_figure, annotators_agree, correlation_figure
 from turnmark.evaluation.records import Panel
+from turnmark.evaluation.stats import ClusterFigure, alpha_figure, correlation_figure, intervals, mean_figure
 from turnmark.evaluation.summary import no_interval
-
-if TYPE_CHECKING:
-    from turnmark.evaluation.stats import ClusterFigure
 
 Subset = Literal["all", "answerable and partial", "answerable"]
 Systems = Literal["all", "without the reference"]
@@ -152,8 +151,6 @@ def _means(rows: Rows) -> Iterator[SystemMeans]:
 
 
 def _estimate_all(figures: Mapping[str, ClusterFigure | None]) -> dict[str, Estimate]:
-    from turnmark.evaluation.stats import intervals
-
     known = {name: figure for name, figure in figures.items() if figure is not None}
     bounds = intervals(list(known.values()), SEED, RESAMPLES)
     return {name: Estimate(value=known[name].value, ci95=bound) for name, bound in zip(known, bounds, strict=True)}
@@ -161,8 +158,6 @@ def _estimate_all(figures: Mapping[str, ClusterFigure | None]) -> dict[str, Esti
 
 def _mean(answers: Sequence[Answer], kind: str, name: str) -> ClusterFigure | None:
     import numpy as np
-
-    from turnmark.evaluation.stats import mean_figure
 
     rated = [answer for answer in answers if name in getattr(answer, kind)]
     if not rated:
@@ -189,19 +184,26 @@ def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:
             continue
         point = rows.points.get(name) or _step(rated)
         alpha = _estimate_all({"alpha": alpha_figure(rated, "interval", number_conversations(answers))}).get("alpha")
-        yield (
-            name,
-            Annotators(
-                n=len(three),
-                fewer=len(rated) - len(three),
-                point=point,
-                absolute=sum(len(set(ratings)) == 1 for ratings in three) / len(three),
-                two_equal=sum(len(set(ratings)) < 3 for ratings in three) / len(three),
-                agreeing=sum(bool(annotators_agree(ratings, point)) for ratings in three) / len(three),
-                alpha=alpha.value if alpha else None,
-                alpha_ci95=alpha.ci95 if alpha else None,
-            ),
+        agreed = Annotators(
+            n=len(three),
+            fewer=len(rated) - len(three),
+            point=point,
+            absolute=statistics.mean(len(set(ratings)) == 1 for ratings in three),
+            two_equal=statistics.mean(len(set(ratings)) < 3 for ratings in three),
+            agreeing=statistics.mean(annotators_agree(ratings, point) for ratings in three),
+            alpha=alpha.value if alpha else None,
+            alpha_ci95=alpha.ci95 if alpha else None,
         )
+        yield name, agreed
+
+
+def annotators_agree(ratings: Sequence[float], point: float = 1.0) -> bool:
+    """Whether three ratings agree: all three equal, or two equal and the third one point off.
+
+    Source: MTRAG appendix E, "absolute" and "high agreement".
+    """
+    low, middle, high = sorted(ratings)
+    return low == high or (middle in (low, high) and math.isclose(high - low, point, rel_tol=1e-9))
 
 
 def _step(rated: Iterable[Sequence[float]]) -> float:
@@ -242,12 +244,8 @@ def _correlated(
         return
     scores, people = np.array([(answer.scores[metric], answer.reference[against]) for answer in both]).T
     clusters = number_conversations(both)
-    estimates = _estimate_all(
-        {
-            "plain": correlation_figure(scores, people, clusters, balanced=False),
-            "weighted": correlation_figure(scores, people, clusters, balanced=True),
-        }
-    )
+    sides = {"plain": False, "weighted": True}
+    estimates = _estimate_all({name: correlation_figure(scores, people, clusters, on) for name, on in sides.items()})
     yield Correlated(
         metric=metric,
         against=against,
@@ -255,6 +253,5 @@ def _correlated(
         systems=systems,
         n=len(both),
         conversations=len({answer.conversation for answer in both}),
-        plain=estimates.get("plain"),
-        weighted=estimates.get("weighted"),
+        **{name: estimates.get(name) for name in sides},
     )

@@ -6,26 +6,21 @@ neither is; the label that two of them give is the judge's truth, as for a class
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from turnmark.corpora.types import Record
 from turnmark.evaluation.agreement.rows import Answer, Rows
-from turnmark.evaluation.metrics.agreement import (
-    accuracies,
-    confusion_tables,
-    kappas,
-    label_rates,
-    mean_rates,
-    table_figure,
-)
 from turnmark.evaluation.metrics.decisions import unknown_label
+from turnmark.evaluation.stats import intervals, number_clusters, table_figure
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.stats import Ints
+    from turnmark.evaluation.stats import Floats, Ints
 
 _IDK = {0.0: "no", 0.5: "partial", 1.0: "yes"}
 PREFERENCE = "preference"
@@ -62,10 +57,9 @@ class Verdicts(Record):
 
 
 SEED, RESAMPLES = 0, 1000
-_FIGURES = {
-    "accuracy": accuracies, "kappa": kappas, "mean_tpr": mean_rates("recall"), "mean_fpr": mean_rates("fpr"),
-    "macro_f1": mean_rates("f1"),
-}  # fmt: skip
+_MEANS = {"mean_tpr": "recall", "mean_fpr": "fpr", "macro_f1": "f1"}
+"""Figures that are means over the labels that have the rate. Source of mean TPR and FPR: Compound-QA, section 5."""
+_FIGURES = ("accuracy", "kappa", *_MEANS)
 _Pair = tuple[str, str, Answer]
 """The true label, the judge's, and of which answer."""
 
@@ -163,15 +157,12 @@ def _against_another(answers: Sequence[Answer], judge: str, system: str) -> Iter
 
 
 def _counted(pairs: Sequence[_Pair], judge: str, against: str, system: str) -> Iterator[Verdicts]:
-    import math
-
-    from turnmark.evaluation.stats import intervals
-
     if not pairs:
         return
     truth, judged, answers = zip(*pairs, strict=True)
     names, tables = confusion_tables(truth, judged, number_conversations(answers))
-    figures = {name: figure for name, read in _FIGURES.items() if (figure := table_figure(tables, read)) is not None}
+    known = {name: table_figure(tables, partial(table_figures, name=name)) for name in _FIGURES}
+    figures = {name: figure for name, figure in known.items() if figure is not None}
     bounds = dict(zip(figures, intervals(list(figures.values()), SEED, RESAMPLES), strict=True))
     total = tables.sum(axis=0, keepdims=True)
     rates = {
@@ -192,3 +183,45 @@ def _counted(pairs: Sequence[_Pair], judge: str, against: str, system: str) -> I
         },
         **{name: figures[name].value if name in figures else None for name in _FIGURES},
     )
+
+
+# --- tables of labels, one for each draw of conversations -------------------------------------------------------------
+
+
+def confusion_tables(truth: Sequence[str], judged: Sequence[str], clusters: Ints) -> tuple[list[str], Floats]:
+    """The labels, and how often each true one has each judged one, in each cluster: (clusters, true, judged)."""
+    import numpy as np
+
+    names = sorted({*truth, *judged})
+    number, count = number_clusters(clusters)
+    tables = np.zeros((count, len(names), len(names)))
+    np.add.at(tables, (number, np.array([*map(names.index, truth)]), np.array([*map(names.index, judged)])), 1)
+    return names, tables
+
+
+def label_rates(tables: Floats) -> dict[str, Floats]:
+    """Precision, recall (TPR), FPR and F1 of each label in each table, NaN without a denominator: (tables, labels)."""
+    import numpy as np
+
+    hits = np.diagonal(tables, axis1=1, axis2=2)
+    true, judged, total = tables.sum(axis=2), tables.sum(axis=1), tables.sum(axis=(1, 2))[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {
+            "precision": hits / judged,
+            "recall": hits / true,
+            "fpr": (judged - hits) / (total - true),
+            "f1": 2 * hits / (true + judged),
+        }
+
+
+def table_figures(tables: Floats, name: str) -> Floats:
+    """One of `_FIGURES` of each table; NaN: it has none, as kappa where both sides use one label throughout."""
+    import numpy as np
+
+    if name in _MEANS:
+        rates = label_rates(tables)[_MEANS[name]]
+        means: Floats = np.nansum(rates, axis=1) / np.isfinite(rates).sum(axis=1)
+        return means
+    accuracy: Floats = tables.trace(axis1=1, axis2=2) / tables.sum(axis=(1, 2))
+    chance = (tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1) / tables.sum(axis=(1, 2)) ** 2
+    return accuracy if name == "accuracy" else (accuracy - chance) / (1 - chance)

@@ -22,9 +22,9 @@ from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.judgements import RAW, REASON, Outcome
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.metric_info import PLAIN, How
-from turnmark.evaluation.metrics.agreement import Level, alpha_figure
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Panel, Score
+from turnmark.evaluation.stats import Level, alpha_figure
 
 BERT = ("bert_recall", "bert_k_precision", "rb_alg")
 """Metrics of `bertscore` judges, by whichever model."""

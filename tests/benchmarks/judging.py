@@ -43,11 +43,10 @@ from turnmark.evaluation.judging.extractive import (
 )
 from turnmark.evaluation.judging.idk import conditioned, mark_of
 from turnmark.evaluation.judging.rubrics import EMBEDDED
-from turnmark.evaluation.metrics.agreement import rank_correlations
 from turnmark.evaluation.metrics.idk import says_idk, wording
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.records import Score
-from turnmark.evaluation.stats import draw_clusters
+from turnmark.evaluation.stats import draw_clusters, rank_correlations
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.task_passages import by_text
 

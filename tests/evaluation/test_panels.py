@@ -11,8 +11,8 @@ from turnmark.evaluation.judging.idk import answered_right, conditioned, is_cond
 from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM, RL_F
 from turnmark.evaluation.judging.rubrics import majority, panel_agreement, panel_outcome, too_few
-from turnmark.evaluation.metrics.agreement import alpha_figure
 from turnmark.evaluation.records import Score
+from turnmark.evaluation.stats import alpha_figure
 
 _ = None
 # Krippendorff (2011), section C: four observers, twelve units, with what they did not judge.
