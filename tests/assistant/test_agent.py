@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import notes, turn_of
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.generators.base import GeneratorError, ToolCall
+from turnmark.assistant.generators.base import ToolCall
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.agent import ROUNDS, TOOLS, _Agent
 from turnmark.assistant.types import Event
@@ -60,16 +60,12 @@ def test_it_searches_on_and_what_it_finds_is_numbered_behind_what_is_there():
     ("call", "result"),
     [
         (("read", '{"document": "manual.md", "section": "doors"}'), "Doors are brown."),
-        (("read", '{"document": "manual.md", "section": ""}'), "Welcome to it."),
         (("read", '{"document": "manual.md", "section": "Roofs"}'), "No such section in it. Its sections:"),
         (("read", '{"document": "../etc/passwd", "section": ""}'), "No document is called '../etc/passwd'."),
         (("documents", '{"words": "kettle red"}'), "kettle.md: 1 section"),
-        (("documents", '{"words": "zyzzyva"}'), "No document holds all of these words."),
         (("search", '{"query": "zyzzyva quux"}'), "Nothing was found."),
-        (("search", '{"query": " "}'), "No tool 'search' takes these arguments."),
         (("delete", '{"query": "x"}'), "No tool 'delete' takes these arguments."),
         (("search", "{not JSON"), "The arguments are not JSON."),
-        (("search", '["query"]'), "No tool 'search' takes these arguments."),
     ],
 )
 @pytest.mark.usefixtures("manual")
@@ -93,19 +89,6 @@ def test_an_endpoint_that_takes_no_tools_answers_from_the_first_search():
     assert reply.answer == "Ada Berg made it [1]."
     assert reply.notes == ("answered without tools: the endpoint takes none",)
     assert ["tools" in body for body in bodies] == [True, False]
-
-
-@pytest.mark.usefixtures("kitchen")
-def test_other_trouble_is_an_error():
-    with pytest.raises(GeneratorError) as raised:
-        asked("n", Status(401))
-    assert raised.value.kind == "auth"
-
-
-def test_tools_are_described_for_strict_endpoints():
-    for tool in TOOLS:
-        assert tool.parameters["required"] == list(tool.parameters["properties"])
-        assert tool.parameters["additionalProperties"] is False
 
 
 KEYS = st.sampled_from(["query", "document", "section", "words"]) | st.text(max_size=5)

@@ -1,4 +1,4 @@
-"""Parts of third parties: steps, a retriever and a generator, by their modules and by entry points."""
+"""The form of each step; parts of third parties, by their modules and by entry points."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.assistant.notes import over
-from turnmark.assistant.forms import all_forms
+import pytest
+
+from tests.assistant.notes import over, script
+from turnmark.assistant.forms import STEPS, all_forms, forms_for, open_steps, reader_of
+from turnmark.assistant.generators import open_generator
 from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Judgement, Usage
+from turnmark.corpora.errors import RequestError
 from turnmark.retrieval.types import Found, Hit, Query
 
 
@@ -91,3 +95,42 @@ def test_parts_by_entry_points(tmp_path, monkeypatch, turnmark):
     reply = json.loads(turnmark.ok(*words, "--step", "understand=rules").out)
     assert (reply["generator"], reply["answer"]) == ("parrot", "Polly. [1]"), "what a model says stays"
     assert reply["checks"]["unsupported"] == ["Polly."], "and what no passage supports is marked"
+
+
+# -- forms
+
+
+def test_who_reads_decides_the_forms():
+    assert reader_of(None) == "none"
+    for reader in ("none", "small", "large"):
+        defaults = forms_for(reader)
+        assert list(defaults) == list(STEPS)
+        assert reader != "none" or not any(STEPS[step][form].model for step, form in defaults.items())
+        assert all(sum(reader in form.default for form in forms.values()) == 1 for forms in STEPS.values())
+
+
+@pytest.mark.parametrize(("options", "reader"), [("", "large"), ("?size=small", "small")])
+def test_the_size_of_a_model_is_who_reads(tmp_path, options, reader):
+    assert reader_of(open_generator(script(tmp_path, "x") + options)) == reader
+
+
+def test_all_mistakes_come_at_once():
+    with pytest.raises(RequestError) as caught:
+        forms_for("none", ["cook=llm", "decide=oracle", "retrieve=agent", "answer=llm", "answer"])
+    assert len(caught.value.problems) == 5
+    assert "there are: understand, retrieve, decide, answer, revise, verify" in str(caught.value)
+    assert "add --generator" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("choice", "reason"),
+    [
+        ("decide=python:json", "package.module:factory"),
+        ("decide=python:json:nothing", "json has no 'nothing'"),
+        ("decide=python:no_such_module:factory", "cannot be imported"),
+        ("decide=python:builtins:dict", "expected a step"),
+    ],
+)
+def test_what_is_no_step_is_a_mistake(choice, reason):
+    with pytest.raises(RequestError, match=reason):
+        open_steps(forms_for("none", [choice]))

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation, hit
-from turnmark.assistant.budget import LEAST, count_tokens, cut_material, fit
+from turnmark.assistant.budget import LEAST, count_tokens, fit
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.steps.read import answer_prompt
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Message
 
 WORDS = "a word and another "
-
-
-def test_the_estimate_counts_characters_and_each_han_or_kana():
-    texts = ["", "a" * 36, "a" * 37, "如何做饭", "abc 如何"]
-    assert list(map(count_tokens, texts)) == [0, 10, 11, 4, 4]
 
 
 def render(passages, history):
@@ -46,18 +40,6 @@ def test_no_answer_is_left_without_its_question():
     fitted = fit(render, (), history, room)
     assert fitted.messages == render((), history[4:])
     assert fitted.notes == ("4 of 6 earlier messages left out, the oldest",)
-
-
-@pytest.mark.parametrize(("note", "material"), [
-    ("the ends of 1 of 2 passages cut, at about 60 tokens", {"passages"}),
-    ("4 of 6 earlier messages left out, the oldest", {"earlier messages"}),
-    ("3 of 8 sections were left out: the model's context is full", {"sections"}),
-    ("7 of 10 examples left out: the context is full", {"examples"}),
-    ("examples: 0/1, 0/2", set()),
-    ("the answer is incomplete: it was cut at the reply's limit of 100 tokens", set()),
-])  # fmt: skip
-def test_which_material_a_note_says_was_cut(note, material):
-    assert cut_material([note]) == material
 
 
 class Room:

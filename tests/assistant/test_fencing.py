@@ -196,14 +196,6 @@ def test_no_line_of_a_quoted_text_is_without_its_mark(text):
     assert "".join(block.split()).replace(">", "") == "".join(text.split()).replace(">", "")
 
 
-@pytest.mark.parametrize("control", CONTROLS)
-def test_a_control_mark_is_broken_up_and_stays_readable(control):
-    cleaned = break_control_marks(f"before{control}after")
-    assert control not in cleaned
-    assert cleaned.replace(" ", "") == f"before{control}after"
-    assert break_control_marks(cleaned) == cleaned
-
-
 @pytest.mark.parametrize(
     "text",
     ["a <| b |> c", "x<y|z>w", "if a < b: c[i]", "<b>bold</b> <br/>", "[1][2] [x](y)", "| a | b |", "List<String>"],

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.assistant.prompts import ASSISTANT, HERE, check_prompts, fence, fence_tag, load_prompt
+from turnmark.assistant.prompts import ASSISTANT, HERE, check_prompts, fence, load_prompt
 from turnmark.corpora.errors import RequestError, TurnmarkError
 
 VALUES = {"tag": "t", "history": "h", "message": "m"}
-
-
-def test_a_prompt_becomes_a_system_and_a_user_message():
-    system, user = load_prompt("rewrite").render(**VALUES)
-    assert (system.role, user.role) == ("system", "user")
-    assert "never an instruction" in system.content
-    assert user.content.endswith("\nm")
-    assert "MTRAG" not in system.content + user.content  # comments are for us
 
 
 def test_what_a_value_says_is_not_read_as_a_template_or_a_section():
@@ -28,19 +19,6 @@ def test_what_a_value_says_is_not_read_as_a_template_or_a_section():
     rendered = load_prompt("rewrite").render(**{**VALUES, "message": message})
     assert [part.role for part in rendered] == ["system", "user"]
     assert message in rendered[1].content
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"tag": "t", "history": "h"}, "missing: message"),
-        ({**VALUES, "messsage": "m"}, "unknown: messsage"),
-        ({}, "missing: history, message, tag"),
-    ],
-)
-def test_missing_and_unknown_values_are_errors(values, message):
-    with pytest.raises(TurnmarkError, match=message):
-        load_prompt("rewrite").render(**values)
 
 
 def test_every_built_in_prompt_loads_and_has_a_hash_of_its_file():
@@ -91,24 +69,17 @@ def test_a_wrong_prompt_of_ones_own_is_refused(tmp_path, text, message):
         load_prompt("rewrite", tmp_path)
 
 
-def test_a_prompt_of_ones_own_runs_no_code(tmp_path):
-    text = "{{ tag }}{{ history }}{{ message.__class__.__mro__[1].__subclasses__() }}"
-    (tmp_path / "rewrite.txt").write_text(text, encoding="utf-8")
-    with pytest.raises(TurnmarkError, match=r"prompt 'rewrite': .*unsafe"):
-        load_prompt("rewrite", tmp_path).render(**VALUES)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("{{ message.__class__.__mro__[1].__subclasses__() }}", "unsafe"),
         ("{{ 9**9**9 }}", "is not for prompts"),
         ("{{ 'a' * 10**9 }}", "is not for prompts"),
         ("{{ 1 / 0 }}", "division by zero"),
-        ("{% for n in range(10**8) %}a{% endfor %}", "is not for prompts"),
         ("{% for n in range(100000000) %}a{% endfor %}", "Range too big"),
     ],
 )
-def test_a_prompt_of_ones_own_that_fails_says_so(tmp_path, text, message):
+def test_a_prompt_of_ones_own_runs_no_code_and_says_what_fails(tmp_path, text, message):
     (tmp_path / "rewrite.txt").write_text("{{ tag }}{{ history }}{{ message }}" + text, encoding="utf-8")
     with pytest.raises(TurnmarkError, match=message):
         load_prompt("rewrite", tmp_path).render(**VALUES)
@@ -131,11 +102,3 @@ def test_no_text_closes_its_fence(text):
     opening, closing = fenced.split("\n", 1)[0], fenced.rsplit("\n", 1)[1]
     assert (fenced.count(opening), fenced.count(closing)) == (1, 1)
     assert fenced == f"{opening}\n{text}\n{closing}"
-
-
-def test_tags_are_repeatable_and_depend_on_everything_that_is_fenced():
-    assert fence_tag("a", "b") == fence_tag("a", "b")
-    assert (
-        len({fence_tag("a", "b"), fence_tag("ab"), fence_tag("ab", ""), fence_tag("b", "a"), fence_tag("a", "c")}) == 5
-    )
-    assert re.fullmatch("[0-9a-f]{12}", fence_tag("\ud800"))

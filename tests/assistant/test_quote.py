@@ -13,7 +13,6 @@ from turnmark.assistant.steps.decide import GradeEvidence
 from turnmark.assistant.steps.lines import lines_of
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks
 from turnmark.assistant.steps.quote import (
-    LONGEST_BLOCK,
     UNSURE,
     WORDS,
     Quote,
@@ -130,15 +129,6 @@ def test_a_table_is_quoted_with_all_its_rows_and_its_mark_below():
     assert "**" not in answer
 
 
-def test_of_a_list_that_is_too_long_the_items_around_the_best_are_quoted():
-    items = [f"- Item {n} is of use for somebody who has a boat in the bay of the island." for n in range(30)]
-    items[20] = "- A lantern is lent to whoever asks for it."
-    text = "\n".join(items)
-    (stretch,) = stretches(rate_lines(["Who is lent a lantern?"], [hit(text)], None), [hit(text)], 1)
-    assert stretch.bests[0].text.endswith("A lantern is lent to whoever asks for it.")
-    assert sum(line.size for line in stretch.lines) <= WORDS < LONGEST_BLOCK
-
-
 def test_a_second_quotation_comes_only_if_it_adds_to_the_first():
     copy, more = hit(TOOLS.passage.text, "Copy", n=2), hit("Machines go back to the shed behind the oak.", "Sheds", n=2)
     assert cited_numbers(said("When do machines go back?", TOOLS, copy)) == [1]
@@ -171,13 +161,6 @@ def test_parts_each_have_a_quotation_and_the_missing_one_is_named():
     assert turn.draft.text.endswith("[1]\n\nI found nothing about “Who won the 1998 World Cup”.")
     assert [bool(answer) for answer in turn.draft.answers] == [True, False]
     turn.parts = turn.parts[1:]
-    Quote()(turn)
-    assert turn.draft.text == UNKNOWN_TEXT
-
-
-def test_a_passage_without_a_line_to_say_gives_nothing():
-    turn = turn_of("zebra", parts=[part("zebra", hit("# Zebra\n\nzebra\n", "Zebra"))])
-    turn.parts = [part("zebra", hit("# Zebra\n\nzebra\n", "Zebra"))]
     Quote()(turn)
     assert turn.draft.text == UNKNOWN_TEXT
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.notes import conversation, hit, turn_of, with_model
+from tests.assistant.notes import conversation, hit, with_model
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks
@@ -18,7 +18,6 @@ from turnmark.assistant.turn import UNKNOWN_TEXT
 from turnmark.assistant.types import Event, Understanding
 from turnmark.corpora.types import CONTINUED, Passage
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.task_passages import hits_of
 
 KETTLE = "What colour is the kettle?"
 TALK = conversation(KETTLE, "The kettle is red. [1]")
@@ -181,12 +180,6 @@ def test_says_it_that_nothing_is_stated_the_quotation_alone_is_the_answer(kitche
     assert "Not stated" not in reply.answer
 
 
-def test_weak_evidence_costs_a_small_model_no_answer(kitchen):
-    reply = briefly(kitchen, "x", message="Who paints a submarine before the kettle sails to Norway?")
-    assert reply.decision in ("partial", "unknown")
-    assert reply.usage.keys() == {"understand"}
-
-
 @pytest.mark.reader
 def test_a_conversation_with_a_real_model(kitchen, reader_path):
     build_index(kitchen_notes(kitchen), "embedded")
@@ -215,17 +208,3 @@ def test_marks_by_hand(text, numbers):
 def test_no_text_breaks_the_reading_of_marks(text):
     assert all(isinstance(number, int) for number in cited_numbers(text))
     assert cited_numbers(escape_marks(text)) == []
-
-
-def test_code_of_a_document_stays_as_it_is_and_its_brackets_are_no_marks():
-    text = "See [2] and `argv[1]`:\n\n```py\nx = rows[3]\n```\n"
-    assert escape_marks(text) == text.replace("[2]", "(2)")
-    assert cited_numbers(text) == [2]
-
-
-def test_evidence_that_was_handed_in_is_answered_from(kitchen):
-    passages = [Passage(id="x", document="x", title="Ferry", text="The ferry sails at nine.", start=0, end=24)]
-    assistant = with_model(kitchen, "At nine [1].")
-    reply = assistant.reply([], "When does the ferry sail?", evidence=hits_of(passages))
-    assert (reply.answer, reply.citations[0].id) == ("At nine [1].", "x")
-    assert turn_of("x").parts[0].text == "x"

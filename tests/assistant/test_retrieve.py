@@ -8,13 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.notes import conversation
 from turnmark.assistant.budget import PASSAGE_MARKS, count_tokens
 from turnmark.assistant.steps.retrieve import (
-    MORE_PER_PART,
     SearchAndRead,
     SearchTwice,
-    conversation_query,
     grow_sections,
     join_passages,
 )
@@ -62,10 +59,6 @@ CUT = cut(DOCUMENT)
 OTTERS = [passage for passage in CUT if "Otters" in passage.section]
 
 
-def test_the_document_was_cut_inside_a_section():
-    assert len(OTTERS) > 3
-
-
 # -- sections
 
 
@@ -105,10 +98,6 @@ def test_what_is_shown_keeps_to_the_room_but_the_first_hit_is_always_shown(room)
     costs = [count_tokens(hit.passage.indexed_text) + PASSAGE_MARKS for hit in shown]
     assert sum(costs) <= room or len(shown) == 1
     assert OTTERS[1].text in shown[0].passage.text
-
-
-def test_without_neighbours_hits_stay_as_they_were_found():
-    assert [hit.passage for hit in grow_sections(None, hits(OTTERS[1], CUT[-1]), 3000)] == [OTTERS[1], CUT[-1]]
 
 
 def test_a_near_copy_of_a_better_hit_is_left_out():
@@ -178,18 +167,6 @@ def test_a_second_round_searches_for_what_is_missing_only_and_adds_to_what_was_f
     assert {hit.passage.id for hit in before} <= {hit.passage.id for hit in made.parts[1].hits}
 
 
-def test_more_parts_get_more_room():
-    found = Notes(*cut(DOCUMENT.replace("Boats are lent on Mondays.", "Boats sail. " * 300), size=400))
-    one, two = (
-        turn("Where do otters and boats sail?", found, understanding, tokens=500)
-        for understanding in (None, compound("Who feeds otters?", "Where do boats sail?"))
-    )
-    for made in (one, two):
-        SearchAndRead()(made)
-    sizes = [sum(count_tokens(hit.passage.text) for hit in made.hits) for made in (one, two)]
-    assert sizes[0] <= 500 < sizes[1] <= 500 + MORE_PER_PART
-
-
 def test_evidence_that_was_handed_in_is_shown_as_it_is_and_nothing_is_searched():
     found = Notes(*CUT)
     given_hits = hits(*CUT[:3], CUT[0])
@@ -198,12 +175,3 @@ def test_evidence_that_was_handed_in_is_shown_as_it_is_and_nothing_is_searched()
     assert [hit.passage for hit in made.hits] == CUT[:3]
     assert found.asked == []
     assert made.searches == []
-
-
-def test_the_message_is_always_searched_as_it_was_typed():
-    history = conversation("How do I make Älplermagronen?", "Fry bacon, add potatoes.")
-    for message in ("And how much cheese?", "Who won the 1998 World Cup?", "why"):
-        query = conversation_query(history, message)
-        assert query.text == message
-        assert list(query.history) == history
-        assert all("Älplermagronen" in variant for variant in query.variants)

@@ -6,19 +6,14 @@ import pytest
 
 from tests.assistant.notes import conversation, understanding, with_model
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.assistant import READ_PASSAGES
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.quote import UNSURE
-from turnmark.assistant.turn import UNKNOWN_TEXT, Step, Turn
-from turnmark.assistant.types import Event, Reply
+from turnmark.assistant.turn import UNKNOWN_TEXT
+from turnmark.assistant.types import Event
 
 BOTH = "What colour is the kettle, and who made the toaster?"
 STEPS = ["understand", "retrieve", "decide", "answer", "verify"]
-
-
-def whys(reply: Reply) -> list[str]:
-    return [search.why for search in reply.trace.searches]
 
 
 @pytest.mark.usefixtures("kitchen")
@@ -47,17 +42,6 @@ def test_what_is_not_known_is_said_once(message, decision, begins):
     assert (reply.decision, reply.answer.startswith(begins)) == (decision, True), reply.answer
     assert reply.answer.count("I found nothing") == ("Hamlet" in message or decision == "unknown")
     assert bool(reply.citations) is (decision != "unknown")
-
-
-@pytest.mark.usefixtures("kitchen")
-def test_thin_evidence_is_searched_for_once_more():
-    active, once = (
-        open_assistant("n", steps=steps).reply([], "When did the maker of the blue toaster die in Oslo?")
-        for steps in ((), ("retrieve=once",))
-    )
-    assert whys(once) == ["the message"]
-    assert whys(active)[:1] == ["the message"]
-    assert len(whys(active)) <= 2
 
 
 @pytest.mark.usefixtures("kitchen")
@@ -123,37 +107,3 @@ def test_an_error_of_the_endpoint_is_raised_and_the_conversation_is_as_it_was(re
         assert history == HISTORY
         server.replies = [Say("{}"), Say("Red [1].")]
         assert assistant.reply(history, "What colour is the kettle?").answer == "Red [1]."
-
-
-def test_a_large_reader_gets_more_passages(kitchen):
-    assert with_model(kitchen, FOUND).passages == READ_PASSAGES
-    assert with_model(kitchen, FOUND, options="?size=small").passages < READ_PASSAGES
-
-
-class Recorder:
-    """A step that keeps in what order it was called, before the one that it stands for."""
-
-    def __init__(self, step: Step, calls: list[str], key: str) -> None:
-        self.step, self.calls, self.key, self.name = step, calls, key, step.name
-
-    def __call__(self, turn: Turn) -> None:
-        self.calls.append(self.key)
-        self.step(turn)
-
-
-@pytest.mark.usefixtures("kitchen")
-@pytest.mark.parametrize(
-    ("talk", "message", "calls"),
-    [
-        ([], "What colour is the kettle?", STEPS),
-        ([], "Thank you!", ["understand"]),
-        (["What is it?", "The kettle is red. It boils."], "Make it shorter.", ["understand", "revise", "verify"]),
-        ([], BOTH, STEPS),
-    ],
-)
-def test_the_order_of_the_steps(talk, message, calls):
-    assistant = open_assistant("n")
-    recorded: list[str] = []
-    assistant.steps = {key: Recorder(step, recorded, key) for key, step in assistant.steps.items()}
-    assistant.reply(conversation(*talk), message)
-    assert recorded == calls

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
-from turnmark.assistant.steps.courtesy import is_conversational, is_greeting
+from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.assistant.steps.understand import topic_terms, understand, wants_procedure
 
@@ -36,11 +36,6 @@ def test_questions_and_objections_are_no_courtesies(message):
     assert not is_conversational(message)
 
 
-@pytest.mark.parametrize(("message", "greets"), [("hi there", True), ("Good morning!", True), ("thanks", False)])
-def test_greetings(message, greets):
-    assert is_greeting(message) is greets
-
-
 @pytest.mark.parametrize(
     ("message", "rewrite"),
     [
@@ -54,11 +49,6 @@ def test_a_turn_that_leans_on_earlier_ones_carries_their_topic(message, rewrite)
     understood = understand(RECIPE, message)
     assert not understood.standalone
     assert understood.rewrite == rewrite
-
-
-def test_what_is_asked_of_a_thing_is_not_carried_over_with_it():
-    talk = conversation("How high is Stack Nell lighthouse?", "It is 27 m high.")
-    assert understand(talk, "When was it first lit?").rewrite == "When was Stack Nell lighthouse first lit?"
 
 
 def test_words_that_are_no_name_do_not_stand_for_a_pronoun():
@@ -82,11 +72,6 @@ def test_a_turn_that_stands_alone_stays_as_it_is(message):
     assert understood.standalone
     assert understood.rewrite == message
     assert conversation_query(RECIPE, message).variants == ()
-
-
-def test_a_pronoun_that_is_bound_in_its_own_sentence_refers_to_nothing_before():
-    message = "How do I bake sourdough the way the Anvick Bakehouse does it?"
-    assert understand(conversation("What is the Lum?", "A hill."), message).rewrite == message
 
 
 def test_the_topic_is_the_last_question_that_stood_alone_and_was_answered():

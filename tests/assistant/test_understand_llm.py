@@ -1,6 +1,9 @@
-"""Understanding by a model: one call for kind, rewrite, parts and phrases; for a small one the rewrite alone."""
+"""Understanding by a model: one call for kind, rewrite, parts and phrases; for a small one the rewrite; `minimal`."""
 
 from __future__ import annotations
+
+import json
+import time
 
 import pytest
 from hypothesis import given
@@ -16,14 +19,14 @@ from turnmark.assistant.steps.understand_llm import (
     Condense,
     Understand,
     UnderstandReply,
-    last_turns,
+    minimal,
     read_condensed,
     understand_prompt,
     understanding_of,
 )
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Event
-from turnmark.retrieval.task_passages import hits_of
+from turnmark.evaluation.limits import Bounded
 
 TALK = conversation("How do I make Älplermagronen?", "Boil pasta and potatoes, add cheese. [1]")
 FOLLOW_UP = "And how much cheese?"
@@ -92,11 +95,6 @@ def test_a_plain_courtesy_costs_no_call(message):
     assert (bodies, turn.understanding.kind) == ([], "conversational")
 
 
-def test_nor_does_evidence_that_was_handed_in():
-    turn, bodies, _ = taken(Say(LAPTOP), evidence=hits_of([]))
-    assert (bodies, turn.forms["understand"]) == ([], "rules")
-
-
 @pytest.mark.parametrize(
     "reply",
     [Say("no JSON at all"), Say('{"kind": "sideways"}'), Say(None, refusal="No."), Status(500), Reset(),
@@ -128,18 +126,6 @@ DRIFT = "word " * 60
 def test_parts_and_rewrites_that_have_drifted_are_dropped(fields, questions):
     reply = UnderstandReply.model_validate_json(understanding(**fields))
     assert list(understanding_of(reply, FOLLOW_UP, True).sub_questions) == questions
-
-
-@pytest.mark.parametrize(
-    ("kind", "answered", "expected"),
-    [("revision", True, "revision"), ("revision", False, "question"), (" Conversational", True, "conversational")],
-)
-def test_kinds(kind, answered, expected):
-    reply = UnderstandReply.model_validate_json(understanding("One?", "Two?", kind=kind))
-    understood = understanding_of(reply, FOLLOW_UP, answered)
-    assert understood.kind == (expected if expected != "conversational" else "question")
-    alone = UnderstandReply.model_validate_json(understanding(kind=kind))
-    assert understanding_of(alone, FOLLOW_UP, answered).kind == expected
 
 
 WORDS = st.text(max_size=30)
@@ -187,15 +173,6 @@ def test_a_small_model_puts_a_follow_up_as_a_question_and_names_phrases():
     assert bodies[0]["max_tokens"] <= 96
 
 
-def test_compound_follow_ups_stay_compound():
-    message = "and how fast does it boil, and who made it?"
-    turn, _, _ = condensed(
-        Say("How fast does the kettle boil, and who made the kettle?\nSearch: maker"), message=message
-    )
-    assert [part.text for part in turn.parts] == ["How fast does it boil?", "Who made it?"]
-    assert [part.phrases for part in turn.parts] == [("maker",), ("maker",)]
-
-
 @given(st.text(alphabet='Search: ;,ab\n"<think>', max_size=80))
 def test_any_reply_of_a_small_model_is_a_question_and_phrases(text):
     question, phrases = read_condensed(text)
@@ -214,16 +191,61 @@ def test_a_question_that_went_wrong_leaves_the_rules(reply):
     assert turn.understanding.rewrite == "and how fast does it boil (colour kettle)?"
 
 
-def test_a_message_that_stands_alone_gets_phrases_and_no_rewrite():
-    reply = "How do I clean a kettle?\nSearch: remove limescale"
-    turn, _, _ = condensed(Say(reply), message="How do I descale a toaster with vinegar?")
-    assert turn.understanding.standalone
-    assert turn.understanding.rewrite == "How do I descale a toaster with vinegar?"
-    assert turn.parts[0].phrases == ("remove limescale",)
+# -- the query mode `minimal`
+
+BREAD = conversation("Who baked the island's bread?", "Käthe Brannock did, from 1936 on.")
+BROUGHT = "And what did she bring with her?"
+REWRITE = "And what did Käthe Brannock bring with her?"
 
 
-def test_of_a_conversation_a_small_model_sees_four_short_lines():
-    history = conversation(*(f"turn {n} {'word ' * 100}\n> x [1]" for n in range(9)))
-    lines = last_turns(history).splitlines()
-    assert len(lines) == 4
-    assert all(line.startswith("> ") and len(line.split()) < 60 and "[1]" not in line for line in lines)
+def classed(kind="non-standalone", reworded=REWRITE):
+    return Say(json.dumps({"class": kind, "reworded_version": reworded}))
+
+
+def reworded(*replies, message=BROUGHT, history=BREAD, seconds=20.0):
+    with ScriptedServer(*replies) as server:
+        bounded = Bounded(opened(server, "?retries=0"), time.monotonic() + seconds, seconds)
+        return minimal(bounded, history, message), server.bodies
+
+
+def test_a_message_is_reworded_from_the_fenced_conversation():
+    rewrites, bodies = reworded(classed(reworded="And what did\nKäthe Brannock bring with her?"))
+    assert (rewrites.variants, rewrites.left_out, rewrites.notes) == ({"minimal": REWRITE}, {}, ())
+    assert (len(bodies), rewrites.usage.calls) == (1, 1)
+    prompt = bodies[0]["messages"][-1]["content"]
+    assert prompt.index("Who baked") < prompt.index(BROUGHT)
+    assert "</user-" in prompt
+    assert "</assistant-" in prompt
+
+
+@pytest.mark.parametrize("kind", ["standalone", "Standalone", "stand-alone"])
+def test_a_message_that_stands_alone_stays_as_it_is_whatever_the_model_made_of_it(kind):
+    rewrites, bodies = reworded(classed(kind))
+    assert (rewrites.variants, rewrites.left_out, rewrites.notes, len(bodies)) == ({}, {}, (), 1)
+
+
+@pytest.mark.parametrize(("message", "history"), [(BROUGHT, []), ("Thanks a lot!", BREAD)])
+def test_a_first_message_and_a_courtesy_cost_no_call(message, history):
+    rewrites, bodies = reworded(message=message, history=history)
+    assert (rewrites.variants, rewrites.left_out, bodies, rewrites.usage.calls) == ({}, {}, [], 0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (Say("Hmm."), "invalid"),
+        (classed("maybe"), "invalid"),
+        (Say('{"class": "non-standalone", "reworded_', finish_reason="length"), "length"),
+        (Say(None, refusal="No."), "refused"),
+        (classed(reworded=" "), "empty"),
+        (classed(reworded="word " * 200), "drifted"),
+        (Reset(), "unavailable"),
+        (Status(401), "auth"),
+        (Status(503), "unavailable"),
+    ],
+)
+def test_a_rewrite_that_does_not_come_is_left_out_and_this_is_said(reply, kind):
+    rewrites, bodies = reworded(reply)
+    assert (rewrites.variants, dict(rewrites.left_out)) == ({}, {"minimal": kind})
+    assert rewrites.notes[0].startswith("minimal: searched as typed")
+    assert rewrites.usage.calls == len(bodies)

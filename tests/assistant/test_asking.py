@@ -1,0 +1,211 @@
+"""What a model is asked for: prose, streamed to the letter; or a value, whole, valid or a typed failure."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from tests.assistant.endpoint import ASK, opened
+from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.asking import ask, find_object, write_text
+from turnmark.assistant.generators import GeneratorError
+from turnmark.assistant.steps.marks import says_unknown
+
+RED = '{"name": "red", "warm": true}'
+REFUSED = Status(400, "response_format is not supported here")
+
+
+class Colour(BaseModel):
+    name: str
+    warm: bool
+
+
+def cut(text: str) -> Say:
+    return Say(text, finish_reason="length")
+
+
+@pytest.mark.parametrize(
+    ("replies", "room", "schema"),
+    [
+        ([Say(RED)], [50], [True]),
+        ([REFUSED, Say(RED)], [50, 50], [True, False]),
+        ([cut('{"name": "re'), Say(RED)], [50, 100], [True, True]),
+        # A grammar allows white space between any two parts, and a small model may never leave it.
+        ([cut('{"name": "red",' + "\n" * 40), Say(RED)], [50, 50], [True, False]),
+        ([cut(RED), Say(RED)], [50, 100], [True, True]),  # the finish reason comes before the text
+        ([Say("Red."), cut('{"name": "r'), Say(RED)], [50, 50, 100], [True] * 3),
+        *(
+            ([Say(bad), Say(RED)], [50, 50], [True, True])
+            for bad in ('{"name": "red"}', "Red, I would say.", '{"name": "red", "warm": "very"}', "", RED + RED)
+        ),
+    ],
+)
+def test_a_value_comes_whole_and_valid(replies, room, schema):
+    with ScriptedServer(*replies) as server:
+        outcome, usage = ask(opened(server, "?retries=0"), ASK, Colour, max_tokens=50)
+    assert outcome == Colour(name="red", warm=True)
+    assert usage.calls == len(replies)
+    assert [body["max_tokens"] for body in server.bodies] == room
+    assert ["response_format" in body for body in server.bodies] == schema
+    messages = server.bodies[-1]["messages"]
+    assert all(one["role"] != two["role"] for one, two in pairwise(messages)), "turns alternate"
+    if not schema[-1]:
+        assert '"warm"' in messages[-1]["content"], "it is told in words"
+
+
+@pytest.mark.parametrize(
+    ("replies", "kind", "reason"),
+    [
+        ([cut('{"name": "red' + " and red, as it is said to be" * 9)], "length", "ran on"),
+        ([cut('{"name": "' + "".join(map(str, range(900))))], "length", "ran on"),
+        ([cut(RED)] * 2, "length", "cut by the limit"),
+        ([Say(RED, finish_reason="content_filter")], "content_filter", "content filter"),
+        ([Say("Red."), Say('{"name": 5}')], "invalid", "name: Input should be a valid string; warm: Field required."),
+        ([Status(500, "overloaded")], "unavailable", "overloaded"),
+        ([Say("Red."), Status(401)], "auth", "401"),
+    ],
+)
+def test_or_is_a_failure_of_its_kind(replies, kind, reason):
+    with ScriptedServer(*replies) as server:
+        outcome, usage = ask(opened(server, "?retries=0"), ASK, Colour, max_tokens=50)
+    assert (outcome.kind, usage.calls, len(server.bodies)) == (kind, len(replies), len(replies))
+    assert reason in outcome.reason
+    assert outcome.raw == (next((reply.text for reply in replies[::-1] if isinstance(reply, Say)), ""))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (RED, RED),
+        (f"```json\n{RED}\n```", RED),
+        (f"Sure! Here it is: {RED} Anything else?", RED),
+        (f"<think>{{maybe}} {RED}</think>{RED}", RED),
+        ('{"a": {"b": {}}}', '{"a": {"b": {}}}'),
+        (f"{RED} or {RED}", None),
+        ("no object", None),
+        ('{"outer": {"name": "red", "warm": true}', None),  # cut: its inside is not the answer
+        (f"the set {{x}} and {RED}", None),
+        ("{" * 100_000, None),
+        ('{"a":' * 100_000, None),
+    ],
+)
+def test_exactly_one_object_is_found_or_none(text, expected):
+    assert find_object(text) == expected
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.text(), st.none() | st.integers() | st.lists(st.text(), max_size=3), max_size=5), st.text())
+def test_any_object_is_found_in_prose_without_braces(value, prose):
+    prose = prose.replace("{", "(").replace("<", "(")
+    text = json.dumps(value)
+    assert find_object(f"{prose}{text}{prose}") == text
+
+
+# --- prose ---
+
+
+def written(*replies):
+    """What was written, what was streamed of it, and the requests that were made."""
+    pieces: list[str] = []
+    with ScriptedServer(*replies) as server:
+        reply = write_text(opened(server, "?retries=0&max_tokens=100"), ASK, pieces.append)
+    return reply, "".join(pieces), server.bodies
+
+
+def test_a_reply_streams_to_the_letter():
+    text = "It takes **200 g** [1].\n\n1. Boil [2, 7].\n   - salt"
+    reply, streamed, bodies = written(Say(text))
+    assert reply.text == streamed == text
+    assert (reply.note, reply.usage.calls, bodies[0]["stream"]) == (None, 1, True)
+
+
+def test_a_cut_reply_is_asked_for_once_more_with_more_room_and_not_streamed():
+    cut, complete = "Boil [1].\n2. Add the chee", "Boil [1].\n2. Add the cheese [1]."
+    reply, streamed, bodies = written(Say(cut, finish_reason="length"), Say(complete))
+    assert (reply.text, streamed, reply.note) == (complete, cut, None)
+    assert [body["max_tokens"] for body in bodies] == [100, 200]
+    assert reply.usage.calls == 2
+
+
+@pytest.mark.parametrize("second", [Say("Boil [1]. Add", finish_reason="length"), Status(400, "context is full")])
+def test_a_reply_cut_twice_is_kept_with_a_note(second):
+    cut = "I don't know.\nBoil [1].\n2. Add the chee"
+    reply, _, bodies = written(Say(cut, finish_reason="length"), second)
+    assert reply.text == cut
+    assert "incomplete" in reply.note
+    assert reply.usage.calls == len(bodies) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (Say(""), "bad_reply"),
+        (Say("<think>hm</think>"), "bad_reply"),
+        (Say("", finish_reason="length"), "bad_reply"),
+        (Say("", finish_reason="content_filter"), "refused"),
+        (Status(500), "unavailable"),
+    ],
+)
+def test_no_reply_is_an_error(reply, kind):
+    with pytest.raises(GeneratorError) as raised:
+        written(reply)
+    assert raised.value.kind == kind
+    assert raised.value.usage.calls >= 1
+
+
+def test_a_reply_that_runs_on_is_cut_where_it_begins_again_and_not_given_more_room():
+    steps = "1. Open the lid of it [1].\n2. Pour it out now [1].\n3. Close the lid of it [1].\n"
+    reply, _, bodies = written(Say(f"Do this first.\n{steps * 6}", finish_reason="length"))
+    assert reply.text.split("\n")[-1].startswith("3. Close")
+    assert reply.text.count("Open the lid") == 1
+    assert len(bodies) == 1
+
+
+UNKNOWN = [
+    "I don't know.",
+    "I don’t know.",
+    "I do not know who won the 1998 World Cup.",
+    "I'm sorry, but I don't know.",
+    "Sorry, I don't have that information.",
+    "I do not have specific information.",
+    "Unfortunately, the passages do not mention the price.",
+    "The provided documents don't contain any information about that [1][2].",
+    "There is no information about football in the documents.",
+    "None of the passages says who won.",
+    "It is not mentioned in the passages.",
+    "I couldn't find an answer to that. The passages do not say who won [1].",
+    "I don't know: I found nothing about that in the documents.",
+    "I don't know, but the passages might be incomplete.",
+]
+FACTS = [
+    "",
+    "France won the 1998 World Cup [1].",
+    "It takes 200 g of cheese [1]. The passages do not say how much bacon.",
+    "The passages do not say how much bacon it takes. It takes 200 g of cheese [1].",
+    "I don't know the exact figure, but it takes about 200 g [1].",
+    '"I don\'t know," said Watson when he was asked [1].',
+    "I don't know of a better way than boiling [1].",
+    "It is not given to children under five [1].",
+    "No, IPv6 is not available on Docker by default, so add a network [1].",
+    "There is no data loss when you upgrade [1].",
+    "If the port is not specified, 3001 is used [1].",
+    "The documents do not have to be notarised [1].",
+    "Information is stored for a year [1].",
+    "No answer key is needed [1].",
+    "I do not know. A. B. C. D is what happens next in a long list. And so on. And on.",
+]
+
+
+@pytest.mark.parametrize("text", UNKNOWN)
+def test_a_reply_that_does_not_know(text):
+    assert says_unknown(text)
+
+
+@pytest.mark.parametrize("text", FACTS)
+def test_a_reply_that_knows(text):
+    assert not says_unknown(text)
