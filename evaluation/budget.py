@@ -182,7 +182,7 @@ def spent_on(samples: SampleJournal) -> Usage:
 
 def spent_on_judges(folder: Path) -> Usage:
     """What the judgements in a run's folder have used."""
-    from turnmark.evaluation.judging.judgements import FILE, open_judgements
+    from turnmark.evaluation.judging.rubrics import FILE, open_judgements
 
     return sum((judgement.usage for judgement in open_judgements(folder / FILE).records()), Usage())
 

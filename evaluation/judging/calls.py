@@ -20,8 +20,15 @@ from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.budget import CountingModel, Ledger, spent_on, with_cost
 from turnmark.evaluation.journal import Journal
 from turnmark.evaluation.judging.judge import Judge
-from turnmark.evaluation.judging.judgements import FILE, Judgement, Outcome, open_judgements
-from turnmark.evaluation.judging.rubrics import Rubric, judgement_key, prompts_digest
+from turnmark.evaluation.judging.rubrics import (
+    FILE,
+    Judgement,
+    Outcome,
+    Rubric,
+    judgement_key,
+    open_judgements,
+    prompts_digest,
+)
 from turnmark.evaluation.judging.verdicts import RatingScale
 from turnmark.evaluation.limits import ModelNoting
 from turnmark.evaluation.prompts import JUDGES
@@ -48,11 +55,9 @@ class JudgeCalls:
     """What is asked of judges, and the file of their judgements.
 
     Args:
-        judges: in the order in which they were named.
         rubrics: what they are asked; those without a judge are left out.
-        tested: specs of the generators that wrote the samples, where that is known.
+        tested: specs of the generators that wrote the samples, as far as known.
         concurrency: calls at once; a script is asked one thing after the other.
-        prices: of models, by name or spec.
         prompts: folder with the user's prompts.
         budget: the most that samples and judgements of the run may take; None: no limit.
         elsewhere: what other runs on the same budget have used.
@@ -102,10 +107,14 @@ class JudgeCalls:
         """What a judgement is kept under."""
         return judgement_key(case, rubric, self.hashes[rubric.name], judge.name)
 
+    @property
+    def _judgements(self) -> Journal[str, Judgement]:
+        assert self._file is not None, "ask() comes first"
+        return self._file
+
     def kept(self, key: str) -> Judgement | None:
         """The last judgement under a key."""
-        assert self._file is not None, "ask() comes first"
-        return self._file.get(key)
+        return self._judgements.get(key)
 
     def unasked(self, key: str, judge: Judge) -> Outcome:
         """What becomes of a case that a judge was not asked about."""
@@ -146,11 +155,10 @@ class JudgeCalls:
 
         def take(job: _Job, result: tuple[Judgement, Usage] | BaseException) -> None:
             nonlocal failed
-            assert self._file is not None, "opened before"
             if isinstance(result, BaseException):
                 raise result
             judgement, used = result
-            self._file.append(judgement)
+            self._judgements.append(judgement)
             self._ledger.spend({"judge": used})
             failed += judgement.status == "failed"
             name = job.judge.name
@@ -180,11 +188,11 @@ class JudgeCalls:
             return True
         if not self._ledger.guessed:
             with suppress(Exception):  # a rubric that cannot be counted: known once its first call has ended
-                self._ledger.expect(self._priced(job.judge, estimate_judgement(job.rubric, job.case, self.prompts)))
+                guess = estimate_judgement(job.rubric, job.case, self.prompts)
+                self._ledger.expect(with_cost(guess, price_of(job.judge.name, self._prices)))
         return self._ledger.affords(running)
 
     def _jobs(self, run: RunFolder, benchmark: Task, progress: Progress) -> Iterator[_Job]:
-        assert self._file is not None, "opened before"
         keys: set[str] = set()
         ready: set[str] = set()
         for item, sample in _samples(run, benchmark):
@@ -192,7 +200,7 @@ class JudgeCalls:
             for rubric in self.rubrics:
                 for judge in self.of(rubric):
                     key = "" if case is None or rubric.without(case) else self.key(case, rubric, judge)
-                    known = not key or key in keys or self._file.finished(key)
+                    known = not key or key in keys or self._judgements.finished(key)
                     if case is None or known or judge.name in self._stopped:
                         progress.advance()
                         continue
@@ -201,7 +209,7 @@ class JudgeCalls:
                         ready.add(judge.name)
                         with suppress(GeneratorError):  # reported by each call
                             make_ready(judge.generator)
-                    yield _Job(sample, case, rubric, judge, key, self._file.get(key))
+                    yield _Job(sample, case, rubric, judge, key, self.kept(key))
 
     def _judge(self, job: _Job) -> tuple[Judgement, Usage]:
         """The judgement, and what it took this time."""
@@ -211,7 +219,7 @@ class JudgeCalls:
         answer, failure = attempted(partial(job.rubric.ask, generator, job.case, self.prompts))
         outcome = answer or Outcome(status="failed", kind="error", reason=failure)
         seconds = time.perf_counter() - began
-        used = self._priced(job.judge, outcome.usage)
+        used = with_cost(outcome.usage, price_of(job.judge.name, self._prices))
         previous = job.previous
         fields = {name: getattr(outcome, name) for name in Outcome.model_fields}
         judgement = Judgement(**(fields | {
@@ -221,9 +229,6 @@ class JudgeCalls:
             "prompts": prompts_digest(self.hashes[job.rubric.name]) if job.judge.has_model else "",
         }))  # fmt: skip
         return judgement, used
-
-    def _priced(self, judge: Judge, used: Usage) -> Usage:
-        return with_cost(used, price_of(judge.name, self._prices))
 
     def case_of(self, benchmark: Task, item: Item, sample: Sample) -> Case | None:
         """What is judged of a sample; None where it is not done, or cannot be read."""

@@ -28,8 +28,16 @@ from turnmark.evaluation.benchmarks.compound_modes import (
     by_position,
     cell_names,
 )
-from turnmark.evaluation.judging.judgements import RAW, Outcome
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Rubric, failed_outcome, judge_prompt, needs
+from turnmark.evaluation.judging.rubrics import (
+    OWN_WORDS,
+    RAW,
+    TOO_LONG,
+    Outcome,
+    Rubric,
+    failed_outcome,
+    judge_prompt,
+    needs,
+)
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.prompts import JUDGES

@@ -20,8 +20,7 @@ from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, Gener
 from turnmark.assistant.steps.support import Sources, stems
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.judgements import Outcome
-from turnmark.evaluation.judging.rubrics import EMBEDDED, Rubric, by_code, needs
+from turnmark.evaluation.judging.rubrics import EMBEDDED, Outcome, Rubric, by_code, needs
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.idk import IDK_VALUES, says_idk, wording
 

@@ -30,11 +30,12 @@ from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import VARIANT, Embed, SentenceVectors, parts_of
-from turnmark.evaluation.judging.judgements import RAW, Outcome
 from turnmark.evaluation.judging.rubrics import (
     EMBEDDED,
     OWN_WORDS,
+    RAW,
     TOO_LONG,
+    Outcome,
     Rubric,
     by_code,
     failed_outcome,

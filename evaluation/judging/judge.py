@@ -21,7 +21,7 @@ OpenAI and of Hugging Face."""
 _MEMBERS = ("Qwen/Qwen2.5-72B-Instruct", "mistralai/Mixtral-8x22B-Instruct-v0.1", "meta-llama/Llama-3.1-405B-Instruct")
 RB_LLM = frozenset({"rb_llm"})
 UNASKED = frozenset({"rl_mtb", "rl_r"})
-"""What MTRAG's section 8 tried and set aside: of its panels asked only with `panel:mtrag?metrics=rl_mtb,rl_r`."""
+"""What MTRAG's section 8 tried and set aside: its panels are not asked for it, a judge that is named is."""
 ALONE: Mapping[str, str] = {"inscoqa": "Qwen/Qwen2-7B-Instruct", "compound-qa": "gpt-3.5-turbo"}
 """Presets of one judge: InsCoQA section 5.1, under its Hugging Face name, and Compound-QA section 4."""
 METRICS = "metrics"
@@ -30,14 +30,12 @@ METRICS = "metrics"
 
 @dataclass(frozen=True)
 class Judge:
-    """One judge.
+    """One judge, by its spec in normal form.
 
     Attributes:
-        name: its spec in normal form.
-        generator: what is asked.
         metrics: names of the metrics it is asked for; None: all.
         rubrics: what it alone is asked for, and nothing else; empty: what the benchmark asks judges for.
-        excluded: names of metrics that it is not asked for, where `metrics` is None.
+        excluded: names of metrics that it is not asked for, if `metrics` is None.
     """
 
     name: str
@@ -90,70 +88,45 @@ def open_judges(specs: Sequence[str]) -> tuple[Judge, ...]:
     """The judges that `--judge` names, in order; nothing is sent."""
     errors = ErrorCollector()
     judges: list[Judge] = []
-    for spec, metrics, excluded in _members(specs, errors):
-        judge = errors.collect(_open, spec, metrics)
-        if judge is not None and excluded:
-            judge = replace(judge, excluded=excluded)
-        if judge is not None and any(judge.name == earlier.name for earlier in judges):
-            errors.add(f"--judge {judge.name} is given twice")
-        elif judge is not None:
-            judges.append(judge)
+    for spec in specs:
+        for judge in errors.collect(_open, spec, specs) or ():
+            if any(judge.name == earlier.name for earlier in judges):
+                errors.add(f"--judge {judge.name} is given twice")
+            else:
+                judges.append(judge)
     errors.raise_all()
     return tuple(judges)
 
 
-Member = tuple[str, frozenset[str] | None, frozenset[str]]
-"""Spec, metrics it is asked for (None: all), metrics it is not asked for."""
-
-
-def _members(specs: Sequence[str], errors: ErrorCollector) -> list[Member]:
-    """The specs, a panel as its members."""
-    members: list[Member] = []
-    for text in specs:
-        try:
-            spec, metrics = _measures(parse_spec(text))
-        except RequestError as error:
-            for problem in error.problems:
-                errors.add(f"--judge: {problem}")
-            continue
+def _open(text: str, specs: Sequence[str]) -> list[Judge]:
+    """The judges of one spec: of a preset several, without those that `specs` name besides."""
+    try:
+        spec, metrics = _measures(parse_spec(text))
         if spec.name != PANEL:
-            members.append((str(spec), metrics, frozenset()))
-        elif spec.argument in CHAIRS:
-            panel = errors.collect(_mtrag_panel, spec, metrics) or []
-            members += [member for member in panel if member[0] not in specs]
-        elif spec.argument in ALONE and metrics is None:
-            judge = Spec("openai", ALONE[spec.argument], spec.url, dict(spec.options))
-            members.append((str(judge), None, frozenset()))
-        else:
-            presets = ", ".join(f"{PANEL}:{name}[@URL]" for name in (*CHAIRS, *ALONE))
-            errors.add(
-                f"--judge {text}: the panels are {presets}, without the option {METRICS!r}; name other judges one by "
-                "one, each with its own --judge"
-            )
-    return members
-
-
-def _mtrag_panel(spec: Spec, extra: frozenset[str] | None) -> list[Member]:
-    """What Tables 5 and 16 need: the judges of appendix F and, where its model is at hand, BERTScore for `rb_alg`.
-
-    Args:
-        extra: of `UNASKED`, what is asked for besides.
-    """
-    if unknown := sorted((extra or frozenset()) - UNASKED):
+            return [_single(spec, metrics)]
+        if metrics is None and spec.argument in ALONE:
+            return [_single(replace(spec, name="openai", argument=ALONE[spec.argument]), None)]
+        if metrics is None and spec.argument in CHAIRS:
+            return [judge for judge in _panel(spec) if judge.name not in specs]
+        presets = ", ".join(f"{PANEL}:{name}[@URL]" for name in (*CHAIRS, *ALONE))
         raise RequestError(
-            f"--judge {spec}: {METRICS}={','.join(unknown)}: the panel is asked for all metrics of Tables 5 and 16; "
-            f"{METRICS} adds {', '.join(sorted(UNASKED))}, and others are for judges named one by one"
+            f"the panels are {presets}, without the option {METRICS!r}; name other judges one by one, each with its "
+            "own --judge"
         )
-    options = dict(spec.options)
-    members: list[Member] = [
-        (str(Spec("openai", CHAIRS[spec.argument], spec.url, options)), None, UNASKED - (extra or frozenset())),
-        *((str(Spec("openai", name, spec.url, options)), RB_LLM, frozenset[str]()) for name in _MEMBERS),
-    ]
-    return members if missing_bertscore() else [*members, (BERTSCORE, None, frozenset())]
+    except RequestError as error:
+        raise RequestError([f"--judge {text}: {problem}" for problem in error.problems]) from error
+
+
+def _panel(spec: Spec) -> list[Judge]:
+    """What Tables 5 and 16 need: the judges of appendix F and, if its model is at hand, BERTScore for `rb_alg`."""
+    chair = _single(replace(spec, name="openai", argument=CHAIRS[spec.argument]), None)
+    members = [_single(replace(spec, name="openai", argument=name), RB_LLM) for name in _MEMBERS]
+    bert = [] if missing_bertscore() else [_single(parse_spec(BERTSCORE), None)]
+    return [replace(chair, excluded=UNASKED), *members, *bert]
 
 
 def missing_bertscore() -> str | None:
-    """Why the published model of BERTScore cannot be used here; None where it can."""
+    """Why the published model of BERTScore cannot be used here; None if it can."""
     from turnmark.evaluation.judging.bertscore import open_bert
 
     try:
@@ -178,47 +151,34 @@ def _measures(spec: Spec) -> tuple[Spec, frozenset[str] | None]:
     return replace(spec, options={key: value for key, value in spec.options.items() if key != METRICS}), names
 
 
-def _open(text: str, metrics: frozenset[str] | None) -> Judge:
+def _single(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     from turnmark.assistant.generators import open_generator
     from turnmark.assistant.generators.cache import with_cache
 
-    if text == EMBEDDED:
-        from turnmark.evaluation.judging.extractive import NoModel
-
-        return Judge(EMBEDDED, NoModel(), metrics)
-    spec = parse_spec(text)
-    if spec.name == EMBEDDED:
-        raise RequestError(f"--judge {text}: write {EMBEDDED}, or {EMBEDDED}?{METRICS}=NAME,…; it takes nothing else")
-    if spec.name == BERTSCORE:
-        return _bertscore(spec, metrics)
+    if spec.name in (EMBEDDED, BERTSCORE):
+        return _without_model(spec, metrics)
     if spec.name == RAGAS:
         return _ragas(spec, metrics)
     if spec.name == "reference":
-        raise RequestError(f"--judge {text}: it is the targets of the data, and judges nothing")
-    try:
-        generator = open_generator(text)
-        if generator is None:
-            raise RequestError(f"{text!r} is no language model")
-        # Not of a script, each of whose lines is said once.
-        plain = spec.name == "replay" or spec.options.get("cache") == "0"
-        cached = generator if plain else with_cache(generator)
-    except RequestError as error:
-        raise RequestError([f"--judge {text}: {problem}" for problem in error.problems]) from error
-    return Judge(generator.name, cached, metrics)
+        raise RequestError("it is the targets of the data, and judges nothing")
+    generator = open_generator(str(spec))
+    if generator is None:
+        raise RequestError(f"{str(spec)!r} is no language model")
+    # Not of a script, each of whose lines is said once.
+    plain = spec.name == "replay" or spec.options.get("cache") == "0"
+    return Judge(generator.name, generator if plain else with_cache(generator), metrics)
 
 
-def _bertscore(spec: Spec, metrics: frozenset[str] | None) -> Judge:
-    if spec.url or spec.options:
-        raise RequestError(
-            f"--judge {spec}: write bertscore, bertscore:minilm, bertscore:FOLDER or bertscore:ORG/MODEL"
-        )
+def _without_model(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     from turnmark.evaluation.judging.bertscore import bert_rubrics, open_bert
     from turnmark.evaluation.judging.extractive import NoModel
 
-    try:
-        rubrics = bert_rubrics(open_bert(spec.argument or None), str(spec))
-    except RequestError as error:
-        raise RequestError([f"--judge {spec}: {problem}" for problem in error.problems]) from error
+    if spec.url or spec.options or (spec.name == EMBEDDED and spec.argument):
+        forms = EMBEDDED if spec.name == EMBEDDED else "bertscore, bertscore:minilm or bertscore:FOLDER"
+        raise RequestError(f"write {forms}; of options it takes {METRICS}=NAME,… alone")
+    if spec.name == EMBEDDED:
+        return Judge(EMBEDDED, NoModel(), metrics)
+    rubrics = bert_rubrics(open_bert(spec.argument or None), str(spec))
     selected = tuple(rubric for rubric in rubrics if metrics is None or rubric.name.partition("[")[0] in metrics)
     return Judge(str(spec), NoModel(str(spec)), metrics, selected)
 
@@ -228,11 +188,11 @@ def _ragas(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     from turnmark.evaluation.judging.ragas import ragas_rubrics
 
     if not spec.argument:
-        raise RequestError(f"--judge {spec}: write ragas:JUDGE, such as ragas:openai:gpt-4o-mini@URL")
+        raise RequestError("write ragas:JUDGE, such as ragas:openai:gpt-4o-mini@URL")
     inner = parse_spec(spec.argument)
-    judge = _open(str(Spec(inner.name, inner.argument, spec.url, dict(spec.options))), None)
+    judge = _single(Spec(inner.name, inner.argument, spec.url, dict(spec.options)), None)
     if not judge.has_model:
-        raise RequestError(f"--judge {spec}: ragas asks a language model, and {inner} is not one")
+        raise RequestError(f"ragas asks a language model, and {inner} is not one")
     return Judge(f"{RAGAS}:{judge.name}", judge.generator, metrics, ragas_rubrics())
 
 

@@ -2,20 +2,24 @@
 
 Judging never generates: it takes the samples of a run as they are, asks what it has no judgement for yet, and keeps
 what they say in `judgements.jsonl` of the run. A run that is scored again, by these judges or by more, asks only what
-is new and what failed.
+is new and what failed. Of several judges of one reply the median of their numbers or the majority of their labels
+counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric
 from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.judging.calls import BUDGET, JudgeCalls
-from turnmark.evaluation.judging.idk import (
+from turnmark.evaluation.judging.judge import Judge, is_snapshot, same_model, with_snapshots
+from turnmark.evaluation.judging.rubrics import FILE, OWN_WORDS, REASON, Outcome, Rubric, prompts_digest
+from turnmark.evaluation.metrics.idk import (
     ASKS_BACK,
     IDK,
     UNDERSPECIFIED,
@@ -28,26 +32,11 @@ from turnmark.evaluation.judging.idk import (
     unjudged,
     with_underspecified,
 )
-from turnmark.evaluation.judging.judge import Judge, is_snapshot, same_model, with_snapshots
-from turnmark.evaluation.judging.judgements import FILE, Outcome
-from turnmark.evaluation.judging.rubrics import (
-    OWN_WORDS,
-    Rubric,
-    panel_agreement,
-    panel_outcome,
-    prompts_digest,
-    rubric_scores,
-    slim,
-    too_few,
-)
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, whose
 from turnmark.evaluation.records import Panel, Sample, Score
+from turnmark.evaluation.stats import alpha_figure
 
 ROLE = "judge"
-
-
-def _nothing(rubric: Rubric, case: Case) -> Outcome:
-    return Outcome(status="not_applicable", reason=rubric.without(case) or "there is nothing to judge")
 
 
 class Judging(JudgeCalls):
@@ -61,8 +50,7 @@ class Judging(JudgeCalls):
         self._counted: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._cut = 0
-        self._short: dict[str, Counter[str]] = {}
-        self._answered: dict[str, dict[str, None]] = {}
+        self._models: dict[str, set[str]] = {}
 
     def scores(self, benchmark: Task, item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """The judged scores of one sample, and those of all its metrics that are conditioned.
@@ -77,18 +65,12 @@ class Judging(JudgeCalls):
         verdicts: dict[str, Outcome] = {}
         about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat}
         for rubric in self.rubrics:
-            outcomes = self._outcomes(case, rubric)
-            if outcomes:
+            if nothing := rubric.without(case):
+                outcome = Outcome(status="not_applicable", reason=nothing)
+            else:
+                outcome = panel_outcome(rubric, self._outcomes(case, rubric))
                 self._clusters[rubric.name].append(item.facts.cluster)
-            outcome = panel_outcome(rubric, outcomes) if outcomes else _nothing(rubric, case)
-            fields = about | {"by": self._by(rubric)}
-            if short := too_few(outcomes):
-                self._short.setdefault(rubric.name, Counter())[short] += 1
-                who = ", ".join(name for name, mine in outcomes.items() if mine.status != "failed")
-                scores += rubric_scores(rubric, outcome, about | {"by": f"{who}, {short} judges"}, f"[{short}]")
-                reason = f"{short} judges gave a verdict, which is {rubric.name}[{short}]; {outcome.reason}"
-                outcome = Outcome(status="failed", reason=reason)
-            scores += rubric_scores(rubric, outcome, fields)
+            scores += rubric_scores(rubric, outcome, about | {"by": self._by(rubric)})
             if rubric.name in VERDICTS:
                 verdicts[rubric.name] = outcome
         lines = [*measured, *scores]
@@ -101,38 +83,25 @@ class Judging(JudgeCalls):
                 for score in lines
                 if is_conditioned(score.metric)
             ]
-        return [*scores, *self._underspecified(scores, case.answerability)]
-
-    def _underspecified(self, scores: Sequence[Score], answerability: str | None) -> list[Score]:
-        """Further lines of a benchmark whose underspecified tasks are judged by whether the reply asks back."""
-        verdict = next((score for score in scores if score.metric == ASKS_BACK), None)
-        return with_underspecified(scores, answerability, verdict) if verdict else []
+        return [*scores, *_underspecified(scores, case.answerability)]
 
     def _unjudged(self, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """The lines of a sample that failed, was skipped, or cannot be read; as the other metrics have them."""
         status = "not_applicable" if sample.status == "skipped" else "failed"
         reason = sample.reason or "what is judged cannot be put together"
         about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "status": status, "reason": reason}
-        scores = [
-            Score(metric=name, by=self._by(rubric), **about)
-            for rubric in self.rubrics
-            for name in (rubric.name, *rubric.also)
-        ]
+        scores = [Score(metric=name, by=self._by(rubric), **about) for rubric in self.rubrics for name in rubric.names]
         lines = [*measured, *scores]
-        for name in self._verdicts():
-            scores += unjudged(lines, self._idk_by(name), name, about)
-        return [*scores, *self._underspecified(scores, None)]
-
-    def _verdicts(self) -> list[str]:
-        return [rubric.name for rubric in self.rubrics if rubric.name in VERDICTS]
+        for rubric in self.rubrics:
+            if rubric.name in VERDICTS:
+                scores += unjudged(lines, self._idk_by(rubric.name), rubric.name, about)
+        return [*scores, *_underspecified(scores, None)]
 
     def _idk_by(self, verdict: str) -> str:
         return "IDK by " + next(self._by(rubric) for rubric in self.rubrics if rubric.name == verdict)
 
     def _outcomes(self, case: Case, rubric: Rubric) -> dict[str, Outcome]:
-        """Judge -> what it made of a case; empty if there is nothing to judge."""
-        if rubric.without(case):
-            return {}
+        """Judge -> what it made of a case."""
         outcomes: dict[str, Outcome] = {}
         for judge in self.of(rubric):
             key = self.key(case, rubric, judge)
@@ -146,15 +115,18 @@ class Judging(JudgeCalls):
                 self._counted.add(key)
                 self.usage += judgement.usage
                 self._cut += bool(judgement.notes)
-                self._answered.setdefault(judge.name, {}).update(dict.fromkeys(judgement.models))
+                self._models.setdefault(judge.name, set()).update(judgement.models)
                 self._failures.update([judgement.kind or "error"] if judgement.status == "failed" else [])
-        self._seen[rubric.name].append({name: slim(outcome) for name, outcome in outcomes.items()})
+        # Of each only what the agreement of the judges takes.
+        kept = {"status", "value", "label", "weight"}
+        self._seen[rubric.name].append(
+            {name: Outcome(**outcome.model_dump(include=kept), reason=".") for name, outcome in outcomes.items()}
+        )
         return outcomes
 
     def _by(self, rubric: Rubric) -> str:
         names = [judge.name for judge in self.of(rubric)]
-        rule = "majority" if rubric.values is not None else "median"
-        judges = names[0] if len(names) == 1 else f"{rule} of {', '.join(names)}"
+        judges = names[0] if len(names) == 1 else f"{_rule(rubric)} of {', '.join(names)}"
         own_prompts = JUDGES.replaced(rubric.prompts, self.prompts)
         hashes = {name: self.hashes[rubric.name][name] for name in own_prompts}
         return f"{judges}, prompts {prompts_digest(hashes)}" if own_prompts else judges
@@ -165,31 +137,24 @@ class Judging(JudgeCalls):
         Args:
             metrics: those that are measured without a judge; some of them are conditioned too.
         """
-        descriptions = {name: self._what(rubric) for rubric in self.rubrics for name in (rubric.name, *rubric.also)}
+        descriptions = {name: self._what(rubric) for rubric in self.rubrics for name in rubric.names}
         all_descriptions = descriptions | {name: metric.by for metric in metrics for name in metric.names}
-        for rubric in self.rubrics:
-            if rubric.name not in VERDICTS:
-                continue
-            suffix = f" by {OFFICIAL}" if whose(rubric.prompts, self.prompts) == OFFICIAL else ""
-            descriptions[accuracy_of(rubric.name)] = f"accuracy of the IDK verdict, {all_descriptions[rubric.name]}"
-            descriptions |= {
-                name + mark_of(rubric.name): f"{description}, conditioned on IDK{suffix}"
-                for name, description in all_descriptions.items()
-                if is_conditioned(name)
-            }
-        return descriptions | self._underspecified_variants(all_descriptions)
-
-    def _underspecified_variants(self, descriptions: Mapping[str, str]) -> dict[str, str]:
-        verdicts = [rubric for rubric in self.rubrics if rubric.name in (IDK, ASKS_BACK)]
-        if len(verdicts) < 2:
-            return {}
-        papers = all(whose(rubric.prompts, self.prompts) == OFFICIAL for rubric in verdicts)
-        suffix = " by the papers' prompts" if papers else ""
-        return {
-            name + UNDERSPECIFIED: f"{description}, conditioned on IDK and clarification{suffix}"
-            for name, description in descriptions.items()
-            if is_conditioned(name)
+        to_condition = {name: text for name, text in all_descriptions.items() if is_conditioned(name)}
+        theirs = {
+            rubric.name: whose(rubric.prompts, self.prompts) == OFFICIAL
+            for rubric in self.rubrics
+            if rubric.name in (*VERDICTS, ASKS_BACK)
         }
+        for verdict in (name for name in VERDICTS if name in theirs):
+            suffix = f" by {OFFICIAL}" if theirs[verdict] else ""
+            descriptions[accuracy_of(verdict)] = f"accuracy of the IDK verdict, {all_descriptions[verdict]}"
+            for name, text in to_condition.items():
+                descriptions[name + mark_of(verdict)] = f"{text}, conditioned on IDK{suffix}"
+        if {IDK, ASKS_BACK} <= theirs.keys():
+            suffix = " by the papers' prompts" if theirs[IDK] and theirs[ASKS_BACK] else ""
+            for name, text in to_condition.items():
+                descriptions[name + UNDERSPECIFIED] = f"{text}, conditioned on IDK and clarification{suffix}"
+        return descriptions
 
     def _what(self, rubric: Rubric) -> str:
         """What a rubric is, with whose prompts."""
@@ -206,22 +171,19 @@ class Judging(JudgeCalls):
         """Judge that is an alias -> the dated snapshots that answered, as its endpoint names them."""
         return {
             name: snapshots
-            for name, models in self._answered.items()
+            for name, models in self._models.items()
             if (snapshots := tuple(sorted(model for model in models if is_snapshot(model, name))))
         }
 
     def panels(self) -> dict[str, Panel]:
         """Judged metric -> who judged it, and how they agree."""
-        return {
-            rubric.name: panel_agreement(
-                rubric, [judge.name for judge in self.of(rubric)], self._seen[rubric.name], self._clusters[rubric.name]
-            ).model_copy(update={"answered": self._answered_by(rubric)})
-            for rubric in self.rubrics
-        }
-
-    def _answered_by(self, rubric: Rubric) -> dict[str, tuple[str, ...]]:
-        names = {judge.name for judge in self.of(rubric)}
-        return {name: snapshots for name, snapshots in self.answered().items() if name in names}
+        panels = {}
+        for rubric in self.rubrics:
+            names = [judge.name for judge in self.of(rubric)]
+            answered = {name: snapshots for name, snapshots in self.answered().items() if name in names}
+            agreement = panel_agreement(rubric, names, self._seen[rubric.name], self._clusters[rubric.name])
+            panels[rubric.name] = agreement.model_copy(update={"answered": answered})
+        return panels
 
     def warnings(self) -> list[str]:
         """What has to be said before anything else: that a judge is the model under test."""
@@ -245,12 +207,6 @@ class Judging(JudgeCalls):
         if failures:
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in failures.items())
             notes.append(f"{sum(failures.values())} judgements failed: {kinds}; a new scoring asks for them again")
-        for name, counts in self._short.items():
-            shares = ", ".join(f"{short} judges: {count}" for short, count in counts.most_common())
-            notes.append(
-                f"{name}: of {counts.total()} samples fewer judges than were asked gave a verdict ({shares}); these "
-                f"figures are {', '.join(f'{name}[{short}]' for short in counts)} and none of {name}"
-            )
         notes += self.budget_notes()
         if self._cut:
             notes.append(f"{self._cut} judgements were made of less than the full material, as their scores say")
@@ -259,3 +215,137 @@ class Judging(JudgeCalls):
                 "nothing says which model wrote the answers: that no judge is the model under test is not checked"
             )
         return notes
+
+
+def _underspecified(scores: Sequence[Score], answerability: str | None) -> list[Score]:
+    """Further lines of a benchmark whose underspecified tasks are judged by whether the reply asks back."""
+    verdict = next((score for score in scores if score.metric == ASKS_BACK), None)
+    return with_underspecified(scores, answerability, verdict) if verdict else []
+
+
+# --- several judges --------------------------------------------------------------------------------------------------
+
+
+def _rule(rubric: Rubric) -> str:
+    return "majority" if rubric.values is not None else "median"
+
+
+def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> Outcome:
+    """One outcome of those of several judges, or of one.
+
+    Numbers: the median of those that there are. Labels: the one that most judges chose; of those that equally many
+    chose, the one of the judge that was named first. If some find nothing to judge, those that found something count.
+    If one has failed, so has the panel: the median of fewer judges is another instrument.
+
+    Args:
+        outcomes: judge -> outcome, in the order in which the judges were named.
+    """
+    if failed := {name: outcome for name, outcome in outcomes.items() if outcome.status == "failed"}:
+        few = f"{len(failed)} of {len(outcomes)} judges failed: " if len(outcomes) > 1 else ""
+        return Outcome(status="failed", reason=few + _failures(failed, len(outcomes)))
+    scored = {name: outcome for name, outcome in outcomes.items() if outcome.status == "scored"}
+    if not scored:
+        return next(iter(outcomes.values()))
+    tail = [
+        f"{name}: nothing to judge ({_brief(outcomes[name].reason, 120)})" for name in outcomes if name not in scored
+    ]
+    if notes := list(dict.fromkeys(note for outcome in scored.values() for note in outcome.notes)):
+        tail.append(f"cut to fit the judge's context: {'; '.join(notes)}")
+    label = None
+    if rubric.values is not None:
+        label, split = majority([outcome.label or "" for outcome in scored.values()])
+        tail = [*(["split evenly; the judge named first decides"] if split else []), *tail]
+        reasons = _told(scored, lambda outcome: outcome.label or "")
+        value, weight = rubric.values[label], 1.0
+    else:
+        reasons = _told(scored, lambda outcome: f"{outcome.value:g}")
+        value = median(outcome.value for outcome in scored.values() if outcome.value is not None)
+        weight = median(outcome.weight for outcome in scored.values())
+    found = {
+        name: [more for outcome in scored.values() if (more := outcome.also.get(name)) is not None]
+        for name in rubric.also
+    }
+    also = {name: median(values) if values else None for name, values in found.items()}
+    reason = " — ".join(filter(None, [reasons, "; ".join(tail)]))
+    return Outcome(status="scored", value=value, label=label, reason=reason, weight=weight, also=also)
+
+
+def rubric_scores(rubric: Rubric, outcome: Outcome, about: Mapping[str, Any]) -> list[Score]:
+    """The lines of a rubric: its metric, and those that came out of the same calls."""
+    fields: dict[str, Any] = {"status": outcome.status, "reason": outcome.reason or None, **about}
+    scores = [Score(metric=rubric.name, value=outcome.value, weight=outcome.weight, **fields)]
+    absent = {"status": "not_applicable", "reason": "the judge's reply has none"}
+    for name in rubric.also:
+        value = outcome.also.get(name)
+        none = outcome.status == "scored" and value is None
+        scores.append(Score(metric=name, value=value, **(fields | absent if none else fields)))
+    return scores
+
+
+def majority(labels: Sequence[str]) -> tuple[str, bool]:
+    """The commonest label, the one that comes first where several are; and whether several are."""
+    counts = Counter(labels).most_common()
+    return counts[0][0], len(counts) > 1 and counts[0][1] == counts[1][1]
+
+
+def _failures(failed: Mapping[str, Outcome], judges: int) -> str:
+    lines = []
+    for name, outcome in failed.items():
+        tail = f"; it wrote: {_brief(outcome.raw, 200)}" if outcome.raw.strip() else ""
+        lines.append(f"{name}: {outcome.reason}{tail}" if judges > 1 else f"{outcome.reason}{tail}")
+    return " | ".join(lines)
+
+
+def _told(scored: Mapping[str, Outcome], value: Callable[[Outcome], str]) -> str:
+    if len(scored) == 1:
+        return _brief(next(iter(scored.values())).reason, REASON)
+    share = max(80, REASON // len(scored))
+    return " | ".join(f"{name}: {value(outcome)}, {_brief(outcome.reason, share)}" for name, outcome in scored.items())
+
+
+def _brief(text: str, limit: int) -> str:
+    """A text on one line, its end where it is too long: judges come to their verdict last."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"… {line[-limit:]}"
+
+
+def panel_agreement(
+    rubric: Rubric, judges: Sequence[str], cases: Iterable[Mapping[str, Outcome]], clusters: Sequence[str] = ()
+) -> Panel:
+    """How the judges agree over many cases.
+
+    Args:
+        cases: for each what each judge made of it.
+        clusters: of each case; empty: no interval is wanted.
+    """
+    import numpy as np
+
+    from turnmark.evaluation.stats import intervals
+
+    units: list[list[float | str | None]] = []
+    values: dict[str, list[tuple[float, float]]] = {name: [] for name in judges}
+    failed = dict.fromkeys(judges, 0)
+    for case in cases:
+        unit: list[float | str | None] = []
+        for name in judges:
+            outcome = case[name]
+            failed[name] += outcome.status == "failed"
+            if outcome.value is not None:
+                values[name].append((outcome.value, outcome.weight))
+            unit.append(outcome.label if rubric.values is not None else outcome.value)
+        units.append(unit)
+    alpha = alpha_figure(units, rubric.level, np.unique(clusters, return_inverse=True)[1] if clusters else None)
+    means = {
+        name: sum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs) if pairs else None
+        for name, pairs in values.items()
+    }
+    return Panel(
+        judges=tuple(judges),
+        rule="one judge" if len(judges) == 1 else _rule(rubric),
+        alpha=alpha.value if alpha else None,
+        alpha_ci95=intervals([alpha], 0)[0] if clusters and alpha else None,
+        level=rubric.level,
+        n=sum(sum(value is not None for value in unit) > 1 for unit in units),
+        means=means,
+        failed=failed,
+    )

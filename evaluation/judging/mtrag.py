@@ -21,11 +21,11 @@ from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import extractive_rubrics
-from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
     TOO_LONG,
     UNDERSPECIFIED,
+    Outcome,
     Rubric,
     by_verdict,
     failed_outcome,

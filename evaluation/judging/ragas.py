@@ -28,8 +28,7 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.judgements import Outcome
-from turnmark.evaluation.judging.rubrics import Rubric, failed_outcome, needs
+from turnmark.evaluation.judging.rubrics import Outcome, Rubric, failed_outcome, needs
 from turnmark.evaluation.limits import ModelNoting
 from turnmark.evaluation.metric_info import MetricStyle
 

@@ -1,30 +1,28 @@
-"""A rubric: one question to a judge about a reply, with its prompt, how the answer is read, and when it applies.
-
-Of several judges of one reply the median of their numbers or the majority of their labels counts.
-"""
+"""A rubric: one question to a judge about a reply, with its prompt, how the answer is read, and when it applies; and
+what came of it: the outcome of one judge, and the file that keeps every outcome."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
-from typing import Any
+
+from pydantic import Field, FiniteFloat, model_validator
 
 from turnmark.assistant.asking import Failure
 from turnmark.assistant.budget import Fitted, fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.judgements import RAW, REASON, Outcome
+from turnmark.evaluation.journal import Journal
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.metric_info import PLAIN, How
 from turnmark.evaluation.prompts import JUDGES
-from turnmark.evaluation.records import Panel, Score
-from turnmark.evaluation.stats import Level, alpha_figure
+from turnmark.evaluation.records import ScoreStatus
+from turnmark.evaluation.stats import Level
 
 BERT = ("bert_recall", "bert_k_precision", "rb_alg")
 """Metrics of `bertscore` judges, by whichever model."""
@@ -32,6 +30,62 @@ EMBEDDED = "embedded"
 """The judge without a language model, and what ends the names of its metrics in square brackets."""
 OWN_WORDS = "prompt in our own words"
 UNDERSPECIFIED = "UNDERSPECIFIED"
+RAW = 20_000
+"""Characters that are kept of what a judge wrote, of its end where it wrote more."""
+REASON = 600
+"""Characters of a judge's reasons that a score repeats; the rest is in `judgements.jsonl`."""
+FILE = "judgements.jsonl"
+
+
+class Outcome(Record):
+    """What one judge made of a case.
+
+    `failed`: the instrument failed, never the system; the reason says how, and `raw` holds what the judge wrote.
+    """
+
+    status: ScoreStatus
+    value: FiniteFloat | None = Field(default=None, description="scored: in the units of the metric")
+    label: str | None = Field(default=None, description="scored by a label: which of those on offer")
+    reason: str = Field(default="", description="the judge's reasons; not scored: why there is no value")
+    kind: str | None = Field(default=None, description="failed: the type of the failure, such as `invalid`, `length`")
+    raw: str = Field(default="", description="failed: the last text that the judge wrote")
+    parts: tuple[str, ...] = Field(default=(), description="what it was made of: claims with their verdicts, questions")
+    notes: tuple[str, ...] = Field(default=(), description="what of the material the judge was not shown")
+    weight: float = Field(
+        default=1.0, gt=0, description="how much the value counts in a mean, such as parts it is over"
+    )
+    also: dict[str, FiniteFloat | None] = Field(
+        default_factory=dict, description="further metrics of the same call; None: not applicable"
+    )
+    usage: Usage = Usage()
+
+    @model_validator(mode="after")
+    def _status_fits(self) -> Outcome:
+        if (self.status == "scored") != (self.value is not None):
+            raise ValueError("an outcome has a value where it is scored, and nowhere else")
+        if self.status == "failed" and not self.reason:
+            raise ValueError("a failed outcome has a reason")
+        return self
+
+
+class Judgement(Outcome):
+    """One line of `judgements.jsonl`: what a judge made of a case, found again by `key` when a run is scored anew."""
+
+    key: str = Field(description="SHA-256 of all that can change it: the case, the measure, its prompts, the judge")
+    id: str = Field(description="of the first sample that it was made for")
+    repeat: int = 0
+    measure: str
+    judge: str = Field(description="spec in normal form")
+    prompts: str = Field(default="", description="of a language model: hash of what it was asked with; empty: unknown")
+    models: tuple[str, ...] = Field(default=(), description="that answered, as their endpoint names them")
+    seconds: FiniteFloat = 0.0
+    tries: int = Field(default=1, description="times it was asked for; `usage` is that of all of them")
+
+
+def open_judgements(path: Path) -> Journal[str, Judgement]:
+    """The judgements of a run, by key; one that failed is asked for again."""
+    return Journal(path, Judgement, lambda judgement: judgement.key, lambda judgement: judgement.status != "failed")
+
 
 Ask = Callable[[Generator, Case, Path | None], Outcome]
 
@@ -65,6 +119,11 @@ class Rubric:
     also: tuple[str, ...] = ()
     offers: Offer | None = None
     shown: How = PLAIN
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The metrics that come out of it."""
+        return (self.name, *self.also)
 
 
 _FORM = 1
@@ -189,172 +248,3 @@ def needs(passages: bool = False, reference: bool = False) -> Callable[[Case], s
         return None
 
     return without
-
-
-# --- several judges --------------------------------------------------------------------------------------------------
-
-
-def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> Outcome:
-    """One outcome of those of several judges, or of one.
-
-    Numbers: the median of those that there are. Labels: the one that most judges chose; of those that equally many
-    chose, the one of the judge that was named first. Judges that failed are left out, with a note; if all of them have,
-    so has the panel. If some find nothing to judge, those that found something count.
-
-    Args:
-        outcomes: judge -> outcome, in the order in which the judges were named.
-    """
-    scored = {name: outcome for name, outcome in outcomes.items() if outcome.status == "scored"}
-    if not scored:
-        return _without(outcomes)
-    label: str | None
-    notes = list(dict.fromkeys(note for outcome in scored.values() for note in outcome.notes))
-    unscored = {name: outcome for name, outcome in outcomes.items() if outcome.status != "scored"}
-    tail = [
-        f"{name}: {outcome.status.replace('_', ' ')} ({_brief(outcome.reason, 120)})"
-        for name, outcome in unscored.items()
-    ]
-    if notes:
-        tail.append(f"cut to fit the judge's context: {'; '.join(notes)}")
-    if rubric.values is not None:
-        label, split = majority([outcome.label or "" for outcome in scored.values()])
-        tail = [*(["split evenly; the judge named first decides"] if split else []), *tail]
-        reasons = _told(scored, lambda outcome: outcome.label or "")
-        value, weight = rubric.values[label], 1.0
-    else:
-        label = None
-        reasons = _told(scored, lambda outcome: f"{outcome.value:g}")
-        value = median(outcome.value for outcome in scored.values() if outcome.value is not None)
-        weight = median(outcome.weight for outcome in scored.values())
-    reason = " — ".join(filter(None, [reasons, "; ".join(tail)]))
-    return Outcome(status="scored", value=value, label=label, reason=reason, weight=weight, also=_also(rubric, scored))
-
-
-def too_few(outcomes: Mapping[str, Outcome]) -> str:
-    """`1 of 4` where some of the judges failed and others did not; empty where all that were asked gave a verdict.
-
-    The median of fewer judges is another instrument. One that finds nothing to judge has given a verdict.
-    """
-    failed = sum(outcome.status == "failed" for outcome in outcomes.values())
-    scored = any(outcome.status == "scored" for outcome in outcomes.values())
-    return f"{len(outcomes) - failed} of {len(outcomes)}" if failed and scored else ""
-
-
-def _also(rubric: Rubric, scored: Mapping[str, Outcome]) -> dict[str, float | None]:
-    """The medians of the further metrics, over the judges that gave them a value."""
-    values_by_metric = {
-        name: [value for outcome in scored.values() if (value := outcome.also.get(name)) is not None]
-        for name in rubric.also
-    }
-    return {name: median(values) if values else None for name, values in values_by_metric.items()}
-
-
-def rubric_scores(rubric: Rubric, outcome: Outcome, about: Mapping[str, Any], mark: str = "") -> list[Score]:
-    """The lines of a rubric: its metric, and those that came out of the same calls.
-
-    Args:
-        mark: ends their names.
-    """
-    status, reason = outcome.status, outcome.reason or None
-    scores = [
-        Score(metric=rubric.name + mark, status=status, value=outcome.value, weight=outcome.weight, reason=reason,
-              **about)
-    ]  # fmt: skip
-    for name in rubric.also:
-        value = outcome.also.get(name)
-        if status != "scored" or value is not None:
-            scores.append(Score(metric=name + mark, status=status, value=value, reason=reason, **about))
-        else:
-            absent = "the judge's reply has none"
-            scores.append(Score(metric=name + mark, status="not_applicable", reason=absent, **about))
-    return scores
-
-
-def slim(outcome: Outcome) -> Outcome:
-    """What of an outcome the agreement of judges takes."""
-    return Outcome(
-        status=outcome.status, value=outcome.value, label=outcome.label, reason=outcome.reason[:1] or ".",
-        weight=outcome.weight,
-    )  # fmt: skip
-
-
-def majority(labels: Sequence[str]) -> tuple[str, bool]:
-    """The commonest label, the one that comes first where several are; and whether several are."""
-    counts = Counter(labels)
-    highest = max(counts.values())
-    leading = [label for label in dict.fromkeys(labels) if counts[label] == highest]
-    return leading[0], len(leading) > 1
-
-
-def _without(outcomes: Mapping[str, Outcome]) -> Outcome:
-    failed = {name: outcome for name, outcome in outcomes.items() if outcome.status == "failed"}
-    if failed:
-        return Outcome(status="failed", reason=_failures(failed))
-    return Outcome(status="not_applicable", reason=next(iter(outcomes.values())).reason or "there is nothing to judge")
-
-
-def _failures(failed: Mapping[str, Outcome]) -> str:
-    lines = []
-    for name, outcome in failed.items():
-        raw = " ".join(outcome.raw.split())
-        tail = f"; it wrote: {raw if len(raw) <= 200 else '… ' + raw[-200:]}" if raw else ""
-        lines.append(f"{name}: {outcome.reason}{tail}" if len(failed) > 1 else f"{outcome.reason}{tail}")
-    return " | ".join(lines)
-
-
-def _told(scored: Mapping[str, Outcome], value: Callable[[Outcome], str]) -> str:
-    if len(scored) == 1:
-        return _brief(next(iter(scored.values())).reason, REASON)
-    share = max(80, REASON // len(scored))
-    return " | ".join(f"{name}: {value(outcome)}, {_brief(outcome.reason, share)}" for name, outcome in scored.items())
-
-
-def _brief(text: str, limit: int) -> str:
-    """A text on one line, its end where it is too long: judges come to their verdict last."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"… {line[-limit:]}"
-
-
-def panel_agreement(
-    rubric: Rubric, judges: Sequence[str], cases: Iterable[Mapping[str, Outcome]], clusters: Sequence[str] = ()
-) -> Panel:
-    """How the judges agree over many cases.
-
-    Args:
-        cases: for each what each judge made of it.
-        clusters: of each case; empty: no interval is wanted.
-    """
-    import numpy as np
-
-    from turnmark.evaluation.stats import intervals
-
-    units: list[list[float | str | None]] = []
-    values: dict[str, list[tuple[float, float]]] = {name: [] for name in judges}
-    failed = dict.fromkeys(judges, 0)
-    for case in cases:
-        unit: list[float | str | None] = []
-        for name in judges:
-            outcome = case.get(name)
-            if outcome is not None and outcome.status == "scored" and outcome.value is not None:
-                values[name].append((outcome.value, outcome.weight))
-                unit.append(outcome.label if rubric.values is not None else outcome.value)
-            else:
-                failed[name] += outcome is not None and outcome.status == "failed"
-                unit.append(None)
-        units.append(unit)
-    alpha = alpha_figure(units, rubric.level, np.unique(clusters, return_inverse=True)[1] if clusters else None)
-    return Panel(
-        judges=tuple(judges),
-        rule="one judge" if len(judges) == 1 else "majority" if rubric.values is not None else "median",
-        alpha=alpha.value if alpha else None,
-        alpha_ci95=intervals([alpha], 0)[0] if clusters and alpha else None,
-        level=rubric.level,
-        n=sum(sum(value is not None for value in unit) > 1 for unit in units),
-        means={name: _weighted_mean(pairs) for name, pairs in values.items()},
-        failed=failed,
-    )
-
-
-def _weighted_mean(pairs: Sequence[tuple[float, float]]) -> float | None:
-    total = sum(weight for _, weight in pairs)
-    return sum(value * weight for value, weight in pairs) / total if total else None

@@ -1,21 +1,33 @@
-"""Whether an English reply says "I don't know": yes, partial or no, from its wording alone.
+"""Whether an English reply says "I don't know", from its wording alone; and what such a verdict does to other metrics.
 
 Every sentence is one of four kinds: it says that something is missing (`lack`), advises or offers (`aside`), says what
 the passages or the conversation are about (`about`), or claims something. A reply without a sentence that says that
 something is missing is `no`. One that opens with such a sentence and claims next to nothing else is `yes`. All others
-are `partial`. docs/measured.md has how often that is what a language model says.
+are `partial`. docs/measured.md has how often that is what a language model says. Replies of our own turn, whose
+citations lose much where an answer is misread, are read more cautiously: `turnmark.assistant.steps.unknown`.
+
+MTRAG section 6.3.3: a metric is worth nothing, or all, if a reply says "I don't know" or should have said it.
+
+                                the reply says: no, partial     yes
+    ANSWERABLE, PARTIAL                   the metric                 0
+    UNANSWERABLE                             0                       1
+
+MTRAG-UN adds a row (section 3.1 of its paper, and the official script): an UNDERSPECIFIED task is 1 if the reply asks
+back and 0 if not. With it a metric ends in `.idk_underspecified`; without it such a task does not count.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.corpora.text import plain, sentences, strip_citations, words
+from turnmark.evaluation.metrics.decisions import unknown_label
+from turnmark.evaluation.records import Score
 
 Kind = Literal["lack", "aside", "about", "claim"]
 Idk = Literal["yes", "partial", "no"]
@@ -148,3 +160,106 @@ def says_idk(reply: str) -> Idk:
     Whether it is right to say so does not matter. The question is not looked at.
     """
     return wording(reply).verdict()
+
+
+# --- what the verdict does to other metrics ---------------------------------------------------------------------------
+
+CONDITIONED = ("rb_alg", "rb_llm", "rl_f")
+"""The metrics that the paper conditions, each in whatever variant (`rb_alg[…]`)."""
+IDK, MARK, ACCURACY = "idk", ".idk", "answerability_accuracy"
+ASKS_BACK, UNDERSPECIFIED = "clarification", f"{MARK}_underspecified"
+"""The metric whose verdict decides underspecified tasks, and what ends the names of scores with these tasks."""
+VERDICTS = (IDK, f"{IDK}[embedded]")
+"""Metrics whose verdict others are conditioned on. What comes of the second one ends in `[embedded]` too."""
+
+
+def mark_of(verdict: str) -> str:
+    """What ends the names of scores conditioned on one of `VERDICTS`."""
+    return MARK + verdict.removeprefix(IDK)
+
+
+def accuracy_of(verdict: str) -> str:
+    """The metric that says how often one of `VERDICTS` is what the task calls for."""
+    return ACCURACY + verdict.removeprefix(IDK)
+
+
+def is_conditioned(metric: str) -> bool:
+    """Whether a metric has a conditioned figure, in whatever variant it is; one that is conditioned has none."""
+    return metric.partition("[")[0] in CONDITIONED and not metric.endswith((*map(mark_of, VERDICTS), UNDERSPECIFIED))
+
+
+def conditioned(
+    score: Score, answerability: str | None, idk: str | None, judge: str, verdict: str = IDK, no_verdict: str = ""
+) -> Score:
+    """A score after conditioning, under the metric's name with `.idk` or `.idk[embedded]`.
+
+    If the label and the verdict alone decide, the metric itself need not have been scored.
+
+    Args:
+        idk: `yes`, `partial` or `no`; None: there is no verdict, and so the conditioned score has failed.
+        judge: whose verdict it is.
+        verdict: which of `VERDICTS` it is.
+        no_verdict: why it is missing.
+    """
+    name = score.metric + mark_of(verdict)
+    about: dict[str, Any] = {"id": score.id, "repeat": score.repeat, "metric": name, "by": f"{score.by}; {judge}"}
+    unknown = unknown_label(answerability)
+    if idk is None:
+        status = "failed" if unknown is not None else "not_applicable"
+        return Score(status=status, reason=f"no IDK verdict: {no_verdict or 'the judge gave none'}", **about)
+    if unknown is None:
+        return Score(
+            status="not_applicable", reason="the task has no label that says whether it can be answered", **about
+        )
+    if unknown or idk == "yes":
+        value = float(unknown and idk == "yes")
+        claim = "says that it does not know" if idk == "yes" else "does not say that it does not know"
+        return Score(status="scored", value=value, reason=f"{answerability}, and the reply {claim}", **about)
+    return score.model_copy(update=about)
+
+
+def with_underspecified(scores: Sequence[Score], answerability: str | None, verdict: Score) -> list[Score]:
+    """The scores of one sample that count underspecified tasks too, for those conditioned on `idk`.
+
+    Args:
+        verdict: the sample's score of `ASKS_BACK`, which decides an underspecified task.
+    """
+    scores_underspecified = []
+    for score in scores:
+        if not score.metric.endswith(MARK):
+            continue
+        name = {"metric": score.metric.removesuffix(MARK) + UNDERSPECIFIED, "by": f"{score.by}; {verdict.by}"}
+        decided = verdict if answerability == "UNDERSPECIFIED" else score
+        scores_underspecified.append(decided.model_copy(update=name))
+    return scores_underspecified
+
+
+def unjudged(scores: Sequence[Score], judge: str, verdict: str, about: dict[str, Any]) -> list[Score]:
+    """The lines that a verdict would bring, for a sample that nobody could judge.
+
+    Args:
+        about: id, repeat, status and reason of the sample's other lines.
+    """
+    marked = [{"metric": score.metric + mark_of(verdict), "by": f"{score.by}; {judge}"} for score in scores
+              if is_conditioned(score.metric)]  # fmt: skip
+    return [Score(**about, **fields) for fields in [{"metric": accuracy_of(verdict), "by": judge}, *marked]]
+
+
+def accuracy(
+    answerability: str | None, idk: str | None, failed: str, judge: str, verdict: str, about: dict[str, Any]
+) -> Score:
+    """Whether a reply says "I don't know" if and only if it should, by a verdict.
+
+    Args:
+        idk: `yes`, `partial` or `no`; None: there is no verdict.
+        failed: why it is missing; empty if it does not apply.
+        about: id and repeat of the sample.
+    """
+    about = about | {"metric": accuracy_of(verdict), "by": judge}
+    unknown = unknown_label(answerability)
+    if idk and unknown is not None:
+        value = float((idk == "yes") == unknown)
+        return Score(status="scored", value=value, reason=f"{answerability}, IDK {idk}", **about)
+    if failed:
+        return Score(status="failed", reason=f"no IDK verdict: {failed}", **about)
+    return Score(status="not_applicable", reason="no label says whether the task can be answered", **about)

@@ -24,8 +24,7 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.budget import OBJECT_TOKENS, with_cost
-from turnmark.evaluation.judging.judgements import Outcome
-from turnmark.evaluation.judging.rubrics import Rubric
+from turnmark.evaluation.judging.rubrics import Outcome, Rubric
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.synth.folder import RAW, Reject, SynthItem
 

@@ -41,9 +41,8 @@ from turnmark.evaluation.judging.extractive import (
     SentenceVectors,
     reply_features,
 )
-from turnmark.evaluation.judging.idk import conditioned, mark_of
 from turnmark.evaluation.judging.rubrics import EMBEDDED
-from turnmark.evaluation.metrics.idk import says_idk, wording
+from turnmark.evaluation.metrics.idk import conditioned, mark_of, says_idk, wording
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.records import Score
 from turnmark.evaluation.stats import draw_clusters, rank_correlations
@@ -354,7 +353,7 @@ def bert(model: str) -> None:
     values = []
     for row, recalled in zip(rows, recall, strict=True):
         rouge = rouge_l_word(strip_citations(row.case.answer), row.case.reference) or 0.0
-        share = rb_alg(float(recalled), rouge, near_precisions.get(id(row)))
+        share = rb_alg(float(recalled), rouge, near_precisions.get(id(row)) or 0.0)
         score = Score(status="scored", value=share, id=row.task, metric="rb_alg", by=opened.by)
         values.append(conditioned(score, row.case.answerability, says_idk(row.case.answer), EMBEDDED).value or 0.0)
     text = _file(np.array(values), rows, "rb_agg")

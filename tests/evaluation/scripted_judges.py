@@ -9,7 +9,7 @@ from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.judging.judgements import Outcome
+from turnmark.evaluation.judging.rubrics import Outcome
 
 
 def say(text: str, **more: Any) -> ScriptLine:

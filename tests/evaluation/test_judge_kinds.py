@@ -51,7 +51,7 @@ def test_bertscore_is_conditioned_by_whichever_judge_says_idk(benchmark_root, tu
 
 def test_what_bertscore_said_is_kept(benchmark_root, turnmark, tmp_path, tiny_bert, monkeypatch):
     first, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny_bert}")
-    monkeypatch.setattr("turnmark.evaluation.judging.bertscore._open_scorer", None)
+    monkeypatch.setattr("turnmark.evaluation.judging.bertscore.Bert._scorer", None)
     again, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny_bert}")
     assert again.metrics[RB_ALG] == first.metrics[RB_ALG]
     assert first.metrics[RB_ALG].n == 4
@@ -65,8 +65,8 @@ def test_what_is_wrong_with_bertscore_is_told_at_once(turnmark):
         "eval", "mtrag", "--judge", "bertscore:/no/such", "--judge", "bertscore:minilm@http://x.example"
     )
     printed = message
-    assert "--judge bertscore:/no/such: BERTScore: '/no/such' is neither a folder" in printed
-    assert "write bertscore, bertscore:minilm, bertscore:FOLDER" in printed
+    assert "--judge bertscore:/no/such: BERTScore: '/no/such' is no folder" in printed
+    assert "write bertscore, bertscore:minilm or bertscore:FOLDER" in printed
     ran = turnmark("eval", "inscoqa", "--judge", "bertscore:minilm")
     assert "--judge bertscore:minilm: inscoqa has no metrics that it measures" in re.sub(r"\s+", " ", ran.err)
 

@@ -88,19 +88,14 @@ def test_the_dated_snapshot_behind_an_alias_is_recorded_and_named(benchmark_root
 
 
 def test_a_panel_whose_judges_are_dead_is_no_median_of_four(benchmark_root, turnmark, tmp_path, check_run):
-    """What one of four said has a name of its own; the panel's metric has failed, and the note says so."""
     words = score_words(benchmark_root, tmp_path)
     with ScriptedServer(judge(8)) as server, ScriptedServer(lambda _: Status(401)) as dead:
         specs = [spec_of(server), *(spec_of(dead, name) for name in "abc")]
         summary = done(turnmark, *words, *(word for spec in specs for word in ("--judge", spec)))
     check_run(tmp_path / "r")
     assert (summary.metrics["rb_llm"].mean, summary.metrics["rb_llm"].failed) == (None, 4)
-    assert (summary.metrics["rb_llm[1 of 4]"].mean, summary.metrics["rb_llm[1 of 4]"].n) == (0.8, 4)
-    row = next(row for row in lines(tmp_path / "r/scores.jsonl") if row["metric"] == "rb_llm[1 of 4]")
-    assert row["by"] == f"openai:tiny@{server.url}, 1 of 4 judges"
-    assert any(
-        "fewer judges than were asked" in note and "rb_llm[1 of 4] and none of rb_llm" in note for note in summary.notes
-    )
+    assert summary.judging["rb_llm"].means[f"openai:tiny@{server.url}"] == pytest.approx(0.8), "the fourth is not lost"
+    assert reasons(tmp_path / "r", "rb_llm")["c1<::>1"].startswith("3 of 4 judges failed: ")
     assert values(tmp_path / "r", "rb_llm.idk")["c1<::>1"] is None, "no verdict of the panel says whether it is IDK"
 
 

@@ -14,8 +14,8 @@ from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.compound_qa import FIVE
-from turnmark.evaluation.judging.judgements import Outcome
 from turnmark.evaluation.judging.mtrag import IDK, IDK_JUDGE, RATING, RB_LLM, RL_F, relevance
+from turnmark.evaluation.judging.rubrics import Outcome
 from turnmark.evaluation.judging.verdicts import Labels, RatingScale, Verdict, ask_verdict, read_verdict, spoken
 
 FOLDER = ROOT / "tests" / "evaluation" / "data" / "verdicts"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from turnmark.assistant.steps.marks import pieces_of
 from turnmark.corpora import kiwi
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.judging.kiwi_rules import Operation, operations, read_revision, type_of
+from turnmark.evaluation.judging.kiwi import Operation, operations, read_revision, type_of
 
 FERRY, TWO, THREE = "She is a ferry.", "She carries six cars.", "Otters follow her."
 ANSWER = f"{FERRY} {TWO}\n\n{THREE}"
@@ -27,30 +27,18 @@ def demo_turns():
 @pytest.mark.parametrize(("instruction", "revised", "rating", "error", "reason"), [
     # done, and nothing else
     (OIL, "The lamp was lit in 1868. The horn came later. Both were built by Ellis.", "good", "Others", ""),
-    ("Shorten it to 12 words.", "The lamp was lit in 1868. The horn came later.", "good", "Others", ""),
     ('Add "It stands on a rock." at the end.', f"{FOUR} It stands on a rock.", "good", "Others", ""),
-    ("Turn it into a list.", "- The lamp was lit in 1868.\n- It burned rape oil.\n- The horn came later.\n"
-     "- Both were built by Ellis.", "good", "Others", ""),
     ("Who paid for it?", f"{FOUR} The crown paid.", "good", "Others", ""),
     ("Remove the second sentence.", "The lamp was lit in 1868. The horn came later. Both were built by Ellis.", "good",
      "Others", ""),
     ("Leave it exactly as it is.", FOUR, "good", "Others", ""),
     # ignored
     (OIL, FOUR, "bad", "Ignored", "nothing was done"),
-    ("Who paid for it?", FOUR, "bad", "Ignored", "nothing was done"),
-    # a broken constraint: length, verbatim text, removal, order and layout
-    ("Shorten it to 5 words.", "The lamp was lit in 1868.", "neutral", "Constraint failure", "words: 6, asked for: 5"),
-    ("Make it shorter.", FOUR.replace("later", "much later"), "neutral", "Constraint failure", "words: 20"),
-    ("Shorten it to 5 words at most.", "asdf qwer zxcv", "bad", "Constraint failure", "was in the answer"),
-    ('Add "It stands on a rock." at the end.', f"{FOUR} It stands there.", "bad", "Constraint failure", "word for"),
-    ('Replace "rape oil" with "tallow".', FOUR.replace("burned", "used"), "neutral", "Constraint failure", "still"),
+    # what was to be kept is gone
     ("Make it shorter, without losing any figure.", "It burned rape oil. The horn came later.", "neutral",
      "Constraint failure", "figures are gone: 1868"),
-    ("Copy the answer as it stands.", f"Yes. {FOUR}", "neutral", "Unrequested change", "insert 'Yes.'"),
-    (OIL, f"{FOUR} It also burned rape oil in winter.", "bad", "Constraint failure", "still speaks of: rape oil"),
-    ("Turn it into a list.", f"In short: {FOUR}", "neutral", "Constraint failure", "there is no list"),
-    ("Reorganize it, the horn first.", "The horn came later.", "neutral", "Constraint failure", "is left"),
     # a change that nobody asked for: one sentence of four, beyond a fifth; three of four
+    ("Copy the answer as it stands.", f"Yes. {FOUR}", "neutral", "Unrequested change", "insert 'Yes.'"),
     (OIL, "The lamp was lit in 1868. The horn came much later, in fog and snow and rain. Both were built by Ellis.",
      "neutral", "Unrequested change", "25% of the sentences changed unasked: replace 'The horn came later.'"),
     ("Who paid for it?", "The crown paid for all of the works on this rock.", "bad", "Unrequested change", "100% of"),
@@ -78,6 +66,9 @@ def test_the_demo_split_is_read_as_its_users_did_where_code_can_tell():
         if (read_revision(turn.instruction, turn.previous, turn.answer).rating == "good") != (turn.rating == "good")
     }
     assert (wrong, len(turns)) == ({"3/1", "5/1", "5/2"}, 23)
+    kinds = [type_of(turn.instruction) for turn in turns]
+    assert sum(kind.coarse == turn.coarse for kind, turn in zip(kinds, turns, strict=True)) == 23
+    assert sum(kind.fine == turn.fine for kind, turn in zip(kinds, turns, strict=True)) >= 21
 
 
 @settings(max_examples=60, deadline=None)
@@ -121,13 +112,6 @@ def test_thousands_of_blanks_are_read_at_once():
 def test_types(instruction, coarse, fine):
     kind = type_of(instruction)
     assert (kind.coarse, kind.fine) == (coarse, fine)
-
-
-def test_types_of_the_demo_sessions():
-    turns = demo_turns()
-    kinds = [type_of(turn.instruction) for turn in turns]
-    assert sum(kind.coarse == turn.coarse for kind, turn in zip(kinds, turns, strict=True)) == len(turns) == 23
-    assert sum(kind.fine == turn.fine for kind, turn in zip(kinds, turns, strict=True)) >= 21
 
 
 @given(st.text(max_size=80))

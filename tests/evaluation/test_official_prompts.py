@@ -12,7 +12,7 @@ from tests.evaluation.published_rows import figures, ran
 from tests.servers import Say, ScriptedServer
 from turnmark.evaluation import prompts as judges_prompts
 from turnmark.evaluation.benchmarks.registry import import_tasks
-from turnmark.evaluation.judging.bertscore import PUBLISHED, Bert, bert_rubrics
+from turnmark.evaluation.judging.bertscore import Bert, bert_rubrics
 from turnmark.evaluation.judging.judge import Judge, open_judges
 from turnmark.evaluation.judging.judged import Judging
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM
@@ -62,7 +62,7 @@ def test_whose_a_prompt_is(own, as_papers):
 
 def _judging(prompts):
     judges = open_judges(["openai:x@http://localhost:1"])
-    bert = bert_rubrics(Bert("x", rescaled=True, hub=PUBLISHED), "bertscore")
+    bert = bert_rubrics(Bert("x"), "bertscore")
     bert_judge = Judge("bertscore", judges[0].generator, None, bert)
     return Judging([*judges, bert_judge], [RB_LLM, IDK_JUDGE, *bert], prompts=prompts)
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.evaluation.scripted_judges import FAILED, scored
-from turnmark.evaluation.judging.idk import answered_right, conditioned, is_conditioned, with_underspecified
-from turnmark.evaluation.judging.judgements import Outcome
+from turnmark.evaluation.judging.judged import majority, panel_agreement, panel_outcome
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM, RL_F
-from turnmark.evaluation.judging.rubrics import majority, panel_agreement, panel_outcome, too_few
+from turnmark.evaluation.judging.rubrics import Outcome
+from turnmark.evaluation.metrics.idk import accuracy, conditioned, is_conditioned, with_underspecified
 from turnmark.evaluation.records import Score
 from turnmark.evaluation.stats import alpha_figure
 
@@ -56,12 +56,10 @@ def test_numbers_by_the_median_and_labels_by_the_majority():
     assert majority(["no", "yes", "yes", "no", "partial"]) == ("no", True)
 
 
-def test_a_judge_that_failed_is_left_out_and_told():
-    outcome = panel_outcome(RB_LLM, {"a": scored(0.4), "b": FAILED})
-    assert (outcome.status, outcome.value) == ("scored", 0.4)
-    assert outcome.reason == "said 0.4 — b: failed (invalid: no verdict, twice)"
-    assert too_few({"a": scored(0.4), "b": FAILED}) == "1 of 2"
-    assert too_few({"a": scored(0.4), "b": scored(0.2)}) == too_few({"b": FAILED}) == ""
+def test_a_panel_fails_with_any_of_its_judges():
+    some = panel_outcome(RB_LLM, {"a": scored(0.4), "b": FAILED})
+    assert (some.status, some.value) == ("failed", None), "the median of fewer is another instrument"
+    assert some.reason == "1 of 2 judges failed: b: invalid: no verdict, twice; it wrote: Hm."
     alone = panel_outcome(RB_LLM, {"b": FAILED})
     assert (alone.status, alone.value, alone.reason) == ("failed", None, "invalid: no verdict, twice; it wrote: Hm.")
     nothing = Outcome(status="not_applicable", reason="the reply makes no claims")
@@ -95,7 +93,7 @@ def score(value, metric="rl_f"):
 def test_the_table_of_section_6_3_3(answerability, idk, value, accurate):
     line = conditioned(score(0.7), answerability, idk, "IDK by j")
     assert (line.metric, line.status, line.value) == ("rl_f.idk", "scored", value)
-    assert answered_right(answerability, idk) is accurate
+    assert accuracy(answerability, idk, "", "j", "idk", {"id": "x"}).value == accurate
 
 
 def test_which_metrics_are_conditioned_and_where_nothing_is():
