@@ -51,7 +51,7 @@ def test_what_went_wrong_by_the_comments_words(comment, kind):
 
 def test_where_the_comment_says_nothing_code_looks_at_the_texts():
     assert error_by_rules(made(comment="Meh.")) == "Ignored"  # nothing was changed
-    shortened = {"instruction": "Shorten it to 3 words.", "answer": "The lamp was lit in 1868."}
+    shortened = {"instruction": "Shorten it without losing any figure.", "answer": "The lamp was lit."}
     assert error_by_rules(made(**shortened)) == "Constraint failure"
     assert error_by_rules(made(answer=f"{ANSWER} A king paid.")) == "Others"
 
