@@ -106,7 +106,7 @@ def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
 
 def _check_judging(request: EvalRequest, errors: ErrorCollector) -> None:
     """Check how the judges of `score` are to be asked."""
-    from turnmark.evaluation.checks import check_judges_can_spend
+    from turnmark.evaluation.planning import check_judges_can_spend
     from turnmark.evaluation.prompts import own_prompts
 
     errors.collect(own_prompts, request.prompts)
@@ -130,7 +130,7 @@ def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
 
 def _refuse_unknown(request: EvalRequest, errors: ErrorCollector) -> None:
     """Of an unknown benchmark only the specs can be checked."""
-    from turnmark.evaluation.checks import check_specs
+    from turnmark.evaluation.planning import check_specs
 
     check_specs(request, errors)
     errors.raise_all()

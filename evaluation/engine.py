@@ -39,12 +39,7 @@ class SampleStore(Protocol):
     samples: SampleJournal
 
     def append(self, sample: Sample) -> None:
-        """Write a sample to the file.
-
-        Raises:
-            ValueError: it holds what JSON cannot (NaN).
-            OSError: it cannot be written.
-        """
+        """Write a sample to the file."""
         ...
 
 
@@ -238,10 +233,6 @@ def generate(
         answer: makes one sample; called from many threads.
         generator: handed to `answer`, bounded; None: the extractive forms.
         ledger: prices, the budget and what has been spent.
-
-    Raises:
-        OSError: a sample could not be written; those before it are on file.
-        Exception: what `jobs` raised, once the samples that were running are on file.
     """
     engine = _Engine(answer, generator, store, limits, ledger, progress)
     engine.scheduler.run(jobs)

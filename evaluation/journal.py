@@ -160,12 +160,7 @@ class Journal(Generic[K, R]):
         return self._reading.readline()
 
     def append(self, record: R) -> None:
-        """Write a record to the end of the file.
-
-        Raises:
-            ValueError: its key is finished, or it holds what JSON cannot (NaN); nothing was written.
-            OSError: it cannot be written, because of a full disk for example; the file is as it was before.
-        """
+        """Write a record to the end of the file."""
         key = self._key(record)
         if self.finished(key):
             raise ValueError(f"{key} is in {self.path.name} already")

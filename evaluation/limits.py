@@ -92,11 +92,7 @@ class Bounded(GeneratorWrapper):
         return self.generator.repeat if isinstance(self.generator, Cached) else 0
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """See `Generator.complete`. Nothing is streamed: nobody watches, and a broken stream could not be retried.
-
-        Raises:
-            GeneratorError: as the generator, or `timeout` where the sample's time is over.
-        """
+        """See `Generator.complete`. Nothing is streamed: nobody watches, and a broken stream could not be retried."""
         on_text = options.pop("on_text", None)
         reply: Completion = self._within(lambda: self.generator.complete(messages, **options))
         if on_text is not None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Passage, Problem
+from turnmark.evaluation.predictions import read_lists, read_runs
 from turnmark.evaluation.records import ContextRef
-from turnmark.evaluation.trec import read_lists, read_runs
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, neighbours_of
 
 if TYPE_CHECKING:

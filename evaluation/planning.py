@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from turnmark.assistant.forms import Reader, forms_for
 from turnmark.assistant.generators.replay import ReferenceGenerator
-from turnmark.corpora.errors import ErrorCollector
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import file_sha256
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag_data import data_notes
 from turnmark.evaluation.benchmarks.registry import find_task, setting_of, task_of
 from turnmark.evaluation.benchmarks.task import Task
-from turnmark.evaluation.checks import CheckedSpecs, check_specs
 from turnmark.evaluation.engine import DEADLINE, Answer, Limits
 from turnmark.evaluation.passages import HIDDEN, FirstPassages
 from turnmark.evaluation.predictions import Answers
@@ -38,6 +38,16 @@ if TYPE_CHECKING:
     from turnmark.retrieval.types import Retriever
 
 Answering = Callable[[Task], AbstractContextManager[Answer]]
+
+
+@dataclass(frozen=True)
+class CheckedSpecs:
+    """The generator, the hashes of its prompts, and specs in normal form."""
+
+    generator: Generator | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    retriever: str = ""
+    embedder: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,12 +143,14 @@ def plan(request: EvalRequest) -> Plan:
     """Check a request: the flags, the data and, of answers that are written already, every line of every file."""
     began = time.perf_counter()
     errors = ErrorCollector()
-    setting = setting_of(request.benchmark, _setting_name(request, errors), errors, request.task)
+    setting = setting_of(request.benchmark, request.setting or _recorded_setting(request), errors, request.task)
     flags = check_specs(request, errors)
-    answers = _answers(request, errors) if request.scoring else None
-    task = _open_task(request, setting, request.domains, answers, errors)
+    # A task that there is not has been reported; whatever else is wrong is looked for with the first.
+    kind = find_task(request.benchmark, request.task) or find_task(request.benchmark, None)
+    answers = errors.collect(kind.read, request.predictions, request.benchmark) if kind and request.scoring else None
+    task = _open_task(kind, request, setting, request.domains, answers, errors)
     if task is None and request.domains:  # the rest of the request is checked against all domains
-        task = _open_task(request, setting, (), answers, ErrorCollector())
+        task = _open_task(kind, request, setting, (), answers, ErrorCollector())
     if request.out is not None:
         errors.collect(stored_manifest, request.out, RunManifest)
     domain_of_id, problems, everything = _read_through(task) if task is not None else ({}, [], 0)
@@ -149,14 +161,25 @@ def plan(request: EvalRequest) -> Plan:
             errors.add(f"{_in_words(request, setting)}: there is nothing to answer in the data{first}")
         if not task.retrieves:  # which selects its queries itself, before it looks for their corpora
             chosen_ids = select(request, chosen_ids, errors, task.stratum)
-    if task is not None and answers is not None:
-        _check_answers(request, setting, task, answers, domain_of_id, errors)
+    answered = {sample.id for sample in answers.samples} if answers is not None else set()
+    if task is not None and answers is not None and answered.isdisjoint(domain_of_id):
+        errors.add(
+            f"--predictions: none of the {len(answered)} ids (the first is {next(iter(answered), '')!r}) is one of "
+            f"{_in_words(request, setting)} in {task.data.name!r}; are they answers to this data?"
+        )
     errors.raise_all()
     assert task is not None, "errors.raise_all() raised otherwise"
     extra_notes: tuple[str, ...] = ()
-    if answers is not None:
-        task, chosen_ids = _narrow(request, setting, task, answers, domain_of_id)
-        extra_notes = (*answers.notes, *_note_mismatches(request, setting, task, answers, chosen_ids))
+    if answers is not None:  # in the domains that are asked for or, if none is, that are answered
+        of_answered = {domain_of_id[name] for name in answered & domain_of_id.keys()}
+        domains = request.domains or tuple(name for name in task.domains if name in of_answered)
+        if domains != task.domains:
+            task = _open_task(kind, request, setting, domains, answers, errors) or task
+            errors.raise_all()
+        chosen_ids = [key for key, name in domain_of_id.items() if not task.domains or name in task.domains]
+        if request.answered_only:
+            chosen_ids = [key for key in chosen_ids if key in answered]
+        extra_notes = tuple(_note_mismatches(request, setting, task, answered, chosen_ids))
     manifest = _manifest(request, setting, task, flags, answers)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
@@ -183,7 +206,19 @@ def _in_words(request: EvalRequest, setting: str | None, domains: Sequence[str] 
     return " ".join(filter(None, (request.benchmark, setting, f"({', '.join(domains)})" if domains else "")))
 
 
+def _recorded_setting(request: EvalRequest) -> str | None:
+    """The setting of the run whose samples are scored."""
+    for path in request.predictions:
+        with suppress(OSError, ValidationError):
+            folder = path if path.is_dir() else path.parent
+            manifest = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
+            if manifest.benchmark == request.benchmark:
+                return manifest.setting
+    return None
+
+
 def _open_task(
+    kind: type[Task] | None,
     request: EvalRequest,
     setting: str | None,
     domains: tuple[str, ...],
@@ -191,13 +226,11 @@ def _open_task(
     errors: ErrorCollector,
 ) -> Task | None:
     """The task of a request, opened; None if something was wrong, which is then recorded."""
-    # A task that there is not has been reported; whatever else is wrong is looked for with the first.
-    task = find_task(request.benchmark, request.task) or find_task(request.benchmark, None)
-    if task is None:
+    if kind is None:
         return None
     hidden = answers is not None and setting == "rag" and any(sample.id.endswith(HIDDEN) for sample in answers.samples)
     changed = {"domains": domains, "counterfactual": request.counterfactual or hidden}
-    return errors.collect(task, request.model_copy(update=changed), setting)
+    return errors.collect(kind, request.model_copy(update=changed), setting)
 
 
 def _read_through(task: Task) -> tuple[dict[str, str | None], list[Problem], int]:
@@ -217,89 +250,15 @@ def _read_through(task: Task) -> tuple[dict[str, str | None], list[Problem], int
     return domain_of_id, problems, count
 
 
-# --- answers that are written already --------------------------------------------------------------------------------
-
-
-def _setting_name(request: EvalRequest, errors: ErrorCollector) -> str | None:
-    """The setting that is named or, of samples that are scored, that of their runs; None where these are of none."""
-    settings: dict[str, str] = {}
-    for path in request.predictions if request.setting is None else ():
-        folder = path if path.is_dir() else path.parent
-        if not path.is_dir() and path.name != "predictions.jsonl":
-            continue
-        with suppress(OSError, ValidationError):
-            manifest = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
-            if manifest.setting and manifest.benchmark == request.benchmark:
-                settings.setdefault(manifest.setting, str(path))
-    if len(settings) > 1:
-        settings_in_words = ", ".join(f"{name} ({path})" for name, path in settings.items())
-        errors.add(
-            f"--predictions: runs of several settings: {settings_in_words}; score them one at a time, or name --setting"
-        )
-    return next(iter(settings), request.setting)
-
-
-def _answers(request: EvalRequest, errors: ErrorCollector) -> Answers | None:
-    task = find_task(request.benchmark, request.task) or find_task(request.benchmark, None)
-    answers = errors.collect(task.read, request.predictions, request.benchmark) if task is not None else None
-    repeats = {sample.repeat for sample in answers.samples} if answers is not None else set()
-    if repeats and max(repeats) >= len(repeats):
-        errors.add(f"--predictions: repeat {max(repeats)} is in the files, but not all of 0 to {max(repeats) - 1}")
-    return answers
-
-
-def _check_answers(
-    request: EvalRequest,
-    setting: str | None,
-    task: Task,
-    answers: Answers,
-    known_ids: Collection[str],
-    errors: ErrorCollector,
-) -> None:
-    ids = {sample.id for sample in answers.samples}
-    if ids.isdisjoint(known_ids):
-        noun = "queries" if task.retrieves else "ids"
-        first = answers.samples[0].id if answers.samples else ""
-        data = _in_words(request, setting, task.domains if task.retrieves else ())
-        errors.add(
-            f"--predictions: none of the {len(ids)} {noun} (the first is {first!r}) is one of {data} in "
-            f"{task.data.name!r}; are they answers to this data?"
-        )
-
-
-def _narrow(
-    request: EvalRequest,
-    setting: str | None,
-    task: Task,
-    answers: Answers,
-    domain_of_id: Mapping[str, str | None],
-) -> tuple[Task, list[str]]:
-    """The task in the domains that are asked for or, if none is, that are answered; and the ids that take part."""
-    ids = {sample.id for sample in answers.samples}
-    answered = {domain_of_id[name] for name in ids & domain_of_id.keys()}
-    domains = request.domains or tuple(name for name in task.domains if name in answered)
-    if domains != task.domains:
-        errors = ErrorCollector()
-        narrowed = _open_task(request, setting, domains, answers, errors)
-        errors.raise_all()
-        assert narrowed is not None, "errors.raise_all() raised otherwise"
-        task = narrowed
-    chosen = [key for key, name in domain_of_id.items() if not task.domains or name in task.domains]
-    return task, [key for key in chosen if key in ids] if request.answered_only else chosen
-
-
 def _note_mismatches(
-    request: EvalRequest, setting: str | None, task: Task, answers: Answers, chosen: Sequence[str]
-) -> list[str]:
+    request: EvalRequest, setting: str | None, task: Task, answered: set[str], chosen: Sequence[str]
+) -> Iterator[str]:
     """What is not answered though it should be, of lists of passages, and what is answered and does not take part."""
-    ids = {sample.id for sample in answers.samples}
-    notes = []
-    if task.retrieves and (absent := len(set(chosen) - ids)):
-        notes.append(f"{absent} of {len(chosen)} queries have no entry in the run and count as 0")
-    if unknown := len(ids.difference(chosen)):
+    if task.retrieves and (absent := len(set(chosen) - answered)):
+        yield f"{absent} of {len(chosen)} queries have no entry in the run and count as 0"
+    if unknown := len(answered.difference(chosen)):
         noun = "queries of the run" if task.retrieves else "ids of the predictions"
-        notes.append(f"{unknown} {noun} are none of {_in_words(request, setting, task.domains)}, and are left out")
-    return notes
+        yield f"{unknown} {noun} are none of {_in_words(request, setting, task.domains)}, and are left out"
 
 
 # --- the manifest ----------------------------------------------------------------------------------------------------
@@ -308,6 +267,8 @@ def _note_mismatches(
 def _manifest(
     request: EvalRequest, setting: str | None, task: Task, flags: CheckedSpecs, answers: Answers | None
 ) -> RunManifest:
+    from turnmark.retrieval.rerank import reranker_weights
+
     if answers is not None:
         # Neither the order of the files nor where they lie changes a result; two may have the same name.
         files = sorted((path.name, file_sha256(path)) for path in answers.paths)
@@ -317,7 +278,8 @@ def _manifest(
         repeat = 1 + max((sample.repeat for sample in answers.samples), default=0)
     else:
         specs, repeat = _specs(request, task, flags), request.repeat
-        inputs = {**task.inputs, **(_reranked_by(flags.retriever) if task.searched else {})}
+        digest = reranker_weights(flags.retriever) if task.searched else None
+        inputs = {**task.inputs, **({"reranker": digest} if digest else {})}
     return RunManifest(
         benchmark=request.benchmark,
         task=task_of(request.benchmark, request.task),
@@ -371,9 +333,56 @@ def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str
     ]
 
 
-def _reranked_by(retriever: str) -> dict[str, str]:
-    """The digest of a reranker's model, where that lies in a folder."""
-    from turnmark.retrieval.rerank import reranker_weights
+# --- specs and budgets -----------------------------------------------------------------------------------------------
 
-    digest = reranker_weights(retriever)
-    return {"reranker": digest} if digest else {}
+
+def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
+    """Check the specs of a request and how its model is asked, whatever the benchmark."""
+    from turnmark.assistant.generators import open_generator
+    from turnmark.evaluation.budget import open_ledger
+    from turnmark.evaluation.prompts import own_prompts
+    from turnmark.retrieval.workers import check_engine
+
+    errors.collect(check_engine, request.engine)
+    if request.scoring:
+        return CheckedSpecs()
+    prompts = errors.collect(own_prompts, request.prompts) or {}
+    generator = errors.collect(open_generator, request.generator)
+    retriever, embedder = errors.collect(_retriever_specs, request.retriever, request.embedder) or ("", "")
+    reader: Reader = "large" if request.asks_model else "none"
+    errors.collect(forms_for, reader, request.steps)
+    if request.budget is not None:
+        only_judged = bool(request.judge) and not request.asks_model
+        if only_judged or errors.collect(open_ledger, request.generator, request.budget) is not None:
+            check_judges_can_spend(request.budget, request.judge, errors)
+    if request.generator.startswith("reference") and request.task in ("judge", "analyse"):
+        errors.add(f"--generator reference: the task {request.task} has ratings and labels, and no reference answers")
+    return CheckedSpecs(generator, prompts if generator is not None else {}, retriever, embedder)
+
+
+def check_judges_can_spend(budget: str | None, judges: Sequence[str], errors: ErrorCollector) -> None:
+    """Check a budget that judges spend from."""
+    from turnmark.assistant.settings import load_prices, parse_budget
+    from turnmark.evaluation.budget import price_in
+    from turnmark.evaluation.judging.judge import open_judges
+
+    if budget is None:
+        return
+    limit, prices = errors.collect(parse_budget, budget), errors.collect(load_prices)
+    with suppress(RequestError):  # reported where the judges are checked
+        for judge in open_judges(judges):
+            if judge.has_model and limit is not None and prices is not None:
+                errors.collect(price_in, limit, judge.name, prices)
+
+
+def _retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
+    """Both specs in normal form; the embedder's is empty if none takes part."""
+    from turnmark.retrieval.embed import EMBEDDERS
+    from turnmark.retrieval.registry import RETRIEVERS, build_settings
+
+    errors = ErrorCollector()
+    settings = errors.collect(build_settings, retriever, embedder)
+    errors.collect(EMBEDDERS.check, embedder)
+    errors.raise_all()
+    assert settings is not None, "errors.raise_all() raised otherwise"
+    return str(RETRIEVERS.check(retriever)), settings.embedder

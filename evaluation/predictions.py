@@ -1,67 +1,63 @@
-"""Files of predictions, of any system: a line a sample, in the official form of the MTRAG family or in ours.
+"""Files of predictions of any system: answers, a line a sample in the official form or in ours, and lists of passages.
 
-The official form is that of MTRAG's generation tasks and of SemEval-2026 task 8, shortened:
+The official form of answers is that of MTRAG's generation tasks and of SemEval-2026 task 8, shortened:
 
     {"task_id": "18ef…<::>7", "Collection": "fiqa", "input": [{"speaker": "user", "text": "…"}],
      "contexts": [{"document_id": "162428-0-349", "text": "…", "title": "…", "score": 18.7}],
      "predictions": [{"text": "…"}]}
 
-Source: https://github.com/IBM/mt-rag-benchmark, scripts/evaluation (the format checker and its readme). The checker
-wants `input` and `contexts` too; as no answer is found by them, they may be left out here. Ours is a line of
-`predictions.jsonl`, or as little of one as `id` and `prediction`. A run's folder means the file in it. Of a run's file
-the last line of a sample holds, and a torn last line is left out, since the run may be going on; in a file from
-elsewhere both are mistakes.
+Source: https://github.com/IBM/mt-rag-benchmark, scripts/evaluation (the format checker and its readme). Of several
+predictions in a line the first counts, as in the official scripts. Ours is a line of `predictions.jsonl`, or as little
+of one as `id` and `prediction`. A run's folder means the file in it. Of a run's file the last line of a sample holds,
+and a torn last line is left out, since the run may be going on; in a file from elsewhere both are mistakes.
+
+Lists of passages are TREC runs (`query Q0 document rank score tag` a line), official tasks (as above, without
+predictions: what submissions to task A are written in), or samples of a run. TREC runs are read and written the way
+trec_eval understands them: the order is by score, ties by document id descending; the rank column is not read.
+trec_eval keeps scores in single precision, so two scores that are equal there are a tie here too.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, TypeAdapter, ValidationError
 
-from turnmark.assistant.types import Decision, Usage
+from turnmark.assistant.types import Decision
 from turnmark.corpora.console import inert
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.mtrag import Benchmark, canonical_id, domain_of
-from turnmark.corpora.rows import Row, json_lines
+from turnmark.corpora.rows import Row, json_lines, non_blank
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.records import RunManifest, Sample, SampleStatus
-from turnmark.evaluation.trec import check_contexts, ends_a_line, list_mistakes, ranked
+from turnmark.evaluation.records import ContextRef, Sample, SampleStatus
 
 MTRAG_FAMILY: tuple[str, ...] = get_args(Benchmark)
-_REMARKS = {
-    "several": "more than one prediction in a line: the first is used, as by the official scripts",
-    "no_contexts": "nothing is said of the passages that the answer rests on",
-    "empty": "an empty answer",
-    "superseded": "superseded by a later line of the same sample in the run",
-    "torn": "torn at the end of a run's file: the sample was not finished",
-}
+MOST = 40
+"""Mistakes of a file that are listed; the others are counted."""
+Run = dict[str, tuple[ContextRef, ...]]
+"""The list of each query, best first."""
+BLANK = re.compile(r"\s")
+"""What no id in a TREC run may hold."""
+_FIELDS = re.compile(r"[^ \t\r\f\v]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+_TASKS = re.compile(rb"\s*\{(?!\S*\s+Q0\s)")  # an object, and no query that begins with a brace
+_LARGEST = 3.4e38
+_CONTEXTS: TypeAdapter[tuple[ContextRef, ...]] = TypeAdapter(tuple[ContextRef, ...])
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers that are written already, checked.
-
-    Attributes:
-        samples: in the order of the files.
-        notes: what was decided on reading, for the report, such as lines that were superseded.
-        paths: the files that were read.
-    """
+    """Answers that are written already, checked, in the order of the files."""
 
     samples: tuple[Sample, ...]
-    notes: tuple[str, ...]
     paths: tuple[Path, ...]
-
-
-class _Step(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-    step: str
 
 
 class _Answer(Sample):
@@ -72,18 +68,11 @@ class _Answer(Sample):
     status: SampleStatus = "done"
     decision: Decision | None = None
     confidence: float | None = Field(default=None, ge=0, le=1)
-    procedure: tuple[_Step, ...] = ()  # type: ignore[assignment]
     turn: int | None = Field(default=None, ge=0)
-    usage: Mapping[str, Usage] = Field(default_factory=dict)
-
-    @field_validator("procedure")
-    @classmethod
-    def _steps_have_a_text(cls, steps: tuple[Any, ...]) -> tuple[Any, ...]:
-        return steps  # which is so by their type, each mistake with its field
 
 
 def check_predictions(paths: Sequence[Path], benchmark: str) -> Answers:
-    """Read files, and check every line.
+    """Read files of answers, and check every line.
 
     Args:
         paths: files, or folders of runs; several if a system wrote one for each domain.
@@ -92,43 +81,25 @@ def check_predictions(paths: Sequence[Path], benchmark: str) -> Answers:
     errors, reader = ErrorCollector(), _Reader(benchmark)
     files: list[Path] = []
     for path in paths:
-        file = errors.collect(_find_file, path)
-        if file and any(file.resolve() == earlier.resolve() for earlier in files):
-            errors.add(f"--predictions {str(path)!r} is given twice")
-        elif file:
-            files.append(file)
-            # Its name, unless another file has the same.
-            unique = [other.name for other in set(paths)].count(path.name) == 1
-            name = f"{path.name}/{file.name}" if path.is_dir() else file.name
-            reader.read(file, name if unique else str(file))
-    errors.problems += list_mistakes(reader.mistakes)
-    if not paths:
-        errors.add("--predictions: no file is named")
-    errors.raise_all()
-    return Answers(tuple(reader.samples.values()), tuple(reader.notes()), tuple(files))
-
-
-def _find_file(path: Path) -> Path:
-    """The file that a path means."""
-    try:
         file = path / "predictions.jsonl" if path.is_dir() else path
-        if path.is_dir() and not file.is_file():
-            raise RequestError(f"--predictions {str(path)!r} is not a run: there is no predictions.jsonl in it")
-        if file.exists() and not file.is_file():
-            raise RequestError(f"--predictions {str(path)!r} is not a plain file")
-        with open(file, "rb"):
-            return file
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise RequestError(f"--predictions {str(path)!r} cannot be read: {reason}") from None
+        try:
+            open(file, "rb").close()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            errors.add(f"--predictions {str(file)!r} cannot be read: {reason}")
+        else:
+            files.append(file)
+            reader.read(file, f"{path.name}/{file.name}" if path.is_dir() else file.name)
+    errors.problems += list_mistakes(reader.mistakes)
+    errors.raise_all()
+    return Answers(tuple(reader.samples.values()), tuple(files))
 
 
-def _is_run(file: Path) -> bool:
-    try:
-        RunManifest.model_validate_json((file.parent / "manifest.json").read_bytes())
-    except (OSError, ValidationError):
-        return False
-    return file.name == "predictions.jsonl"
+def list_mistakes(mistakes: Sequence[str]) -> list[str]:
+    """The first mistakes, and how many more there are."""
+    more = len(mistakes) - MOST
+    last = [f"{more:,} more mistakes; nothing is scored before they are put right"] if more > 0 else []
+    return [*mistakes[:MOST], *last]
 
 
 class _Reader:
@@ -139,141 +110,261 @@ class _Reader:
         self.mistakes: list[str] = []
         self._benchmark = benchmark
         self._lines: dict[tuple[str, int], tuple[str, int]] = {}
-        self._remarks: Counter[str] = Counter()
 
     def read(self, file: Path, name: str) -> None:
         """Check one more file."""
-        run, torn, number = _is_run(file), "", 0
+        run, torn, number = file.name == "predictions.jsonl" and (file.parent / "manifest.json").is_file(), "", 0
         for number, row in json_lines(file, name):
-            if torn:
-                self.mistakes.append(torn)
+            self.mistakes += [torn] if torn else []
             torn = str(row) if isinstance(row, Problem) else ""
             if not isinstance(row, Problem):
                 self._take(row, name, number, run)
-        if torn and run and not ends_a_line(file):
-            self._remarks["torn"] += 1
-        elif torn:
+        if torn and not (run and not _ends_a_line(file)):
             self.mistakes.append(torn)
         if not number:
             self.mistakes.append(f"{name}: no line in it; a line for each answer was expected")
 
     def _take(self, row: Row, name: str, number: int, run: bool) -> None:
-        mistakes, remarks = list[str](), list[str]()
-        try:
-            sample = read_line(row, self._benchmark, mistakes, remarks)
-        except ValueError as error:
-            mistakes.append(str(error))
-            sample = None
+        mistakes: list[str] = []
+        sample = _read_line(row, self._benchmark, mistakes)
         self.mistakes += [f"{name}:{number}: {mistake}" for mistake in mistakes]
-        self._remarks.update(remarks)
         if sample is None:
             return
         earlier = self._lines.get(sample.key)
         if earlier and not (run and earlier[0] == name):
-            who = quoted(sample.id) + (f", repeat {sample.repeat}" if sample.repeat else "")
+            who = _quoted(sample.id) + (f", repeat {sample.repeat}" if sample.repeat else "")
             self.mistakes.append(f"{name}:{number}: {who} is answered already in {earlier[0]}:{earlier[1]}")
             return
-        if earlier:
-            self._remarks["superseded"] += 1
-            del self.samples[sample.key]
+        self.samples.pop(sample.key, None)
         if sample.contexts and not run:  # a run's are in the order in which they were shown
             sample = sample.model_copy(update={"contexts": ranked(sample.contexts)})
         self._lines[sample.key], self.samples[sample.key] = (name, number), sample
 
-    def notes(self) -> Iterator[str]:
-        """What was decided on reading, a sentence each."""
-        for kind, words in _REMARKS.items():
-            if count := self._remarks[kind]:
-                yield f"predictions: {words} ({'1 line' if count == 1 else f'{count:,} lines'})"
 
-
-def read_line(row: Row, benchmark: str, mistakes: list[str], remarks: list[str]) -> Sample | None:
-    """The sample of a line in either form; None if there are mistakes, which are added. `row` is used up.
-
-    Raises:
-        ValueError: a mistake that leaves nothing more to check.
-    """
+def _read_line(row: Row, benchmark: str, mistakes: list[str]) -> Sample | None:
+    """The sample of a line in either form; None if there are mistakes, which are added. `row` is used up."""
     mtrag = benchmark in MTRAG_FAMILY
     if mtrag and row.get("id") is None and row.get("task_id") is not None:
         row["id"] = row.pop("task_id")
+    if "predictions" in row and not mtrag:
+        mistakes.append(f"`predictions` is the official MTRAG form, not that of {benchmark}; use `prediction`")
+        return None
     if "predictions" in row:
-        if not mtrag:
-            raise ValueError(f"`predictions` is the official MTRAG form, not that of {benchmark}; use `prediction`")
-        if "prediction" in row:
-            raise ValueError("both `prediction` and `predictions`")
-        _from_official(row, mistakes, remarks)
+        _from_official(row, mistakes)
     elif (row.get("status") or "done") == "done" and row.get("prediction") is None:
         mistakes.append("prediction: missing: the answer is expected, or the status failed with a reason")
-    usage = row.get("usage") or {}
-    answer = _validate(row, mistakes)
-    if answer is None or mistakes:
+    # Fields that a sample lacks mean nothing; one that is null is as if it were not there.
+    fields = {name: value for name, value in row.items() if value is not None and name in _Answer.model_fields}
+    mistakes += _check_contexts(fields)
+    try:
+        answer = _Answer.model_validate_json(json.dumps(fields, allow_nan=False), strict=True)
+    except ValidationError as error:
+        known = {mistake.partition(":")[0] for mistake in mistakes}
+        mistakes += [mistake for mistake in map(_in_words, error.errors()) if mistake.partition(":")[0] not in known]
+    except ValueError:
+        mistakes.append("a number that is NaN or infinity")
+    if mistakes:
         return None
-    if answer.status == "done" and not (answer.prediction or "").strip():
-        remarks.append("empty")
     name = canonical_id(answer.id) if mtrag else answer.id
-    return Sample.model_validate({**answer.model_dump(), "id": name, "usage": usage})
+    return Sample.model_validate({**answer.model_dump(), "id": name})
 
 
-def _from_official(row: Row, mistakes: list[str], remarks: list[str]) -> None:
+def _from_official(row: Row, mistakes: list[str]) -> None:
     """Give a row of the official form the fields of ours."""
-    answers = row.pop("predictions")
-    texts = [answer.get("text") if isinstance(answer, dict) else None for answer in _listed(answers)]
+    texts = [answer.get("text") if isinstance(answer, dict) else None for answer in _listed(row.pop("predictions"))]
     if not texts or not all(isinstance(text, str) for text in texts):
         mistakes.append('predictions: a list of {"text": "…"} was expected')
-    else:
-        row["prediction"] = texts[0]
-        remarks += ["several"] if len(texts) > 1 else []
-    if row.get("contexts") is None:
-        remarks.append("no_contexts")
-    for name in row.keys() - {"id", "prediction", "contexts", "input", "Collection"}:
+    for name in row.keys() - {"id", "contexts", "input", "Collection"}:
         del row[name]  # a `turn` of the official form, for one, is not ours
+    row["prediction"] = next(iter(texts), None)
     turns = [turn for turn in _listed(row.get("input")) if isinstance(turn, dict)]
     row["query"] = turns[-1].get("text") if turns and turns[-1].get("speaker") == "user" else None
     collection = row.get("Collection")
     try:
         row["domain"] = domain_of(collection) if isinstance(collection, str) else None
     except ValueError:
-        mistakes.append(f"Collection: names no domain ({quoted(collection)})")
+        mistakes.append(f"Collection: names no domain ({_quoted(collection)})")
 
 
 def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _validate(row: Row, mistakes: list[str]) -> _Answer | None:
-    """The row as a sample. Fields that a sample lacks mean nothing; one that is null is as if it were not there."""
-    fields = {name: value for name, value in row.items() if value is not None and name in _Answer.model_fields}
-    mistakes += check_contexts(fields)
-    try:
-        return _Answer.model_validate_json(json.dumps(fields, allow_nan=False), strict=True)
-    except ValidationError as error:
-        known = {mistake.partition(":")[0] for mistake in mistakes}
-        for fault in error.errors(include_url=False):
-            field = _field(fault["loc"])
-            if field in known:
-                continue
-            value, message = fault["input"], fault["msg"].removeprefix("Value error, ")
-            message = message.replace(r"match pattern '\S'", "not be blank")
-            shown = isinstance(value, str | int | float) and not isinstance(value, bool)
-            mistakes.append(f"{field + ': ' if field else ''}{message}{f' ({quoted(value)})' if shown else ''}")
-    except ValueError:
-        mistakes.append("a number that is NaN or infinity")
-    return None
+def _in_words(fault: Any) -> str:
+    """A mistake that pydantic found, with its field as `contexts[2].score`."""
+    field = ""
+    for step in fault["loc"]:
+        name = step if isinstance(step, str) and step.isidentifier() and len(step) <= 40 else _quoted(step, 40)
+        field += f"[{step}]" if isinstance(step, int) else f".{name}" if field else name
+    message = fault["msg"].removeprefix("Value error, ").replace(r"match pattern '\S'", "not be blank")
+    value = fault["input"]
+    shown = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return f"{field + ': ' if field else ''}{message}{f' ({_quoted(value)})' if shown else ''}"
 
 
-def quoted(value: object, longest: int = 80) -> str:
+def _quoted(value: object, longest: int = 80) -> str:
     """A value from a file as a message may show it: one line without control characters, cut."""
     text = inert(repr(value))
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _field(loc: Sequence[int | str]) -> str:
-    """`("contexts", 2, "score")` as `contexts[2].score`."""
-    path = ""
-    for step in loc:
-        if isinstance(step, int):
-            path += f"[{step}]"
-        else:
-            name = step if step.isidentifier() and len(step) <= 40 else quoted(step, 40)
-            path = f"{path}.{name}" if path else name
-    return path
+def _ends_a_line(path: Path) -> bool:
+    """Whether the last line of a file is complete; the file is not empty."""
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+# --- lists of passages -----------------------------------------------------------------------------------------------
+
+
+def ranked(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
+    """The contexts in trec_eval's order: by score, ties by document id descending."""
+    return tuple(sorted(contexts, key=lambda c: (ctypes.c_float(c.score).value, c.document_id), reverse=True))
+
+
+def parse_run(content: bytes, name: str) -> Run:
+    """Parse one TREC run.
+
+    Args:
+        name: what the file is called in messages.
+    """
+    lists: dict[str, dict[str, float]] = {}
+    problems: list[str] = []
+    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        try:
+            if raw.strip():
+                _add_row(lists, raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            problems.append(f"{name}:{number}: not valid UTF-8")
+        except ValueError as error:
+            problems.append(f"{name}:{number}: {error}")
+    if not lists and not problems:
+        problems.append(f"{name}: no line in it; a TREC run has lines `query Q0 document rank score tag`")
+    if problems:
+        raise RequestError(list_mistakes(problems))
+    return {
+        query: ranked(ContextRef(document_id=document, score=score) for document, score in scores.items())
+        for query, scores in lists.items()
+    }
+
+
+def _add_row(lists: dict[str, dict[str, float]], line: str) -> None:
+    fields = _FIELDS.findall(line)
+    if len(fields) != 6:
+        raise ValueError("not the six fields `query Q0 document rank score tag`")
+    query, document, score = canonical_id(fields[0]), fields[2], fields[4]
+    if not _NUMBER.fullmatch(score) or abs(float(score)) > _LARGEST:
+        raise ValueError("the fifth field, the score, is not a finite number")
+    if document in lists.get(query, {}):
+        raise ValueError("this query has the document already")
+    lists.setdefault(query, {})[document] = float(score)
+
+
+def read_lists(path: Path, name: str) -> Run:
+    """The lists of official tasks or of a run's samples, in the file's order, with the texts that it gives.
+
+    Of a run the samples count that are done, at the first repeat. A torn last line is left out.
+
+    Args:
+        name: what the file is called in messages.
+    """
+    lists: Run = {}
+    problems: list[str] = []
+    torn = False
+    for number, row in json_lines(path, name):
+        torn = isinstance(row, Problem)
+        try:
+            if isinstance(row, Problem):
+                raise ValueError(row.what)
+            _add_list(lists, row)
+        except ValueError as error:
+            problems.append(f"{name}:{number}: {error}")
+    if torn and not _ends_a_line(path):
+        problems.pop()
+    if not lists and not problems:
+        problems.append(f"{name}: no list of passages in it; no sample in it is done")
+    if problems:
+        raise RequestError(list_mistakes(problems))
+    return lists
+
+
+def _add_list(lists: Run, row: dict[str, Any]) -> None:
+    task = "task_id" in row
+    query = canonical_id(non_blank(row, "task_id" if task else "id"))
+    if not task and (row.get("status") != "done" or row.get("repeat", 0)):
+        return
+    if task and query in lists:
+        raise ValueError(f"the task {query!r} has a list already")
+    fields = {"contexts": row.get("contexts")}
+    mistakes = list(_check_contexts(fields))
+    try:
+        lists[query] = _CONTEXTS.validate_python(fields["contexts"])
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        mistakes.append(f"contexts: {'.'.join(map(str, first['loc']))}: {first['msg']}")
+    if mistakes:
+        raise ValueError("; ".join(mistakes))
+
+
+def _check_contexts(row: dict[str, Any]) -> Iterator[str]:
+    """Mistakes in the contexts of a row that no type tells: blank and repeated ids.
+
+    The contexts are reduced to the fields of a `ContextRef`, and get the scores of their ranks if none has a score.
+    """
+    contexts = row.get("contexts")
+    if not isinstance(contexts, list) or not all(isinstance(entry, dict) for entry in contexts):
+        return
+    known = [
+        {name: value for name, value in entry.items() if value is not None and name in ContextRef.model_fields}
+        for entry in contexts
+    ]
+    if not any("score" in entry for entry in known):
+        known = [{**entry, "score": 1 / rank} for rank, entry in enumerate(known, 1)]
+    row["contexts"] = known
+    ids: set[str] = set()
+    for index, entry in enumerate(known):
+        name = entry.get("document_id")
+        if isinstance(name, str) and not name.strip():
+            yield f"contexts[{index}].document_id: a text that is not blank was expected"
+        elif isinstance(name, str) and name in ids:
+            yield f"contexts[{index}].document_id: the passage {name[:80]!r} is in the list already"
+        ids |= {name} if isinstance(name, str) else set()
+
+
+def read_runs(paths: Sequence[Path]) -> Run:
+    """Read one or several run files as one run."""
+    problems: list[str] = []
+    lists: Run = {}
+    for path in paths:
+        try:
+            content = path.read_bytes()
+            if _TASKS.match(content.removeprefix(b"\xef\xbb\xbf")):
+                run = {query: ranked(contexts) for query, contexts in read_lists(path, path.name).items()}
+            else:
+                run = parse_run(content, path.name)
+        except OSError as error:
+            problems.append(f"--predictions {str(path)!r} cannot be read: {error.strerror or error}")
+            continue
+        except RequestError as error:
+            problems.extend(error.problems)
+            continue
+        twice = [query for query in run if query in lists]
+        if twice:
+            problems.append(f"{path.name}: {len(twice)} of its queries are in an earlier file, {twice[0]!r} first")
+        lists.update(run)
+    if problems:
+        raise RequestError(problems)
+    return lists
+
+
+def format_trec(lists: Mapping[str, Sequence[ContextRef]], tag: str) -> str:
+    """Write lists as a run, in their order, ranks from 1, scores to the last digit."""
+    lines: list[str] = []
+    for query, contexts in lists.items():
+        for rank, context in enumerate(contexts, 1):
+            for text in (query, context.document_id):
+                if not text or BLANK.search(text):
+                    raise ValueError(f"a TREC run cannot hold the id {text!r}: it is empty or holds white space")
+            lines.append(f"{query} Q0 {context.document_id} {rank} {context.score!r} {tag}\n")
+    return "".join(lines)

@@ -68,11 +68,7 @@ _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 
 
 def stored_manifest(path: Path, kind: type[M]) -> M | None:
-    """The manifest that is in `path` already, if there is one. Writes nothing.
-
-    Raises:
-        RequestError: something else is there: a file, a folder of something else.
-    """
+    """The manifest that is in `path` already, if there is one. Writes nothing."""
     if path.exists() and not path.is_dir():
         raise RequestError(f"--out {str(path)!r} is a file; name a folder")
     if not path.is_dir():
@@ -89,11 +85,7 @@ def stored_manifest(path: Path, kind: type[M]) -> M | None:
 
 
 def check_folder(path: Path, manifest: M) -> M | None:
-    """The manifest that is in `path` already, if it asks for the same as `manifest`. Writes nothing.
-
-    Raises:
-        RequestError: something else is there, or a folder of the kind that differs: in what, a line each.
-    """
+    """The manifest that is in `path` already, if it asks for the same as `manifest`. Writes nothing."""
     stored = stored_manifest(path, type(manifest))
     if stored is not None and (lines := _disagreements(stored.identity, manifest.identity)):
         raise _refusal(path, manifest.noun, lines)
@@ -131,12 +123,7 @@ def default_folder(manifest: FolderManifest) -> Path:
 
 @contextmanager
 def open_folder(path: Path, manifest: M) -> Iterator[M]:
-    """Make the folder or resume what is in it, and keep other processes out; yields the manifest to continue with.
-
-    Raises:
-        RequestError: the folder holds something else, or cannot be written.
-        TurnmarkError: another process has it open.
-    """
+    """Make the folder or resume what is in it, and keep other processes out; yields the manifest to continue with."""
     from filelock import FileLock, Timeout
 
     check_folder(path, manifest)
@@ -220,11 +207,7 @@ class RunFolder(OutputFolder[RunManifest]):
                 yield f"resumed: {samples} made with {', '.join(changed)}; a new --out makes all of them anew"
 
     def record_index(self, domain: str, index: str) -> None:
-        """Write the fingerprint of the index that a domain is searched in.
-
-        Raises:
-            RequestError: finished samples of the domain come from another index.
-        """
+        """Write the fingerprint of the index that a domain is searched in."""
         self.check_indexes({domain: (index,)})
         self.update_manifest(indexes={**self.manifest.indexes, domain: index})
 
@@ -233,9 +216,6 @@ class RunFolder(OutputFolder[RunManifest]):
 
         Args:
             fingerprints: domain -> those that its index may have; domains that are left out are not compared.
-
-        Raises:
-            RequestError: the domains whose index is another one.
         """
         problems = [
             f"indexes.{domain}: {self.manifest.indexes[domain]!r} there, {' or '.join(map(repr, indexes))} here"
@@ -246,11 +226,7 @@ class RunFolder(OutputFolder[RunManifest]):
             raise _refusal(self.path, "run", problems)
 
     def append(self, sample: Sample) -> None:
-        """Write a sample to the file; it is with the operating system when this returns.
-
-        Raises:
-            ValueError: the sample is done already.
-        """
+        """Write a sample to the file; it is with the operating system when this returns."""
         maker = self.manifest.maker
         if maker not in self.manifest.makers:
             self.update_manifest(makers=(*self.manifest.makers, maker))

@@ -35,10 +35,6 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
 
     Returns:
         The summary, the folder it is in, and whether the work was given up because of failures.
-
-    Raises:
-        RequestError: the folder holds another run, or finished samples come from another index.
-        TurnmarkError: the folder is in use, or a retriever gave nonsense.
     """
     seconds: dict[str, float] = {}
     judging, judge_notes = open_judging(plan)
@@ -114,11 +110,7 @@ def _open_corpus(plan: Plan, folder: RunFolder | None, name: str) -> Retriever:
 
 
 def _check_indexes(plan: Plan, folder: RunFolder) -> None:
-    """Compare the indexes that finished samples come from with those that are there.
-
-    Raises:
-        RequestError: a domain would be searched in another one.
-    """
+    """Compare the indexes that finished samples come from with those that are there."""
     spec, corpora = plan.manifest.specs["retriever"], plan.manifest.corpora
     indexes = {
         name: passages.kept_indexes(corpus.sha256, spec, plan.request.embedder)

@@ -135,9 +135,6 @@ class Scheduler(Generic[J, R]):
 
         Args:
             jobs: one may be None, which means none for now: the next is asked for when one of those that run has ended.
-
-        Raises:
-            Exception: what `jobs` raised, once those that ran have ended; what an argument raised, at once.
         """
         try:
             self._fill(jobs)

@@ -15,8 +15,7 @@ from turnmark.corpora.home import write_json
 from turnmark.evaluation import running
 from turnmark.evaluation.benchmarks.registry import RETRIEVAL
 from turnmark.evaluation.budget import spent_in
-from turnmark.evaluation.checks import check_specs
-from turnmark.evaluation.planning import Plan, plan
+from turnmark.evaluation.planning import Plan, check_specs, plan
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.request import EvalRequest

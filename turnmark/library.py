@@ -53,9 +53,6 @@ class Index:
             retriever: the spec that will search it; `bm25` needs no model.
             embedder: `minilm`, or `sentence-transformers:MODEL`.
             include, exclude: globs on the path relative to the source.
-
-        Raises:
-            TurnmarkError: a name, a spec or the source is wrong, or another build of this index is running.
         """
         path = Path(source).expanduser()
         report = build_index(path, name, retriever=retriever, embedder=embedder, include=include, exclude=exclude)
@@ -63,11 +60,7 @@ class Index:
 
     @classmethod
     def open(cls, name: str) -> Index:
-        """Open a finished index.
-
-        Raises:
-            TurnmarkError: no index has that name; the message lists those there are.
-        """
+        """Open a finished index."""
         return cls(stored.open_index(name))
 
     @property
@@ -96,9 +89,6 @@ class Index:
         Args:
             retriever: a retriever spec; None: the default for this index.
             where: metadata key -> glob that its value must match.
-
-        Raises:
-            TurnmarkError: the spec is wrong, or the index lacks what it needs.
         """
         spec = retriever or default_retriever(self.stored)
         if spec not in self._retrievers:
@@ -116,9 +106,6 @@ class Assistant:
         retriever: a retriever spec, or a retriever of your own; None: the default for the index.
         passages: the number of passages that a question, or a part of one, is answered from.
         steps: step -> form, where a step takes another form than by default, such as {"decide": "llm"}.
-
-    Raises:
-        TurnmarkError: the index or a spec is wrong.
     """
 
     def __init__(
@@ -148,9 +135,6 @@ class Assistant:
         Args:
             history: the turns before, oldest first.
             on_event: called with every event of the turn as it happens.
-
-        Raises:
-            TurnmarkError: the language model could not be reached or gave nothing usable.
         """
         return self.opened.assistant.reply(history, message, on_event)
 
@@ -178,11 +162,7 @@ class Chat:
         return [exchange.reply for exchange in self._conversation.exchanges]
 
     def ask(self, message: str) -> Reply:
-        """The reply to the next message.
-
-        Raises:
-            TurnmarkError: there is no reply; the conversation is unchanged.
-        """
+        """The reply to the next message."""
         return self._keep(message, self.assistant.reply(self.history, message))
 
     def stream(self, message: str) -> Iterator[Event]:
@@ -190,9 +170,6 @@ class Chat:
 
         The reply is the last of `replies` when the events have ended. Leaving the loop early ends the turn, and the
         conversation is unchanged.
-
-        Raises:
-            TurnmarkError: there is no reply.
         """
         history = self.history
         for event in stream_turn(lambda report: self.assistant.reply(history, message, report), Stop()):

@@ -41,12 +41,11 @@ from turnmark.evaluation.benchmarks.task import Task, choose_domains
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics import retrieval as metrics
-from turnmark.evaluation.predictions import Answers
+from turnmark.evaluation.predictions import Answers, format_trec, ranked, read_runs
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.request import select
 from turnmark.evaluation.rundir import RunFolder
 from turnmark.evaluation.scheduler import HOPELESS
-from turnmark.evaluation.trec import format_trec, ranked, read_runs
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 DEPTH = 10
@@ -147,7 +146,7 @@ class Retrieval(Task):
         """Read TREC runs to be scored."""
         lists = read_runs(paths)
         samples = (Sample(id=query, status="done", contexts=contexts[:DEPTH]) for query, contexts in lists.items())
-        return Answers(tuple(samples), (), tuple(paths))
+        return Answers(tuple(samples), tuple(paths))
 
     def items(self) -> Iterator[Item | Problem]:
         """See `Task.items`; an item's task is passage -> grade."""

@@ -13,7 +13,7 @@ from tests.evaluation.judged_runs import done, lines
 from tests.evaluation.mtrag_runs import planned, ran
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.trec import parse_run
+from turnmark.evaluation.predictions import parse_run
 
 SCRIBE = "python:tests.evaluation.test_mtrag_protocol:scribe"
 TASKS = "mtrag-human/generation_tasks"

@@ -228,7 +228,7 @@ def test_scoring_takes_the_domains_that_the_file_answers(benchmark_root, tmp_pat
 
 
 def test_scoring_refuses_what_is_no_run_on_this_data(benchmark_root, tmp_path):
-    with pytest.raises(RequestError, match="none of the 1 queries"):
+    with pytest.raises(RequestError, match="none of the 1 ids"):
         scored(benchmark_root, tmp_path, "nobody Q0 p1 1 0.5 t\n")
     with pytest.raises(RequestError) as caught:
         scored(benchmark_root / "none", tmp_path, '{"task_id": "c1"}\n')

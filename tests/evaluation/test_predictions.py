@@ -1,17 +1,50 @@
-"""Prediction files: the official form and ours, every mistake with its line."""
+"""Prediction files: the official form and ours, those of a run, every mistake with its line, and any input at all."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from tests.evaluation.predicted import OFFICIAL, OURS, problems, written
-from turnmark.evaluation.predictions import check_predictions
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.journal import json_line
+from turnmark.evaluation.predictions import Answers, check_predictions
 from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
 
-SYSTEMS = ("claude-haiku-4.5", "llama-3.3-70b", "qwen2.5-32b")
+OFFICIAL: dict[str, Any] = {
+    "task_id": "c<::>2", "conversation_id": "c", "task_type": "rag", "turn": "2", "dataset": "MT-RAG",
+    "Collection": "mt-rag-clapnq-elser-512-100-20240503",
+    "contexts": [
+        {"document_id": "d1", "text": "One.", "title": "T", "score": 1.5, "source": ""},
+        {"document_id": "d2", "text": "Two.", "score": 7},
+    ],
+    "input": [
+        {"speaker": "user", "text": "Hello?"}, {"speaker": "agent", "text": "Hi."}, {"speaker": "user", "text": "And?"},
+    ],
+    "targets": [{"speaker": "agent", "text": "Yes."}], "Answerability": ["ANSWERABLE"],
+    "predictions": [{"text": "An answer."}],
+}  # fmt: skip
+OURS: dict[str, Any] = {
+    "id": "a/b/1", "prediction": "An answer.", "procedure": [{"step": "Stir.", "citations": [1]}],
+    "sub_answers": [{"question": "Who?", "answer": "They."}], "decision": "answer",
+    "contexts": [{"document_id": "d1"}, {"document_id": "d2", "title": "T", "text": "Two."}], "domain": "cooking",
+    "repeat": 1,
+}  # fmt: skip
+
+
+def written(path: Path, *rows: object) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def problems(*paths: Path, benchmark: str = "mtrag") -> tuple[str, ...]:
+    with pytest.raises(RequestError) as caught:
+        check_predictions(paths, benchmark)
+    return caught.value.problems
 
 
 def changed(row, **fields):
@@ -19,16 +52,14 @@ def changed(row, **fields):
     return {name: value for name, value in {**row, **fields}.items() if value is not ...}
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", ["claude-haiku-4.5", "llama-3.3-70b", "qwen2.5-32b"])
 def test_the_recorded_systems_are_read_whole(real_data, system):
     path = real_data / "mtragun-predictions" / f"{system}.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    predictions = check_predictions([path], "mtrag-un")
-    samples = predictions.samples
-    assert len(predictions.samples) == 219
-    assert [sample.id for sample in samples] == [row["task_id"] for row in rows]
-    assert [sample.prediction for sample in samples] == [row["predictions"][0]["text"] for row in rows]
+    samples = check_predictions([path], "mtrag-un").samples
+    assert len(samples) == 219
     for sample, row in zip(samples, rows, strict=True):
+        assert (sample.id, sample.prediction) == (row["task_id"], row["predictions"][0]["text"])
         assert (sample.status, sample.domain, sample.query) == ("done", row["Collection"], row["input"][-1]["text"])
         assert [(c.document_id, c.title, c.text) for c in sample.contexts] == [
             (c["document_id"], c.get("title"), c["text"]) for c in row["contexts"]
@@ -36,75 +67,37 @@ def test_the_recorded_systems_are_read_whole(real_data, system):
 
 
 def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path):
-    predictions = check_predictions([written(tmp_path / "x.jsonl", OFFICIAL)], "mtrag")
-    second = ContextRef(document_id="d1", score=1.5, title="T", text="One.")
-    assert list(predictions.samples) == [Sample(
-        id="c<::>2", status="done", domain="clapnq", query="And?", prediction="An answer.",
-        contexts=(ContextRef(document_id="d2", score=7, text="Two."), second),
-    )]  # fmt: skip
-    assert predictions.notes == ()
-
-
-def test_only_the_id_and_the_answer_are_needed_and_what_is_decided_is_noted(tmp_path):
     rows = (
+        OFFICIAL,
         {"task_id": "a", "predictions": [{"text": ""}]},
         {"task_id": "b", "predictions": [{"text": "x"}, {"text": "y"}], "contexts": None, "seed": 3},
+        {"task_id": "c<::>1", "prediction": "z"},
     )
-    predictions = check_predictions([written(tmp_path / "x.jsonl", *rows)], "mtrag-s")
-    assert [(sample.id, sample.prediction, sample.contexts) for sample in predictions.samples] == [
-        ("a", "", ()), ("b", "x", ()),
+    path = written(tmp_path / "x.jsonl", *rows)
+    second = ContextRef(document_id="d1", score=1.5, title="T", text="One.")
+    assert list(check_predictions([path], "mtrag").samples) == [
+        Sample(id="c<::>2", status="done", domain="clapnq", query="And?", prediction="An answer.",
+               contexts=(ContextRef(document_id="d2", score=7, text="Two."), second)),
+        Sample(id="a", status="done", prediction=""),
+        Sample(id="b", status="done", prediction="x"),
+        Sample(id="c<::>1", status="done", prediction="z"),
     ]  # fmt: skip
-    assert predictions.notes == (
-        "predictions: more than one prediction in a line: the first is used, as by the official scripts (1 line)",
-        "predictions: nothing is said of the passages that the answer rests on (2 lines)",
-        "predictions: an empty answer (1 line)",
-    )
-
-
-TEXTS = 'predictions: a list of {"text": "…"} was expected'
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"task_id": ...}, "id: Field required"),
-        ({"task_id": " "}, "id: String should not be blank (' ')"),
-        ({"predictions": None}, TEXTS),
-        ({"predictions": []}, TEXTS),
-        ({"predictions": [{"text": "x"}, {"text": None}]}, TEXTS),
-        ({"contexts": [{"text": "x"}]}, "contexts[0].document_id: Field required"),
-        ({"contexts": [{"document_id": ""}]}, "contexts[0].document_id: a text that is not blank was expected"),
-        ({"contexts": [{"document_id": "d"}, {"document_id": "d"}]},
-         "contexts[1].document_id: the passage 'd' is in the list already"),
-        ({"contexts": [{"document_id": "d", "score": True}]}, "contexts[0].score: Input should be a valid number"),
-        ({"contexts": [{"document_id": "d", "score": float("nan")}]}, "a number that is NaN or infinity"),
-        ({"contexts": [{"document_id": "d", "score": 1}, {"document_id": "e"}]}, "contexts[1].score: Field required"),
-        ({"Collection": "no domain!"}, "Collection: names no domain ('no domain!')"),
-        ({"prediction": "x"}, "both `prediction` and `predictions`"),
-    ],
-)  # fmt: skip
-def test_every_field_of_the_official_form_is_checked(tmp_path, fields, message):
-    path = written(tmp_path / "x.jsonl", changed(OFFICIAL, task_id="first"), changed(OFFICIAL, **fields))
-    assert problems(path) == (f"x.jsonl:2: {message}",)
-
-
-def test_the_official_form_is_for_the_mtrag_family(tmp_path):
-    path = written(tmp_path / "x.jsonl", OFFICIAL)
-    assert problems(path, benchmark="kiwi") == (
-        "x.jsonl:1: `predictions` is the official MTRAG form, not that of kiwi; use `prediction`",
-    )
+    first, *_, last = problems(path, benchmark="kiwi")
+    assert first == "x.jsonl:1: `predictions` is the official MTRAG form, not that of kiwi; use `prediction`"
+    assert last == "x.jsonl:4: id: Field required", "a task id is the id in the MTRAG family only"
 
 
 def test_a_minimal_line_of_any_system_becomes_a_sample(tmp_path):
+    path = tmp_path / "x.jsonl"
     rows = (
         OURS,
         {"id": "x", "prediction": "y", "model": "m", "contexts": [{"document_id": "d", "score": 1, "url": "u"}]},
         {"id": "z", "status": "failed", "reason": "no reply", "prediction": None, "model": "m"},
     )
-    predictions = check_predictions([written(tmp_path / "x.jsonl", *rows)], "compound-qa")
-    assert [sample.key for sample in predictions.samples] == [("a/b/1", 1), ("x", 0), ("z", 0)]
+    # With a byte order mark, foreign line ends, and none at the end.
+    path.write_bytes(b"\xef\xbb\xbf" + b"\r\n\r\n".join(json.dumps(row).encode() for row in rows))
     second = ContextRef(document_id="d2", score=0.5, title="T", text="Two.")
-    assert list(predictions.samples) == [
+    assert list(check_predictions([path], "compound-qa").samples) == [
         Sample(id="a/b/1", repeat=1, status="done", domain="cooking", prediction="An answer.", decision="answer",
                contexts=(ContextRef(document_id="d1", score=1.0), second),
                procedure=({"step": "Stir.", "citations": [1]},),
@@ -114,44 +107,44 @@ def test_a_minimal_line_of_any_system_becomes_a_sample(tmp_path):
     ]  # fmt: skip
 
 
-def test_a_task_id_is_the_id_in_the_mtrag_family_only(tmp_path):
-    path = written(tmp_path / "x.jsonl", {"task_id": "c<::>1", "prediction": "y"})
-    assert [sample.id for sample in check_predictions([path], "mtrag-un").samples] == ["c<::>1"]
-    assert problems(path, benchmark="inscoqa") == ("x.jsonl:1: id: Field required",)
+TEXTS = 'predictions: a list of {"text": "…"} was expected'
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("row", "message"),
     [
-        ({"id": ...}, "id: Field required"),
-        ({"prediction": None}, "prediction: missing: the answer is expected, or the status failed with a reason"),
-        ({"prediction": 3}, "prediction: Input should be a valid string (3)"),
-        ({"status": "failed", "prediction": ...}, "a failed sample has a reason"),
-        ({"status": "ok"}, "status: Input should be 'done', 'failed' or 'skipped' ('ok')"),
-        ({"repeat": True}, "repeat: Input should be a valid integer"),
-        ({"decision": "maybe"},
+        (changed(OFFICIAL, task_id=...), "id: Field required"),
+        (changed(OFFICIAL, task_id=" "), "id: String should not be blank (' ')"),
+        (changed(OFFICIAL, predictions=[]), TEXTS),
+        (changed(OFFICIAL, predictions=[{"text": "x"}, {"text": None}]), TEXTS),
+        (changed(OFFICIAL, contexts=[{"text": "x"}]), "contexts[0].document_id: Field required"),
+        (changed(OFFICIAL, contexts=[{"document_id": ""}]),
+         "contexts[0].document_id: a text that is not blank was expected"),
+        (changed(OFFICIAL, contexts=[{"document_id": "d"}, {"document_id": "d"}]),
+         "contexts[1].document_id: the passage 'd' is in the list already"),
+        (changed(OFFICIAL, contexts=[{"document_id": "d", "score": float("nan")}]),
+         "a number that is NaN or infinity"),
+        (changed(OFFICIAL, contexts=[{"document_id": "d", "score": 1}, {"document_id": "e"}]),
+         "contexts[1].score: Field required"),
+        (changed(OFFICIAL, Collection="no domain!"), "Collection: names no domain ('no domain!')"),
+        (changed(OURS, prediction=None),
+         "prediction: missing: the answer is expected, or the status failed with a reason"),
+        (changed(OURS, prediction=3), "prediction: Input should be a valid string (3)"),
+        (changed(OURS, status="failed", prediction=...), "a failed sample has a reason"),
+        (changed(OURS, status="ok"), "status: Input should be 'done', 'failed' or 'skipped' ('ok')"),
+        (changed(OURS, decision="maybe"),
          "decision: Input should be 'answer', 'partial', 'unknown', 'clarify' or 'converse' ('maybe')"),
-        ({"confidence": 1.1}, "confidence: Input should be less than or equal to 1 (1.1)"),
-        ({"procedure": [{"step": "a"}, {"citations": []}]}, "procedure[1].step: Field required"),
-        ({"procedure": [{"step": "a", "at": float("nan")}]}, "a number that is NaN or infinity"),
-        ({"sub_answers": [{"question": "q"}]}, "sub_answers[0].answer: Field required"),
-        ({"usage": {"answer": {"calls": "3"}}}, "usage.answer.calls: Input should be a valid integer ('3')"),
-        ({"timings": {"a\nb": "3"}}, "timings.'a\\nb': Input should be a valid number ('3')"),
-        ({"turn": -1}, "turn: Input should be greater than or equal to 0 (-1)"),
+        (changed(OURS, confidence=1.1), "confidence: Input should be less than or equal to 1 (1.1)"),
+        (changed(OURS, procedure=[{"step": "a"}, {"citations": []}]),
+         "procedure: a step of a procedure has a text under `step`"),
+        (changed(OURS, sub_answers=[{"question": "q"}]), "sub_answers[0].answer: Field required"),
+        (changed(OURS, usage={"answer": {"calls": "3"}}), "usage.answer.calls: Input should be a valid integer ('3')"),
+        (changed(OURS, timings={"a\nb": "3"}), "timings.'a\\nb': Input should be a valid number ('3')"),
     ],
 )  # fmt: skip
-def test_every_field_of_our_form_is_checked(tmp_path, fields, message):
-    path = written(tmp_path / "x.jsonl", changed(OURS, id="first"), changed(OURS, **fields))
-    assert problems(path, benchmark="compound-qa") == (f"x.jsonl:2: {message}",)
-
-
-def test_what_is_nested_without_end_is_refused(tmp_path):
-    deep: Any = 1
-    for _ in range(200):
-        deep = [deep]
-    path = written(tmp_path / "x.jsonl", changed(OURS, operations=[{"deep": deep}]))
-    (message,) = problems(path)
-    assert message.startswith("x.jsonl:1: Invalid JSON: recursion limit exceeded")
+def test_every_field_is_checked(tmp_path, row, message):
+    path = written(tmp_path / "x.jsonl", changed(OURS, id="first"), row)
+    assert problems(path) == (f"x.jsonl:2: {message}",)
 
 
 def test_all_mistakes_of_all_files_are_reported_at_once(tmp_path):
@@ -162,10 +155,11 @@ def test_all_mistakes_of_all_files_are_reported_at_once(tmp_path):
         b'not json\n[1]\n{"id": "\xff"}\n{"x": 1}\n'
     )
     two = written(tmp_path / "two.jsonl", {"id": "a", "prediction": "y"}, {"id": "g", "prediction": 3}, OFFICIAL)
-    assert problems(first, two, tmp_path / "none.jsonl", tmp_path, first) == (
+    empty = tmp_path / "empty.jsonl"
+    empty.write_bytes(b"\n \n\n")
+    assert problems(first, two, empty, tmp_path / "none.jsonl", tmp_path) == (
         f"--predictions {str(tmp_path / 'none.jsonl')!r} cannot be read: No such file or directory",
-        f"--predictions {str(tmp_path)!r} is not a run: there is no predictions.jsonl in it",
-        f"--predictions {str(first)!r} is given twice",
+        f"--predictions {str(tmp_path / 'predictions.jsonl')!r} cannot be read: No such file or directory",
         "one.jsonl:2: prediction: Input should be a valid string (1)",
         "one.jsonl:4: prediction: missing: the answer is expected, or the status failed with a reason",
         "one.jsonl:4: contexts[0].document_id: Input should be a valid string (1)",
@@ -176,40 +170,84 @@ def test_all_mistakes_of_all_files_are_reported_at_once(tmp_path):
         "one.jsonl:8: id: Field required",
         "two.jsonl:1: 'a' is answered already in one.jsonl:1",
         "two.jsonl:2: prediction: Input should be a valid string (3)",
+        "empty.jsonl: no line in it; a line for each answer was expected",
     )
 
 
-def test_the_list_of_mistakes_has_an_end(tmp_path):
-    messages = problems(written(tmp_path / "x.jsonl", *({"id": f"b{n}", "prediction": n} for n in range(100))))
-    assert len(messages) == 41
-    assert messages[-1] == "60 more mistakes; nothing is scored before they are put right"
-
-
-def test_untrusted_text_stays_one_inert_line(tmp_path):
+def test_hostile_files_are_named_in_a_few_inert_lines(tmp_path):
+    deep: Any = 1
+    for _ in range(200):
+        deep = [deep]
     name = "\x1b[31m\n" + "n" * 5000
-    path = written(
-        tmp_path / "x.jsonl", changed(OURS, id=name), changed(OURS, id=name), changed(OURS, **{name: 1, "id": "x"})
-    )
-    (message, *_) = problems(path)
-    assert "\x1b" not in message
-    assert "\n" not in message
-    assert len(message) < 300
+    rows = (
+        changed(OURS, id="deep", operations=[{"deep": deep}]), changed(OURS, id=name), changed(OURS, id=name),
+        changed(OURS, id="long", prediction="x" * (16 << 20)), *({"id": f"b{n}", "prediction": n} for n in range(100)),
+    )  # fmt: skip
+    messages = problems(written(tmp_path / "x.jsonl", *rows))
+    assert messages[0].startswith("x.jsonl:1: Invalid JSON: recursion limit exceeded")
+    assert not {"\x1b", "\n"} & set(messages[1])
+    assert len(messages[1]) < 300
+    assert messages[2].endswith("bytes long; at most 16,777,216 are read")
+    assert len(messages) == 41
+    assert messages[-1] == "63 more mistakes; nothing is scored before they are put right"
 
 
-@pytest.mark.parametrize("content", [b"", b"\n \n\n"])
-def test_a_file_without_lines_is_refused(tmp_path, content):
-    (tmp_path / "x.jsonl").write_bytes(content)
-    assert problems(tmp_path / "x.jsonl") == ("x.jsonl: no line in it; a line for each answer was expected",)
+# --- those of a run, and any at all ----------------------------------------------------------------------------------
+
+FULL = Sample(
+    id="0/1", repeat=2, status="done", domain="d", query="q", rewrite="r",
+    contexts=(ContextRef(document_id="a", score=0.1), ContextRef(document_id="b", score=0.9, text="t")),
+    prediction="p [1]", procedure=({"step": "s", "citations": [1]},), decision="partial", confidence=0.5,
+    sub_answers=(SubAnswer(question="q", answer="a"),), turn=1, operations=({"op": "add"},), previous="before",
+    notes=("cut",), usage={"answer": {"calls": 2, "prompt_tokens": 3, "completion_tokens": 4, "cost": None}},
+    timings={"answer": 0.25}, attempts=3, maker=1,
+)  # fmt: skip
 
 
-def test_a_byte_order_mark_and_foreign_line_ends_are_read(tmp_path):
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"id": "a", "prediction": "x"}\r\n\r\n{"id": "b", "prediction": "y\\u2028z"}')
-    assert [sample.prediction for sample in check_predictions([path], "kiwi").samples] == ["x", "y\u2028z"]
+def test_of_a_run_the_last_line_of_a_sample_holds_and_a_torn_one_is_left_out(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "manifest.json").write_text("{}")
+    failed = Sample(id="0/2", status="failed", reason="no time", kind="timeout", turn=2)
+    again = Sample(id="0/2", status="done", prediction="x", attempts=2)
+    lines = "".join(map(json_line, (FULL, failed, again)))
+    for torn in ("", '{"id": "c", "stat'):
+        (folder / "predictions.jsonl").write_text(lines + torn, encoding="utf-8")
+        for path in (folder, folder / "predictions.jsonl"):
+            assert list(check_predictions([path], "kiwi").samples) == [FULL, again]
+    (folder / "predictions.jsonl").write_text('{"id": \n' + lines, encoding="utf-8")
+    (broken,) = problems(folder)
+    assert broken.startswith("run/predictions.jsonl:1: not JSON")
 
 
-def test_a_line_beyond_all_reason_is_named_and_not_read(tmp_path):
-    path = written(tmp_path / "x.jsonl", OURS, changed(OURS, id="b", prediction="x" * (16 << 20)))
-    (message,) = problems(path)
-    assert message.startswith("x.jsonl:2: the line is 16,777,")
-    assert message.endswith("bytes long; at most 16,777,216 are read")
+ANY_TEXT = st.text(max_size=6)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(sorted({*Sample.model_fields, *OFFICIAL}))
+CONTEXTS = st.lists(
+    st.dictionaries(st.sampled_from(("document_id", "text", "title", "score", "x")), VALUES, max_size=5), max_size=3
+)
+ROWS = st.one_of(
+    VALUES,
+    st.dictionaries(NAMES | ANY_TEXT, VALUES | CONTEXTS, max_size=6),
+    st.builds(lambda row: {**OFFICIAL, **row}, st.dictionaries(NAMES, VALUES | CONTEXTS, max_size=2)),
+    st.builds(lambda row: {**OURS, **row}, st.dictionaries(NAMES, VALUES | CONTEXTS, max_size=2)),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(ROWS, max_size=3), st.sampled_from(("mtrag", "kiwi")))
+def test_any_objects_are_samples_that_can_be_written_or_a_request_error(rows, benchmark):
+    path = written(Path("any.jsonl"), *rows)
+    try:
+        predictions: Answers = check_predictions([path], benchmark)
+    except RequestError as error:
+        if not all(error.problems):
+            raise AssertionError("a mistake without words") from error
+        return
+    assert len({sample.key for sample in predictions.samples}) == len(predictions.samples)
+    for sample in predictions.samples:
+        assert Sample.model_validate_json(json_line(sample)) == sample

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation.metrics.retrieval import NAMES, score_lists
+from turnmark.evaluation.predictions import format_trec, parse_run, ranked, read_runs
 from turnmark.evaluation.records import ContextRef
-from turnmark.evaluation.trec import format_trec, parse_run, ranked, read_runs
 
 DOCS = st.sampled_from([f"d{i}" for i in range(15)])
 QRELS = st.dictionaries(
