@@ -176,24 +176,6 @@ def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever,
     return opened, _fingerprint(index, settings)
 
 
-def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
-    """Fingerprints of the kept indexes that would be searched; nothing is built, and none may be there.
-
-    Args:
-        corpus: SHA-256 of the passage file.
-    """
-    from turnmark.retrieval.build import cached_indexes
-    from turnmark.retrieval.index import Index, indexes_folder
-    from turnmark.retrieval.registry import build_settings
-
-    settings = build_settings(retriever, embedder)
-    fingerprints = (
-        _fingerprint(Index(indexes_folder() / manifest.name, manifest), settings)
-        for manifest in cached_indexes(corpus, settings)
-    )
-    return tuple(dict.fromkeys(fingerprints))
-
-
 def _fingerprint(index: Index, settings: BuildSettings) -> str:
     """The fingerprint of what is searched: an index with vectors serves BM25 too, and then its vectors do not count."""
     unused = {name: None for name in index.manifest.models() if name not in settings.models()}

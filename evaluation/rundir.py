@@ -16,7 +16,6 @@ import json
 import platform
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,10 +24,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from turnmark.corpora.console import inert
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256, write_json
-from turnmark.evaluation.journal import SampleKey, json_line, open_atomic, open_samples
+from turnmark.evaluation.journal import json_line, open_atomic, open_samples
 from turnmark.evaluation.records import FolderManifest, RunManifest, Sample, Score, Summary
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -88,7 +86,8 @@ def check_folder(path: Path, manifest: M) -> M | None:
     """The manifest that is in `path` already, if it asks for the same as `manifest`. Writes nothing."""
     stored = stored_manifest(path, type(manifest))
     if stored is not None and (lines := _disagreements(stored.identity, manifest.identity)):
-        raise _refusal(path, manifest.noun, lines)
+        first = f"--out {str(path)!r} holds another {manifest.noun}; name another folder, or ask for the same:"
+        raise RequestError([first, *(f"  {line}" for line in lines)])
     return stored
 
 
@@ -108,11 +107,6 @@ def _disagreements(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[
         for key in sorted(there.keys() | here.keys())
         if there.get(key) != here.get(key)
     ]
-
-
-def _refusal(path: Path, noun: str, differing: list[str]) -> RequestError:
-    first = f"--out {str(path)!r} holds another {noun}; name another folder, or ask for the same:"
-    return RequestError([first, *(f"  {line}" for line in differing)])
 
 
 def default_folder(manifest: FolderManifest) -> Path:
@@ -172,19 +166,13 @@ class RunFolder(OutputFolder[RunManifest]):
     """An open run. Use `open_run`; only one process has a run open at a time.
 
     Attributes:
-        domains: the domains of samples that are done.
         resumed: a line for each set of other versions that samples here were made with.
     """
 
     def __init__(self, path: Path, manifest: RunManifest) -> None:
         super().__init__(path, manifest)
         self.samples = open_samples(path / "predictions.jsonl")
-        self.domains: set[str | None] = set()
-        makers: Counter[int] = Counter()
-        for sample in self.samples.records():
-            if sample.status == "done":
-                makers[sample.maker] += 1
-                self.domains.add(sample.domain)
+        makers = Counter(sample.maker for sample in self.samples.records() if sample.status == "done")
         self.resumed = tuple(self._made_otherwise(makers))
 
     def reopen(self, pending: int) -> None:
@@ -206,37 +194,12 @@ class RunFolder(OutputFolder[RunManifest]):
                 samples = "1 sample was" if count == 1 else f"{count} samples were"
                 yield f"resumed: {samples} made with {', '.join(changed)}; a new --out makes all of them anew"
 
-    def record_index(self, domain: str, index: str) -> None:
-        """Write the fingerprint of the index that a domain is searched in."""
-        self.check_indexes({domain: (index,)})
-        self.update_manifest(indexes={**self.manifest.indexes, domain: index})
-
-    def check_indexes(self, fingerprints: Mapping[str, Sequence[str]]) -> None:
-        """Compare the indexes that finished samples come from with what would be searched now.
-
-        Args:
-            fingerprints: domain -> those that its index may have; domains that are left out are not compared.
-        """
-        problems = [
-            f"indexes.{domain}: {self.manifest.indexes[domain]!r} there, {' or '.join(map(repr, indexes))} here"
-            for domain, indexes in sorted(fingerprints.items())
-            if domain in self.domains and self.manifest.indexes.get(domain, indexes[0]) not in indexes
-        ]
-        if problems:
-            raise _refusal(self.path, "run", problems)
-
     def append(self, sample: Sample) -> None:
         """Write a sample to the file; it is with the operating system when this returns."""
         maker = self.manifest.maker
         if maker not in self.manifest.makers:
             self.update_manifest(makers=(*self.manifest.makers, maker))
         self.samples.append(sample.model_copy(update={"maker": self.manifest.makers.index(maker)}))
-        if sample.status == "done":
-            self.domains.add(sample.domain)
-
-    def arrange(self, order: Iterable[SampleKey]) -> None:
-        """Bring the samples into the order of the data; from here on, nothing is appended."""
-        self.samples.arrange(order)
 
     def write_scores(self, scores: Iterable[Score]) -> None:
         """Write `scores.jsonl` as the scores come; it appears when all of them are written."""
@@ -261,9 +224,3 @@ def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
             yield run
         finally:
             run.samples.close()
-
-
-def report_resumed(run: RunFolder) -> None:
-    """Report at once which samples another version made; the notes repeat it."""
-    for line in run.resumed:
-        sys.stderr.write(f"turnmark: {inert(line)}\n")

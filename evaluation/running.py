@@ -4,6 +4,7 @@ everything scored, and the run written.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
@@ -25,7 +26,7 @@ from turnmark.evaluation.planning import Plan
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.request import selected
-from turnmark.evaluation.rundir import RunFolder, open_run, report_resumed
+from turnmark.evaluation.rundir import RunFolder, open_run
 from turnmark.evaluation.scoring import missing, score_run
 from turnmark.retrieval.types import Retriever
 
@@ -39,12 +40,11 @@ def run_plan(plan: Plan) -> tuple[Summary, Path, bool]:
     seconds: dict[str, float] = {}
     judging, judge_notes = open_judging(plan)
     with open_run(plan.folder, plan.manifest) as folder:
-        report_resumed(folder)
+        for line in folder.resumed:  # at once; the notes repeat it
+            sys.stderr.write(f"turnmark: {inert(line)}\n")
         finished = len(folder.samples) - folder.samples.unfinished
         pending = plan.samples - finished
         folder.reopen(pending)
-        if plan.task.searched and finished and (pending or plan.task.retrieves):
-            _check_indexes(plan, folder)
         if plan.answers is not None:
             benchmark, outcome = _take_over(plan, folder), RunOutcome()
         elif plan.task.batched:
@@ -105,19 +105,8 @@ def _open_corpus(plan: Plan, folder: RunFolder | None, name: str) -> Retriever:
     spec = plan.manifest.specs["retriever"]
     retriever, index = passages.open_corpus(plan.task.corpora[name], spec, plan.request.embedder)
     if folder is not None:
-        folder.record_index(name, index)
+        folder.update_manifest(indexes={**folder.manifest.indexes, name: index})
     return retriever
-
-
-def _check_indexes(plan: Plan, folder: RunFolder) -> None:
-    """Compare the indexes that finished samples come from with those that are there."""
-    spec, corpora = plan.manifest.specs["retriever"], plan.manifest.corpora
-    indexes = {
-        name: passages.kept_indexes(corpus.sha256, spec, plan.request.embedder)
-        for name, corpus in corpora.items()
-        if name in folder.domains
-    }
-    folder.check_indexes({name: fingerprints for name, fingerprints in indexes.items() if fingerprints})
 
 
 # --- answering -------------------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def score_run(
     with write_facts(run.path) as note:
         samples = _samples(run, note_samples(run, benchmark, items), progress)
         run.write_scores(_scores(benchmark, judging, samples, tally, gathered, order, note))
-    run.arrange(order)
+    run.samples.arrange(order)
     headline, breakdowns = tally.metrics(), tally.breakdowns()
     ended = time.perf_counter()
     if judging is not None:

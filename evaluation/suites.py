@@ -25,46 +25,22 @@ SMOKE = 8
 """Samples of each benchmark in the suite `smoke`."""
 
 
-@dataclass(frozen=True)
-class SuiteRun:
-    """One run of a suite.
-
-    Attributes:
-        name: of its folder and its entry in `summary.json`.
-        task: None: the benchmark's first.
-        setting: None: the task's first.
-    """
-
-    name: str
-    benchmark: str
-    task: str | None = None
-    setting: str | None = None
-
-
-FOUR = tuple(SuiteRun(name, name) for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"))
-SUITES: Mapping[str, tuple[SuiteRun, ...]] = {
+FOUR = {name: (name, None, None) for name in ("mtrag", "inscoqa", "compound-qa", "kiwi")}
+SUITES: Mapping[str, Mapping[str, tuple[str, str | None, str | None]]] = {
     "smoke": FOUR,
-    "full": (
-        *FOUR,
-        SuiteRun("mtrag-retrieval", "mtrag", "retrieval"),
-        SuiteRun("mtrag-rag", "mtrag", setting="rag"),
-        SuiteRun("mtrag-un", "mtrag-un"),
-        SuiteRun("mtrag-un-rag", "mtrag-un", setting="rag"),
-        SuiteRun("mtrag-s", "mtrag-s"),
-        SuiteRun("inscoqa-rag", "inscoqa", setting="rag"),
-        SuiteRun("kiwi-judge", "kiwi", "judge"),
-        SuiteRun("kiwi-analyse", "kiwi", "analyse"),
-    ),
+    "full": {
+        **FOUR,
+        "mtrag-retrieval": ("mtrag", RETRIEVAL, None),
+        "mtrag-rag": ("mtrag", None, "rag"),
+        "mtrag-un": ("mtrag-un", None, None),
+        "mtrag-un-rag": ("mtrag-un", None, "rag"),
+        "mtrag-s": ("mtrag-s", None, None),
+        "inscoqa-rag": ("inscoqa", None, "rag"),
+        "kiwi-judge": ("kiwi", "judge", None),
+        "kiwi-analyse": ("kiwi", "analyse", None),
+    },
 }
-"""Suite -> its parts, those of the four benchmarks first: `smoke` is a few samples of each of them."""
-
-
-def _plan_of(part: SuiteRun, request: EvalRequest) -> Plan:
-    """The plan of a part."""
-    changed: dict[str, Any] = {"benchmark": part.benchmark, "task": part.task, "setting": part.setting}
-    if part.task == RETRIEVAL:  # no model is asked, and nothing of a budget is taken
-        changed |= {"generator": "extractive", "judge": (), "steps": (), "repeat": 1, "budget": None, "prompts": None}
-    return plan(request.model_copy(update=changed))
+"""Suite -> its runs: name of the folder and entry -> benchmark, task and setting (None: the first); the four first."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +78,7 @@ def plan_suite(request: EvalRequest) -> SuitePlan:
     errors.raise_all()
     if request.suite == "smoke" and request.sample is None and request.limit is None:
         request = request.model_copy(update={"sample": SMOKE})
-    plans = _planned(SUITES[request.suite] if request.suite else FOUR, request)
+    plans = _planned(request.suite, request)
     runnable = [part for part in plans.values() if not isinstance(part, str)]
     if not runnable:
         raise RequestError([reason for reason in plans.values() if isinstance(reason, str)])
@@ -115,28 +91,31 @@ def plan_suite(request: EvalRequest) -> SuitePlan:
     return SuitePlan(plans, folder)
 
 
-def _planned(parts: tuple[SuiteRun, ...], request: EvalRequest) -> dict[str, Plan | str]:
+def _planned(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]:
     """Each part checked; a mistake that several have is reported once."""
-    errors = ErrorCollector()
     plans: dict[str, Plan | str] = {}
     parts_of_problem: dict[str, list[str]] = {}
-    for part in parts:
-        missing = _missing(part.benchmark, request.data)
-        if missing:
-            plans[part.name] = missing
+    for name, (benchmark, task, setting) in SUITES[suite or "smoke"].items():
+        if missing := _missing(benchmark, request.data):
+            plans[name] = missing
             continue
-        folder = request.out / part.name if request.out else None
+        changed: dict[str, Any] = {"benchmark": benchmark, "task": task, "setting": setting}
+        changed |= {"out": request.out / name} if request.out else {}
+        if task == RETRIEVAL:  # no model is asked, and nothing of a budget is taken
+            changed |= {"generator": "extractive", "judge": (), "steps": (), "repeat": 1, "budget": None}
+            changed["prompts"] = None
         try:
-            plans[part.name] = _plan_of(part, request.model_copy(update={"out": folder}))
+            plans[name] = plan(request.model_copy(update=changed))
         except RequestError as error:
-            if part not in FOUR:  # what the data at hand do not allow keeps the four from nothing
-                plans[part.name] = str(error)
+            if name not in FOUR:  # what the data at hand do not allow keeps the four from nothing
+                plans[name] = str(error)
                 continue
             for problem in error.problems:
-                parts_of_problem.setdefault(problem, []).append(part.name)
-    for problem, names in parts_of_problem.items():
-        errors.add(problem if len(names) > 1 else f"{names[0]}: {problem}")
-    errors.raise_all()
+                parts_of_problem.setdefault(problem, []).append(name)
+    if parts_of_problem:
+        raise RequestError([
+            problem if len(names) > 1 else f"{names[0]}: {problem}" for problem, names in parts_of_problem.items()
+        ])  # fmt: skip
     return plans
 
 
@@ -166,7 +145,10 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
         if isinstance(part, str):
             continue
         try:
-            ready = replace(part, began=time.perf_counter(), elsewhere=_elsewhere(plan, name))
+            # `--budget` is one for all parts: what the others have used, in this call and in earlier ones.
+            others = (plan.folder / key for key, other in plan.plans.items() if key != name and isinstance(other, Plan))
+            elsewhere = sum(map(spent_in, others), Usage())
+            ready = replace(part, began=time.perf_counter(), elsewhere=elsewhere)
             entries[name], _, gave_up = running.run_plan(use_workers(ready))
             failed |= gave_up
         except (TurnmarkError, OSError) as error:
@@ -178,12 +160,6 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
         write_json(plan.folder / "summary.json", as_json(entries))
     write_page(plan.folder)
     return entries, plan.folder, failed
-
-
-def _elsewhere(plan: SuitePlan, name: str) -> Usage:
-    """What all parts but one have used, in this call and in earlier ones: `--budget` is one for all of them."""
-    folders = (plan.folder / key for key, part in plan.plans.items() if key != name and not isinstance(part, str))
-    return sum(map(spent_in, folders), Usage())
 
 
 def as_json(entries: Mapping[str, Summary | str]) -> dict[str, Any]:

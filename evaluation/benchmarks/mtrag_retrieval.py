@@ -215,7 +215,7 @@ class Retrieval(Task):
 
     def finish(self, run: RunFolder) -> list[str]:
         """Write the lists as a TREC run and, where a model was asked, what was searched for; what to note."""
-        run.arrange((query, 0) for query in self._ids)
+        run.samples.arrange((query, 0) for query in self._ids)
         samples = [sample for query in self._ids if (sample := run.samples.get((query, 0)))]
         notes = []
         if self._asking is not None:

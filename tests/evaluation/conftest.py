@@ -134,11 +134,10 @@ class Opener:
         return [query.text for retriever in self.opened for query in retriever.asked]
 
 
-def searched(plan: Plan, opener: Callable[..., Any], kept_indexes: Callable[..., Sequence[str]] = lambda *_: ()) -> Any:
-    """What `run_plan` gives, with stand-ins for what opens a corpus and for the indexes that exist already."""
+def searched(plan: Plan, opener: Callable[..., Any]) -> Any:
+    """What `run_plan` gives, with a stand-in for what opens a corpus."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passages, "open_corpus", opener)
-        patch.setattr(passages, "kept_indexes", kept_indexes)
         return running.run_plan(plan)
 
 

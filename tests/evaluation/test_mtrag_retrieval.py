@@ -169,7 +169,7 @@ def test_the_rest_of_a_request_is_checked_where_domains_data_or_out_are_wrong(be
     with pytest.raises(RequestError) as caught:
         scored(benchmark_root, tmp_path, "nobody Q0 p1 1 0.5 t\n", domains=("govt",), out=tmp_path / "file")
     messages = "\n".join(caught.value.problems)
-    for words in ("no domain 'govt'", "none of the 1 queries", "is a file"):
+    for words in ("no domain 'govt'", "none of the 1 ids", "is a file"):
         assert words in messages
 
 

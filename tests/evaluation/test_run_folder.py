@@ -38,7 +38,7 @@ def test_a_run_resumes_after_a_kill_in_the_middle_of_a_line(tmp_path):
         with pytest.raises(ValueError, match=r"in predictions\.jsonl already"):
             run.append(sample("c<::>1"))
         run.append(sample("c<::>2"))
-        run.arrange([("c<::>1", 0), ("c<::>2", 0), ("c<::>3", 0)])
+        run.samples.arrange([("c<::>1", 0), ("c<::>2", 0), ("c<::>3", 0)])
     assert ids(tmp_path / "r") == ["c<::>1", "c<::>2", "c<::>3"]
 
 
@@ -54,7 +54,7 @@ def test_a_line_that_is_no_sample_is_reported_and_done_again(tmp_path):
         ]
         assert list(run.samples.keys()) == [("a", 0), ("b", 0)]
         assert run.samples.damaged
-        run.arrange([("a", 0), ("b", 0)])
+        run.samples.arrange([("a", 0), ("b", 0)])
     assert ids(tmp_path / "r") == ["a", "b"]
 
 
@@ -147,20 +147,6 @@ def test_a_run_of_before_makers_were_recorded_is_compared_too(tmp_path):
         assert run.resumed == (
             "resumed: 1 sample was made with git aaa (now unknown); a new --out makes all of them anew",
         )
-
-
-def test_another_index_under_finished_samples_is_refused(tmp_path):
-    with open_run(tmp_path / "r", manifest()) as run:
-        run.record_index("a", "old")
-        run.record_index("a", "new")
-        run.append(sample("x", domain="a"))
-        run.record_index("a", "new")
-        with pytest.raises(RequestError) as caught:
-            run.record_index("a", "other")
-        assert caught.value.problems[0].endswith("holds another run; name another folder, or ask for the same:")
-        assert caught.value.problems[1:] == ("  indexes.a: 'new' there, 'other' here",)
-        run.check_indexes({"a": ("other", "new"), "b": ("y",)})
-        assert run.manifest.indexes == {"a": "new"}
 
 
 @given(st.text(), st.text(min_size=1))
