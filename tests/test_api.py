@@ -47,12 +47,6 @@ def test_importing_loads_nothing_heavy_and_every_name_is_there() -> None:
     assert set(tm.__all__) <= set(dir(tm))
 
 
-def test_the_package_runs_as_the_command() -> None:
-    ran = subprocess.run([sys.executable, "-m", "turnmark", "--version"], cwd=ROOT, capture_output=True, text=True)
-    assert ran.stdout.startswith("turnmark ")
-    assert ran.returncode == 0
-
-
 def test_an_index_is_built_opened_and_searched(notes: Path) -> None:
     (notes / "broken.pdf").write_bytes(b"no pdf")
     built = tm.Index.build(notes, "notes", retriever="bm25")
@@ -181,12 +175,6 @@ def test_a_run_its_table_and_a_comparison(
     again = tm.score("mtrag", run.path, setting="rag", out=tmp_path / "scored")
     assert again.metrics["rouge_l.word"].mean == pytest.approx(rouge.mean)
     assert tm.Run.open(again.path).summary == again.summary
-
-
-def test_retrieval_is_evaluated_too(tmp_path: Path) -> None:
-    run = tm.evaluate("mtrag", task="retrieval", query="last-turn", limit=5, out=tmp_path / "run")
-    assert run.metrics["ndcg@5"].n == 5
-    assert run.to_pandas()["ndcg@5"].mean() == pytest.approx(run.metrics["ndcg@5"].mean)
 
 
 def test_what_is_wrong_with_a_run_is_said(notes: Path, tmp_path: Path) -> None:

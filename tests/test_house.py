@@ -90,11 +90,6 @@ def test_no_circle_between_files():
     assert not circle(graph())
 
 
-def test_a_circle_is_found():
-    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
-    assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
-
-
 def test_help_loads_nothing_heavy():
     """Every `--help` in one fresh process: the modules loaded at the end are those of all of them."""
     script = (

@@ -133,13 +133,6 @@ def test_json_holds_no_character_that_acts(turnmark):
     assert json.loads(ran.out)["question"] == "What\u2028is\x9b\u202e the teapot?"
 
 
-def test_a_home_of_nobody_is_a_wrong_request(turnmark, monkeypatch):
-    monkeypatch.setenv("TURNMARK_HOME", "~nobody-of-that-name/x")
-    ran = turnmark("index", "list")
-    assert ran.code == 2
-    assert "TURNMARK_HOME" in ran.err
-
-
 def test_bytes_that_are_no_text_are_replaced():
     ran = run("search", b"teapot \xff", "--index", "tea", "--json", "--where", b"path=*\xff*")
     assert ran.returncode == 0, ran.stderr
@@ -216,18 +209,6 @@ def test_a_reader_that_leaves_is_no_failure(words, lines, tmp_path):
     assert (code, errors) == (0, "")
 
 
-def test_when_nobody_reads_the_errors_the_work_goes_on(tmp_path):
-    (tmp_path / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
-    reading, writing = os.pipe()
-    os.close(reading)
-    words = ["index", "build", tmp_path, "--name", "unread", "--retriever", "bm25", "--json"]
-    ran = subprocess.run([*COMMAND, *words], stdout=subprocess.PIPE, stderr=writing, cwd=ROOT, timeout=120)
-    os.close(writing)
-    assert ran.returncode == 0
-    assert json.loads(ran.stdout)["passages"] == 1
-    assert run("index", "remove", "unread").returncode == 0
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_is_one_line():
     with open("/dev/full", "wb") as full:
@@ -291,9 +272,3 @@ def test_ctrl_d_at_which_index_leaves(turnmark, tmp_path):
         assert turnmark("index", "remove", "second").code == 0
     assert code == 0
     assert "Traceback" not in screen
-
-
-def test_ask_without_a_question_at_a_terminal_says_so():
-    code, screen = spawned("ask", "--index", "tea")
-    assert code == 2
-    assert "no question" in screen

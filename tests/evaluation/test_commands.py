@@ -37,14 +37,6 @@ def test_score_prints_one_json_object_and_writes_the_run(turnmark, real_data, ch
     assert again["metrics"] == summary["metrics"]
 
 
-def test_several_runs_are_scored_together(turnmark, real_data):
-    ran = score(turnmark, real_data, "--json", "--predictions", str(real_data / "runs/elser_fiqa_rewrite.trec"))
-    summary = json.loads(ran.out)
-    assert {name: part["ndcg@5"]["n"] for name, part in summary["breakdowns"]["domain"].items()} == {
-        "clapnq": 208, "fiqa": 180,
-    }  # fmt: skip
-
-
 NO_FOLDER = "'nowhere' is no folder; git clone https://github.com/IBM/mt-rag-benchmark and point --data at the clone"
 NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi, all"
 
@@ -109,16 +101,6 @@ def test_a_wrong_request_exits_with_2_and_says_all_that_is_wrong(turnmark, words
     assert (ran.code, ran.out) == (2, "")
     assert sorted(ran.err.splitlines()) == sorted(f"turnmark: {line}" for line in messages)
     assert not Path("runs").exists()
-
-
-@pytest.mark.parametrize("words", [["eval", "kiwi"], ["eval", "mtrag", "--task", "retrieval"], ["eval", "inscoqa"]])
-def test_flags_are_checked_whatever_the_benchmark(turnmark, words):
-    flags = ["--retriever", "nope", "--embedder", "nope2", "--limit", "0", "--seed", "-1", "--setting", "odd"]
-    ran = turnmark(*words, *flags)
-    assert ran.code == 2
-    for message in ("retriever is called 'nope'", "embedder is called 'nope2'", "--limit 0", "--seed -1"):
-        assert ran.err.count(message) == 1
-    assert "--setting" in ran.err
 
 
 EVIL = "[bold]x[red]\x1b[31m\x1b]0;title\x07\u202e\rforged"
@@ -215,15 +197,6 @@ def test_a_dry_run_of_answers_writes_nothing_and_asks_nobody(turnmark, benchmark
     assert not Path("runs").exists()
 
 
-def test_a_dry_run_says_what_would_be_done(turnmark):
-    words = ["eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--limit", "3", "--dry-run"]
-    ran = turnmark.ok(*words)
-    assert "would search for 3 queries of mtrag" in ran.out
-    described = turnmark.json(*words)
-    assert (described["n"], described["dry_run"]) == (3, True)
-    assert not Path("runs").exists()
-
-
 @pytest.mark.data
 @pytest.mark.parametrize(("retriever", "clapnq", "fiqa"), [("bm25", 0.224, 0.100), ("dense", 0.349, 0.242)])
 def test_our_retrievers_on_the_pooled_corpora(
@@ -266,9 +239,3 @@ def test_a_run_on_the_demo_is_shown_and_not_made_twice(turnmark, monkeypatch, ch
     assert json.loads(again.out)["metrics"] == summary["metrics"]
     assert (folder / "predictions.jsonl").read_bytes() == before
     assert "answering" not in again.err
-
-
-def test_the_default_retriever_finds_what_is_answered_from(turnmark, benchmark_root):
-    summary = turnmark.json("eval", "mtrag", "--data", benchmark_root, "--setting", "rag", "--only", "c1<::>1")
-    assert (summary["specs"]["retriever"], summary["failed"]) == ("conversational", 0)
-    assert summary["metrics"]["k_precision"]["mean"] > 0.5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import threading
 import time
 from collections import Counter
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import turnmark.corpora.console as corpora_progress
 from tests.evaluation.demo_runs import DEMO_CALLS, DEMO_SAMPLES, samples, strict
 from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
 from turnmark.evaluation import scheduler
@@ -142,14 +140,6 @@ def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnmark, c
     check_run(Path("r"))
 
 
-def test_max_failures_as_a_share(turnmark):
-    with ScriptedServer(Status(400)) as server:
-        command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "1")
-        ran = turnmark(*command, "--max-failures", "5%")
-    assert ran.code == 1
-    assert statuses(Path("r"))["failed"] == DEMO_SAMPLES * 5 // 100 + 1
-
-
 def tokens(run):
     summary = json.loads((run / "summary.json").read_text())
     return sum(int(used["prompt_tokens"] + used["completion_tokens"]) for used in summary["usage"].values())
@@ -207,33 +197,3 @@ def test_a_dry_run_does_nothing_and_estimates_well(turnmark, arguments):
     assert calls == len(server.seen)
     characters = sum(len(message["content"]) for body in server.bodies for message in body["messages"]) / 3.6
     assert 1 / 1.5 < sum(used["prompt_tokens"] for used in estimated.values()) / characters < 1.5
-
-
-@pytest.mark.slow
-def test_a_part_of_the_data_repeated(turnmark, check_run):
-    with ScriptedServer(Say(ANSWER)) as server:
-        command = ("eval", "mtrag", "--generator", spec(server), "--json", "--concurrency", "8")
-        turnmark(*command, "--out", "all")
-        ids = [row["id"] for row in samples(Path("all"))]
-        turnmark(*command, "--out", "r", "--repeat", "3", "--limit", "5")
-        assert [(row["id"], row["repeat"]) for row in samples(Path("r"))] == [(i, n) for i in ids[:5] for n in range(3)]
-        check_run(Path("r"))
-        drawn = []
-        for out, seed in (("s1", "1"), ("s2", "1"), ("s3", "2")):
-            turnmark(*command, "--out", out, "--sample", "9", "--seed", seed)
-            drawn.append([row["id"] for row in samples(Path(out))])
-        turnmark(*command, "--out", "o", "--only", ids[4], "--only", ids[2])
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert [len(names) for names in drawn] == [9, 9, 9]
-    assert drawn[0] == sorted(drawn[0], key=ids.index)
-    assert [row["id"] for row in samples(Path("o"))] == [ids[2], ids[4]]
-
-
-def test_plain_lines_tell_rate_failures_and_tokens(turnmark, monkeypatch):
-    monkeypatch.setattr(corpora_progress, "PLAIN_EVERY", 0.0)
-    with ScriptedServer(Status(400), Say(ANSWER)) as server:
-        ran = turnmark("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "1")
-    lines = [line for line in ran.err.splitlines() if line.startswith("answering ")]
-    assert lines[0] == f"answering mtrag reference: {DEMO_SAMPLES}"
-    pattern = rf"answering mtrag reference: 40/{DEMO_SAMPLES}, [0-9.]+/s, [0-9]+ s left, 1 failed, [0-9,]+ tokens"
-    assert any(re.fullmatch(pattern, line) for line in lines), lines[40]

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.evaluation import costly
 from tests.evaluation.judged_runs import done, eval_words, judge, lines, reasons, score_words, spec_of, values
 from tests.servers import ScriptedServer
-from turnmark.assistant.prompts import ASSISTANT
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation.budget import spent_on_judges
-from turnmark.evaluation.prompts import HERE, JUDGES, own_prompts
-from turnmark.evaluation.scheduler import Scheduler
+from turnmark.evaluation.prompts import HERE, own_prompts
 
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"
 STOPPED = (
@@ -92,14 +89,6 @@ def test_a_budget_in_money_needs_a_price_for_every_judge(benchmark_root, turnmar
     assert any("3,300 tokens, 3.3000 USD spent" in note for note in summary.notes)
 
 
-def test_answers_that_need_no_model_need_no_price(benchmark_root, turnmark, tmp_path):
-    words: list[Any] = ["eval", "mtrag", "--data", benchmark_root, "--domains", "clapnq", "--budget", "$4", "--dry-run"]
-    ran = turnmark(*words, "--generator", "extractive")
-    assert "no price is known for extractive" in re.sub(r"\s+", " ", ran.err)
-    prices(tmp_path, costly.SPEC)
-    turnmark.ok(*words, "--generator", "extractive", "--judge", JUDGE)
-
-
 def test_flags_for_judges_want_a_judge(benchmark_root, turnmark, tmp_path):
     ran = turnmark(*score_words(benchmark_root, tmp_path, "--budget", "much", "--prompts", tmp_path / "nowhere"))
     printed = re.sub(r"\s+", " ", ran.err)
@@ -109,22 +98,6 @@ def test_flags_for_judges_want_a_judge(benchmark_root, turnmark, tmp_path):
     printed = re.sub(r"\s+", " ", turnmark(*words).err)
     assert "--budget belongs to generation" in printed
     assert "--prompts belongs to generation" in printed
-
-
-@pytest.mark.parametrize("most", [1, 4])
-def test_jobs_wait_for_those_that_run_and_are_refused_where_none_does(most):
-    refused: list[int] = []
-    results: dict[int, int | BaseException] = {}
-
-    def admit(job, running):
-        return job != 7 and (not running or job % 2 == 0)
-
-    def begin(job):
-        return lambda: job * job
-
-    Scheduler[int, int](begin, results.__setitem__, admit, refused.append, most).run(iter(range(10)))
-    assert results == {job: job * job for job in range(10) if job != 7}
-    assert refused == [7]
 
 
 def test_a_judges_prompt_of_ones_own(benchmark_root, turnmark, check_run):
@@ -173,8 +146,3 @@ def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark, tmp_path):
     assert all(piece in printed for piece in ("lighthouse.txt", "answer.txt", "unknown placeholders", "--repeat 0"))
     with pytest.raises(RequestError, match="no such folder"):
         own_prompts(tmp_path / "nowhere")
-
-
-def test_no_two_prompts_share_a_name():
-    assert not set(ASSISTANT.names) & set(JUDGES.names)
-    assert own_prompts(None).keys() == set(ASSISTANT.names)
