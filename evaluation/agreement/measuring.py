@@ -16,7 +16,6 @@ from turnmark.corpora.types import Record
 from turnmark.evaluation.agreement.rows import Answer, Rows, gather
 from turnmark.evaluation.agreement.verdicts import RESAMPLES, SEED, Verdicts, judge_verdicts, number_conversations
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
-from turnmark.evaluation.records import Panel
 from turnmark.evaluation.stats import ClusterFigure, alpha_figure, correlation_figure, intervals, mean_figure
 from turnmark.evaluation.summary import no_interval
 
@@ -84,7 +83,6 @@ class Agreement(Record):
     annotators: dict[str, Annotators]
     correlations: tuple[Correlated, ...]
     verdicts: tuple[Verdicts, ...]
-    judging: dict[str, Panel] = Field(description="metric of a run -> its judges and their alpha")
     notes: tuple[str, ...]
 
 
@@ -106,10 +104,9 @@ def measure_agreement(paths: Sequence[Path]) -> Agreement:
         annotators=dict(_annotators(rows)),
         correlations=tuple(_correlations(rows)),
         verdicts=tuple(judge_verdicts(rows)),
-        judging=rows.panels,
         notes=(*one, *_few_raters(rows), *problem_notes(rows.problems), *rows.notes),
     )
-    if not (result.properties or result.correlations or result.verdicts or result.judging):
+    if not (result.properties or result.correlations or result.verdicts):
         raise RequestError(
             "nothing here can agree with anything: name a file with ratings of people or another judge's scores next "
             "to the run, or a run whose tasks are labelled and whose answers are judged"

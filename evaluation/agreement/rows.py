@@ -18,7 +18,7 @@ from turnmark.corpora.mtrag import canonical_id, conversation_of
 from turnmark.corpora.rows import Row, json_lines, non_blank, objects, string
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.records import Panel, Sample, Summary
+from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.rating import FANC, is_key, is_ratings, rated_answers
 from turnmark.evaluation.report.stored import StoredRun, read_one, samples, scores
 from turnmark.evaluation.summary import Facts, read_facts
@@ -66,7 +66,6 @@ class Rows:
         properties: names of the reference scores, in the order of the tables.
         metrics: names of the scores that are held against them.
         points: property -> step of its scale.
-        panels: metric of a run -> its judges.
         systems: system -> its name in words.
     """
 
@@ -76,7 +75,6 @@ class Rows:
     properties: list[str] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)
     points: dict[str, float] = field(default_factory=dict)
-    panels: dict[str, Panel] = field(default_factory=dict)
     systems: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -256,7 +254,6 @@ def _join(run: StoredRun, into: Rows) -> None:
     names = {name for row, _ in joined for name in row.scores}
     for row, values in joined:
         row.scores |= {f"{name} ({run.path.name})" if name in names else name: value for name, value in values.items()}
-    _add_panels(run, into)
     into.sources.append(run.path.name)
     into.notes.append(f"{run.path.name}: its answers are those of {system} to {len(joined)} of {tasks} tasks in common")
 
@@ -275,10 +272,4 @@ def _alone(run: StoredRun, rows: Rows) -> None:
         )
         rows.answers.append(answer)
     rows.systems[name] = name
-    _add_panels(run, rows)
     rows.sources.append(name)
-
-
-def _add_panels(run: StoredRun, rows: Rows) -> None:
-    for metric, panel in run.summary.judging.items():
-        rows.panels[metric if metric not in rows.panels else f"{metric} ({run.path.name})"] = panel

@@ -51,7 +51,6 @@ def describe_agreement(agreement: Agreement) -> ReportSection:
                 for subset in dict.fromkeys(item.subset for item in agreement.correlations)
             ),
             _verdicts(agreement),
-            _judges(agreement),
         ),
         (*notes, *(printed_figures()["notes"] if printed else ())),
     )
@@ -145,19 +144,6 @@ def _verdicts(agreement: Agreement) -> Table:
         )
     columns = (Column("judge"), *(Column(head, True) for head in heads))
     return Table("Verdicts against labels", columns, tuple(rows), tuple(legend), tight=True)
-
-
-def _judges(agreement: Agreement) -> Table:
-    """The judges of the runs among themselves."""
-    rows = [
-        Row((
-            metric, panel.rule, ", ".join(panel.judges), str(panel.n), _optional(panel.alpha), _bounds(panel.alpha_ci95)
-        ))
-        for metric, panel in agreement.judging.items()
-    ]  # fmt: skip
-    columns = (Column("metric"), Column("rule"), Column("judges"), Column("n", True), Column("alpha", True),
-               Column("95% interval", True))  # fmt: skip
-    return Table("Judges among themselves", columns, tuple(rows))
 
 
 def _fitting(metrics: Sequence[str], room: int) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from turnmark.corpora.types import Record
-from turnmark.evaluation.comparison.figures import Figures, MetricComparison, Ranked
+from turnmark.evaluation.comparison.figures import Figures, MetricComparison
 from turnmark.evaluation.comparison.loading import (
     ComparedRun,
     Reason,
@@ -67,7 +67,6 @@ class RunComparison(Record):
     clusters: int
     metrics: dict[str, MetricComparison]
     breakdowns: dict[str, dict[str, dict[str, MetricComparison]]]
-    ranking: dict[str, tuple[Ranked, ...]]
     lead: tuple[str, ...] = Field(description="the metrics that represent all, the most telling first")
     changed: tuple[ChangedSample, ...]
     warnings: tuple[str, ...] = Field(description="what is said before the figures, with the letter of its run")
@@ -98,7 +97,6 @@ def compare_runs(paths: Sequence[Path]) -> RunComparison:
         clusters=clusters,
         metrics=metrics,
         breakdowns=figures.break_down(),
-        ranking=figures.rank(),
         lead=lead,
         changed=_find_changed(runs, [name for name in facts if facts[name].headline], lead),
         warnings=tuple(_warnings(runs)),

@@ -1,4 +1,4 @@
-"""The figures of a comparison: means over the samples that all runs have, differences to the first, rankings.
+"""The figures of a comparison: means over the samples that all runs have, and differences to the first.
 
 Everything is over the same samples: those that are scored in every run. If a metric is a ratio of counts that a
 system's own behaviour decides (the precision of its "I don't know"), these are the samples that failed in no run.
@@ -7,14 +7,13 @@ system's own behaviour decides (the precision of its "I don't know"), these are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
 from turnmark.corpora.types import Record
 from turnmark.evaluation.comparison.loading import ComparedRun, metric_reason
-from turnmark.evaluation.metric_info import Figured, MetricStyle
+from turnmark.evaluation.metric_info import Figured
 from turnmark.evaluation.summary import Facts
 
 if TYPE_CHECKING:
@@ -46,16 +45,6 @@ class MetricComparison(Figured):
     means: tuple[float | None, ...] = Field(description="of each run, over these samples")
     changes: tuple[Change, ...] = Field(description="of each run but the first; empty if nothing can be compared")
     why: str | None = Field(default=None, description="why there are no changes")
-
-
-class Ranked(Record):
-    """A run in a ranking."""
-
-    run: str
-    mean: float
-    significant: bool | None = Field(
-        description="whether the one before it is better, by a corrected test of neighbours at .05; None for the first"
-    )
 
 
 class _Paired(NamedTuple):
@@ -116,7 +105,7 @@ class Figures:
             for metric, paired in self._metrics.items()
             if paired.why is None
             for index, run in enumerate(self._runs[1:], 1)
-            if (difference := self._subtract(paired, chosen, 0, index)) is not None
+            if (difference := self._subtract(paired, chosen, index)) is not None
         ]
         differences = [difference for _, _, difference in pairs]
         tests = permutation_tests(differences, SEED)
@@ -127,9 +116,6 @@ class Figures:
             change = Change(run=letter, difference=difference.value, ci95=interval, p=p, p_holm=p_holm)
             changes.setdefault(metric, []).append(change)
         return {metric: self._describe(metric, chosen, tuple(changes.get(metric, ()))) for metric in self._metrics}
-
-    def _shown(self, metric: str) -> MetricStyle:
-        return self._runs[0].summary.metrics[metric].shown
 
     def _describe(self, metric: str, chosen: Bools, changes: tuple[Change, ...]) -> MetricComparison:
         paired = self._metrics[metric]
@@ -143,7 +129,7 @@ class Figures:
             means=tuple(self._means(paired, chosen)),
             changes=changes,
             why=paired.why or (None if changes else nothing),
-            shown=self._shown(metric),
+            shown=self._runs[0].summary.metrics[metric].shown,
         )
 
     def _means(self, paired: _Paired, chosen: Bools) -> list[float | None]:
@@ -152,13 +138,13 @@ class Figures:
         sums, weights = (side[:, counted].sum(axis=1).tolist() for side in (paired.sums, paired.weights))
         return [total / weight if weight else None for total, weight in zip(sums, weights, strict=True)]
 
-    def _subtract(self, paired: _Paired, chosen: Bools, first: int, second: int) -> Difference | None:
-        """Run `second` minus run `first`."""
+    def _subtract(self, paired: _Paired, chosen: Bools, run: int) -> Difference | None:
+        """A run minus the first."""
         from turnmark.evaluation.stats import difference_figure
 
         counted = chosen & paired.counts
-        sides = [side[run, counted] for run in (first, second) for side in (paired.sums, paired.weights)]
-        return difference_figure(sides[0], sides[1], sides[2], sides[3], self._clusters[counted])
+        sums, weights = paired.sums[:, counted], paired.weights[:, counted]
+        return difference_figure(sums[0], weights[0], sums[run], weights[run], self._clusters[counted])
 
     def break_down(self) -> dict[str, dict[str, dict[str, MetricComparison]]]:
         """Dimension -> value -> metrics, over all samples that have the value; values sorted."""
@@ -173,21 +159,3 @@ class Figures:
             }
             for dimension, mine in labels.items()
         }
-
-    def rank(self) -> dict[str, tuple[Ranked, ...]]:
-        """Metric -> the runs, best first, for metrics of which more is better; neighbours that tie keep their order."""
-        from turnmark.evaluation.stats import holm, permutation_tests
-
-        ranking: dict[str, tuple[Ranked, ...]] = {}
-        for metric, paired in self._metrics.items():
-            means = {i: mean for i, mean in enumerate(self._means(paired, self.headline)) if mean is not None}
-            if paired.why is not None or not self._shown(metric).direction or len(means) < 2:
-                continue
-            order = sorted(means, key=lambda i: -means[i])
-            pairs = [self._subtract(paired, self.headline, low, high) for high, low in pairwise(order)]
-            tests = holm(permutation_tests([pair for pair in pairs if pair is not None], SEED))
-            ranking[metric] = tuple(
-                Ranked(run=self._runs[i].letter, mean=means[i], significant=significant)
-                for i, significant in zip(order, [None, *(p < LEVEL for p in tests)], strict=True)
-            )
-        return ranking

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnmark.evaluation.comparison.compare import RunComparison
-from turnmark.evaluation.comparison.figures import LEVEL, Change, MetricComparison, Ranked
+from turnmark.evaluation.comparison.figures import LEVEL, Change, MetricComparison
 from turnmark.evaluation.metric_info import PLAIN, MetricStyle
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import ReportSection, folded
@@ -76,7 +76,6 @@ def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> Re
         _headline(comparison),
         (
             _runs(comparison),
-            *([_ranking(comparison)] if len(comparison.runs) > 2 else []),
             *(_differences(comparison, index) for index in pairs),
             *folded((*broken_down, *_paper_tables(comparison))),
             _changed(comparison),
@@ -125,23 +124,6 @@ def _shorten(text: str) -> str:
 def _with_figures(comparison: RunComparison) -> list[str]:
     """The metrics that some run has a figure in."""
     return [name for name, metric in comparison.metrics.items() if any(mean is not None for mean in metric.means)]
-
-
-def _ranking(comparison: RunComparison) -> Table:
-    """The runs in order, by every metric of which more is better: `A .336 ≈ B .319 > C .301`."""
-    rows = tuple(
-        Row((name, _order(comparison.metrics[name].shown, ranked))) for name, ranked in comparison.ranking.items()
-    )
-    legend = (
-        f"x > y: neighbours that differ significantly (permutation over {name_clusters(comparison.benchmark)}, p below "
-        ".05 after Holm's correction over the neighbours of the row); x ≈ y: they do not"
-    )
-    return Table("Ranking", (Column("metric"), Column("best first")), rows, (legend,) if rows else ())
-
-
-def _order(shown: MetricStyle, ranked: Sequence[Ranked]) -> str:
-    signs = {None: "", True: " > ", False: " ≈ "}
-    return "".join(f"{signs[run.significant]}{run.run} {shown.text(run.mean)}" for run in ranked)
 
 
 def _differences(comparison: RunComparison, index: int) -> Table:

@@ -20,7 +20,7 @@ from turnmark.evaluation.journal import open_atomic
 from turnmark.evaluation.report.overview import ReportSection, describe, name_runs
 from turnmark.evaluation.report.page_samples import samples_json
 from turnmark.evaluation.report.stored import Stored, read_run
-from turnmark.evaluation.report.tables import Mark, Row
+from turnmark.evaluation.report.tables import Row
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -111,12 +111,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    engine.filters |= {
-        "line": inert,
-        "scale": scale_of,
-        "dot": lambda mark, on: _markup(dot(mark, on)),
-        "axis": lambda on: _markup(axis(on)),
-    }
+    engine.filters |= {"line": inert, "scale": scale_of}
     return engine.from_string((_HERE / "page.html.j2").read_text(encoding="utf-8"))
 
 
@@ -127,10 +122,9 @@ def _inert(value: Any) -> Any:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-# --- the dots of a table: SVG without a style, since the page fixes its style by hash ---------------------------------
+# --- the scale of the dots of a table --------------------------------------------------------------------------------
 
 _EDGE = 2.0  # per cent of the width left free at either side, so that a dot at the end is complete
-_ROW = 20  # pixels, of a row
 _STEPS = 4  # between the numbers of a scale
 
 
@@ -168,33 +162,3 @@ def scale_of(rows: Sequence[Row]) -> PlotScale | None:
         return None
     zero = [0.0] if any(mark.kind in ("better", "worse", "unsure") for mark in marks) else []
     return round_scale([*zero, *(end for mark in marks for end in (mark.value, *(mark.interval or ())))])
-
-
-def dot(mark: Mark, on: PlotScale) -> str:
-    """A dot for a value and a line for its interval; the cells next to it say both in figures."""
-    middle = f"{_ROW / 2:g}"
-    parts = [
-        f'<line class="{"zero" if on.low < 0 < on.high and not number else "grid"}" x1="{on.at(number)}" '
-        f'x2="{on.at(number)}" y1="0" y2="{_ROW}"/>'
-        for number in on.ticks
-    ]
-    if mark.interval is not None:
-        low, high = map(on.at, mark.interval)
-        parts.append(f'<line class="span {mark.kind}" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>')
-    parts.append(f'<circle class="dot {mark.kind}" cx="{on.at(mark.value)}" cy="{middle}" r="4"/>')
-    return _row(parts, _ROW)
-
-
-def axis(on: PlotScale) -> str:
-    """The numbers beneath the rows."""
-    last = len(on.ticks) - 1
-    sides = ("start" if tick == 0 else "end" if tick == last else "middle" for tick in range(last + 1))
-    texts = [
-        f'<text class="{side}" x="{on.at(value)}" y="12">{value:.6g}</text>'
-        for side, value in zip(sides, on.ticks, strict=True)
-    ]
-    return _row(texts, 16)
-
-
-def _row(parts: Sequence[str], height: int) -> str:
-    return f'<svg class="row" width="100%" height="{height}" aria-hidden="true">{"".join(parts)}</svg>'

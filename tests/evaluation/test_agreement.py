@@ -191,7 +191,7 @@ def test_lines_that_cannot_be_read_are_named(tmp_path):
         agreement([file])
 
 
-def test_a_run_alone_is_held_against_its_labels(tmp_path, turnmark):
+def test_a_run_alone_is_held_against_its_labels(tmp_path):
     run = write_run(tmp_path / "alone", {"idk_rate": {name: float(name.endswith("3")) for name in IDS}})
     lines = []
     for index, name in enumerate(IDS):
@@ -199,10 +199,6 @@ def test_a_run_alone_is_held_against_its_labels(tmp_path, turnmark):
         facts["labels"]["answerability"] = ["UNANSWERABLE" if index % 3 == 2 and index > 3 else "ANSWERABLE"]
         lines.append(json.dumps({"id": name, **facts}))
     (run / "facts.jsonl").write_text("\n".join(lines))
-    summary = json.loads((run / "summary.json").read_text())
-    panel = {"judges": ["openai:a", "openai:b"], "rule": "median", "alpha": 0.8125, "level": "interval", "n": 18}
-    (run / "summary.json").write_text(json.dumps({**summary, "judging": {"rl_f": panel}}))
-    assert "0.812" in turnmark("agreement", run).out.split("Judges among themselves")[1]
     (verdict,) = agreement([run]).verdicts
     assert (verdict.judge, verdict.against, verdict.n) == ("idk_rate", "answerability", 18)
     assert verdict.accuracy == 17 / 18

@@ -55,20 +55,6 @@ def test_breakdowns_count_what_the_headline_leaves_out(three_runs):
     )
 
 
-def test_a_ranking_says_which_neighbours_a_test_tells_apart(three_runs, tmp_path):
-    values = shifted(0)["rouge_l.word"]
-    moved = {name: float(values[name] or 0) + (0.001 if index % 2 else -0.001) for index, name in enumerate(IDS)}
-    almost = write_run(tmp_path / "almost", {"rouge_l.word": moved})
-    ranking = compare([*three_runs, almost]).ranking
-    assert list(ranking) == ["rouge_l.word"]  # more words are not better, and the last run has nothing else
-    places = ranking["rouge_l.word"]
-    assert [place.run for place in places][:2] == ["B", "C"]
-    assert {place.run for place in places[2:]} == {"A", "D"}
-    # Six conversations in three pairs of neighbours: .03 times 3 is not below .05.
-    assert [place.significant for place in places] == [None, False, False, False]
-    assert compare(three_runs[:2]).ranking["rouge_l.word"][1].significant is True
-
-
 def test_failed_and_inapplicable_samples_are_left_out_on_all_sides(tmp_path):
     first, second = {"k_precision": dict.fromkeys(IDS, 0.5)}, {"k_precision": {**dict.fromkeys(IDS, 0.5)}}
     first["k_precision[lead]"] = second["k_precision[lead]"] = dict.fromkeys(IDS, 0.5)
@@ -164,7 +150,6 @@ def test_a_metric_that_something_else_measured_is_not_compared(tmp_path):
     assert comparison.comparable
     assert comparison.metrics["token_recall"].changes == ()
     assert comparison.metrics["token_recall"].why == "metric: measured by one in A, by two in B"
-    assert "token_recall" not in comparison.ranking
     assert comparison.lead == ("rouge_l.word",)
     assert "token\\_recall is not compared: metric: measured by one in A, by two in B" in markdown(comparison)
 
@@ -268,8 +253,8 @@ def test_the_page_has_every_table_and_both_answers(three_runs):
     comparison = compare(three_runs)
     tree = html.fromstring(page(comparison))
     titles = [title.text_content() for title in tree.xpath("//details[@class='fold']/summary")]
-    assert titles[:6] == [
-        "Runs", "Ranking", "B against A", "C against A",
+    assert titles[:5] == [
+        "Runs", "B against A", "C against A",
         "B - A, by what is asked: rouge_l.word", "B - A, by what is asked: token_recall",
     ]  # fmt: skip
     first = tree.xpath("//details[@class='change']")[0]
