@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnmark.evaluation.comparison.compare import RunComparison
-from turnmark.evaluation.comparison.figures import LEVEL, Change, MetricComparison
+from turnmark.evaluation.comparison.compare import LEVEL, Change, MetricComparison, RunComparison
 from turnmark.evaluation.metric_info import PLAIN, MetricStyle
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import ReportSection, folded

@@ -1,4 +1,4 @@
-// The samples of a report, browsed. All that is shown was written into the page as JSON (evaluation/report/page_samples.py
+// The samples of a report, browsed. All that is shown was written into the page as JSON (evaluation/report/browse.py
 // says what its short names mean); every text of it becomes a text node and never markup. Nothing is fetched.
 (() => {
   "use strict";

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from turnmark.corpora.console import inert
 from turnmark.corpora.text import printable
 from turnmark.evaluation.journal import open_atomic
+from turnmark.evaluation.report.browse import samples_json
 from turnmark.evaluation.report.overview import ReportSection, describe, name_runs
-from turnmark.evaluation.report.page_samples import samples_json
 from turnmark.evaluation.report.stored import Stored, read_run
 from turnmark.evaluation.report.tables import Row
 

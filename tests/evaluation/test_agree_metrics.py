@@ -40,22 +40,14 @@ def test_a_file_as_it_stands(tmp_path):
     ("change", "place"),
     [
         (lambda c: c["evaluations"].__setitem__(2, "x"), "evaluations[2]: is no object"),
-        (lambda c: c["evaluations"][2].pop("task_id"), "evaluations[2]: 'task_id' is missing"),
         (lambda c: c["evaluations"][2].update(model_id="who"), "evaluations[2].model_id: no model 'who' in the file"),
-        (lambda c: c["evaluations"][2].update(task_id="z"), "evaluations[2].task_id: no task 'z' in the file"),
         (lambda c: c["evaluations"][2].update(annotations=[]), "evaluations[2].annotations: is missing, or no object"),
         (lambda c: c["evaluations"][2].update(model_response=7), "evaluations[2]: 'model_response' is int, not text"),
-        (lambda c: c["evaluations"].append(c["evaluations"][2]), "evaluations[36]: 'llama-3.1-405b"),
         (lambda c: c["tasks"].append(c["tasks"][0]), "tasks[12]: the task 'c0<::>1' is there already"),
-        (lambda c: c["tasks"][3].pop("task_id"), "tasks[3]: 'task_id' is missing"),
         (lambda c: c["models"][1].pop("model_id"), "models[1]: 'model_id' is missing"),
         (lambda c: c["metrics"][1].update(values=[{"value": "x"}]), "metrics[1]: 'x' is no finite number"),
         (lambda c: c["evaluations"][4]["annotations"]["rl_f"]["composite"].update(value="NaN"),
          "evaluations[4].annotations.rl_f.composite: 'NaN' is no finite number"),
-        (lambda c: c["evaluations"][4]["annotations"]["faithfulness"]["r1"].update(value=None),
-         "evaluations[4].annotations.faithfulness.r1: 'None' is no finite number"),
-        (lambda c: c["evaluations"][4]["annotations"].update(faithfulness=3),
-         "evaluations[4].annotations.faithfulness: is no object"),
     ],
 )  # fmt: skip
 def test_a_malformed_row_is_named_by_its_place_and_costs_no_other(tmp_path, change, place):

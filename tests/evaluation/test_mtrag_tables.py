@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.evaluation.benched import items_of
-from tests.evaluation.reported import DEMO, write_run
 from turnmark.corpora import mtrag
 from turnmark.evaluation.benchmarks.mtrag import Mtrag, MtragUn
 from turnmark.evaluation.planning import plan
@@ -101,46 +100,11 @@ def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays():
     assert "judge, metric" in " ".join(table.lines)
 
 
-def test_one_domain_stands_beside_the_rerun_of_that_domain():
-    part = figures(0.5, 208)
-    ran = Ran(
-        benchmark="mtrag", task="retrieval", query="last-turn", domains=("clapnq",), corpora={"clapnq": "partial"},
-        variants=dict.fromkeys(METRICS, "pytrec_eval"), metrics=part, breakdowns={"domain": {"clapnq": part}},
-    )  # fmt: skip
-    summary = retrieval(metrics=part, breakdowns={"domain": {"clapnq": part}}, published=find_rows(ran), n=208)
-    rows = {(system, query.rstrip(MARK)): row.cells for system, query, row in systems(drawn(summary)[0])}
-    assert (rows["ELSER (rerun)", "Query Rewrite"][4], rows["ELSER (rerun)", "Query Rewrite"][-1]) == ("0.55", "208")
-
-
-@pytest.mark.parametrize(
-    "changes", [{"benchmark": "mtrag-s"}, {"task": "generation"}, {"metrics": {}, "breakdowns": {}}]
-)
-def test_other_runs_have_none_of_these_tables(changes):
-    assert drawn(retrieval(**changes)) == ()
-
-
 def test_mtrag_un_has_tables_of_its_own():
     first, second = drawn(retrieval(benchmark="mtrag-un", query="rewrite", published=()))
     assert [column.title for column in first.columns][2:6] == ["Recall @5", "Recall @10", "nDCG @5", "nDCG @10"]
     assert first.rows[0].cells == ("this run", "Query Rewrite", *["0.43"] * 4, "388")
     assert [row.cells[2] for row in second.rows if row.kind == "ours"] == ["0.25", "0.45"]
-
-
-def test_a_report_of_several_runs_begins_with_all_of_them(turnmark, tmp_path):
-    first, second = (write_run(tmp_path / name, retrieval(query=name)) for name in ("last-turn", "rewrite"))
-    answers_run = write_run(tmp_path / "answers")
-    page, text = tmp_path / "r.html", tmp_path / "r.md"
-    ran = turnmark("report", first, second, answers_run, "--html", page, "--markdown", text)
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith(DEMO[:60])
-    for written in (ran.out, text.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")):
-        begins = [written.index(title) for title in ("All runs", "As MTRAG Table 3", "Used")]
-        assert begins == sorted(begins)
-        for title in ("As MTRAG Table 3", "As MTRAG Table 4", "As MTRAG Table 15"):
-            assert title in written
-    assert DEMO[:30] in text.read_text(encoding="utf-8").split("\n")[0]
-    alone = turnmark("report", first)
-    assert "All runs" not in alone.out
 
 
 def packaged(system, query):
@@ -205,12 +169,6 @@ def rows(table):
     return {row.cells[0].rstrip(MARK): row.cells[1:] for row in table.rows}
 
 
-def test_all_four_domains_differ_in_nothing_but_what_is_said():
-    (line,) = numbered(("a", answers("reference", FOUR_DOMAINS)), ("b", answers("rag", FOUR_DOMAINS)))["5"].lines
-    assert "domains" not in line
-    assert "(n," in line
-
-
 def test_a_row_is_comparable_where_each_figure_beside_one_of_ours_is():
     """The other settings have no figure of ours beside them, so that they do not count."""
     summary = answers("reference", FOUR_DOMAINS)
@@ -222,12 +180,6 @@ def test_a_row_is_comparable_where_each_figure_beside_one_of_ours_is():
     ]
     table = numbered(("this run", summary.model_copy(update={"published": tuple(fits)})))["5"]
     assert [row.cells[0] for row in table.rows if row.kind == "plain"] == ["GPT-4o"]
-
-
-def test_tables_of_other_runs():
-    assert list(numbered(("a", answers("rag")))) == ["5"]
-    assert numbered(("a", answers("reference", names=("rouge_l.word",)))) == {}
-    assert numbered(("a", answers("reference", benchmark="mtrag-un"))) == {}
 
 
 def test_the_tasks_with_few_references_are_set_apart():

@@ -19,7 +19,7 @@ from tests.evaluation.published_rows import (
     named,
     ran,
 )
-from turnmark.corpora.compound_qa import Capability, QuestionType
+from turnmark.corpora.compound_qa import QuestionType
 from turnmark.evaluation.published import RERUN, Ran, facts, find_rows
 from turnmark.evaluation.records import MetricSummary
 
@@ -105,39 +105,6 @@ def test_an_alias_is_the_published_judge_if_its_snapshot_answered(snapshots, her
     assert here in (row.why or "")
 
 
-def test_a_setting_that_searches_nothing_is_not_asked_what_was_searched():
-    (row,) = named(
-        find_rows(answered(832, setting="reference", query=None, corpora={})), "16a", system="GPT-4o", slice="all"
-    )
-    assert row.comparable
-    (row,) = named(
-        find_rows(answered(setting="rag", query=None, corpora={})), "16a", system="GPT-4o", subset=row.subset
-    )
-    assert row.differs == ("setting", "n")
-    assert row.why == "setting: published reference, here rag; n: published 832 samples, here 426"
-
-
-def test_what_nobody_measured_here_is_still_listed():
-    names = {"rouge_l.word": "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"}
-    run = answered(426, names, setting="reference", query=None, domains=("clapnq", "fiqa"), judges=())
-    rows = find_rows(run)
-    assert len(rows) == 30 + 3 + 3 + 5 + 40 + 20 + 20
-    assert all("metric" in row.differs and "judge" in row.differs for row in rows if "Table 16" in row.source)
-    row = named(rows, "Table 5", system="GPT-4o", setting="reference")[0]
-    text = "metric: published answerability_accuracy, rl_f.idk, rb_llm.idk, rb_alg.idk; not measured here"
-    assert row.why
-    assert text in row.why
-    assert row.n == 426
-
-
-def test_a_number_of_samples_that_nobody_printed_agrees_with_none():
-    run = answered(setting="reference", query=None, breakdowns={"turn": {"first": figures(110, "rb_llm.idk")}})
-    rows = named(find_rows(run), "Table 16b")
-    assert len(rows) == 10  # later turns did not run
-    assert {(row.slice, row.n, row.differs) for row in rows} == {("turn=first", None, ("n",))}
-    assert rows[0].why == "n: the source does not say how many samples, here 110"
-
-
 def test_inscoqa_is_compared_metric_by_metric():
     def run(setting="documents", split="test", **names):
         metrics = figures(2793 if split == "test" else 1406, *(name.replace("__", ".") for name in names))
@@ -186,21 +153,6 @@ def test_compound_qa_at_hand_is_never_the_papers():
     assert {row.why for row in rows} == {
         "n: published 500 samples, here 5000", "n: published 100 samples, here 1000",
     }  # fmt: skip
-
-
-def test_compound_qa_over_all_capabilities_has_no_figures_for_a_cell():
-    names = get_args(Capability)
-    rows = named(find_rows(Ran(
-        benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(),
-        metrics=figures(1500, "win_rate"),
-        variants={"win_rate": "Arena-Hard verdicts as good as or better than the reference"},
-        judges=("vllm:gpt-3.5-turbo",),
-        breakdowns={"capability": {name: figures(500, "win_rate") for name in names},
-                    "type": {kind: figures(300, "win_rate") for kind in get_args(QuestionType)}},
-    )), "Table 2")  # fmt: skip
-    assert {row.slice for row in rows if row.comparable} == {f"capability={name}" for name in names}
-    assert {row.differs for row in rows if not row.comparable} == {("subset",)}
-    assert len(rows) == 144
 
 
 def test_table_5_differs_in_its_turns_and_its_prompt_and_not_in_their_number():

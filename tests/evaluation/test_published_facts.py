@@ -15,23 +15,6 @@ from turnmark.evaluation.prompts import OFFICIAL
 from turnmark.evaluation.published import facts
 
 
-def test_every_table_is_there_whole():
-    assert Counter(fact.source.split(",")[0] for fact in facts()) == {
-        "MTRAG Table 3": 6, "MTRAG Table 4": 8, "MTRAG Table 15": 10, "rerun": 38,
-        "MTRAG Table 5": 30, "MTRAG Table 6": 3, "MTRAG Table 13": 3, "MTRAG Table 14": 10,
-        "MTRAG Table 16a": 40, "MTRAG Table 16b": 20, "MTRAG Table 16c": 40,
-        "MTRAG-UN Table 2": 8, "MTRAG-UN Table 3": 4, "MTRAG-UN Table 4": 28,
-        "InsCoQA Table 3": 8, "InsCoQA Table 4": 4, "Compound-QA Table 2": 144, "Compound-QA Table 3": 2,
-        "KIWI section 4.1": 4, "KIWI section 4.2": 2, "KIWI section 4.3": 3, "KIWI Table 2": 4, "KIWI Table 3": 1,
-        "KIWI Table 4": 1, "KIWI Table 5": 7, "KIWI Table 6": 14,
-    }  # fmt: skip
-    name = Counter(
-        (fact.source, fact.system, fact.benchmark, fact.setting, fact.query, fact.domains, tuple(fact.part.items()))
-        for fact in facts()
-    )
-    assert set(name.values()) == {1}
-
-
 def test_the_figures_of_each_table_add_up():
     """Sums over the printed tables, made by another route than the facts; the column of Table 16a that stands for
     three metrics counts three times."""

@@ -15,8 +15,7 @@ from turnmark.evaluation.benchmarks.mtrag_data import task_item
 from turnmark.evaluation.journal import json_line, read_records
 from turnmark.evaluation.records import ContextRef, Sample, Score
 from turnmark.evaluation.report import browse
-from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, clip_text
-from turnmark.evaluation.report.page_samples import samples_json
+from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, clip_text, samples_json
 from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.evaluation.request import EvalRequest
 
@@ -91,14 +90,14 @@ def test_what_is_relevant_and_was_not_found_stands_after_what_was():
         status="done",
         contexts=(ContextRef(document_id="p9", score=2.0), ContextRef(document_id="p2", score=1.0)),
     )
-    passages = list(browse._passages(sample, task_item(TASK, "clapnq"), ("nine", "two, as it was shown")))
+    passages = list(browse._seen(sample, task_item(TASK, "clapnq"), ("nine", "two, as it was shown")))
     assert passages == [
         SeenPassage(id="p9", text=clip_text("nine"), rank=1, score=2.0, relevant=False),
         SeenPassage(id="p2", text=clip_text("two"), rank=2, score=1.0, relevant=True),
         SeenPassage(id="p1", title="T", text=clip_text("one"), relevant=True),
     ]
     # Texts that are not one for each passage belong to nobody knows which.
-    assert next(iter(browse._passages(sample, task_item(TASK, "clapnq"), ("two",)))).text is None
+    assert next(iter(browse._seen(sample, task_item(TASK, "clapnq"), ("two",)))).text is None
 
 
 def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(turnmark, tmp_path, monkeypatch):
@@ -113,25 +112,6 @@ def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(turnmark, t
         (False, True), (False, False), (True, True),
     }  # fmt: skip
     assert all(passage.text for passage in passages if passage.relevant)
-
-
-def test_a_page_shows_what_it_can_where_the_file_is_damaged(tmp_path):
-    folder = write_run(tmp_path / "r")
-    good = Browsed(
-        id="c1<::>2",
-        question=clip_text("When, then?"),
-        reference=clip_text("In 1858."),
-        labels={"turn": ("later",)},
-    )
-    (folder / FILE).write_text("no line\n" + json_line(good) + '{"torn', encoding="utf-8")
-    payload = json.loads(samples_json([("mine", read_run(folder).runs[0])]))
-    first, second, *_ = payload["runs"][0]["samples"]
-    assert payload["texts"][first["q"]] == "Who made the bell?"
-    assert "f" not in first
-    assert [payload["texts"][second[key]] for key in "qf"] == ["When, then?", "In 1858."]
-    assert payload["runs"][0]["dimensions"] == [
-        ["domain", ["clapnq", "fiqa"]], ["decision", ["answer", "partial", "unknown"]], ["turn", ["later"]],
-    ]  # fmt: skip
 
 
 def test_passages_are_stored_once_and_lose_the_title_that_they_begin_with(tmp_path):

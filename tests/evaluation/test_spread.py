@@ -88,11 +88,6 @@ def test_what_calls_cost_and_met_comes_back_with_the_sample():
     assert 59 < seconds <= 60 < patience
 
 
-def test_a_sample_whose_time_is_over_before_it_begins_times_out_there_as_here():
-    reply = answer_item(Bench(), ITEM, 0, Model(), 0.0)  # type: ignore[arg-type]
-    assert (reply.sample.status, reply.sample.kind, reply.usage.calls) == ("failed", "timeout", 0)
-
-
 @pytest.mark.parametrize(("error", "kind"), [(TimeoutError(), "timeout"), (WorkerLost("3 died"), "unavailable")])
 def test_a_worker_that_gives_nothing_is_a_typed_failure(error, kind):
     with pytest.raises(GeneratorError) as caught:
