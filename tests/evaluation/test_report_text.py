@@ -19,14 +19,13 @@ from rich.console import Console
 from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, metric, write_run
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_json
-from turnmark.evaluation.metric_info import MetricStyle, shown_as
+from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import describe_run, overview
 from turnmark.evaluation.report.page import round_scale
 from turnmark.evaluation.report.rendering import escape_cell, markdown, show_report, show_run
 from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, scores
-from turnmark.evaluation.report.tables import Mark
 
 
 def test_metrics_are_chosen_by_their_rank_and_those_without_values_last():
@@ -40,18 +39,6 @@ def test_metrics_are_chosen_by_their_rank_and_those_without_values_last():
     assert tables.chosen({"a": ranked(1.0, 2), "a[embedded]": ranked(1.0, 1)}, 3) == ["a"]
     assert tables.chosen({"odd": metric(1.0), "odd[lead]": metric(1.0)}, 3) == ["odd"]
     assert tables.chosen({}, 3) == []
-
-
-def test_a_metric_is_shown_as_its_record_says():
-    known = {"judge_score": MetricStyle(digits=(2, 2), fraction=False, headline=60)}
-    assert shown_as("judge_score", known).text(7.5) == "7.50"
-    assert shown_as("judge_score[1 of 4]", known) == MetricStyle(digits=(2, 2), fraction=False)
-    assert shown_as("rouge_l.word", known).text(0.28713) == "0.2871"
-    assert shown_as("rouge_l.word", known).text(None) == "-"
-    written = SUMMARY.metrics["answer_words"].model_dump(mode="json")
-    assert written["shown"] == {"digits": [1, 1], "direction": None, "fraction": False, "headline": 230}
-    assert "shown" not in metric(1.0).model_dump(mode="json")
-    assert MetricSummary.model_validate_json(json.dumps(written)) == SUMMARY.metrics["answer_words"]
 
 
 def test_scores_are_found_in_any_order(stored_run):
@@ -86,15 +73,6 @@ def test_a_scale_holds_all_values(values):
     assert width > 0
     assert 2 <= len(plot_scale.ticks) <= 9
     assert all(plot_scale.low - 1e-6 * width <= value <= plot_scale.high + 1e-6 * width for value in values)
-
-
-def test_what_is_no_fraction_or_has_no_mean_has_no_dot():
-    marked = {row.cells[0]: row.mark for row in tables.means(SUMMARY).rows}
-    assert marked["rouge_l.word"] == Mark(0.28713, (0.241, 0.3331))
-    assert (marked["answer_words"], marked["unknown.auroc"]) == (None, None)
-    rows = tables.breakdowns(SUMMARY, ["rouge_l.word"]).rows
-    assert [row.cells[0] for row in rows if row.mark] == ["clapnq", "fiqa", "ANSWERABLE"]
-    assert not any(row.mark for row in tables.breakdowns(SUMMARY, ["rouge_l.word", "k_precision"]).rows)
 
 
 def section(summary, run):
@@ -146,6 +124,7 @@ def test_what_is_escaped_reads_as_it_stands(text):
     children = inlines[2].children or []
     assert {child.type for child in children} <= {"text", "text_special"}
     assert "".join(child.content for child in children).split() == f"x {text}".split()
+    assert escape_cell("recall@5 @someone") == "recall@5 @<!-- -->someone", "a name of a metric calls nobody"
 
 
 @pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "---", "===", "# a", "> a", "~~~", "```", "* a", "a"])
@@ -157,11 +136,6 @@ def test_no_line_begins_a_block(text):
     ]  # fmt: skip
     assert tokens[3].children is not None
     assert "".join(child.content for child in tokens[3].children) == text
-
-
-def test_names_call_nobody():
-    assert escape_cell("recall@5") == "recall@5"
-    assert escape_cell("@someone a@b.org") == "@<!-- -->someone a@<!-- -->b.org"
 
 
 @pytest.fixture
