@@ -53,19 +53,6 @@ def test_a_question_that_fails_is_a_line_too_and_the_rest_is_answered(home, turn
     assert "You're welcome" in ran.out
 
 
-def test_history_changes_what_is_understood(home, turnmark, tmp_path):
-    turns = [
-        {"role": "user", "content": "When was the lighthouse at Stack Nell lit for the first time?"},
-        {"speaker": "agent", "text": "In 1868."},
-    ]
-    history = tmp_path / "history.json"
-    for text in (json.dumps(turns), "\n".join(json.dumps(turn) for turn in turns)):
-        history.write_text(text, encoding="utf-8-sig")
-        ran = turnmark("ask", "And how tall is it?", "--index", "demo", "--history", history, "--json")
-        searches = json.loads(ran.out)["trace"]["searches"]
-        assert any("Stack Nell" in query for search in searches for query in (search["query"], *search["variants"]))
-
-
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
@@ -103,17 +90,6 @@ def test_every_mistake_of_a_command_is_named(home, turnmark):
 
 
 # --- chat ------------------------------------------------------------------------------------------------------------
-
-
-def test_nothing_on_a_pipe_moves_is_coloured_or_acts(home, turnmark, monkeypatch):
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    lines = [QUESTION, "Thanks\x1b[31m\x9b2J!", "/no\x1b[2J\tthing", "/why", "/help", "/clear", "/quit", "never read"]
-    ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines))
-    assert ran.code == 0
-    assert not set("\x1b\x9b\r") & set(ran.out + ran.err)
-    assert "› Thanks!" in ran.out
-    assert "/no thing: not a command; there are: /why, /grade, " in ran.out
-    assert "never read" not in ran.out
 
 
 def test_a_folder_is_indexed_on_the_way_and_indexes_are_offered(home, turnmark, tmp_path):
@@ -188,3 +164,14 @@ def test_sessions_are_listed_shown_and_deleted(named, turnmark):
     for name in ("first", "broken"):
         assert turnmark("sessions", "delete", name).code == 0
     assert turnmark("sessions", "list").out == "no session is kept yet\n"
+
+
+def test_nothing_on_a_pipe_moves_is_coloured_or_acts(home, turnmark, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    lines = [QUESTION, "Thanks\x1b[31m\x9b2J!", "/no\x1b[2J\tthing", "/why", "/help", "/clear", "/quit", "never read"]
+    ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines))
+    assert ran.code == 0
+    assert not set("\x1b\x9b\r") & set(ran.out + ran.err)
+    assert "› Thanks!" in ran.out
+    assert "/no thing: not a command; there are: /why, /grade, " in ran.out
+    assert "never read" not in ran.out

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from markdown_it import MarkdownIt
 
 from tests.assistant.exchanges import citation, folded, reply, turned
-from tests.assistant.talk import Talk
 from turnmark.assistant.export import mtrag_files, transcript
 from turnmark.assistant.session import Began, Conversation, Edited, SessionEvent, Swapped, Turned, TurnRated
 from turnmark.corpora import mtrag as mtrag_data
@@ -104,14 +102,3 @@ def test_a_transcript_shows_what_documents_say_and_runs_none_of_it():
     assert "[^1-7]" not in text
     assert "A › B  \nSee" in text, "a line of a quotation stays one"
     assert "[^1-1]: " in text
-
-
-@pytest.mark.parametrize("answer", [False, True])
-def test_files_are_not_overwritten_unless_a_person_says_so(home, tmp_path, answer):
-    path, questions = tmp_path / "talk.md", list[str]()
-    path.write_text("mine", encoding="utf-8")
-    talk = Talk(confirm=lambda question: bool(questions.append(question)) or answer)
-    talk("Who won the 1998 World Cup?")
-    talk(f"/export markdown {path}")
-    assert path.read_text(encoding="utf-8").startswith("# Conversation" if answer else "mine")
-    assert str(path) in questions[0]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
 from tests.assistant.endpoint import ASK, Colour, failure, opened
-from tests.servers import Hang, Say, ScriptedServer, Status
-from turnmark.assistant.generators import PromptMessage, SchemaRefused
+from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.generators import SchemaRefused
 from turnmark.assistant.generators.schema import (
     MOST_CHARACTERS,
     MOST_ITEMS,
@@ -69,15 +67,6 @@ def test_missing_usage_is_estimated_and_marked():
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (6, 2)  # 21 and 8 characters by 4, rounded up
 
 
-def test_options_of_the_spec_hold_until_a_call_says_otherwise():
-    with ScriptedServer(Say("Fine.")) as server:
-        generator = opened(server, "?max_tokens=77&temperature=0.5&seed=0")
-        assert generator.complete(ASK).max_tokens == 77
-        generator.complete(ASK, max_tokens=5, temperature=0.0)
-    settings = [(body["max_tokens"], body["temperature"], body["seed"]) for body in server.bodies]
-    assert settings == [(77, 0.5, 0), (5, 0.0, 0)]
-
-
 class Tints(BaseModel):
     """Not for a model to read."""
 
@@ -128,12 +117,6 @@ def test_what_an_endpoint_refuses_is_left_out_from_then_on(word, refusal, option
     assert ("max_completion_tokens" in server.bodies[-1]) is (word == "max_tokens")
 
 
-def test_half_a_surrogate_pair_does_not_stop_a_request():
-    with ScriptedServer(Say("Fine.")) as server:
-        opened(server).complete([PromptMessage(role="user", content="a\ud83db")])
-    assert server.bodies[0]["messages"][0]["content"] == "a\ufffdb"
-
-
 def test_too_many_tokens_is_not_mistaken_for_an_unknown_parameter():
     message = "'max_tokens' or 'max_completion_tokens' is too large: 1024. This model's context has 512 tokens"
     with ScriptedServer(Status(400, message)) as server:
@@ -165,44 +148,3 @@ def test_finish_reasons_in_the_words_of_many_servers(word, reason):
     with ScriptedServer(Say("Well", finish_reason=word)) as server:
         generator = opened(server)
         assert [generator.complete(ASK, on_text=on_text).finish_reason for on_text in STREAMED] == [reason] * 2
-
-
-@pytest.mark.parametrize("on_text", STREAMED)
-@pytest.mark.parametrize("text", ["", None])
-def test_an_empty_reply_is_one(on_text, text):
-    with ScriptedServer(Say(text)) as server:
-        reply = opened(server).complete(ASK, on_text=on_text)
-    assert (reply.text, reply.finish_reason) == ("", "stop")
-
-
-def test_no_more_requests_run_at_once_than_the_option_allows():
-    busy, most, lock = 0, 0, threading.Lock()
-
-    def reply(body):
-        nonlocal busy, most
-        with lock:
-            busy += 1
-            most = max(most, busy)
-        time.sleep(0.05)
-        with lock:
-            busy -= 1
-        return Say("Yes.")
-
-    with ScriptedServer(reply) as server, ThreadPoolExecutor(8) as pool:
-        generator = opened(server, "?concurrency=2")
-        assert list(pool.map(lambda _: generator.complete(ASK).text, range(8))) == ["Yes."] * 8
-        assert most == 2
-        free = opened(server)
-        list(pool.map(lambda _: free.complete(ASK), range(8)))
-    assert most > 2
-
-
-def test_waiting_for_a_turn_counts_against_the_deadline_and_gives_the_turn_back():
-    with ScriptedServer(Hang(1.0), Say("Yes.")) as server, ThreadPoolExecutor(1) as pool:
-        generator = opened(server, "?concurrency=1&retries=0")
-        slow = pool.submit(failure, generator, deadline=0.8)
-        while not server.seen:
-            time.sleep(0.01)
-        assert failure(generator, deadline=0.2).kind == "timeout"
-        assert slow.result().kind == "timeout"
-        assert generator.complete(ASK).text == "Yes."

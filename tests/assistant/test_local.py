@@ -8,18 +8,16 @@ import signal
 import struct
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
 from tests.conftest import ROOT, Turnmark
-from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, open_generator
+from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
 from turnmark.assistant.generators.local import LocalGenerator, read_header
 from turnmark.assistant.generators.local_model import CHUNK
-from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
-from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.corpora.errors import RequestError
 
 NAME = "qwen2.5-coder-1.5b"
 reader_test = pytest.mark.reader
@@ -59,12 +57,6 @@ def test_usage_counts_the_tokens_that_the_model_read_and_wrote(reader: LocalGene
 
 
 @reader_test
-def test_a_reply_that_is_cut_says_so(reader: LocalGenerator):
-    reply = reader.complete(asking("Count from 1 to 100."), max_tokens=5)
-    assert (reply.finish_reason, reply.usage.completion_tokens, reply.max_tokens) == ("length", 5, 5)
-
-
-@reader_test
 def test_a_seed_reproduces_what_is_sampled(reader: LocalGenerator, reader_path: Path):
     def sampled(seed: int) -> str:
         generator = open_generator(f"local:{reader_path}?seed={seed}&max_tokens=20&temperature=1.2")
@@ -100,63 +92,11 @@ def test_a_second_question_over_the_same_text_reads_only_what_is_new(reader: Loc
 
 
 @reader_test
-def test_a_caller_that_fails_or_a_turn_that_ends_stops_the_model(reader: LocalGenerator):
-    class Enough(Exception):
-        pass
-
-    pieces: list[str] = []
-
-    def listen(piece: str) -> None:
-        pieces.append(piece)
-        if len(pieces) == 3:
-            raise Enough
-
-    with pytest.raises(Enough):
-        reader.complete(asking("Count from 1 to 100."), on_text=listen, max_tokens=200)
-    assert len(pieces) == 3
-    stop = Stop()
-    heard: list[str] = []
-
-    def end(piece: str) -> None:
-        heard.append(piece)
-        stop.set()
-
-    with stoppable(stop), pytest.raises(Stopped):
-        reader.complete(asking("Count from 1 to 100."), on_text=end, max_tokens=200)
-    assert len(heard) == 1
-    assert "Paris" in reader.complete(asking("What is the capital of France?")).text
-
-
-@reader_test
-def test_a_deadline_ends_a_call_with_what_to_do(reader: LocalGenerator):
-    with pytest.raises(GeneratorError, match=r"wrote nothing for 0\.01 s") as error:
-        reader.complete(asking("Count the words. " + "word " * 400), deadline=0.01)
-    assert error.value.kind == "timeout"
-
-
-@reader_test
 def test_a_prompt_beyond_the_context_is_refused(reader_path: Path):
     generator = open_generator(f"local:{reader_path}?context=256")
     assert generator.context_tokens == 256
     with pytest.raises(GeneratorError, match=r"the context of .* is 256"):
         generator.complete(asking("word " * 300))
-
-
-@reader_test
-def test_calls_of_several_threads_are_answered_one_after_the_other(reader: LocalGenerator):
-    questions = ["What is the capital of France?", "What is the capital of Italy?", "What is the capital of Spain?"]
-    replies: dict[str, Completion] = {}
-
-    def work(question: str) -> None:
-        replies[question] = reader.complete(asking(question))
-
-    threads = [threading.Thread(target=work, args=(question,)) for question in questions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for question, city in zip(questions, ("Paris", "Rome", "Madrid"), strict=True):
-        assert city in replies[question].text
 
 
 INTERRUPTED = """
@@ -242,12 +182,6 @@ def test_all_mistakes_of_a_spec_are_told_at_once(tmp_path: Path):
         open_generator("local:nothing.gguf")
     with pytest.raises(RequestError, match=r"no openvino_model\.xml"):
         open_generator(f"local:{tmp_path}")
-
-
-def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("turnmark.assistant.generators.local.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"turnmark\[local\]"):
-        open_generator(f"local:{NAME}")
 
 
 def test_opening_loads_nothing(tmp_path: Path):

@@ -104,18 +104,6 @@ def test_turns_on_a_terminal(every, monkeypatch):
     assert_golden("turns.txt", screen_of(raw, 40) + "\n")
 
 
-def test_on_a_pipe_and_on_a_terminal_that_cannot_move_the_answer_is_text(monkeypatch):
-    monkeypatch.setenv("TERM", "dumb")
-    for terminal in (True, False):
-        out = io.StringIO()
-        with TurnView(Console(file=out, width=60, force_terminal=terminal, color_system=None), streaming=True) as view:
-            view.on_event(Event(step="retrieve", text="3 passages"))
-            view.on_event(Event(step="answer", delta="It is **fed** [1]."))
-            view.finish(reply("It is **fed** [1].", "jar › Rye", timings={"answer": 2.04}))
-        lines = [line.rstrip() for line in out.getvalue().splitlines()]
-        assert lines == ["It is **fed** [1].", "  [1] Jar › Rye, jar.md", "answer · 1 section · 2.0 s"]
-
-
 def test_why_shows_what_was_understood_searched_called_decided_and_spent():
     trace = Trace(
         forms={"retrieve": "agent"},

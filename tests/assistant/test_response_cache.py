@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sqlite3
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from pydantic import BaseModel
 
@@ -94,16 +88,6 @@ def test_everything_that_can_change_a_reply_is_part_of_its_key(store):
         assert len(server.bodies) + len(second_server.bodies) == len(calls)
 
 
-def test_what_changes_nothing_is_not_part_of_the_key(store, monkeypatch):
-    monkeypatch.setenv("MY_KEY", "k")
-    with ScriptedServer(counted()) as server:
-        cached(server, store).complete(ASK)
-        plain = cached(server, store, options="?deadline=9&retries=1&concurrency=2&context=999&api_key_env=MY_KEY")
-        assert plain.complete(ASK, deadline=5).saved
-        assert plain.complete(ASK, max_tokens=1024, temperature=0).saved  # said aloud what holds anyway
-        assert cached(server, store, options="?max_tokens=1024&temperature=0.0").complete(ASK).saved
-
-
 @pytest.mark.parametrize(
     ("reply", "options"),
     [
@@ -149,16 +133,6 @@ def test_the_option_of_a_spec_puts_it_in_front_and_changes_no_name():
     default_store().close()
 
 
-def test_a_row_that_is_no_reply_is_asked_for_anew(store):
-    with ScriptedServer(counted()) as server:
-        generator = cached(server, store)
-        generator.complete(ASK)
-        (key,) = sqlite3.connect(store.path).execute("SELECT key FROM reply").fetchone()
-        store.put(key, json.dumps({"text": "forged"}))
-        assert generator.complete(ASK).text == "reply 1"
-        assert generator.complete(ASK).text == "reply 1"
-
-
 def _blocked(path):
     path.parent.parent.mkdir(exist_ok=True)
     path.parent.write_text("not a folder", encoding="utf-8")
@@ -188,19 +162,3 @@ def test_the_oldest_go_first_and_the_file_keeps_to_its_limit(tmp_path):
     assert 20 < len(present) < 150
     store.close()
     assert (tmp_path / "r.db").stat().st_size < 500_000
-
-
-def test_two_that_ask_at_once_get_the_same_reply_ever_after(store):
-    gate = threading.Barrier(2)
-
-    def reply(body):
-        gate.wait(10)
-        return Say(f"by {os.urandom(4).hex()}")
-
-    with ScriptedServer(reply) as server, ThreadPoolExecutor(2) as pool:
-        generator = cached(server, store)
-        texts = {completion.text for completion in pool.map(lambda _: generator.complete(ASK), range(2))}
-        assert len(texts) == 2
-        later = {generator.complete(ASK).text for _ in range(3)}
-    assert len(later) == 1
-    assert later < texts

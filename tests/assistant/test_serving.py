@@ -16,7 +16,7 @@ import openai
 import pytest
 
 from tests.assistant.serving import ASK, Server, said, serving
-from tests.servers import Hang, Say, ScriptedServer, Status
+from tests.servers import Hang, Say, ScriptedServer
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_parts
 from turnmark.assistant.serving.app import Turns
@@ -148,16 +148,6 @@ def test_a_client_that_leaves_ends_its_turn(written, endpoint, stream):
         time.sleep(0.02)
     client.close()
     assert endpoint.disconnected.wait(5), "the model is still written for"
-
-
-def test_a_model_that_fails_is_told_in_openais_form(written, endpoint):
-    endpoint.replies = [Status(401, "no such key")]
-    response = written.post(said())
-    error = response.json()["error"]
-    assert (response.status_code, error["type"], error["code"]) == (502, "server_error", "auth")
-    assert response.headers["x-should-retry"] == "false"
-    streamed = written.post(said(stream=True))
-    assert json.loads(streamed.text.strip().split("\n\n")[-1].removeprefix("data: "))["error"] == error
 
 
 def outcome(assistant: Assistant, seconds: float = 60) -> object:

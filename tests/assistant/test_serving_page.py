@@ -8,7 +8,7 @@ import pytest
 
 from tests.assistant.serving import Server, serving
 from tests.evaluation.chromium import WHY, Page, browser, found
-from tests.servers import Say, ScriptedServer, Status
+from tests.servers import Say, ScriptedServer
 from turnmark.retrieval.build import build_index
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
@@ -153,26 +153,3 @@ def test_a_draft_is_shown_as_it_comes_and_stopped(server, endpoint, chromium):
     chromium.run("document.querySelector('.again').click()")
     chromium.wait(lambda: count(chromium, ".foot"))
     assert count(chromium, ".turn") == 1
-
-
-def test_a_failure_is_told(server, endpoint, chromium):
-    opened(chromium, server)
-    endpoint.replies = [Status(500, "it burns")]
-    ask(chromium, "How do I sharpen a knife?")
-    done(chromium)
-    assert "it burns" in text(chromium, ".turn .failed")
-    assert count(chromium, ".again") == 1
-
-
-def test_a_wrong_token_is_asked_for_again(server, chromium):
-    chromium.open(f"{server.url}/")
-    chromium.run("sessionStorage.setItem('token', 'wrong')")
-    chromium.open(f"{server.url}/")
-    chromium.wait(lambda: chromium.run("document.getElementById('asktoken').open"))
-    typed(chromium, "wrong again")
-    enter(chromium)
-    chromium.wait(lambda: not chromium.run("document.getElementById('refused').hidden"))
-    typed(chromium, TOKEN)
-    enter(chromium)
-    chromium.wait(lambda: chromium.run("document.title.startsWith('demo')"))
-    assert not chromium.run("document.getElementById('asktoken').open")

@@ -82,31 +82,6 @@ def test_what_is_no_json_object_is_refused(body):
         parse_request(body, "m")
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
-        st.sampled_from(["role", "content", "type", "text", "stream", "x"]), inner, max_size=4
-    ),
-    max_leaves=12,
-)  # fmt: skip
-FIELDS = st.sampled_from(
-    "messages n stream stream_options turnmark logprobs tool_choice modalities response_format".split()
-)
-
-
-@given(st.dictionaries(FIELDS, JSON, max_size=6))
-def test_no_request_breaks_the_reading(body):
-    try:
-        request = parse_request(json.dumps({"model": "m", **body}).encode(), "m")
-    except Refusal as error:
-        refusal = error
-    else:
-        assert request.message.strip()
-        return
-    assert refusal.problems
-    assert 400 <= refusal.status < 500
-
-
 def reply(answer: str = "It is red. [1] It boils. [2, 3]\n\n1. Boil it. [1]", **more: object) -> Reply:
     citations = tuple(
         Citation(n=n, id=f"k-{n}", document="k", title=f"Title {n} <b>", path=f"k{n}.md", page=None, start=0, end=4,

@@ -27,14 +27,6 @@ from turnmark.corpora.errors import RequestError
 BEGAN = Began(index="notes", generator="extractive")
 
 
-def test_a_conversation_is_what_was_said_without_marks():
-    talk = folded(BEGAN, turned(1, "Who?", "Ada [1]. So it is [2]."), turned(2, "When?", "In May."))
-    assert [message.content for message in talk.history()] == ["Who?", "Ada. So it is.", "When?", "In May."]
-    assert [message.role for message in talk.history(1)] == ["user", "assistant"]
-    with pytest.raises(ValueError, match="format 99"):
-        folded(Began(format=99, index="a", generator="b"))
-
-
 @pytest.mark.parametrize(
     ("rating", "edit", "said"),
     [("bad", None, []), ("good", None, ["shorter", "Short."]), ("bad", "Mine.", ["shorter", "Mine."])],
@@ -45,14 +37,6 @@ def test_a_revision_is_a_turn_and_a_bad_one_that_nobody_edited_is_dropped(rating
     assert [message.content for message in talk.history()] == ["Who?", "Long.", *said]
     talk.apply(turned(3, "And Ben?", "He too."))
     assert [message.content for message in talk.history()] == ["Who?", "Long.", *said, "And Ben?", "He too."]
-
-
-def test_a_source_takes_one_line_whatever_its_name():
-    source = Citation(
-        n=1, id="a", document="a", title="A\nB\tC", section="D", path="a\n[2] forged.md", page=3, start=0, end=1,
-        text="x", score=1.0,
-    )  # fmt: skip
-    assert cite(source) == "A␤B C › D, a␤[2] forged.md, page 3"
 
 
 VALUES = st.recursive(
@@ -161,3 +145,11 @@ def test_a_last_line_without_its_end_is_kept_and_fields_of_another_version_are_l
     talk, _ = read_session(path.stem)
     assert [exchange.reply.answer for exchange in talk.exchanges] == ["Ada.", "May.", "Rome."]
     assert (talk.exchanges[1].reply.checks.grounded, again.note) == (0.5, "")
+
+
+def test_a_source_takes_one_line_whatever_its_name():
+    source = Citation(
+        n=1, id="a", document="a", title="A\nB\tC", section="D", path="a\n[2] forged.md", page=3, start=0, end=1,
+        text="x", score=1.0,
+    )  # fmt: skip
+    assert cite(source) == "A␤B C › D, a␤[2] forged.md, page 3"

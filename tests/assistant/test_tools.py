@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.assistant.endpoint import ASK, opened
-from tests.servers import Raw, Say, ScriptedServer, Status
+from tests.servers import Raw, Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.assistant.generators.base import Tool, ToolGenerator, ToolMessage
 from turnmark.assistant.generators.cache import with_cache
@@ -45,12 +45,6 @@ def test_a_conversation_with_tools_goes_on_to_an_answer():
     assert [message["tool_call_id"] for message in sent["messages"][3:]] == ["c0", "c1"]
 
 
-def test_without_tools_none_are_sent():
-    with ScriptedServer(Say("With vinegar.")) as server:
-        assert opened(server).converse(ASKED, []).text == "With vinegar."
-    assert "tools" not in server.bodies[0]
-
-
 def test_a_reply_in_one_piece_whose_calls_share_an_index_and_have_objects_for_arguments():
     rows = [
         {"index": 0, "id": name, "function": {"name": "search", "arguments": {"query": name}}} for name in ("a", "b")
@@ -60,14 +54,6 @@ def test_a_reply_in_one_piece_whose_calls_share_an_index_and_have_objects_for_ar
     with ScriptedServer(Raw(json.dumps(body).encode())) as server:
         reply = opened(server).converse(ASKED, [SEARCH])
     assert [(call.id, call.arguments) for call in reply.calls] == [("a", '{"query": "a"}'), ("b", '{"query": "b"}')]
-
-
-def test_an_endpoint_that_refuses_tools():
-    with ScriptedServer(Status(400, "tiny does not support tools")) as server, pytest.raises(GeneratorError) as raised:
-        opened(server).converse(ASKED, [SEARCH])
-    assert raised.value.kind == "bad_request"
-    assert "calls no tools" in str(raised.value)
-    assert "tiny does not support tools" in str(raised.value)
 
 
 def test_wrappers_pass_it_on_only_if_the_generator_behind_them_can():

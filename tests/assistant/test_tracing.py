@@ -16,13 +16,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.assistant.endpoint import opened
 from tests.assistant.notes import script
-from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators.base import GeneratorError, ToolMessage
+from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.open import open_assistant, open_parts, swap_parts
-from turnmark.assistant.tracing import TracedGenerator, Tracing, _own_provider, read_switch, traced
-from turnmark.corpora.errors import RequestError
+from turnmark.assistant.tracing import _own_provider, traced
 
 ASK = "How do I sharpen a kitchen knife?"
 KIND = convention.SpanAttributes.OPENINFERENCE_SPAN_KIND
@@ -110,20 +107,6 @@ def model_turn(tmp_path: Path, traces: Traces, content: bool) -> Any:
     )
 
 
-def test_calls_of_a_model(home, tmp_path, traces):
-    reply = model_turn(tmp_path, traces, content=True)
-    span = traces.of("LLM")[0]
-    attributes = span.attributes
-    assert traces.parent(span).name == "answer"
-    assert attributes["output.value"] == "Sharpen it on a wet stone, SECRETLY. [1]"
-    assert attributes["llm.input_messages.0.message.role"] == "system"
-    assert attributes["llm.token_count.prompt"] == reply.usage["answer"].prompt_tokens
-    counts = [attributes[f"llm.token_count.{kind}"] for kind in ("prompt", "completion", "total")]
-    assert counts[0] + counts[1] == counts[2]
-    assert (attributes["llm.model_name"], attributes["llm.finish_reason"]) == ("replay", "stop")
-    assert all(known(key) for key in attributes)
-
-
 def test_nothing_that_was_said_or_found_is_told_unless_asked(home, tmp_path, traces):
     reply = model_turn(tmp_path, traces, content=False)
     exported = traces.text()
@@ -133,41 +116,6 @@ def test_nothing_that_was_said_or_found_is_told_unless_asked(home, tmp_path, tra
     assert "input.value" not in traces.of("CHAIN", "turn")[0].attributes
     assert reply.citations[0].id in exported
     assert traces.of("LLM")[0].attributes["llm.token_count.completion"] > 0
-
-
-@pytest.mark.parametrize(
-    ("switch", "hidden", "visible"),
-    [("INPUTS", "knife sharpened", "SECRETLY"), ("OUTPUTS", "SECRETLY", "knife sharpened")],
-)
-def test_the_switches_of_the_convention(home, tmp_path, traces, monkeypatch, switch, hidden, visible):
-    monkeypatch.setenv(f"OPENINFERENCE_HIDE_{switch}", "true")
-    model_turn(tmp_path, traces, content=True)
-    assert visible in traces.text()
-    assert hidden not in traces.text()
-
-
-def test_a_conversation_with_tools_is_a_call_too(traces):
-    calls = [("search", '{"query": "SECRET"}')]
-    tracing = [Tracing(traces.provider.get_tracer("t"), content) for content in (True, False)]
-    with ScriptedServer(Say("", calls=calls)) as server:
-        for each in tracing:
-            TracedGenerator(opened(server), each).converse([ToolMessage(role="user", content="Q?")], [])
-    shown, hidden = (dict(span.attributes) for span in traces.of("LLM"))
-    assert "SECRET" in shown["output.value"]
-    assert "SECRET" not in str(hidden)
-    assert hidden["llm.token_count.total"] == 18
-
-
-def test_what_fails_is_marked_without_what_was_said(home, tmp_path, traces):
-    spec = script(tmp_path, "x") + "?size=small"
-    assistant = traced(open_assistant("demo", spec, steps=["understand=rules"]), traces.provider)
-    assistant.reply([], "How is a knife sharpened?")
-    with pytest.raises(GeneratorError):
-        assistant.reply([], "Is a SECRET knife sharp?")
-    failed = [span for span in traces.spans if not span.status.is_ok and span.status.description]
-    assert {span.name for span in failed} == {"llm", "answer", "turn"}
-    assert {span.status.description for span in failed} == {"GeneratorError: bad_reply"}
-    assert "SECRET" not in traces.text()
 
 
 def test_off_by_default_and_on_where_asked(home, monkeypatch, traces):
@@ -211,14 +159,13 @@ def test_spans_are_sent_where_the_variables_say(home, monkeypatch):
     assert b"kitchen knife" not in sent
 
 
-@pytest.mark.parametrize(("value", "switch"), [("", (False, False)), ("0", (False, False)), ("1", (True, False)),
-                                               (" Content ", (True, True))])  # fmt: skip
-def test_the_switch(monkeypatch, value, switch):
-    monkeypatch.setenv("TURNMARK_TRACING", value)
-    assert read_switch() == switch
-
-
-def test_a_wrong_switch_is_a_mistake(monkeypatch):
-    monkeypatch.setenv("TURNMARK_TRACING", "maybe")
-    with pytest.raises(RequestError, match="expected 1, content"):
-        read_switch()
+def test_what_fails_is_marked_without_what_was_said(home, tmp_path, traces):
+    spec = script(tmp_path, "x") + "?size=small"
+    assistant = traced(open_assistant("demo", spec, steps=["understand=rules"]), traces.provider)
+    assistant.reply([], "How is a knife sharpened?")
+    with pytest.raises(GeneratorError):
+        assistant.reply([], "Is a SECRET knife sharp?")
+    failed = [span for span in traces.spans if not span.status.is_ok and span.status.description]
+    assert {span.name for span in failed} == {"llm", "answer", "turn"}
+    assert {span.status.description for span in failed} == {"GeneratorError: bad_reply"}
+    assert "SECRET" not in traces.text()

@@ -8,14 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators import GeneratorError, PromptMessage, make_ready, open_generator, vllm
+from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator, vllm
 from turnmark.assistant.generators.vllm import _stop_all
 from turnmark.corpora.home import home
 
@@ -93,30 +91,6 @@ def test_nothing_runs_before_the_first_call_and_then_a_server_on_loopback(capfd,
     assert "".join(pieces) == reply.text
 
 
-def test_many_threads_start_one_server():
-    generator = opened()
-    with ThreadPoolExecutor(8) as pool:
-        pids = set(pool.map(lambda _: description(generator)["pid"], range(8)))
-    assert len(pids) == 1
-    assert len(list((home() / "cache" / "vllm").glob("*.log"))) == 1
-
-
-def test_a_server_can_be_started_before_the_first_call():
-    generator = opened("?cache=1")
-    make_ready(generator)
-    assert len(vllm._servers) == 1
-    assert description(generator)["host"] == "127.0.0.1"
-    make_ready(open_generator("openai:m@http://localhost:1/v1"))  # nothing to start
-
-
-def test_a_url_is_asked_as_it_is():
-    with ScriptedServer(Say("Here."), models=[{"id": "org/tiny", "max_model_len": 512}]) as server:
-        generator = opened(f"@{server.url}")
-        assert generator.complete(ASK).text == "Here."
-        assert generator.context_tokens == 512
-    assert not (home() / "cache").exists()
-
-
 USER = """
 import json, os, signal, sys, time
 from turnmark.assistant.generators import open_generator, vllm
@@ -145,15 +119,6 @@ def user(end, spec="vllm:org/tiny", **options):
     command = [sys.executable, "-c", USER, spec, end]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True, **options)
-
-
-@pytest.mark.slow
-def test_what_was_started_ends_with_its_process():
-    ends = ("return", "raise", "SIGINT")
-    processes = [user(end, f"vllm:org/{end}") for end in ends]
-    for end, process in zip(ends, processes, strict=True):
-        out, err = process.communicate(timeout=60)
-        assert gone(int(out)), (end, err)
 
 
 def test_the_children_of_a_server_are_ended_too_though_it_does_not_listen(monkeypatch, tmp_path):
@@ -207,23 +172,9 @@ def test_a_failed_start_shows_the_end_of_the_log_and_is_not_repeated_at_once(mon
     assert not log.exists()  # nothing was started for these
 
 
-def test_a_start_that_takes_too_long_is_given_up(monkeypatch):
-    monkeypatch.setenv("STAND_IN_DELAY", "60")
-    error = failure(opened("?start=1.5"))
-    assert "did not answer within 1.5 s" in str(error)
-    assert "loading the model" in str(error)
-
-
 def test_a_command_that_is_not_there_says_how_to_get_it(monkeypatch):
     monkeypatch.setenv("TURNMARK_VLLM_COMMAND", "no-such-vllm serve")
     error = str(failure(opened()))
     assert "no-such-vllm cannot be run" in error
     assert "turnmark[vllm]" in error
     assert "TURNMARK_VLLM_COMMAND" in error
-
-
-def test_arguments_of_the_command_come_before_those_of_the_spec(monkeypatch):
-    monkeypatch.setenv("TURNMARK_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}' --seed=3")
-    generator = opened("?dtype=half&start=45")
-    assert generator._start == 45
-    assert description(generator)["engine"] == ["--seed=3", "--dtype", "half"]
