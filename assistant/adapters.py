@@ -116,15 +116,8 @@ class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
 
 def _messages(history: Sequence[Any]) -> list[Message]:
     """The turns of a conversation in LlamaIndex's form, without citation marks."""
-    turns = [
-        (str(getattr(message.role, "value", message.role)), strip_citations(message.content or ""))
-        for message in history
-    ]
-    return [
-        Message(role="user" if role == "user" else "assistant", content=text)
-        for role, text in turns
-        if role in ("user", "assistant") and text.strip()
-    ]
+    turns = [(message.role.value, strip_citations(message.content or "")) for message in history]
+    return [Message(role=role, content=text) for role, text in turns if role in ("user", "assistant") and text.strip()]
 
 
 def _nodes(citations: Sequence[Citation]) -> list[NodeWithScore]:

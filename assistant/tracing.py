@@ -1,7 +1,7 @@
 """Spans of every turn, for any OpenTelemetry backend, in the OpenInference convention. Off by default.
 
     TURNMARK_TRACING=1 turnmark chat …          steps, times, tokens, ids and scores; nothing that was said or found
-    TURNMARK_TRACING=content turnmark chat …    what was said and found, too, less what OPENINFERENCE_HIDE_… hide
+    TURNMARK_TRACING=content turnmark chat …    what was said and found, too
 
 They go where OpenTelemetry's own variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`). With your own provider:
 `traced(assistant, provider)`.
@@ -25,23 +25,16 @@ from turnmark.corpora.errors import MissingExtra, RequestError
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 ENV = "TURNMARK_TRACING"
-MOST_DOCUMENTS = 50
 EXPORT_SECONDS = 5
 Add = Callable[..., None]
 
 
-def read_switch() -> tuple[bool, bool]:
-    """Whether turns are traced, and with what was said and found, by the environment."""
+def trace_if_on(assistant: Assistant) -> Assistant:
+    """The assistant, traced if the environment says so."""
     switch = os.environ.get(ENV, "").strip().lower()
     if switch not in ("", "0", "1", "content"):
         raise RequestError(f"{ENV}: expected 1, content (what was said and found, too) or 0")
-    return switch in ("1", "content"), switch == "content"
-
-
-def trace_if_on(assistant: Assistant) -> Assistant:
-    """The assistant, traced if the environment says so."""
-    on, content = read_switch()
-    return traced(assistant, _own_provider(), content) if on else assistant
+    return traced(assistant, _own_provider(), switch == "content") if switch in ("1", "content") else assistant
 
 
 def traced(assistant: Assistant, provider: Any, content: bool = False) -> Assistant:
@@ -55,45 +48,32 @@ def traced(assistant: Assistant, provider: Any, content: bool = False) -> Assist
 
 
 class Tracing:
-    """A tracer, and whether its spans hold what was asked (`inputs`) and what was found and said (`outputs`)."""
+    """A tracer, and whether its spans hold what was asked, found and said."""
 
     def __init__(self, tracer: Any, content: bool) -> None:
-        self._tracer = tracer
-        self.inputs, self.outputs = (
-            content and os.environ.get(f"OPENINFERENCE_HIDE_{name}", "").lower() not in ("1", "true")
-            for name in ("INPUTS", "OUTPUTS")
-        )
+        self._tracer, self.content = tracer, content
 
     @contextmanager
     def span(self, name: str, kind: str, value: str = "", about: Mapping[str, Any] | None = None) -> Iterator[Add]:
-        """A span around what is done; yields what adds the result and further attributes.
+        """A span around what is done, of a kind of the convention; yields what adds its output and attributes."""
+        from opentelemetry.trace import Status, StatusCode
 
-        Args:
-            kind: of the convention.
-            value: `input.value`.
-        """
         attributes = {"openinference.span.kind": kind, **(about or {})}
-        if value and self.inputs:
+        if value and self.content:
             attributes["input.value"] = value
         options = {"record_exception": False, "set_status_on_exception": False}
         with self._tracer.start_as_current_span(name, attributes=attributes, **options) as span:
 
-            def add(result: str, about: Mapping[str, Any]) -> None:
-                span.set_attributes({**about, **({"output.value": result} if result and self.outputs else {})})
+            def add(output: str, about: Mapping[str, Any]) -> None:
+                span.set_attributes({**about, **({"output.value": output} if output and self.content else {})})
 
             try:
                 yield add
             except BaseException as error:
-                _fail(span, error)
+                # By the kind of the error alone, as its message may quote what was said.
+                words = [type(error).__name__, getattr(error, "kind", "")]
+                span.set_status(Status(StatusCode.ERROR, ": ".join(word for word in words if word)))
                 raise
-
-
-def _fail(span: Any, error: BaseException) -> None:
-    """Mark a span as failed: by the kind of the error alone, as its message may quote what was said."""
-    from opentelemetry.trace import Status, StatusCode
-
-    name, kind = type(error).__name__, getattr(error, "kind", None)
-    span.set_status(Status(StatusCode.ERROR, f"{name}: {kind}" if isinstance(kind, str) else name))
 
 
 class _TracedAssistant(Assistant):
@@ -146,10 +126,9 @@ class TracedGenerator(GeneratorWrapper):
 
     def _call(self, messages: Sequence[Any]) -> AbstractContextManager[Add]:
         about: dict[str, Any] = {"llm.model_name": self.name}
-        if self._tracing.inputs:
-            for n, message in enumerate(messages):
-                about[f"llm.input_messages.{n}.message.role"] = message.role
-                about[f"llm.input_messages.{n}.message.content"] = message.content
+        for n, message in enumerate(messages if self._tracing.content else ()):
+            about[f"llm.input_messages.{n}.message.role"] = message.role
+            about[f"llm.input_messages.{n}.message.content"] = message.content
         return self._tracing.span("llm", "LLM", messages[-1].content if messages else "", about)
 
     def _about(self, reply: Any) -> dict[str, Any]:
@@ -179,15 +158,11 @@ class TracedRetriever:
         about = {"metadata": json.dumps({"retriever": self.name, "k": k, "queries": len(queries)})}
         with self._tracing.span("search", "RETRIEVER", "\n".join(query.text for query in queries), about) as add:
             results = self.inner.search(queries, k)
-            hits = [hit for found in results for hit in found][:MOST_DOCUMENTS]
-            add("", {key: value for n, hit in enumerate(hits) for key, value in self._document(n, hit)})
+            for n, hit in enumerate(hit for found in results for hit in found):
+                key = f"retrieval.documents.{n}.document"
+                content = {f"{key}.content": hit.passage.text} if self._tracing.content else {}
+                add("", {f"{key}.id": hit.passage.id, f"{key}.score": float(hit.score), **content})
         return results
-
-    def _document(self, n: int, hit: Hit) -> Iterator[tuple[str, Any]]:
-        yield f"retrieval.documents.{n}.document.id", hit.passage.id
-        yield f"retrieval.documents.{n}.document.score", float(hit.score)
-        if self._tracing.outputs:
-            yield f"retrieval.documents.{n}.document.content", hit.passage.text
 
 
 @lru_cache(maxsize=1)

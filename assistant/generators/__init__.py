@@ -28,39 +28,21 @@ __all__ = [
     "traits_of",
 ]
 
+_HERE = "turnmark.assistant.generators"
 GENERATORS = Registry(
     "generator",
     {
-        "extractive": Entry(
-            "turnmark.assistant.generators.replay:no_model", "no language model: the extractive forms of all steps"
-        ),
-        "openai": Entry(
-            "turnmark.assistant.generators.openai:open_openai", "openai:MODEL[@URL]: an OpenAI-compatible endpoint"
-        ),
-        "ollama": Entry(
-            "turnmark.assistant.generators.openai:open_ollama", "ollama:MODEL[@URL]: Ollama, here on port 11434"
-        ),
+        "extractive": Entry(f"{_HERE}.replay:no_model", "no language model: the extractive forms of all steps"),
+        "openai": Entry(f"{_HERE}.openai:open_openai", "openai:MODEL[@URL]: an OpenAI-compatible endpoint"),
+        "ollama": Entry(f"{_HERE}.openai:open_ollama", "ollama:MODEL[@URL]: Ollama, here on port 11434"),
         "local": Entry(
-            "turnmark.assistant.generators.local:open_local",
-            "local:NAME|FILE.gguf|FOLDER: a small model in this process",
-            "local",
+            f"{_HERE}.local:open_local", "local:NAME|FILE.gguf|FOLDER: a small model in this process", "local"
         ),
-        "vllm": Entry(
-            "turnmark.assistant.generators.vllm:open_vllm", "vllm:MODEL[@URL]: a vLLM that runs, or is started here"
-        ),
-        "llama-index": Entry(
-            "turnmark.assistant.generators.llama_index:open_llama_index_llm",
-            "llama-index:pkg.mod:factory: an LLM of it",
-        ),
-        "reference": Entry(
-            "turnmark.assistant.generators.replay:open_reference", "eval only: answers with the targets of the data"
-        ),
-        "replay": Entry(
-            "turnmark.assistant.generators.replay:open_replay", "replay:FILE: a script of replies in JSON lines"
-        ),
-        "python": Entry(
-            "turnmark.assistant.generators.replay:open_python_generator", "python:pkg.mod:factory: your own"
-        ),
+        "vllm": Entry(f"{_HERE}.vllm:open_vllm", "vllm:MODEL[@URL]: a vLLM that runs, or is started here"),
+        "llama-index": Entry(f"{_HERE}.llama_index:open_llama_index_llm", "llama-index:pkg.mod:factory: an LLM of it"),
+        "reference": Entry(f"{_HERE}.replay:open_reference", "eval only: answers with the targets of the data"),
+        "replay": Entry(f"{_HERE}.replay:open_replay", "replay:FILE: a script of replies in JSON lines"),
+        "python": Entry(f"{_HERE}.replay:open_python_generator", "python:pkg.mod:factory: your own"),
     },
     group="turnmark.generators",
 )

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, Field
-
-T = TypeVar("T", bound=BaseModel)
 
 MOST_ITEMS = 100
 """Of a list without a bound, in a model without `most_items`."""
@@ -30,17 +27,6 @@ def short_text(characters: int = REASON_CHARACTERS) -> Any:
     return Field(json_schema_extra={"maxLength": characters})
 
 
-@lru_cache(maxsize=256)
-def bounded(model: type[T], max_items: int) -> type[T]:
-    """`model` with a bound, known only when it is asked, for every list that has none."""
-
-    class Bounded(model):  # type: ignore[misc, valid-type]
-        most_items: ClassVar[int] = max_items
-
-    Bounded.__name__, Bounded.__doc__ = model.__name__, model.__doc__
-    return Bounded
-
-
 def strict_schema(model: type[BaseModel], bounds: bool = True) -> dict[str, Any]:
     """The schema of `model`: no further properties, every property required, no defaults, titles or docstrings.
 
@@ -56,10 +42,7 @@ def strict_schema(model: type[BaseModel], bounds: bool = True) -> dict[str, Any]
 
 
 def _strict(node: Any, max_items: int | None, names: bool = False) -> Any:
-    """`names`: the keys of this node are names that the model chose, not words of JSON Schema.
-
-    `max_items`: of a list without a bound; None: no list and no string has one.
-    """
+    """`names`: the keys of this node are names that the model chose, not words of JSON Schema."""
     if isinstance(node, list):
         return [_strict(part, max_items) for part in node]
     if not isinstance(node, dict):

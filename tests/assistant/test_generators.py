@@ -17,7 +17,6 @@ from turnmark.assistant.generators.schema import (
     MOST_ITEMS,
     REASON_CHARACTERS,
     at_most,
-    bounded,
     short_text,
     strict_schema,
 )
@@ -92,8 +91,6 @@ def test_a_schema_is_sent_in_strict_form_and_nothing_in_it_goes_on_for_ever():
     assert "maxLength" not in json.dumps(strict_schema(Tints, bounds=False))
     assert fields["few"]["description"] == "as numbers"
     assert "description" not in schema, "docstrings are not for the model"
-    assert strict_schema(bounded(Tints, 7))["properties"]["names"]["maxItems"] == 7
-    assert bounded(Tints, 1)(names=["red", "blue"]).names == ["red", "blue"], "an endpoint may say more"
 
 
 @pytest.mark.parametrize(

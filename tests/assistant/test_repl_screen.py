@@ -14,8 +14,7 @@ from rich.console import Console
 from tests.assistant.exchanges import reply
 from tests.assistant.terminal import assert_golden, screen_of
 from turnmark.assistant.repl.commands import COMMANDS, trace_lines
-from turnmark.assistant.repl.markdown import MarkdownStream
-from turnmark.assistant.repl.screen import TurnView
+from turnmark.assistant.repl.screen import MarkdownStream, TurnView
 from turnmark.assistant.session import Exchange
 from turnmark.assistant.types import (
     Checks,
