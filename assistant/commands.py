@@ -239,7 +239,7 @@ def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
 
 # --- sessions --------------------------------------------------------------------------------------------------------
 
-sessions_app = typer.Typer(no_args_is_help=True, help="Conversations that were kept: list, show, delete.")
+sessions_app = typer.Typer(no_args_is_help=True, help="Conversations that were kept: list, delete.")
 Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnmark sessions list` shows it")]
 
 
@@ -253,22 +253,6 @@ def list_sessions_command(as_json: AsJson = False) -> None:
         print_json({"sessions": [session.model_dump(mode="json") for session in sessions]})
     else:
         typer.echo("\n".join(session_lines(sessions)))
-
-
-@sessions_app.command("show", epilog="Example: turnmark sessions show kettles")
-def show_session(name: Name, as_json: AsJson = False) -> None:
-    """Show a session as Markdown, or all that is kept of it as JSON."""
-    from turnmark.assistant.export import transcript
-    from turnmark.assistant.session_files import read_session
-
-    conversation, note = read_session(name)
-    if note:
-        typer.echo(inert(f"note: {note}"), err=True)
-    if as_json:
-        exchanges = [exchange.model_dump(mode="json") for exchange in conversation.exchanges]
-        print_json({"session": name, "index": conversation.parts.index, "exchanges": exchanges})
-    else:
-        typer.echo(transcript(conversation.exchanges, name), nl=False)
 
 
 @sessions_app.command("delete", epilog="Example: turnmark sessions delete kettles")

@@ -147,19 +147,14 @@ def test_a_session_is_resumed_by_name_or_the_one_used_last_or_read_only(named, t
     assert "floured baskets" in ran.out
 
 
-def test_sessions_are_listed_shown_and_deleted(named, turnmark):
+def test_sessions_are_listed_and_deleted(named, turnmark):
     assert "first" in turnmark("sessions", "list").out
     (sessions_folder() / "broken.jsonl").write_bytes(b"\xff\x00 nonsense\n")
     (sessions_folder() / "bad name!.jsonl").write_bytes(b"")
     listed = json.loads(turnmark("sessions", "list", "--json").out)
     rows = sorted((session["name"], session["turns"], session["question"]) for session in listed["sessions"])
     assert rows == [("broken", 0, ""), ("first", 1, QUESTION)]
-    transcript = turnmark("sessions", "show", "first").out
-    assert transcript.startswith("# Conversation first\n")
-    assert QUESTION in transcript
-    content = json.loads(turnmark("sessions", "show", "first", "--json").out)
-    assert content["exchanges"][0]["question"] == QUESTION
-    assert turnmark("sessions", "show", "nope").code == 2
+    assert turnmark("sessions", "delete", "nope").code == 2
     assert turnmark("sessions", "delete", "../first").code == 2
     for name in ("first", "broken"):
         assert turnmark("sessions", "delete", name).code == 0

@@ -27,7 +27,6 @@ WORDS: dict[str, str | tuple[str, ...]] = {
     "--domains Understanding": "Knowledge",
     "COMMAND": "ask",
     "score mtrag answers.jsonl": "mtrag.jsonl",
-    "sessions show NAME": "kept",
     "sessions delete NAME": "kept",
     "eval …": "mtrag",
     "ask …": ("How is a kettle descaled?", "--index", "notes"),

@@ -1,0 +1,56 @@
+"""Servers in processes of their own, which can be killed and started again."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+START_SECONDS = 90
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class ServerProcess:
+    """A server in a process of its own, which can be killed and started again; what it prints goes to a log.
+
+    Args:
+        command: starts it.
+        health: a URL that answers as soon as it is ready.
+        more_environment: variables beside those of this process.
+    """
+
+    def __init__(self, command: Sequence[str | Path], health: str, log: Path, more_environment: dict[str, str]) -> None:
+        self._command, self._health, self._log = command, health, log
+        self._environment = {**os.environ, **more_environment}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command, stdout=output, stderr=subprocess.STDOUT, env=self._environment
+            )
+        ends = time.monotonic() + START_SECONDS
+        while time.monotonic() < ends and self._process.poll() is None:
+            try:
+                with urllib.request.urlopen(self._health, timeout=2):
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                time.sleep(0.1)
+        pytest.fail(f"{self._command[0]} did not start:\n{self._log.read_text(errors='replace')[-3000:]}")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
