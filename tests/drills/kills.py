@@ -150,8 +150,9 @@ def _chat(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
         # What is shown after an answer comes when it is kept: all but the last that began to be drawn are there.
         answered = len(_SECONDS.findall(ended.out))
         for name in names:
-            session = json.loads(fine(turnmark("sessions", "show", name, "--json", home=home, folder=folder)).out)
-            questions = [exchange["question"] for exchange in session["exchanges"]]
+            lines = (home / "sessions" / f"{name}.jsonl").read_text("utf-8").splitlines(keepends=True)
+            events = [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be torn
+            questions = [event["question"] for event in events if event["event"] == "turn"]
             assert questions == QUESTIONS[: len(questions)], questions
             assert len(questions) >= answered - 1, f"{answered} answers were shown, {len(questions)} are kept"
             fine(turnmark("sessions", "delete", name, home=home, folder=folder))
