@@ -90,7 +90,7 @@ def _check_task(benchmark: str, task: str | None, command: str, errors: ErrorCol
 
 def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
     from turnmark.assistant.steps.understand_llm import MINIMAL
-    from turnmark.evaluation.benchmarks.mtrag_queries import known_mode
+    from turnmark.evaluation.benchmarks.mtrag_data import known_mode
 
     used = RETRIEVAL_FIELDS | (CALL_FIELDS if request.query == MINIMAL else set())
     used -= {"embedder"} if request.scoring else set()

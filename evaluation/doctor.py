@@ -263,7 +263,7 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
     """Role in the plural -> its names. Nothing that a name stands for is imported."""
     from turnmark.assistant.forms import all_forms
     from turnmark.assistant.generators import GENERATORS
-    from turnmark.evaluation.benchmarks.mtrag_queries import MODES
+    from turnmark.evaluation.benchmarks.mtrag_data import MODES
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import RETRIEVERS
     from turnmark.retrieval.rerank import RERANKERS

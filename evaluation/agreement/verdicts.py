@@ -16,7 +16,7 @@ from pydantic import Field
 
 from turnmark.corpora.types import Record
 from turnmark.evaluation.agreement.rows import Answer, Rows
-from turnmark.evaluation.metrics.decisions import unknown_label
+from turnmark.evaluation.metrics.idk import unknown_label
 from turnmark.evaluation.stats import intervals, number_clusters, table_figure
 
 if TYPE_CHECKING:

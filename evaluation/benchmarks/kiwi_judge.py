@@ -41,7 +41,7 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
 from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.metric_info import PLAIN, MetricStyle
-from turnmark.evaluation.metrics.decisions import sample_values
+from turnmark.evaluation.metrics.idk import sample_values
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, asks_for_text, whose
 from turnmark.evaluation.records import Sample
 

@@ -23,20 +23,14 @@ from turnmark.evaluation.benchmarks import measures
 from turnmark.evaluation.benchmarks import mtrag_data as bench
 from turnmark.evaluation.benchmarks import mtrag_passages as shown
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric
+from turnmark.evaluation.benchmarks.mtrag_data import NoQuery, QuerySource
 from turnmark.evaluation.benchmarks.mtrag_passages import MtragTurn
-from turnmark.evaluation.benchmarks.mtrag_queries import (
-    NoQuery,
-    QuerySource,
-    check_mode,
-    open_queries,
-    read_query_file,
-)
 from turnmark.evaluation.benchmarks.mtrag_retrieval import Retrieval
 from turnmark.evaluation.benchmarks.task import Task, choose_domains, hash_prompts
 from turnmark.evaluation.benchmarks.turns import prompted_sample, turn_sample
 from turnmark.evaluation.judging.mtrag import mtrag_rubrics, un_rubrics
 from turnmark.evaluation.judging.rubrics import BERT
-from turnmark.evaluation.metrics.decisions import unknown_label
+from turnmark.evaluation.metrics.idk import unknown_label
 from turnmark.evaluation.passages import HIDDEN, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.scoring import missing
@@ -91,7 +85,7 @@ class Mtrag(Task):
         lists = errors.collect(recorded, passages) if passages else None
         if source is None or loaded is None:
             if request.query:
-                errors.collect(check_mode, request.query, self._benchmark)
+                errors.collect(bench.check_mode, request.query, self._benchmark)
             raise RequestError(errors.problems)
         known = sorted({task.domain for task in loaded.data.values()})
         self.domains = errors.collect(choose_domains, known, request.domains) or ()
@@ -141,20 +135,24 @@ class Mtrag(Task):
     ) -> None:
         """Find the corpora, the queries, and what is hidden."""
         request, root = self.request, source.root
-        official = passages is not None and shown.is_setting_file(passages, root, self._benchmark, self._where)
+        setting_file = mtrag.setting_file(root, self._benchmark, self._where)
+        official = passages is not None and setting_file is not None and passages.resolve() == setting_file.resolve()
         searching = self._where in shown.SEARCHING
         if searching and (request.scoring or (lists is not None and official)):
             self.corpora = bench.corpora_there(root, self.domains)
         elif searching:
             self.corpora = errors.collect(bench.find_corpora, root, self.domains) or {}
         mode = request.query or ("file" if request.queries else "assistant")
-        queries = self._open_queries(mode, errors) if searching and not request.scoring and not passages else None
+        queries: QuerySource | None = None
+        if searching and not request.scoring and not passages and request.queries:
+            queries = errors.collect(bench.read_query_file, request.queries, self._data)
+        elif searching and not request.scoring and not passages:
+            queries = errors.collect(bench.open_queries, mode, self._data)
         texts = {domain: CorpusTexts(path) for domain, path in self.corpora.items()}
         files, problems = dict(queries.files) if queries else {}, list(queries.problems) if queries else []
         if request.counterfactual:
-            relevant = shown.relevant_passages(root, self._benchmark, self.domains)
-            self._relevant = relevant.passages
-            files, problems = {**files, **relevant.files}, [*relevant.problems, *problems]
+            self._relevant, read, unread = shown.relevant_passages(root, self._benchmark, self.domains)
+            files, problems = {**files, **read}, [*unread, *problems]
             if not request.scoring and texts:
                 shown.check_hidden(self._data.tasks.values(), self._relevant, texts, errors)
         self._shown = shown.Shown(
@@ -168,9 +166,7 @@ class Mtrag(Task):
         tasks = {key: task for key, task in self._data.tasks.items() if self._takes(task)}
         self.notes = (
             *bench.problem_notes(problems),
-            *shown.note_unasked(queries, mode, tasks),
-            *shown.note_unrecorded(lists, tasks, texts, request.counterfactual, errors),
-            *(shown.note_unread(self.domains, self.corpora) if request.scoring and searching else ()),
+            *(shown.note_unrecorded(lists, tasks, texts, request.counterfactual, errors) if lists is not None else ()),
             *bench.corpus_notes(used),
         )
         self.data, self.corpora_used = self._data.used(files), used
@@ -192,15 +188,6 @@ class Mtrag(Task):
         if self.request.steps:
             errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
         return errors.collect(hash_prompts, (self.prompt,), self.request.prompts) or {}
-
-    def _open_queries(self, mode: str, errors: ErrorCollector) -> QuerySource | None:
-        if not self.request.queries:
-            return errors.collect(open_queries, mode, self._data)
-        source = errors.collect(read_query_file, self.request.queries, self._data)
-        if source is not None and source.recorded is not None and source.recorded.keys().isdisjoint(self._data.tasks):
-            n = len(source.recorded)
-            errors.add(f"--queries {self.request.queries.name}: none of its {n} ids is a task of the data")
-        return source
 
     def _takes(self, task: mtrag.Task, setting: str | None = None) -> bool:
         """Whether a task is one of those of a setting."""

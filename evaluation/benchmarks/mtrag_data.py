@@ -1,22 +1,26 @@
-"""The data of one MTRAG retrieval run: relevance labels, tasks, corpora, and what is known of every query."""
+"""The data of MTRAG runs: tasks, relevance labels, corpora, and the queries of every mode."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.assistant.steps.understand_llm import MINIMAL
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.rows import Source
+from turnmark.corpora.rows import RecordedQuery, Source, read_recorded
 from turnmark.corpora.types import Problem, Record
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.task import choose_domains
 from turnmark.evaluation.records import CorpusUsed, DataUsed
 from turnmark.evaluation.rundir import fingerprint
+from turnmark.retrieval.types import Query
 
 NEARLY_ALL = 0.99
 """A corpus with this share of the published passages counts as the full one."""
@@ -62,11 +66,7 @@ def labelled_domains(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, .
 
 
 def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]) -> MtragData:
-    """Load tasks and relevance labels; domains are in the order of the data.
-
-    Args:
-        domains: those wanted; empty for all that are there.
-    """
+    """Load tasks and relevance labels of some domains, in the order of the data; of all if none is named."""
     problems: list[Problem] = []
     files: dict[str, Path] = {}
     tasks: Mapping[str, mtrag.Task] = {}
@@ -219,3 +219,140 @@ def problem_notes(problems: Sequence[Problem]) -> list[str]:
 def data_notes(data: DataUsed, problems: Sequence[Problem]) -> list[str]:
     """What a report says of its data first: that it is the demo's, and what was skipped."""
     return ([DEMO_NOTE] if data.demo else []) + problem_notes(problems)
+
+
+# --- what is searched for at a turn: the query modes (MTRAG section 5.2, and ours) ------------------------------------
+
+RECORDED: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
+_LAST = re.compile(r"^last-([1-9][0-9]{0,3})$")
+MADE: Mapping[str, Callable[[mtrag.Task], Query]] = {
+    "conversation": lambda task: Query(text="\n".join([*(turn.content for turn in task.history), task.question])),
+    "assistant": lambda task: conversation_query(task.history, task.question),
+    # What was typed, in its conversation: what a model's rewrite is added to.
+    MINIMAL: lambda task: Query(text=task.question, history=task.history),
+}
+"""Modes that make their query from the conversation; so do `last-K`, and `last-turn` and `questions` where no file
+records it."""
+MODES: Mapping[str, str] = {
+    "last-turn": "the recorded last message",
+    "rewrite": "the recorded rewrite",
+    "questions": "the recorded questions up to this one",
+    "conversation": "all turns and answers",
+    "last-K": "the last K turns of the user, such as last-3",
+    "assistant": "what our own turn searches for",
+    "minimal": "a language model's rewrite",
+}
+"""Every mode with what it searches for."""
+
+
+class NoQuery(Exception):
+    """There is nothing to search for with this task; the message says why."""
+
+
+class QuerySource:
+    """Gives each task its query in one mode.
+
+    Args:
+        mode: the mode in normal form, or `file` for recorded queries from elsewhere.
+        recorded: task id -> what a file says, for modes that read it from one.
+        origin: that file's name, for messages.
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        tasks: Mapping[str, mtrag.Task],
+        recorded: Mapping[str, RecordedQuery] | None = None,
+        origin: str = "",
+        files: Mapping[str, Path] | None = None,
+        problems: Sequence[Problem] = (),
+    ) -> None:
+        self.mode, self.recorded = mode, recorded
+        self.files, self.problems = dict(files or {}), tuple(problems)
+        self._tasks, self._origin = tasks, origin
+
+    def query(self, task_id: str) -> Query:
+        """The query of a task; raises `NoQuery` if the file has none and it cannot be made from the conversation."""
+        task = self._tasks.get(task_id)
+        if self.recorded is not None and task_id in self.recorded:
+            row = self.recorded[task_id]
+            if row.variants is None:
+                return Query(text=row.text)
+            # With variants the text is the raw message, and the task knows the turns before that.
+            return Query(text=row.text, history=task.history if task else (), variants=tuple(row.variants.values()))
+        # The recorded queries are those of judged tasks alone; what these two are made of is there for all.
+        if self.recorded is not None and self.mode not in ("last-turn", "questions"):
+            raise NoQuery(f"no query for it in {self._origin}")
+        if task is None:
+            raise NoQuery("no task with this id in the data, so there is no conversation to make a query from")
+        query = self._made(task)
+        if not query.text.strip():
+            raise NoQuery("the task's text is empty")
+        return query
+
+    def _made(self, task: mtrag.Task) -> Query:
+        if self.mode in MADE:
+            return MADE[self.mode](task)
+        match = _LAST.match(self.mode)
+        turns = int(match[1]) if match else 0 if self.mode == "questions" else 1
+        questions = [message.content for message in task.history if message.role == "user"] + [task.question]
+        return Query(text="\n".join(questions[-turns:]))
+
+
+def known_mode(mode: str) -> bool:
+    """Whether there is a mode of this name, whatever it needs."""
+    return mode in RECORDED or mode in MADE or bool(_LAST.match(mode))
+
+
+def check_mode(mode: str, benchmark: mtrag.Benchmark, asking: bool = False) -> str:
+    """The mode, if the benchmark has it; one that asks a language model, only where `asking` it will do."""
+    if not known_mode(mode):
+        modes = ", ".join(f"{name} ({summary})" for name, summary in MODES.items())
+        raise RequestError(f"--query: no mode is called {mode!r}; there are: {modes}")
+    if mode == MINIMAL and not asking:
+        raise RequestError(
+            f"--query {mode}: it is for --task retrieval; where answers are written, the --generator rewrites by itself"
+        )
+    if benchmark != "mtrag" and mode in ("rewrite", "questions"):
+        raise RequestError(
+            f"--query {mode}: {benchmark} has no recorded queries; use last-turn, conversation, last-K, assistant, or "
+            "--queries FILE with your own"
+        )
+    return mode
+
+
+def open_queries(mode: str, data: MtragData, asking: bool = False) -> QuerySource:
+    """The queries of a mode for every domain of the data; of one that asks a language model, without its wordings."""
+    check_mode(mode, data.benchmark, asking)
+    recorded = next((name for name in RECORDED if name == mode), None)
+    if recorded is None or data.benchmark != "mtrag":
+        if not data.tasks:
+            loaded_tasks = mtrag.load_tasks(data.source.root, data.benchmark)
+            first = f"; the first mistake in it: {loaded_tasks.problems[0]}" if loaded_tasks.problems else ""
+            what = f"it is made from conversations, and {loaded_tasks.path.name} holds none{first}"
+            raise RequestError(f"--query {mode}: {what}")
+        return QuerySource(mode, data.tasks)
+    texts: dict[str, RecordedQuery] = {}
+    files: dict[str, Path] = {}
+    problems: list[Problem] = []
+    for domain in data.qrels:
+        loaded = mtrag.load_queries(data.source.root, domain, recorded)
+        texts |= {key: RecordedQuery(text=text) for key, text in loaded.data.items()}
+        files[f"queries/{domain}"] = loaded.path
+        problems.extend(loaded.problems)
+    return QuerySource(mode, data.tasks, texts, f"the recorded {mode} queries", files, problems)
+
+
+def read_query_file(path: Path, data: MtragData | None) -> QuerySource:
+    """The queries of a file that was handed in; with `data`, at least one of them has to be of a task there."""
+    try:
+        loaded = read_recorded(path, path.name)
+    except OSError as error:
+        raise RequestError(f"--queries {str(path)!r} cannot be read: {error.strerror or error}") from error
+    if loaded.problems:
+        raise RequestError([f"--queries {problem}" for problem in loaded.problems])
+    if data is not None:
+        judged = {query for labels in data.qrels.values() for query in labels}
+        if loaded.data.keys().isdisjoint(judged or data.tasks):
+            raise RequestError(f"--queries {path.name}: none of its {len(loaded.data)} ids is a task of the data")
+    return QuerySource("file", data.tasks if data else {}, loaded.data, path.name)

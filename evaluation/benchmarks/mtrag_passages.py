@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from turnmark.corpora import mtrag
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, QuerySource
+from turnmark.evaluation.benchmarks.mtrag_data import NoQuery, QuerySource
 from turnmark.evaluation.benchmarks.turns import PASSAGES, Parts
 from turnmark.evaluation.passages import OFFICIAL, CorpusTexts, Without
 from turnmark.evaluation.records import ContextRef, Sample
@@ -76,7 +75,7 @@ class Shown:
             return (_references(task) if generator else self._weighed(task, _references(task))), None
         if retriever is None:  # recorded ones are weighed as those of a retriever of ours would be
             return self.listed(turn, lambda hits: self._weighed(task, hits)), None
-        query = conversation_query(task.history, task.question) if self.queries is None else self._query(task)
+        query = self.queries.query(task.id) if self.queries else conversation_query(task.history, task.question)
         return retriever.search([query], self.parts.passages)[0], query
 
     def trusted(self, generator: Generator | None) -> bool:
@@ -127,19 +126,6 @@ class Shown:
             else ref
             for ref in contexts
         )
-
-    def _query(self, task: mtrag.Task) -> Query:
-        """The query of the mode. Recorded ones are there for judged tasks alone, what they are made of is for all."""
-        queries = self.queries
-        assert queries is not None, "asked for only with a mode"
-        try:
-            return queries.query(task.id)
-        except NoQuery:
-            if queries.mode not in ("last-turn", "questions"):
-                raise
-            earlier = [message.content for message in task.history if message.role == "user"]
-            questions = earlier if queries.mode == "questions" else []
-            return Query(text="\n".join((*questions, task.question)))
 
     def _weighed(self, task: mtrag.Task, hits: list[Hit]) -> list[Hit]:
         """Passages that no retriever of ours found, with their cosines: what the turn decides by."""
@@ -208,15 +194,6 @@ def ref_of(hit: Hit) -> ContextRef:
 # --- what is known of them before anything is answered ---------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Relevant:
-    """Passages labelled relevant by task, and what was read for them."""
-
-    passages: Mapping[str, tuple[str, ...]]
-    files: Mapping[str, Path]
-    problems: tuple[Problem, ...]
-
-
 def recorded_file(
     request: EvalRequest, name: mtrag.Benchmark, setting: str, source: Source | None, errors: ErrorCollector
 ) -> Path | None:
@@ -236,23 +213,21 @@ def recorded_file(
     return file if official or (request.protocol == "paper" and not request.query and not request.queries) else None
 
 
-def is_setting_file(path: Path, root: Path, name: mtrag.Benchmark, setting: str) -> bool:
-    file = mtrag.setting_file(root, name, setting)
-    return file is not None and path.resolve() == file.resolve()
-
-
-def relevant_passages(root: Path, name: mtrag.Benchmark, domains: Sequence[str]) -> Relevant:
+def relevant_passages(
+    root: Path, name: mtrag.Benchmark, domains: Sequence[str]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, Path], list[Problem]]:
+    """Passages labelled relevant by task; the files that were read for them; what cannot be read there."""
     passages: dict[str, tuple[str, ...]] = {}
     files: dict[str, Path] = {}
     problems: list[Problem] = []
     labelled = mtrag.retrieval_domains(root, name)
-    for domain in (domain_name for domain_name in domains if domain_name in labelled):
+    for domain in filter(labelled.__contains__, domains):
         loaded = mtrag.load_qrels(root, name, domain)
         files[f"qrels/{domain}"] = loaded.path
         problems += loaded.problems
         for query, grades in loaded.data.items():
             passages[query] = tuple(passage for passage, grade in grades.items() if grade > 0)
-    return Relevant(passages, files, tuple(problems))
+    return passages, files, problems
 
 
 def check_hidden(
@@ -270,59 +245,18 @@ def check_hidden(
 
 
 def note_unrecorded(
-    lists: Mapping[str, Sequence[ContextRef]] | None,
+    lists: Mapping[str, Sequence[ContextRef]],
     tasks: Mapping[str, mtrag.Task],
     texts: Mapping[str, CorpusTexts],
     hiding: bool,
     errors: ErrorCollector,
 ) -> list[str]:
-    """Tasks without a recorded list, and recorded passages whose text is not known."""
-    if lists is None:
-        return []
+    """Recorded passages whose text is not known; that the lists are of other tasks is a mistake."""
     if lists.keys().isdisjoint(tasks):
         errors.add(f"--passages: none of its {len(lists)} queries is a task of the data")
-        return []
-    notes = []
-    if lacking := [task for key, task in tasks.items() if key not in lists]:
-        notes.append(
-            f"--passages has no list for {len(lacking)} of {len(tasks)} tasks ({_count_labels(lacking)}); they fail, "
-            "since no passages would tell an unanswerable task from the others"
-        )
-    limit = None if hiding else PASSAGES
-    references = [(ref, task.domain) for key, task in tasks.items() for ref in lists.get(key, ())[:limit]]
-    unknown = sum(ref.text is None and ref.document_id not in texts.get(domain, ()) for ref, domain in references)
-    if unknown:
-        notes.append(
-            f"--passages: {unknown} of {len(references)} passages are not in the corpora here; the next ones of their "
-            "lists replace them"
-        )
-    return notes
-
-
-def note_unasked(queries: QuerySource | None, mode: str, tasks: Mapping[str, mtrag.Task]) -> list[str]:
-    """Tasks for which a mode that is recorded has no query: the recorded queries are those of judged tasks alone."""
-    if queries is None or queries.recorded is None:
-        return []
-    lacking = [task for key, task in tasks.items() if key not in queries.recorded]
-    if not lacking or mode in ("last-turn", "questions"):  # these are made from the conversation if they lack
-        return []
-    flag = "--queries" if mode == "file" else f"--query {mode}"
-    return [
-        f"{flag}: nothing is recorded for {len(lacking)} of {len(tasks)} tasks ({_count_labels(lacking)}); they fail, "
-        "since a query of another kind would tell an unanswerable task from the others"
+    refs = [
+        (ref, task.domain) for key, task in tasks.items() for ref in lists.get(key, ())[: None if hiding else PASSAGES]
     ]
-
-
-def note_unread(domains: Sequence[str], corpora: Mapping[str, Path]) -> list[str]:
-    """Domains whose passages cannot be looked up, of answers that are written already."""
-    return [
-        f"{domain}: no corpus in the data; where the predictions do not hold the texts of their passages, "
-        "k_precision is not applicable"
-        for domain in domains
-        if domain not in corpora
-    ]
-
-
-def _count_labels(tasks: Iterable[mtrag.Task]) -> str:
-    counts = Counter(task.answerability or "no label" for task in tasks)
-    return ", ".join(f"{label} {count}" for label, count in sorted(counts.items()))
+    unknown = sum(ref.text is None and ref.document_id not in texts.get(domain, ()) for ref, domain in refs)
+    what = f"{unknown} of {len(refs)} passages are not in the corpora here; the next ones of their lists replace them"
+    return [f"--passages: {what}"] if unknown else []

@@ -13,34 +13,26 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.steps.understand_llm import minimal
+from turnmark.assistant.steps.understand_llm import MINIMAL, MINIMAL_SECONDS, minimal
 from turnmark.assistant.types import Usage
 from turnmark.corpora import mtrag
 from turnmark.corpora.console import inert, shown_progress
-from turnmark.corpora.errors import ErrorCollector, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256, write_atomic
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import mtrag_data as bench
 from turnmark.evaluation.benchmarks.base import Item, Metric, Value
-from turnmark.evaluation.benchmarks.mtrag_queries import (
-    Asking,
-    NoQuery,
-    QuerySource,
-    asking_of,
-    check_mode,
-    open_queries,
-    read_query_file,
-)
+from turnmark.evaluation.benchmarks.mtrag_data import NoQuery, QuerySource, check_mode, open_queries, read_query_file
 from turnmark.evaluation.benchmarks.task import Task, choose_domains
 from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.metric_info import MetricStyle
-from turnmark.evaluation.metrics import retrieval as metrics
 from turnmark.evaluation.predictions import Answers, format_trec, ranked, read_runs
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.request import select
@@ -48,19 +40,52 @@ from turnmark.evaluation.rundir import RunFolder
 from turnmark.evaluation.scheduler import HOPELESS
 from turnmark.retrieval.types import Hit, Query, Retriever
 
+CUTOFFS = (1, 3, 5, 10)
+NAMES = tuple(f"{name}@{k}" for name in ("recall", "ndcg") for k in CUTOFFS)
+VARIANT = "pytrec_eval"
 DEPTH = 10
 """Passages kept a query: what the metrics look at."""
 BATCH = 64
 QUERIES = "queries.jsonl"
 """The file of a run that holds what was searched for, as `--queries` takes it."""
+SEARCHING = 300.0
+"""Seconds beyond those for the rewrite in which a query must be searched: others may have to be searched before it."""
+PROMPTS = ("rewrite", "json", "repair")
+"""What a model is asked by: for a rewrite, as an object."""
 Lists = tuple[Mapping[str, int], Sequence[ContextRef]]
 """Passage -> grade, and what was found."""
 
 
-def measured_list(context: Lists) -> Mapping[str, Value]:
-    """The metrics of one query."""
+def score_lists(
+    qrels: Mapping[str, Mapping[str, int]], lists: Mapping[str, Sequence[ContextRef]]
+) -> dict[str, dict[str, float]]:
+    """Every metric in `NAMES` for every query with a relevant passage: query id -> metric -> 0..1.
+
+    A query of `qrels` that `lists` has nothing for scores 0; a list without relevance labels is left out.
+
+    Args:
+        qrels: query id -> passage id -> grade; a grade above 0 is relevant.
+        lists: query id -> what was found. The order is by score, ties by document id descending.
+    """
+    import pytrec_eval
+
+    judged = {query: dict(grades) for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+    if not judged:
+        return {}
+    cuts = ",".join(map(str, CUTOFFS))
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, {f"recall.{cuts}", f"ndcg_cut.{cuts}"})
+    run = {query: {c.document_id: float(c.score) for c in lists[query]} for query in judged if lists.get(query)}
+    measured = evaluator.evaluate(run) if run else {}
+    official = {name: name.replace("recall@", "recall_").replace("ndcg@", "ndcg_cut_") for name in NAMES}
+    nothing = dict.fromkeys(official.values(), 0.0)
+    return {
+        query: {name: float(measured.get(query, nothing)[key]) for name, key in official.items()} for query in judged
+    }
+
+
+def _measured(context: Lists) -> Mapping[str, Value]:
     relevant, contexts = context
-    return metrics.score_lists({"query": relevant}, {"query": contexts}).get("query", {})
+    return score_lists({"query": relevant}, {"query": contexts}).get("query", {})
 
 
 # --- the benchmark ---------------------------------------------------------------------------------------------------
@@ -73,9 +98,9 @@ class Retrieval(Task):
     flags = ("query", "queries")
     metrics: Sequence[Metric[Lists]] = (
         Metric(
-            metrics.NAMES,
-            metrics.VARIANT,
-            measured_list,
+            NAMES,
+            VARIANT,
+            _measured,
             shown={"recall@5": MetricStyle(headline=10), "ndcg@5": MetricStyle(headline=20)},
         ),
     )
@@ -86,7 +111,8 @@ class Retrieval(Task):
     """Query id -> domain, in the order of the data."""
     _queries: QuerySource | None = None
     """What is searched for; None: lists are scored that are there already."""
-    _asking: Asking | None = None
+    _seconds: float | None = None
+    """For the rewrite of one query by a model; None: the mode asks none."""
 
     def open(self) -> None:
         errors, request = ErrorCollector(), self.request
@@ -94,7 +120,8 @@ class Retrieval(Task):
         if request.query and request.queries:
             errors.add("--query and --queries name two sources of queries; give one of them")
         known_mode = errors.collect(check_mode, request.query, name, True) if request.query else "assistant"
-        self._asking = asking_of(request, errors)
+        if request.query == MINIMAL and not request.asks_model:
+            errors.add(f"--query {MINIMAL} asks a language model; name it with --generator, see `turnmark list`")
         data = self._load(name, errors)
         if request.queries:
             self._queries = errors.collect(read_query_file, request.queries, data)
@@ -114,13 +141,29 @@ class Retrieval(Task):
         self.corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
         self.notes = tuple(bench.corpus_notes(self.corpora_used))
         self.searched = not request.scoring
-        self.batched = self.searched and self._asking is None
         self.specs = {"query": ("file" if request.queries else known_mode) or "assistant"}
         self.inputs = {"queries": file_sha256(request.queries)} if request.queries else {}
         self.prompts = {}
-        if self._asking is not None:
-            self.specs, self.prompts = {**self.specs, **self._asking.specs()}, dict(self._asking.hashes)
-            self.deadline = self._asking.deadline
+        if request.query == MINIMAL:
+            self._open_asking()
+        self.batched = self.searched and self._seconds is None
+
+    def _open_asking(self) -> None:
+        """With what a model is asked for rewrites: who, how long is waited, and by which prompts."""
+        from turnmark.assistant.generators import GENERATORS
+        from turnmark.evaluation.prompts import own_prompts
+
+        request = self.request
+        self._seconds = MINIMAL_SECONDS if request.deadline is None else request.deadline
+        self.deadline = self._seconds + SEARCHING
+        with suppress(RequestError):  # reported when the flags are checked
+            self.specs = {
+                **self.specs,
+                "generator": str(GENERATORS.check(request.generator)),
+                "rewrite": f"within {self._seconds:g} s",
+            }
+            hashes = own_prompts(request.prompts)
+            self.prompts = {name: hashes[name] for name in PROMPTS}
 
     def _load(self, name: mtrag.Benchmark, errors: ErrorCollector) -> bench.MtragData | None:
         """The data; that of all domains if --domains is wrong, so that the rest of the request can be checked."""
@@ -162,16 +205,16 @@ class Retrieval(Task):
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Task.answer`: reworded by a model, then searched."""
-        asking = self._asking
-        assert asking is not None, "other queries are searched by `search`"
+        seconds = self._seconds
+        assert seconds is not None, "other queries are searched by `search`"
         assert generator is not None, "a mode that asks a model is planned with one"
         query = self._query(item.id, item.domain)
         if isinstance(query, Sample):
             return query
         retriever = self.parts.retrievers[item.domain or ""]
         began = time.monotonic()
-        bounded = Bounded(generator, began + asking.seconds, asking.seconds)
-        wordings = minimal(bounded, query.history, query.text, asking.prompts)
+        bounded = Bounded(generator, began + seconds, seconds)
+        wordings = minimal(bounded, query.history, query.text, self.request.prompts)
         if not HOPELESS.isdisjoint(wordings.left_out.values()):
             raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
         worded = time.monotonic()
@@ -218,9 +261,15 @@ class Retrieval(Task):
         run.samples.arrange((query, 0) for query in self._ids)
         samples = [sample for query in self._ids if (sample := run.samples.get((query, 0)))]
         notes = []
-        if self._asking is not None:
-            write_atomic(run.path / QUERIES, "".join(recorded_rows(samples)))
-            notes += outcome_notes(samples)
+        if self._seconds is not None:
+            done = [sample for sample in samples if sample.status == "done"]
+            rows = ({"_id": sample.id, "text": sample.query, "variants": dict(sample.variants)} for sample in done)
+            write_atomic(run.path / QUERIES, "".join(json.dumps(row) + "\n" for row in rows))
+            bare = [sample for sample in done if sample.left_out and not sample.variants]
+            reasons = Counter(reason.replace("_", " ") for sample in bare for reason in set(sample.left_out.values()))
+            if bare:
+                why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+                notes.append(f"{len(bare)} of {len(done)} queries were searched without a rewrite: {why}")
         try:
             lists = {sample.id: sample.contexts for sample in samples if sample.status == "done"}
             write_atomic(run.path / "run.trec", format_trec(lists, "turnmark"))
@@ -259,35 +308,3 @@ def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, 
     if len(distinct) < len(hits) or not all(math.isfinite(hit.score) for hit in hits):
         raise TurnmarkError(f"retriever {retriever.name!r} found a passage twice, or gave it no number")
     return tuple(ranked([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:DEPTH])
-
-
-# --- what was searched for -------------------------------------------------------------------------------------------
-
-
-def recorded_rows(samples: Iterable[Sample]) -> Iterable[str]:
-    """What was searched for, a line of a query file each; see `turnmark.corpora.rows`. Queries that failed have
-    none.
-    """
-    for sample in samples:
-        if sample.status != "done":
-            continue
-        row = {"_id": sample.id, "text": sample.query, "variants": dict(sample.variants)}
-        yield json.dumps(row, ensure_ascii=True) + "\n"
-
-
-def outcome_notes(samples: Sequence[Sample]) -> list[str]:
-    """How many queries were searched as typed, and for how many no rewrite came, and why."""
-    done_samples = [sample for sample in samples if sample.status == "done"]
-    notes: list[str] = []
-    needless = sum(not sample.variants and not sample.left_out for sample in done_samples)
-    if needless:
-        notes.append(f"{needless} of {len(done_samples)} queries need no rewrite: they were searched as typed")
-    bare = [sample for sample in done_samples if sample.left_out and not sample.variants]
-    if bare:
-        reasons = Counter(reason for sample in bare for reason in set(sample.left_out.values()))
-        notes.append(f"{len(bare)} of {len(done_samples)} queries were searched without a rewrite: {_counted(reasons)}")
-    return notes
-
-
-def _counted(reasons: Counter[str]) -> str:
-    return ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in reasons.most_common())

@@ -102,17 +102,17 @@ def test_mtrag_un_has_its_last_turn_from_the_tasks(benchmark_root, tmp_path, ope
 
 
 def test_a_query_that_cannot_be_made_is_a_failure_and_no_number(benchmark_root, tmp_path, opener, check_run):
-    path = benchmark_root / "mtrag-human/retrieval_tasks/fiqa/fiqa_lastturn.jsonl"
+    path = benchmark_root / "mtrag-human/retrieval_tasks/fiqa/fiqa_rewrite.jsonl"
     queries = path.read_text().splitlines()
     path.write_text("\n".join(["{broken", *queries[1:]]) + "\n")
-    summary, run, _ = searched(planned(benchmark_root, tmp_path / "r"), opener)
+    summary, run, _ = searched(planned(benchmark_root, tmp_path / "r", query="rewrite"), opener)
     check_run(run)
     assert (summary.n, summary.failed) == (7, 1)
     assert (summary.metrics["ndcg@5"].n, summary.metrics["ndcg@5"].failed) == (6, 1)
-    assert any("fiqa_lastturn.jsonl:1: not JSON" in note for note in summary.notes)
+    assert any("fiqa_rewrite.jsonl:1: not JSON" in note for note in summary.notes)
     failed = [score for score in lines(run / "scores.jsonl", Score) if score.id == "c3<::>1"]
     assert {(s.status, s.value, s.reason) for s in failed} == {
-        ("failed", None, "no query for it in the recorded last-turn queries")
+        ("failed", None, "no query for it in the recorded rewrite queries")
     }
 
 

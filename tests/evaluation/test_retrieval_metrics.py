@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.metrics.retrieval import NAMES, score_lists
+from turnmark.evaluation.benchmarks.mtrag_retrieval import NAMES, score_lists
 from turnmark.evaluation.predictions import format_trec, parse_run, ranked, read_runs
 from turnmark.evaluation.records import ContextRef
 

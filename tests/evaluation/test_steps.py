@@ -16,7 +16,7 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from turnmark.corpora import inscoqa
 from turnmark.corpora.mtrag import Answerability
-from turnmark.evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
+from turnmark.evaluation.metrics.idk import clarify_label, sample_values, unknown_label
 from turnmark.evaluation.metrics.matching import LEAST, match_steps, step_likeness
 from turnmark.retrieval.embed import open_embedder
 
