@@ -33,7 +33,6 @@ class CorpusTexts:
         self._offsets: dict[str, int] | None = None
 
     def __contains__(self, name: object) -> bool:
-        """Whether the corpus has a passage with this id."""
         return name in self._index()
 
     def _index(self) -> dict[str, int]:

@@ -77,7 +77,6 @@ def ask_once(generator: Generator, messages: Sequence[PromptMessage], spec: str)
 
 
 def prompts_of(setting: str | None) -> tuple[str, ...]:
-    """The prompts that a setting asks a model with, apart from the assistant's own."""
     if setting in PROMPTS:
         return (PROMPTS[setting],)
     return {DIALOGUE: (PROMPTS["vanilla"], SPLIT), POSITIONS: (PROMPTS["vanilla"],)}.get(setting or "", ())
@@ -183,7 +182,6 @@ def compound_metrics(embed: Embed | None, by_order: bool) -> tuple[Metric[Compou
     """The coverage of the parts; with `by_order`, where questions are asked in several orders, by position, too."""
 
     def answers(context: CompoundCase) -> tuple[str, ...]:
-        """For each part the sentences that answer it."""
         assert embed is not None, "checked before"
         if unknown(context):
             return ("",) * len(context.parts)

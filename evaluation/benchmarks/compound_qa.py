@@ -129,7 +129,6 @@ class CompoundQA(Task):
         return compound_qa.file_of(item_id)
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Task.items`; the domain is the capability."""
         for task in compound_qa.stream_tasks(self.source.root, self.domains, self.request.types):
             if isinstance(task, Problem):
                 yield task
@@ -276,7 +275,6 @@ class CompoundQA(Task):
         return sample.model_copy(update={"sub_answers": _paired(parts, texts)})
 
     def _turns(self, item: Item, parts: Sequence[str]) -> list[Sample]:
-        """The assistant's turns of a dialogue without a model, each trusting the context as one turn for all would."""
         history: list[Message] = []
         replies: list[Sample] = []
         for part in parts:

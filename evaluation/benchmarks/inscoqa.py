@@ -153,7 +153,6 @@ class InsCoQA(Task):
             self.searched, self.specs = not request.scoring, {"query": "assistant"}
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Task.items`; streamed."""
         for row in inscoqa.stream_tasks(self.source.root, self.split):
             yield row if isinstance(row, Problem) else self._item(row)
 
@@ -341,7 +340,6 @@ def _in_one_line(line: str) -> tuple[str, ...]:
 
 
 def _read_list(text: str) -> tuple[str, ...]:
-    """The steps of a list, whatever is around and inside it."""
     lines = [line for line in text.splitlines() if line.strip()]
     matches = [_ITEM.fullmatch(line.rstrip()) for line in lines]
     items = [match for match in matches if match is not None]
@@ -369,7 +367,6 @@ def _drop_half_mark(text: str) -> str:
 
 
 def _last_list(reply: str) -> tuple[str, tuple[str, ...]]:
-    """Of a reply without a heading what is before its last numbered list, and the steps of that."""
     lines = reply.splitlines(keepends=True)
     items = [(n, item["number"]) for n, line in enumerate(lines) if (item := _ITEM.fullmatch(line.rstrip()))]
     firsts = [n for n, number in items if number and int("".join(filter(str.isdecimal, number))) == 1]

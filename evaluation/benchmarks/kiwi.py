@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.asking import merge_roles, write_text
+from turnmark.assistant.budget import fit_prompt, room_for
+from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.requests import edit_request
 from turnmark.assistant.steps.revise import TAKES_A_MODEL, apply_request, revise_by_model
 from turnmark.assistant.types import Usage
@@ -36,21 +39,17 @@ from turnmark.evaluation.benchmarks.kiwi_judge import KiwiJudge
 from turnmark.evaluation.benchmarks.kiwi_turns import (
     EDITS_AS_WRITTEN,
     EDITS_SHOWN,
-    FIRST,
-    NEEDS_MODEL,
-    PROMPTS,
     Instruction,
     KiwiTask,
-    Rewritten,
-    first_answer,
     is_good,
-    rewrite_as_paper,
     turn_item,
 )
 from turnmark.evaluation.benchmarks.measures import ANSWER_WORDS
+from turnmark.evaluation.benchmarks.turns import titled
 from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, kiwi_rubrics, operations, type_of
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metrics import overlap
+from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.retrieval.task_passages import Embed, by_list, hits_of, ranked_by
 from turnmark.retrieval.types import Hit
@@ -59,6 +58,18 @@ PARAGRAPHS = 5
 """Paragraphs of the companion file that are evidence, where nothing was recorded."""
 TEMPERATURE = 0.7
 """Of the models that revise (section 3.2)."""
+FIRST, INFORMATION, REWRITE = "kiwi-first", "kiwi-information", "kiwi-rewrite"
+PROMPTS = (FIRST, INFORMATION, REWRITE)
+NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompts: add --generator, or leave it out"
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """An answer as a model wrote it, what it took, and what is to be noted."""
+
+    text: str
+    usage: Usage
+    notes: tuple[str, ...] = ()
 
 
 class EarlierTurn(TurnmarkError):
@@ -128,7 +139,6 @@ class Kiwi(KiwiTask):
                 errors.add(f"--only {name}: a chain needs the turn before it, too: {before}")
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Task.items`; an item is a turn."""
         for session in kiwi.stream_sessions(self.source.root):
             if isinstance(session, Problem):
                 yield session
@@ -167,7 +177,6 @@ class Kiwi(KiwiTask):
         )
 
     def _revised(self, task: Instruction, generator: Generator | None, previous: str, hits: Sequence[Hit]) -> Rewritten:
-        """The revision as the assistant's turn makes it."""
         instruction = task.turn.instruction
         if generator is None:
             request = edit_request(instruction)
@@ -241,7 +250,6 @@ class Kiwi(KiwiTask):
         return self._of_session(session, turn.instruction)
 
     def _of_session(self, session: Session, *queries: str) -> list[Hit]:
-        """What was retrieved for a session, else the paragraphs that fit its question, and what else is asked, best."""
         if session.passages:
             return hits_of(_passages(session.passages, f"{session.index}#passage"))
         if session.papers is None:
@@ -260,6 +268,59 @@ def _passages(texts: Sequence[kiwi.Passage], document: str) -> list[Passage]:
         passages.append(Passage(id=name, document=document, title=source.title, text=source.text, start=start, end=end))
         start = end
     return passages
+
+
+# --- as the paper has it (section 2.2, appendix A.1): the complete answer is written anew, by plain prompts ----------
+
+
+def first_answer(generator: Generator, question: str, hits: Sequence[Hit], prompts: Path | None = None) -> Rewritten:
+    """The answer that a session begins with, from the passages found for the question."""
+    return _reply(generator, FIRST, {"question": question}, hits, prompts)
+
+
+def rewrite_as_paper(
+    generator: Generator,
+    question: str,
+    previous: str,
+    instruction: str,
+    hits: Sequence[Hit],
+    seeks_information: bool,
+    prompts: Path | None = None,
+) -> Rewritten:
+    """The answer revised as instructed, written anew; the reply is taken as it is.
+
+    An instruction that seeks information takes two calls: what the passages say to it, then the answer with that put
+    in. Any other takes one.
+
+    Args:
+        hits: passages for the instruction, best first; shown only where it seeks information.
+        prompts: folder with prompts of one's own.
+    """
+    texts = {"previous": previous, "instruction": instruction}
+    if not seeks_information:
+        return _reply(generator, REWRITE, {"question": question, **texts, "information": ""}, (), prompts)
+    summary = _reply(generator, INFORMATION, texts, hits, prompts)
+    try:
+        texts |= {"question": question, "information": summary.text}
+        rewrite = _reply(generator, REWRITE, texts, (), prompts)
+    except GeneratorError as error:
+        raise GeneratorError(error.kind, str(error), summary.usage + error.usage) from error
+    return Rewritten(rewrite.text, summary.usage + rewrite.usage, (*summary.notes, *rewrite.notes))
+
+
+def _reply(
+    generator: Generator, name: str, texts: Mapping[str, str], hits: Sequence[Hit], prompts: Path | None
+) -> Rewritten:
+    prompt = JUDGES.load(name, prompts)
+    shown = "Paper title: {}\nPassage: {}".format if prompt.bare else titled  # bare as in the paper (appendix A.1)
+    passages = [shown(hit.passage.title, hit.passage.text) for hit in hits]
+    filled = {key: text or None for key, text in texts.items()}
+    fitted = fit_prompt(prompt, room_for(generator), filled, passages)
+    if fitted is None:
+        reason = f"question, answer and instruction do not fit into the context of {generator.name}"
+        raise GeneratorError("bad_request", reason)
+    reply = write_text(generator, merge_roles(fitted.messages))
+    return Rewritten(reply.text, reply.usage, (*fitted.notes, *([reply.note] if reply.note else [])))
 
 
 TASKS = (Kiwi, KiwiJudge, KiwiAnalyse)

@@ -292,7 +292,6 @@ class KiwiAnalyse(KiwiTask):
         return PROMPTS, [note]
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Task.items`; an item is a turn."""
         for session in kiwi.stream_sessions(self.source.root):
             if isinstance(session, Problem):
                 yield session

@@ -185,7 +185,6 @@ class KiwiJudge(KiwiTask):
         return self.setting == FEW_SHOT
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Task.items`; an item is a test turn."""
         yield from self._problems
         for session, turn in self._turns("test"):
             item = turn_item(Instruction(session, turn))
@@ -231,7 +230,6 @@ class KiwiJudge(KiwiTask):
         return Examples(self._turns("train"))
 
     def _asked(self, task: Instruction, generator: Generator) -> tuple[str, list[str], Usage]:
-        """The rating, what is to be noted, and what it took."""
         nearest: list[tuple[Session, Turn]] = []
         if self._few_shot:
             with self._lock:

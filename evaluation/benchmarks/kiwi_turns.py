@@ -1,22 +1,16 @@
-"""What KIWI's tasks share: a turn with its session, a model asked about one, and the paper's own way to have it revise.
-
-In that (section 2.2, appendix A.1) the complete answer is written anew, by plain prompts.
-
-An instruction that seeks information takes two calls: what the passages say to it, then the answer with that put in.
-Any other takes one, with question, answer and instruction. The reply is taken as it is.
-"""
+"""What KIWI's tasks share: a turn with its session, and a model asked about one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
-from turnmark.assistant.asking import Failure, ask, merge_roles, write_text
-from turnmark.assistant.budget import count_tokens, fit_prompt, room_for
+from turnmark.assistant.asking import Failure, ask
+from turnmark.assistant.budget import count_tokens, room_for
 from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
@@ -26,13 +20,10 @@ from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.task import Task, data_used, hash_prompts
-from turnmark.evaluation.benchmarks.turns import titled
 from turnmark.evaluation.judging.kiwi import type_of
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metric_info import MetricStyle
-from turnmark.evaluation.prompts import JUDGES
-from turnmark.retrieval.types import Hit
 
 T = TypeVar("T", bound=BaseModel)
 _KINDS: dict[str, ErrorKind] = {"length": "bad_reply", "invalid": "bad_reply", "content_filter": "refused"}
@@ -144,7 +135,6 @@ def leaves_room(generator: Generator, prompt: Sequence[PromptMessage]) -> bool:
 
 
 def asked(generator: Generator, prompt: Sequence[PromptMessage], schema: type[T]) -> tuple[T, Usage]:
-    """The object that a model gives, and what it took."""
     _check_room(generator, prompt)
     reply, used = ask(generator, prompt, schema, temperature=0.0)
     if isinstance(reply, Failure):
@@ -171,64 +161,3 @@ def _check_room(generator: Generator, prompt: Sequence[PromptMessage]) -> None:
 def _error(failure: Failure, used: Usage) -> GeneratorError:
     kind = _KINDS.get(failure.kind) or cast(ErrorKind, failure.kind)
     return GeneratorError(kind, failure.reason or "no usable reply came", used)
-
-
-FIRST, INFORMATION, REWRITE = "kiwi-first", "kiwi-information", "kiwi-rewrite"
-PROMPTS = (FIRST, INFORMATION, REWRITE)
-NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompts: add --generator, or leave it out"
-
-
-@dataclass(frozen=True)
-class Rewritten:
-    """An answer as a model wrote it, what it took, and what is to be noted."""
-
-    text: str
-    usage: Usage
-    notes: tuple[str, ...] = ()
-
-
-def first_answer(generator: Generator, question: str, hits: Sequence[Hit], prompts: Path | None = None) -> Rewritten:
-    """The answer that a session begins with, from the passages found for the question."""
-    return _reply(generator, FIRST, {"question": question}, hits, prompts)
-
-
-def rewrite_as_paper(
-    generator: Generator,
-    question: str,
-    previous: str,
-    instruction: str,
-    hits: Sequence[Hit],
-    seeks_information: bool,
-    prompts: Path | None = None,
-) -> Rewritten:
-    """The answer revised as instructed, written anew.
-
-    Args:
-        hits: passages for the instruction, best first; shown only where it seeks information.
-        prompts: folder with prompts of one's own.
-    """
-    texts = {"previous": previous, "instruction": instruction}
-    if not seeks_information:
-        return _reply(generator, REWRITE, {"question": question, **texts, "information": ""}, (), prompts)
-    summary = _reply(generator, INFORMATION, texts, hits, prompts)
-    try:
-        texts |= {"question": question, "information": summary.text}
-        rewrite = _reply(generator, REWRITE, texts, (), prompts)
-    except GeneratorError as error:
-        raise GeneratorError(error.kind, str(error), summary.usage + error.usage) from error
-    return Rewritten(rewrite.text, summary.usage + rewrite.usage, (*summary.notes, *rewrite.notes))
-
-
-def _reply(
-    generator: Generator, name: str, texts: Mapping[str, str], hits: Sequence[Hit], prompts: Path | None
-) -> Rewritten:
-    prompt = JUDGES.load(name, prompts)
-    shown = "Paper title: {}\nPassage: {}".format if prompt.bare else titled  # bare as in the paper (appendix A.1)
-    passages = [shown(hit.passage.title, hit.passage.text) for hit in hits]
-    filled = {key: text or None for key, text in texts.items()}
-    fitted = fit_prompt(prompt, room_for(generator), filled, passages)
-    if fitted is None:
-        reason = f"question, answer and instruction do not fit into the context of {generator.name}"
-        raise GeneratorError("bad_request", reason)
-    reply = write_text(generator, merge_roles(fitted.messages))
-    return Rewritten(reply.text, reply.usage, (*fitted.notes, *([reply.note] if reply.note else [])))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.corpora import mtrag
@@ -66,6 +66,9 @@ class Mtrag(Task):
 
     def open(self) -> None:
         errors, request = ErrorCollector(), self.request
+        self._benchmark, self._where = cast(mtrag.Benchmark, request.benchmark), self.setting or SETTINGS[0]
+        # By the paper's prompt, without the assistant's turn.
+        self._prompted = request.protocol == "paper"
         self.metrics: Sequence[Metric[Any]] = (
             *measures.REFERENCE_METRICS,
             *measures.LEAD_METRICS,
@@ -100,19 +103,6 @@ class Mtrag(Task):
         self._open_passages(source, passages, lists, errors)
         errors.raise_all()
 
-    @property
-    def _benchmark(self) -> mtrag.Benchmark:
-        return self.request.benchmark  # type: ignore[return-value]
-
-    @property
-    def _where(self) -> str:
-        return self.setting or "reference"
-
-    @property
-    def _prompted(self) -> bool:
-        """Whether a model is asked by the paper's prompt, without the assistant's turn."""
-        return self.request.protocol == "paper"
-
     def _check_search_flags(self, errors: ErrorCollector) -> None:
         request = self.request
         if self._where not in shown.SEARCHING:
@@ -133,7 +123,6 @@ class Mtrag(Task):
         lists: Mapping[str, Sequence[ContextRef]] | None,
         errors: ErrorCollector,
     ) -> None:
-        """Find the corpora, the queries, and what is hidden."""
         request, root = self.request, source.root
         setting_file = mtrag.setting_file(root, self._benchmark, self._where)
         official = passages is not None and setting_file is not None and passages.resolve() == setting_file.resolve()
@@ -180,7 +169,6 @@ class Mtrag(Task):
         self.inputs = {**files_given, **self._prompt_hashes(errors)}
 
     def _prompt_hashes(self, errors: ErrorCollector) -> dict[str, str]:
-        """Hashes of the prompts of the paper's protocol, if that is asked for."""
         if not self._prompted or self.request.scoring:
             return {}
         if not self.request.asks_model:
@@ -190,7 +178,6 @@ class Mtrag(Task):
         return errors.collect(hash_prompts, (self.prompt,), self.request.prompts) or {}
 
     def _takes(self, task: mtrag.Task, setting: str | None = None) -> bool:
-        """Whether a task is one of those of a setting."""
         return (setting or self.setting) != "reference+rag" or len(task.contexts) <= TOPPED_UP
 
     def _relevant_of(self, task: mtrag.Task) -> frozenset[str]:
@@ -242,7 +229,6 @@ class Mtrag(Task):
         return replace(self._shown, parts=self.parts)
 
     def _prompt(self, item: Item, hits: Sequence[Hit], generator: Generator) -> Sample:
-        """Ask a model as the paper does."""
         texts = [(hit.passage.title, hit.passage.text) for hit in hits]
         sample = prompted_sample(item, self.prompt, texts, generator, self.parts.prompts)
         # Whether a text asks back is for a judge to say, and not to be taken for an answer until then.
@@ -250,7 +236,6 @@ class Mtrag(Task):
         return sample.model_copy(update={"contexts": tuple(map(shown.ref_of, hits)), "decision": decision})
 
     def context(self, item: Item, sample: Sample) -> Case:
-        """See `Task.context`. Steps count as a part of the answer."""
         turn: MtragTurn = item.task
         case: Case = super().context(item, sample)
         return replace(

@@ -91,7 +91,6 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
 
 
 def only_domains(data: MtragData, domains: Iterable[str]) -> MtragData:
-    """The same data without the other domains."""
     names = set(domains)
     return data.model_copy(update={
         "qrels": {domain: labels for domain, labels in data.qrels.items() if domain in names},
@@ -158,7 +157,6 @@ def _labelled_conversations() -> frozenset[str]:
 
 
 def find_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
-    """The passage files of the domains."""
     errors = ErrorCollector()
     corpora: dict[str, Path] = {}
     for domain in domains:
@@ -172,7 +170,6 @@ def find_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
 
 
 def corpora_there(root: Path, domains: Iterable[str]) -> dict[str, Path]:
-    """The passage files of those domains that have one."""
     corpora = {}
     for domain in domains:
         with suppress(RequestError):
@@ -300,7 +297,6 @@ class QuerySource:
 
 
 def known_mode(mode: str) -> bool:
-    """Whether there is a mode of this name, whatever it needs."""
     return mode in RECORDED or mode in MADE or bool(_LAST.match(mode))
 
 

@@ -85,7 +85,6 @@ class Shown:
         return self.setting == "reference" or judges_itself
 
     def listed(self, turn: MtragTurn, weighed: Callable[[list[Hit]], list[Hit]] = lambda hits: hits) -> list[Hit]:
-        """The recorded passages of the setting."""
         task = turn.task
         if task.id not in (self.recorded or {}):
             raise NoQuery("the recorded retrieval has no list for it")
@@ -136,7 +135,6 @@ class Shown:
         return [hit.model_copy(update={"found": ranked[hit.passage.id].found}) for hit in hits]
 
     def _recorded(self, turn: MtragTurn) -> Iterator[tuple[ContextRef, Passage]]:
-        """The passages that were recorded for a task, without hidden ones."""
         assert self.recorded is not None, "asked for only with --passages"
         texts = self.texts.get(turn.task.domain)
         room = self.parts.passages
@@ -187,7 +185,6 @@ def _passage(name: str, title: str, text: str) -> Passage:
 
 
 def ref_of(hit: Hit) -> ContextRef:
-    """A hit as a sample records it."""
     return ContextRef(document_id=hit.passage.id, score=round(hit.score, 4))
 
 

@@ -176,7 +176,6 @@ class Retrieval(Task):
         return errors.collect(bench.load_data, name, source, domains or ())
 
     def _select(self, data: bench.MtragData, errors: ErrorCollector) -> dict[str, str]:
-        """Query id -> domain of what is asked for, in the order of the data."""
         labels, queries = data.qrels, self._queries
         if self.request.queries and queries and queries.recorded is not None and not self.request.domains:
             recorded_ids = queries.recorded.keys()
@@ -186,13 +185,11 @@ class Retrieval(Task):
 
     @classmethod
     def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:  # noqa: ARG003
-        """Read TREC runs to be scored."""
         lists = read_runs(paths)
         samples = (Sample(id=query, status="done", contexts=contexts[:DEPTH]) for query, contexts in lists.items())
         return Answers(tuple(samples), tuple(paths))
 
     def items(self) -> Iterator[Item | Problem]:
-        """See `Task.items`; an item's task is passage -> grade."""
         yield from (*self._data.problems, *(self._queries.problems if self._queries else ()))
         for query, domain in self._ids.items():
             relevant, task = self._data.qrels[domain][query], self._data.tasks.get(query)
@@ -204,7 +201,6 @@ class Retrieval(Task):
             yield replace(item, task=relevant, relevant=frozenset(relevant))
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Task.answer`: reworded by a model, then searched."""
         seconds = self._seconds
         assert seconds is not None, "other queries are searched by `search`"
         assert generator is not None, "a mode that asks a model is planned with one"

@@ -65,7 +65,6 @@ def _known_tasks(benchmark: str) -> tuple[type[Task], ...]:
 
 
 def task_names(benchmark: str) -> tuple[str, ...]:
-    """Names of the tasks of a benchmark, the default first."""
     return tuple(task.name for task in _known_tasks(benchmark))
 
 
@@ -75,7 +74,6 @@ def find_task(benchmark: str, name: str | None) -> type[Task] | None:
 
 
 def retrieves(benchmark: str, name: str | None) -> bool:
-    """Whether a retrieval task is asked for."""
     task = find_task(benchmark, name) if name == RETRIEVAL else None
     return task is not None and task.retrieves
 
@@ -87,7 +85,6 @@ def measures_judges(benchmark: str, name: str | None) -> bool:
 
 
 def task_of(benchmark: str, name: str | None) -> str:
-    """The name of the task that is meant."""
     return name or next(iter(task_names(benchmark)), "generation")
 
 

@@ -174,7 +174,6 @@ class Task(ABC):
 
     @classmethod
     def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:
-        """Read answers that are written already."""
         return check_predictions(paths, benchmark)
 
     @property
@@ -211,7 +210,6 @@ class Task(ABC):
 
 
 def choose_domains(known_domains: Iterable[str], domains: Sequence[str]) -> tuple[str, ...]:
-    """The domains that are asked for, in the order of the data; all of them if none is named."""
     names = tuple(known_domains)
     known = ", ".join(names) or "none"
     if unknown := [domain for domain in domains if domain not in names]:

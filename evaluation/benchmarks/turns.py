@@ -49,7 +49,6 @@ class Parts:
     retrievers: Mapping[str, Retriever] = field(default_factory=dict)
 
     def over(self, retriever: Retriever | None) -> Parts:
-        """The same with another retriever."""
         return replace(self, retriever=retriever)
 
 

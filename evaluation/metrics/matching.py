@@ -70,21 +70,13 @@ def shared_words(first: str, second: str) -> float:
 
 
 def step_likeness(expected: Sequence[str], steps: Sequence[str], cosines: Any) -> Any:
-    """How much alike each two steps are, 0..1: the mean of cosine (0 if negative) and `shared_words`.
+    """How much alike each two steps are, 0..1, float64 (expected, steps): the mean of cosine and `shared_words`.
 
-    Args:
-        expected: the steps of the reference.
-        steps: the steps of the procedure.
-        cosines: of their embeddings, (expected, steps).
-
-    Returns:
-        float64, (expected, steps).
+    `cosines` are of their embeddings, (expected, steps); a negative one counts as 0.
     """
     import numpy as np
 
-    overlap = np.array(
-        [[shared_words(expected_step, step) for step in steps] for expected_step in expected], dtype=float
-    )
+    overlap = np.array([[shared_words(one, step) for step in steps] for one in expected], dtype=float)
     meaning = np.clip(np.asarray(cosines, dtype=float), 0, 1)
     return (meaning + overlap.reshape(meaning.shape)) / 2
 

@@ -16,10 +16,8 @@ over turns. The distance is Levenshtein's over words: an insertion, a deletion a
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from functools import cache
 
 from turnmark.corpora.text import CJK, multiset_overlap, squad_tokens, words
 
@@ -27,26 +25,20 @@ _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789")
 _OTHERS_TO_SPACE = bytes(byte if byte in _LETTERS else 0x20 for byte in range(256))
 
 
-def lcs_f(answer: Sequence[Hashable], reference: Sequence[Hashable], beta: float = 1.0) -> float | None:
-    """F_lcs of two sequences, 0..1; None where `reference` is empty.
+def lcs_f(answer: Sequence[Hashable], reference: Sequence[Hashable]) -> float | None:
+    """F1 of the longest common subsequence of two sequences, 0..1; None where `reference` is empty.
 
-    With L the length of the longest common subsequence, m of the reference and n of the answer: R = L / m, P = L / n,
-    F = (1 + beta^2) R P / (R + beta^2 P) = (1 + beta^2) L / (n + beta^2 m), and 0 where L is 0.
+    With L its length, m of the reference and n of the answer: R = L / m, P = L / n, F1 = 2 L / (n + m).
 
     Source: Lin 2004, "ROUGE: A package for automatic evaluation of summaries"; InsCoQA section 5.2.
-
-    Args:
-        beta: how much recall counts against precision: 0 is precision alone; large, recall alone.
     """
     from rapidfuzz.distance import LCSseq
 
-    if not (math.isfinite(beta) and beta >= 0):
-        raise ValueError(f"beta is {beta}; a finite number of 0 or more was expected")
     if not reference:
         return None
     if not answer:
         return 0.0
-    return (1 + beta**2) * LCSseq.similarity(answer, reference) / (len(answer) + beta**2 * len(reference))
+    return 2 * LCSseq.similarity(answer, reference) / (len(answer) + len(reference))
 
 
 def _rouge_tokens(text: str) -> list[bytes]:
@@ -54,7 +46,7 @@ def _rouge_tokens(text: str) -> list[bytes]:
     return text.lower().encode("ascii", "replace").translate(_OTHERS_TO_SPACE).split()
 
 
-def rouge_l_word(answer: str, reference: str, beta: float = 1.0) -> float | None:
+def rouge_l_word(answer: str, reference: str) -> float | None:
     """`rouge_l.word`: F_lcs over the tokens `[a-z0-9]+` of the lower-cased texts, not stemmed. 0..1.
 
     None where the reference has no such token (rouge-score says 0). Symmetric where both have one.
@@ -62,7 +54,7 @@ def rouge_l_word(answer: str, reference: str, beta: float = 1.0) -> float | None
     Source: google rouge-score's rougeL F1, which is the `RougeL` of MTRAG (section 6.3.1) and "word-level ROUGE-L" of
     InsCoQA (section 5.2). A text in another script has no tokens here: see `rouge_l_unicode`.
     """
-    return lcs_f(_rouge_tokens(answer), _rouge_tokens(reference), beta)
+    return lcs_f(_rouge_tokens(answer), _rouge_tokens(reference))
 
 
 def rouge_l_unicode(answer: str, reference: str) -> float | None:
@@ -73,14 +65,14 @@ def rouge_l_unicode(answer: str, reference: str) -> float | None:
     return lcs_f(words(answer), words(reference))
 
 
-def rouge_l_char(answer: str, reference: str, beta: float = 1.0) -> float | None:
+def rouge_l_char(answer: str, reference: str) -> float | None:
     """`rouge_l.char`: F_lcs over characters (code points) unchanged: case, punctuation and spaces count. 0..1.
 
     None where the reference is the empty string.
 
     Source: InsCoQA section 5.2 ("takes into account word forms, grammar, and punctuation"), whose beta is 1.
     """
-    return lcs_f(answer, reference, beta)
+    return lcs_f(answer, reference)
 
 
 def token_recall(answer: str, reference: str) -> float | None:
@@ -128,14 +120,9 @@ def answer_words(answer: str) -> float:
     return float(len(words(answer)))
 
 
-@cache
-def _pattern() -> re.Pattern[str]:
-    return re.compile(rf"[{CJK}]|[^\s{CJK}]+")
-
-
 def edit_words(text: str) -> list[str]:
     """The words an edit can touch: `text.split()`, but every Han or kana character by itself."""
-    return _pattern().findall(text)
+    return re.findall(rf"[{CJK}]|[^\s{CJK}]+", text)
 
 
 def length_ratio(revised: str, previous: str) -> float | None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation.conftest import PASSAGES
 from tests.evaluation.judged_runs import values
 from tests.evaluation.mtrag_runs import ran, samples_of
 from turnmark.corpora.errors import RequestError
@@ -82,17 +81,6 @@ def test_passages_are_those_that_the_file_names(benchmark_root, tmp_path):
     assert (precision["c2<::>1"], precision["c2<::>2"]) == (None, None)
 
 
-def test_reference_and_rag_leaves_out_what_is_not_of_the_setting(benchmark_root, tmp_path):
-    path = benchmark_root / "mtrag-human/generation_tasks/reference.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    rows[0]["contexts"] = [{"document_id": name, "text": text} for name, text in PASSAGES["clapnq"].items()]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    file = official(tmp_path / "x.jsonl", {"c1<::>1": "A.", "c1<::>2": "B."})
-    summary = scored(benchmark_root, tmp_path / "r", file, setting="reference+rag")
-    assert summary.n == 4
-    assert "1 ids of the predictions are none of mtrag reference+rag (clapnq), and are left out" in summary.notes
-
-
 def test_every_mistake_at_once(benchmark_root, tmp_path):
     (tmp_path / "x.jsonl").write_text('{"task_id": "a", "predictions": []}\n{\n')
     with pytest.raises(RequestError) as caught:
@@ -102,16 +90,6 @@ def test_every_mistake_at_once(benchmark_root, tmp_path):
     for words in ("no setting 'odd'", "x.jsonl:1: predictions: a list of",
                   "x.jsonl:2", "none' cannot be read", "no domain 'govt'", "is a file; name a folder"):  # fmt: skip
         assert words in message
-
-
-def test_the_same_command_resumes_and_another_file_is_another_run(benchmark_root, tmp_path):
-    file = official(tmp_path / "x.jsonl", {"c1<::>1": "A bell."})
-    first = scored(benchmark_root, tmp_path / "r", file)
-    again = scored(benchmark_root, tmp_path / "r", file)
-    assert (again.metrics, again.n, again.failed) == (first.metrics, 5, 4)
-    official(tmp_path / "x.jsonl", {"c1<::>1": "A tower."})
-    with pytest.raises(RequestError, match="holds another run"):
-        planned(benchmark_root, tmp_path / "r", file)
 
 
 @pytest.mark.usefixtures("searching")

@@ -15,7 +15,8 @@ from turnmark.evaluation.benchmarks import kiwi_judge
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.compound_modes import PROMPTS as MODES
 from turnmark.evaluation.benchmarks.compound_modes import prompt_of
-from turnmark.evaluation.benchmarks.kiwi_turns import Instruction, first_answer
+from turnmark.evaluation.benchmarks.kiwi import first_answer
+from turnmark.evaluation.benchmarks.kiwi_turns import Instruction
 from turnmark.evaluation.benchmarks.turns import prompted_sample
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.synth.attempt import PROMPTS

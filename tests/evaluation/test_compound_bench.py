@@ -75,14 +75,6 @@ def test_what_the_context_does_not_say_is_unknown(tmp_path, context):
     assert (scores["k_precision"] is None) == (context is None)
 
 
-def test_a_long_context_becomes_several_passages(tmp_path):
-    long = " ".join(f"In {year} the keeper of the tower counted {year - 1000} birds." for year in range(1850, 1890))
-    bench, [item] = bench_of(tmp_path, row(context=long), embed=False)
-    places = [tuple(map(int, ref.document_id.rsplit("-", 2)[1:])) for ref in bench.answer(item, None).contexts]
-    assert len(places) > 2
-    assert (min(start for start, _ in places), max(end for _, end in places)) == (0, len(long))
-
-
 def test_a_model_answers_from_the_context_and_its_sentences_are_dealt_out(tmp_path):
     bench, [item] = bench_of(tmp_path, row())
     reply = "The lamp was lit in 1868 [1]. The lamp burned rape oil [1]."
@@ -111,16 +103,6 @@ def test_a_closed_book_question_is_put_to_the_model_by_its_own_prompt(tmp_path):
     assert (sample.usage["answer"].calls, sample.usage["answer"].prompt_tokens) == (1, 11)
     scores = values(bench, item, sample)
     assert (scores["k_precision"], scores["part_coverage"]) == (None, 1.0)
-
-
-def test_a_model_that_does_not_know_answers_no_part(tmp_path):
-    bench, items = bench_of(tmp_path, row(), row(ID="x_2", context=None))
-    for item in items:
-        sample, _ = asked(bench, item, Say("I don't know."))
-        assert sample.decision == "unknown"
-        assert [part.answer for part in sample.sub_answers] == ["", ""]
-        scores = values(bench, item, sample)
-        assert (scores["idk_rate"], scores["part_coverage"]) == (1.0, 0.0)
 
 
 def test_a_reply_that_was_cut_says_so_and_an_empty_one_is_kept_as_empty(tmp_path):

@@ -139,14 +139,6 @@ def test_what_is_covered_is_told_by_part_and_place(tmp_path):
     assert scores["part_coverage"] == pytest.approx(2 / 3)
 
 
-def test_references_follow_the_order(tmp_path):
-    bench, items = bench_of(tmp_path, row(com_question=THREE), setting="positions", references={NAME: NUMBERED})
-    for item, order in zip(items, modes.ORDERS, strict=True):
-        context = bench.context(item, done(item, "So."))
-        assert references_of(context) == [str(place + 1) for place in order]
-        assert " ".join(context.parts) == item.task.question
-
-
 def test_an_id_of_the_data_may_look_like_one_of_an_order(tmp_path):
     name = "Understanding/Factual-Statement/x#order2"
     rows, references = row(ID="x#order2", com_question=THREE), {name: NUMBERED}
@@ -181,20 +173,6 @@ def test_a_mode_is_run_and_what_its_prompt_says_is_part_of_the_run(turnmark):
     assert (manifest["setting"], list(manifest["inputs"])) == ("vanilla", ["prompt compound-vanilla"])
     assert [row["prediction"] for row in lines(Path("r/predictions.jsonl"))] == ["The lamp was lit in 1868."] * 2
     assert turnmark.json("score", "compound-qa", "--predictions", "r", "--out", "again")["setting"] == "vanilla"
-
-
-def test_rows_that_cannot_be_read_are_counted_and_cost_no_other(turnmark, tmp_path):
-    source = written(
-        tmp_path / "compound-qa", row(), '{"ID": "' + "x" * (17 * 1024 * 1024) + '"}', row(com_question=["a", "b"]),
-        row(ID="x_4", com_reference=None), row(ID="x_5", com_question=""), row(), "[]", row(ID="x_8", context=None),
-    )  # fmt: skip
-    [file] = source.root.glob("data/*/*.jsonl")
-    with file.open("ab") as more:
-        more.write(json.dumps(row(ID="x_9", com_question="Où? Là?"), ensure_ascii=False).encode("latin-1") + b"\n")
-    summary = turnmark.json("eval", "compound-qa", "--data", source.root, "--out", "run")
-    assert (summary["n"], summary["failed"]) == (2, 0)
-    skipped = [note for note in summary["notes"] if note.startswith("skipped: data/")]
-    assert [int(note.split(":")[2]) for note in skipped] == [2, 3, 4, 5, 6, 7, 9]
 
 
 def test_the_cells_of_table_2_are_a_breakdown_where_there_are_several_capabilities(tmp_path):

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
 from tests.evaluation.benched import asked, done, minilm, only, open_task, values
 from tests.evaluation.conftest import WordCount
 from tests.evaluation.instructions import row, written
 from tests.servers import Say
 from turnmark.corpora import inscoqa
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import read_rows
-from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Document, Problem
 from turnmark.evaluation.benchmarks.base import Item
@@ -22,7 +18,6 @@ from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, pool, write_pool
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.inscoqa import judged_steps
 from turnmark.evaluation.records import ContextRef
-from turnmark.evaluation.request import EvalRequest
 
 DEMO = inscoqa.locate(None)
 NAMES = [
@@ -140,15 +135,6 @@ def test_rag_answers_from_what_is_found_and_is_measured_against_it(tmp_path):
     assert nothing["rouge_l.word"] is not None
 
 
-def test_steps_beside_a_whole_answer_count_once(tmp_path):
-    """As the paper's models write: the response says all, the procedure sums it up."""
-    bench = open_task(InsCoQA, written(tmp_path, row()), "documents")
-    item = only(bench)
-    steps = ({"step": "Light the oven.", "citations": []},)
-    beside = values(bench, item, done(item, item.task.answer, procedure=steps))
-    assert beside["rouge_l.word"] == beside["rouge_l.char"] == beside["token_recall"] == 1.0
-
-
 def test_labels_and_clusters(tmp_path):
     first_document, two = ({"id": "1", "title": "", "text": text} for text in ("First.", "Second."))
     source = written(
@@ -183,17 +169,6 @@ def test_a_run_over_broken_data_counts_them_by_line(turnmark, tmp_path):
     assert "the id 'a' stood in line 1 already" in skipped[2]
 
 
-def test_domains_choose_samples_and_unknown_ones_are_refused(tmp_path):
-    source = written(tmp_path, row(), row(id="b", domain="Study"))
-    bench = open_task(InsCoQA, source, "documents", domains=("Study",))
-    assert only(bench).id == "b"
-    with pytest.raises(RequestError) as caught:
-        InsCoQA(EvalRequest(benchmark="inscoqa", data=tmp_path, domains=("Study", "Sports", "Cars")))
-    assert list(caught.value.problems) == [
-        f"--domains: no domain {name!r} in the data; there are: Gourmet, Study" for name in ("Sports", "Cars")
-    ]
-
-
 def test_a_split_is_chosen_by_its_file(tmp_path):
     source = written(written(tmp_path, row(id="t"), split="train").root, row(id="v"), split="validation")
     assert only(open_task(InsCoQA, source)).id == "v"
@@ -216,8 +191,3 @@ def test_a_reply_in_two_parts_is_taken_apart(tmp_path):
     assert judged_steps(bench.context(item, done(item, "Light it. Bake it.")))[0] == ["Light it.", "Bake it."], (
         "as it is"
     )
-
-
-def test_a_folder_without_a_split(tmp_path):
-    with pytest.raises(RequestError, match=r"a folder with a test\.jsonl"):
-        open_task(InsCoQA, Source(root=tmp_path / "nowhere", demo=False))

@@ -15,7 +15,6 @@ from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.base import measured
 from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, InsCoQAReply, read_reply
 from turnmark.evaluation.judging.inscoqa import judged_steps
-from turnmark.evaluation.records import Sample
 
 GOOD = "Answer: Light it, then bake.\n\nProcedural instructions:\n1. Light the oven.\n2. Bake the bread."
 STEPS = ("Light the oven.", "Bake the bread.")
@@ -137,25 +136,6 @@ def test_a_reply_is_asked_for_once_and_kept_as_written(tmp_path, reply, steps, f
     scores = {score.metric: score.value for score in measured(bench.metrics, sample, lambda: context)}
     assert scores["format_ok"] == format_ok
     assert scores["rouge_l.word"] is not None
-
-
-def test_the_form_is_not_counted_where_it_was_not_asked_for(tmp_path):
-    source = written(tmp_path, row())
-    for setting, text in (("documents", "Light it."), ("prompt", "Light it.")):
-        bench = open_task(InsCoQA, source, setting)
-        steps = ({"step": "Light the oven.", "citations": []},)
-        sample = Sample(id="a", status="done", prediction=text, procedure=steps)
-        context = bench.context(only(bench), sample)
-        assert (context.answer, judged_steps(context)[0], context.format_ok) == (text, ["Light the oven."], None)
-
-
-def test_a_reply_that_is_cut_is_not_asked_for_again(tmp_path):
-    _, sample, server = asked(
-        written(tmp_path, row()), Say("Answer: Light it.\nProcedural", "length"), options="&max_tokens=50"
-    )
-    assert len(server.bodies) == 2, "once more with twice the room, as every reply that is cut"
-    assert sample.procedure == ()
-    assert sample.notes[0].startswith("the answer is incomplete: it was cut")
 
 
 def test_documents_that_do_not_fit_are_cut_and_it_is_said(tmp_path):

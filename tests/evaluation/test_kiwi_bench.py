@@ -13,10 +13,6 @@ from tests.evaluation.kiwis import ANSWER, revising, session, turn, written
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError
 from turnmark.corpora import kiwi
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.rows import Source
-from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.kiwi import Kiwi
 from turnmark.evaluation.records import Sample
 
@@ -87,13 +83,6 @@ def test_a_model_revises_with_the_passages_at_hand(tmp_path):
     assert figures(bench, item, sample) == [1.6, 6, 0.6, 16]
 
 
-def test_an_empty_reply_is_a_failed_sample_with_a_type(tmp_path):
-    bench, [item] = revising(tmp_path, session())
-    with pytest.raises(GeneratorError) as caught:
-        asked(bench, item, Say(""))
-    assert (caught.value.kind, caught.value.usage.calls) == ("bad_reply", 1)
-
-
 def test_evidence_is_the_turns_else_the_sessions_else_the_papers_else_none(tmp_path):
     mine, shared = ["Of the turn.", "Also of the turn."], ["Of the session."]
     rows = (
@@ -134,21 +123,6 @@ def test_labels_and_clusters():
     assert len({fact.cluster for fact in facts}) == 6
 
 
-def test_unreadable_rows_are_problems_and_ids_stay(tmp_path):
-    source = written(tmp_path, session(), "{", session(turn(), turn(rating="superb"), turn(), model_name="other"))
-    entries = list(open_task(Kiwi, source).items())
-    assert [item.id for item in entries if isinstance(item, Item)] == ["0/0", "2/0"]
-    problems = [item for item in entries if isinstance(item, Problem)]
-    assert [problem.line for problem in problems] == [2, 3]
-    assert "2 turns left out" in problems[1].what
-    assert list(open_task(Kiwi, source).items()) == entries
-
-
-def test_a_folder_without_interactions(tmp_path):
-    with pytest.raises(RequestError, match=r"put interaction_data_new.jsonl of"):
-        open_task(Kiwi, Source(root=tmp_path / "nowhere", demo=False))
-
-
 PASSAGES = [{"title": "Oil lamps", "text": "From 1885 it burned paraffin."}]
 SEEKING = turn(instruction="And later?", instruction_type="information-seeking", retrieved_passages=PASSAGES)
 STYLE = turn(instruction="Shorten it.", instruction_type="stylistic", retrieved_passages=PASSAGES)
@@ -183,12 +157,6 @@ def test_any_other_instruction_takes_one_call_without_passages_and_no_rule_mends
     sample, [body] = rewritten(tmp_path, STYLE, Say("asdf"))
     assert "Oil lamps" not in prompt_of(body)
     assert (sample.prediction, sample.contexts, sample.usage["revise"].calls) == ("asdf", (), 1)
-
-
-def test_the_class_is_told_by_rules_where_the_data_are_silent(tmp_path):
-    sample, bodies = rewritten(tmp_path, turn(), Say("Lit in 1868."))
-    assert len(bodies) == 1
-    assert sample.notes == ("the data do not say whether it seeks information: by rules",)
 
 
 def test_an_empty_reply_fails_and_its_cost_is_counted(tmp_path):

@@ -43,14 +43,6 @@ def reviser(fail="never"):
     return reply
 
 
-def test_judges_see_a_revision_as_it_was_written(tmp_path):
-    bench = open_task(Kiwi, written(tmp_path, session(turn(), initial_answer="It was lit [0].")))
-    [item] = items_of(bench)
-    sample = Sample(id=item.id, status="done", prediction="It was lit [0]. By whom is not known [1].")
-    case = bench.context(item, sample)
-    assert (case.answer, dict(case.more)["previous"]) == (sample.prediction, "It was lit [0].")
-
-
 def test_items_are_taken_turn_by_turn(tmp_path):
     source = written(tmp_path, session(say("One"), say("Two"), say("Three")), session(say("Four"), say("Five")))
     items = items_of(open_task(Kiwi, source, chain=True))
@@ -166,16 +158,6 @@ def test_a_judge_rates_revisions_as_users_do(turnmark, tmp_path, check_run):
     assert any(row["metrics"] == {"good": 0.3968} and "judge" in row["differs"] for row in summary["published"])
 
 
-def test_a_judge_that_gives_no_rating_has_failed(turnmark, tmp_path):
-    source = written(tmp_path / "data", session())
-    with ScriptedServer(Say("Verdict: [[fair]]")) as server:
-        ran = turnmark(
-            "eval", "kiwi", "--data", source.root, "--judge", f"openai:tiny@{server.url}?retries=0", "--json"
-        )
-    metric = json.loads(ran.out)["metrics"]["good"]
-    assert (metric["n"], metric["failed"], metric["mean"]) == (0, 1, None)
-
-
 @pytest.mark.parametrize("task", ["revise", "judge", "analyse"])
 def test_rows_that_cannot_be_read_are_told_by_line_and_counted(turnmark, tmp_path, task):
     good = [session(turn(), turn(), original_question=f"Q{n}?") for n in range(3)]
@@ -199,12 +181,3 @@ def test_rows_that_cannot_be_read_are_told_by_line_and_counted(turnmark, tmp_pat
         "not valid UTF-8", "bytes long", "not a JSON object", "good, neutral or bad",
     ):  # fmt: skip
         assert sum(words in note for note in notes) == 1, words
-
-
-def test_a_file_without_a_readable_row_is_refused(turnmark, tmp_path):
-    source = written(tmp_path, "{", "[]")
-    for task, message in (("revise", "nothing to answer in the data; the first mistake in it: "),
-                          ("judge", "has 0 turns"),
-                       ("analyse", "nothing to answer")):  # fmt: skip
-        ran = turnmark("eval", "kiwi", "--task", task, "--data", source.root)
-        assert (ran.code, message in ran.err) == (2, True), ran.err

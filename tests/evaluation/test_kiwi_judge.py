@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.evaluation.benched import asked, done, items_of, open_task, values
+from tests.evaluation.benched import asked, done, items_of, open_task
 from tests.evaluation.kiwis import session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer, Status
@@ -119,16 +119,6 @@ def test_majority_and_random_come_from_the_training_turns(tmp_path):
     assert verdicts_of(again) == verdicts_of(bad)
 
 
-def test_what_is_no_rating_is_a_failed_score(tmp_path):
-    bench = many(tmp_path)
-    item = items_of(bench)[0]
-    odd = done(item, "fine")
-    scores = measured(bench.metrics, odd, lambda: bench.context(item, odd))
-    assert {score.status for score in scores} == {"failed"}
-    assert "'fine' is no rating" in str(scores[0].reason)
-    assert values(bench, item, done(item, "Neutral"))["predicted_good"] == 0
-
-
 def test_only_test_turns_are_judged_and_say_so(tmp_path):
     bench = many(tmp_path)
     items = items_of(bench)
@@ -215,16 +205,6 @@ def test_the_demo_is_judged_by_code_and_its_table_is_the_papers(turnmark, monkey
     assert again["metrics"] == summary["metrics"]
 
 
-def test_prompts_that_were_cut_are_a_note_of_the_run(turnmark, tmp_path):
-    source = many(tmp_path).source
-    with ScriptedServer(GOOD) as server:
-        words = ["eval", "kiwi", "--task", "judge", "--setting", "few-shot", "--data", source.root, "--judge"]
-        cut = turnmark.json(*words, f"openai:tiny@{server.url}?context=1500&max_tokens=100")
-        assert "the prompts of 6 of 6 samples were cut to fit the model's context: examples of 6" in str(cut["notes"])
-        full = turnmark.json(*words, f"openai:tiny@{server.url}?context=128000&max_tokens=100")
-        assert "were cut" not in str(full["notes"])
-
-
 @pytest.mark.parametrize("flag", ["--judge", "--generator"])
 def test_a_model_is_measured_under_either_flag(turnmark, flag):
     with ScriptedServer(Say('{"rating": "good"}')) as server:
@@ -239,10 +219,3 @@ def test_a_model_is_measured_under_either_flag(turnmark, flag):
         assert summary["metrics"]["accuracy"]["mean"] == summary["metrics"]["rated_good"]["mean"]
         manifest = json.loads((Path(summary["run"]) / "manifest.json").read_text())
         assert manifest["inputs"].keys() == {"prompt kiwi-verdict"}
-
-
-def test_wrong_requests_to_judge(turnmark):
-    message = turnmark.refused("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--judge", "replay:nope")
-    assert "one judge at a time" in message
-    message = turnmark.refused("score", "kiwi", "--task", "judge", "--predictions", "none", "--judge", "embedded")
-    assert "has no judged metrics" in message

@@ -57,7 +57,6 @@ def test_what_cannot_be_compared_is_not_applicable():
 
 
 GOOGLE = RougeScorer(["rougeL"], use_stemmer=False)
-PAIR_METRICS = [rouge_l_word, rouge_l_unicode, rouge_l_char, token_recall]
 
 WORDS = st.sampled_from("bell tower the a cast 1858 Don't U.S. naïve 1,250.5 鐘 と é É İ K \u212a - ♬".split(" "))
 TEXTS = st.lists(WORDS, max_size=25).map(" ".join) | st.text(max_size=40)
@@ -99,18 +98,6 @@ def test_rouge_l_char_by_hand():
     assert rouge_l_char("a b", "ab") == pytest.approx(2 * 2 / (3 + 2))  # a space is a character too
 
 
-def test_beta_weighs_recall_against_precision():
-    """L = 3, P = 3 / 5, R = 3 / 4: F_2 = (1 + 4) P R / (R + 4 P), as in InsCoQA 5.2."""
-    precision, recall = 3 / 5, 3 / 4
-    assert rouge_l_char("Cast.", "cast", beta=2) == pytest.approx(5 * precision * recall / (recall + 4 * precision))
-    assert rouge_l_char("Cast.", "cast", beta=0) == pytest.approx(precision)
-    assert rouge_l_char("Cast.", "cast", beta=1e6) == pytest.approx(recall)
-    assert rouge_l_char("", "cast", beta=0) == 0
-    for wrong in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="beta"):
-            rouge_l_char("a", "b", beta=wrong)
-
-
 def test_token_recall_by_hand():
     """Reference: bell bell is 96 metres tall (6 tokens). Shared: bell once, is, 96."""
     assert token_recall("The bell is 96.", "A bell, the bell is 96 metres tall.") == pytest.approx(3 / 6)
@@ -131,20 +118,6 @@ def test_answer_words():
     assert answer_words("It wasn't cast -- in 1,858 . ♬") == 5
     assert answer_words("鐘は") == 2
     assert answer_words("") == 0
-
-
-@pytest.mark.parametrize("metric", PAIR_METRICS)
-def test_without_a_reference_there_is_nothing_to_measure(metric):
-    assert metric("the bell", "") is None
-    assert metric("", "") is None
-    assert metric("", "bell") == 0
-
-
-def test_a_reference_without_a_token_is_empty():
-    assert rouge_l_word("鐘", "鐘は古い") is None
-    assert rouge_l_unicode("♬", "-- ♬ .") is None
-    assert token_recall("the", "The a, an.") is None
-    assert token_recall("The.", "bell") == 0
 
 
 def test_without_passages_there_is_nothing_to_be_grounded_in():
@@ -173,17 +146,16 @@ def test_parity_with_rouge_score_on_long_texts():
 
 
 @settings(deadline=None)
-@given(TEXTS, TEXTS, st.sampled_from([0.5, 1.0, 2.0]))
-def test_characters_against_a_quadratic_lcs(answer, reference, beta):
-    ours, shared = rouge_l_char(answer, reference, beta), quadratic_lcs(answer, reference)
+@given(TEXTS, TEXTS)
+def test_characters_against_a_quadratic_lcs(answer, reference):
+    ours, shared = rouge_l_char(answer, reference), quadratic_lcs(answer, reference)
     if not reference:
         assert ours is None
     elif not shared:
         assert ours == 0
     else:
         recall, precision = shared / len(reference), shared / len(answer)
-        theirs = (1 + beta**2) * recall * precision / (recall + beta**2 * precision)
-        assert ours == pytest.approx(theirs, abs=1e-9)
+        assert ours == pytest.approx(2 * recall * precision / (recall + precision), abs=1e-9)
 
 
 EDITED = st.lists(st.sampled_from("bell Bell tower cast, cast. 1858 鐘 \t \n".split(" ")), max_size=20).map(" ".join)
@@ -210,14 +182,6 @@ def test_a_han_character_is_a_word():
     assert edit_words("BELL鐘は 1858") == ["BELL", "鐘", "は", "1858"]
     assert edit_distance("鐘は古い", "鐘は高い") == 1
     assert length_ratio("鐘は", "鐘は高い") == pytest.approx(1 / 2)
-
-
-def test_what_is_empty():
-    assert length_ratio("bell", " \n") is None
-    assert edit_ratio("bell", "") is None
-    assert edit_distance("the bell", "") == 2
-    assert edit_distance("", "") == 0
-    assert (length_ratio("", "the bell"), edit_ratio("", "the bell")) == (0, 1)
 
 
 @settings(deadline=None)

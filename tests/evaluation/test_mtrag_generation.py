@@ -242,17 +242,6 @@ def test_what_is_searched_for_in_each_mode(benchmark_root, tmp_path, searching, 
     assert rewrite == (None if queries[0] == "when was it cast" else queries[0])
 
 
-def test_own_queries(benchmark_root, tmp_path, searching):
-    own = tmp_path / "own.jsonl"
-    own.write_text('{"_id": "c1<::>2", "text": "bell 1858"}\n')
-    run = ran(benchmark_root, tmp_path / "r", setting="rag", queries=own, only=("c1<::>2",))
-    assert searching.asked == ["bell 1858"]
-    assert run.samples["c1<::>2"].rewrite == "bell 1858"
-    own.write_text('{"_id": "nobody", "text": "bell 1858"}\n')
-    with pytest.raises(RequestError, match=r"--queries own.jsonl: none of its 1 ids is a task of the data"):
-        planned(benchmark_root, tmp_path / "x", setting="rag", queries=own)
-
-
 def test_own_wordings_are_searched_in_their_conversation(benchmark_root, searching):
     own = Path("own.jsonl")
     own.write_text('{"_id": "c1<::>2", "text": "when was it cast", "variants": ["bell 1858"]}\n')

@@ -13,7 +13,6 @@ from tests.evaluation.judged_runs import done, lines
 from tests.evaluation.mtrag_runs import planned, ran
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.predictions import parse_run
 
 SCRIBE = "python:tests.evaluation.test_mtrag_protocol:scribe"
 TASKS = "mtrag-human/generation_tasks"
@@ -101,31 +100,11 @@ def test_what_was_shown_is_scored_where_no_corpus_is_at_hand(clone, tmp_path, tu
     assert again.metrics["k_precision"].mean == run.summary.metrics["k_precision"].mean
 
 
-def test_the_reference_is_beside_the_passages_of_a_recorded_run(benchmark_root, tmp_path):
-    """k_precision, RL_F, RB_llm and RB_alg of the Reference row of Table 5 are over what was found."""
-    first = ran(benchmark_root, tmp_path / "first", setting="rag", retriever="bm25")
-    targets = ran(benchmark_root, tmp_path / "t", setting="rag", passages=first.folder, generator="reference")
-    for name in targets.samples:
-        if targets.samples[name].status == "done":
-            assert targets.shown(name) == first.shown(name)
-    assert targets.summary.metrics["k_precision"].n > 0
-
-
 def test_what_a_clone_lacks_is_named(benchmark_root, tmp_path):
     with pytest.raises(RequestError, match=r"--passages official: expected mtrag-human/generation_tasks/RAG\.jsonl in"):
         planned(benchmark_root, tmp_path / "r", setting="rag", passages=Path("official"))
     with pytest.raises(RequestError, match="the setting reference searches for nothing"):
         planned(benchmark_root, tmp_path / "r", setting="reference", passages=Path("official"))
-
-
-def test_broken_official_passages_are_told_by_line(clone, tmp_path):
-    rows = [official_row("c1<::>1", "clapnq", ["p1"]), official_row("c1<::>1", "clapnq", ["p1"]), {"contexts": []}]
-    rows[0]["contexts"][0]["document_id"] = " "
-    file = write_rows(tmp_path / "x.jsonl", rows)
-    with pytest.raises(RequestError) as error:
-        planned(clone, tmp_path / "r", setting="rag", passages=file)
-    messages = "\n".join(error.value.problems)
-    assert all(part in messages for part in ("x.jsonl:1: ", "x.jsonl:3: 'id' is missing"))
 
 
 def test_the_official_sample_predictions_score_as_they_are(turnmark, benchmark_root):
@@ -145,9 +124,3 @@ def test_the_official_sample_predictions_score_as_they_are(turnmark, benchmark_r
 )
 def test_both_separators_are_one_id(written, expected):
     assert mtrag.canonical_id(written) == expected
-
-
-def test_trec_runs_and_single_tasks_by_either_separator(benchmark_root, tmp_path):
-    assert list(parse_run(b"c1::2 Q0 p1 1 0.5 tag\n", "x")) == ["c1<::>2"]
-    run = ran(benchmark_root, tmp_path / "r", setting="reference", only=("c1::2",))
-    assert list(run.samples) == ["c1<::>2"]

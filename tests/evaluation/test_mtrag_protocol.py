@@ -9,7 +9,6 @@ import pytest
 
 from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.types import Usage
-from turnmark.corpora import mtrag
 from turnmark.evaluation.benchmarks.turns import titled
 
 SPEC = "python:tests.evaluation.test_mtrag_protocol:scribe"
@@ -62,47 +61,10 @@ def test_every_task_is_one_prompt_with_passages_conversation_and_question(benchm
         assert row["rewrite"] is None
 
 
-def test_a_prompt_of_ones_own_without_a_tag_has_its_material_bare(benchmark_root, turnmark, tmp_path):
-    """As the paper's (appendix D.2): passages, then turns, then the question, and nothing around them."""
-    (tmp_path / "mtrag-answer.txt").write_text("Answer.\n{{ passages }}\n{{ history }}\n{{ question }}")
-    turnmark.ok(
-        "eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--generator", SPEC, "--out", "r",
-        "--prompts", tmp_path,
-    )  # fmt: skip
-    prompt = next(text for text in HEARD if "when was it cast" in text)
-    assert prompt.startswith("Answer.\n")
-    assert "user: who made the bell" in prompt
-    assert "\nuser: when was it cast" in prompt or prompt.endswith("\nwhen was it cast")
-    assert not set("<>[") & set(prompt)
-
-
 def test_a_title_is_above_a_text_that_does_not_begin_with_it():
     assert titled("Big Ben", "# Big Ben\nA bell.") == "# Big Ben\nA bell."
     assert titled("Big Ben", "A bell.") == "Big Ben\n\nA bell."
     assert titled("", "A bell.") == "A bell."
-
-
-@pytest.mark.data
-def test_no_title_is_shown_twice(real_data):
-    """499 of the 978 passages of the tasks at hand begin with their titles."""
-    tasks = mtrag.load_tasks(real_data / "mt-rag-benchmark", "mtrag").data
-    passages = {context.document_id: context for task in tasks.values() for context in task.contexts}
-    begin = [p for p in passages.values() if p.title.strip() and p.text.strip().startswith(p.title.strip())]
-    assert (len(begin), len(passages)) == (499, 978)
-    assert all(titled(passage.title, passage.text) == passage.text for passage in begin)
-
-
-def test_found_passages_are_shown_in_the_order_found(benchmark_root, turnmark):
-    words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--setting", "rag", "--retriever", "bm25"]
-    turnmark.ok(*words, "--protocol", "paper", "--generator", SPEC, "--out", "r")
-    turnmark.ok(*words, "--out", "turn")
-    paper, turn = samples("r"), samples("turn")
-    searched_by_both = [name for name in paper if paper[name]["contexts"] and turn[name]["contexts"]]
-    assert searched_by_both
-    for name in searched_by_both:
-        passage_ids = [ref["document_id"] for ref in paper[name]["contexts"]]
-        assert passage_ids[0] in [ref["document_id"] for ref in turn[name]["contexts"]]
-        assert len(passage_ids) <= 5
 
 
 def test_what_is_wrong_with_a_protocol(benchmark_root, turnmark):

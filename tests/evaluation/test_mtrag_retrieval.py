@@ -150,29 +150,6 @@ def test_all_mistakes_of_a_request_at_once(benchmark_root, tmp_path):
         planned(benchmark_root, tmp_path / "r")
 
 
-def test_the_rest_of_a_request_is_checked_where_domains_data_or_out_are_wrong(benchmark_root, tmp_path):
-    (benchmark_root / "mtrag-human/retrieval_tasks/clapnq/clapnq_rewrite.jsonl").unlink()
-    (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RequestError) as caught:
-        planned(benchmark_root, tmp_path / "file", retriever="magic", query="rewrite",
-                domains=("govt", "clapnq"), only=("nobody", "c3<::>1"))  # fmt: skip
-    messages = "\n".join(caught.value.problems)
-    for words in ("no domain 'govt'", "--only 'nobody'", "'magic'", "is a file", "clapnq_rewrite.jsonl"):
-        assert words in messages
-    assert "c3<::>1" not in messages, "it is in a domain of the data, and which one was meant is not known"
-    assert "fiqa" not in messages.replace("there are: clapnq, fiqa", ""), "nobody asked for it"
-    (tmp_path / "q.jsonl").write_text("{\n")
-    with pytest.raises(RequestError) as caught:
-        planned(tmp_path / "nowhere", None, query=None, queries=tmp_path / "q.jsonl")
-    assert ["nowhere" in problem or "q.jsonl:1" in problem for problem in caught.value.problems] == [True, True]
-    with pytest.raises(RequestError) as caught:
-        scored(benchmark_root, tmp_path, "nobody Q0 p1 1 0.5 t\n", domains=("govt",), out=tmp_path / "file")
-    messages = "\n".join(caught.value.problems)
-    for words in ("no domain 'govt'", "none of the 1 ids", "is a file"):
-        assert words in messages
-
-
 @pytest.mark.parametrize("scored_ids", [
     [("p1", 1.0), ("p1", 0.5)], [("p1", float("nan"))], [("p1", float("inf"))],
 ])  # fmt: skip
@@ -197,15 +174,6 @@ def test_part_of_a_clone_without_tasks(benchmark_root, tmp_path, opener):
     assert "no breakdown but by domain" in summary.notes[0]
     with pytest.raises(RequestError, match="the tasks of mtrag: expected"):
         planned(benchmark_root, tmp_path / "x", query="conversation")
-
-
-def test_a_conversational_query_stays_out_of_the_headline(benchmark_root, tmp_path, opener):
-    with open(benchmark_root / "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv", "a") as file:
-        file.write("c1<::>3\tp1\t1\n")
-    summary, _, _ = searched(planned(benchmark_root, tmp_path / "r", query="last-1"), opener)
-    assert summary.n == 8
-    assert summary.metrics["recall@5"].n == 7
-    assert summary.breakdowns["answerability"]["CONVERSATIONAL"]["recall@5"].n == 1
 
 
 def scored(root, tmp_path, content, **changes):

@@ -14,12 +14,7 @@ from tests.servers import Hang, Say, ScriptedServer, Status
 from turnmark.assistant.prompts import ASSISTANT
 from turnmark.corpora import mtrag
 from turnmark.evaluation.benchmarks.mtrag_data import (
-    MADE,
-    RECORDED,
-    check_mode,
     load_data,
-    open_queries,
-    read_query_file,
 )
 from turnmark.evaluation.planning import plan
 from turnmark.evaluation.request import EvalRequest
@@ -103,24 +98,6 @@ def test_what_was_searched_can_be_searched_again_without_a_model(turnmark, tmp_p
         assert lists[0] == lists[1]
 
 
-def test_a_file_with_variants_is_searched_in_its_conversation(benchmark_root, tmp_path):
-    data = load_data("mtrag", mtrag.locate(benchmark_root), ())
-    rows = [
-        {"_id": "c1<::>2", "text": "when was it cast", "variants": ["x", "y"]},
-        {"_id": "c3<::>2", "text": "is it safe", "variants": {"a": "x"}},
-        {"_id": "c4<::>2", "text": "and a dividend"},
-        {"_id": "c4<::>1", "text": "what is a share", "variants": {}},
-    ]
-    path = tmp_path / "q.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = read_query_file(path, data)
-    history = data.tasks["c1<::>2"].history
-    assert source.query("c1<::>2") == Query(text="when was it cast", history=history, variants=("x", "y"))
-    assert source.query("c3<::>2").variants == ("x",)
-    assert source.query("c4<::>2") == Query(text="and a dividend")
-    assert source.query("c4<::>1") == Query(text="what is a share")
-
-
 @pytest.mark.parametrize(("reply", "why"), [
     (Say("Hmm."), "invalid 3"), (Status(500), "unavailable 3"), (Say(None, refusal="No."), "refused 3"),
     (Hang(30), "timeout 3"),
@@ -158,16 +135,6 @@ def test_a_refused_key_gives_up_and_the_right_one_goes_on(benchmark_root, check_
     assert len((run / "queries.jsonl").read_text().splitlines()) == 7
 
 
-def test_a_dry_run_asks_nobody(benchmark_root, tmp_path):
-    with ScriptedServer(worded) as server:
-        planned_run = planned(benchmark_root, tmp_path / "r", server.url)
-        described = planned_run.describe()
-        assert server.seen == []
-    assert described["estimated"]["rewrite"]["calls"] == 3
-    assert described["estimated"]["rewrite"]["prompt_tokens"] > 200
-    assert not (tmp_path / "r").exists()
-
-
 MODEL_FLAGS = "is for the calls of a model: generation, or --query minimal; leave it out"
 
 
@@ -199,29 +166,3 @@ def test_a_wrong_request_says_all_that_is_wrong(turnmark, words, messages):
     for line, start in zip(lines, messages, strict=True):
         assert line.startswith(f"turnmark: {start}")
     assert not Path("runs").exists()
-
-
-def test_an_endpoint_in_the_environment_is_asked_only_by_modes_that_ask(turnmark, monkeypatch):
-    monkeypatch.setenv("TURNMARK_GENERATOR", "openai:x@http://127.0.0.1:9/v1")
-    words = ["eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--dry-run", "--json"]
-    plain = json.loads(turnmark(*words).out)
-    assert "generator" not in plain["specs"]
-    assert plain["estimated"] == {}
-    asking = json.loads(turnmark(*words, "--query", "minimal").out)
-    assert asking["specs"]["generator"] == "openai:x@http://127.0.0.1:9/v1"
-
-
-def test_a_mode_that_asks_is_for_retrieval(turnmark, benchmark_root):
-    message = turnmark.refused("eval", "mtrag", "--setting", "rag", "--query", "minimal")
-    assert "--query minimal: it is for --task retrieval" in message
-    assert check_mode("minimal", "mtrag", asking=True) == "minimal"
-    data = load_data("mtrag", mtrag.locate(benchmark_root), ())
-    task = data.tasks["c1<::>2"]
-    assert open_queries("minimal", data, asking=True).query(task.id) == Query(text=task.question, history=task.history)
-
-
-def test_every_mode_is_listed(turnmark):
-    listed = turnmark.json("list", "queries")["queries"]
-    assert set(listed) == {*RECORDED, *MADE, "last-K"}
-    assert all(listed.values())
-    assert "cross" in turnmark.json("list", "rerankers")["rerankers"]

@@ -52,14 +52,6 @@ def test_a_digest_is_of_the_words_and_not_of_the_layout(own):
     assert digest(JUDGES.load("rb-llm", own)) != before
 
 
-def test_whose_a_prompt_is(own, as_papers):
-    assert whose(["idk"], None) == ""
-    assert whose(["rl-mtb"], own) == "", "the folder has no such file"
-    assert whose(["idk"], own) == OFFICIAL
-    (own / "idk.txt").write_text("{{ answer }}")
-    assert whose(["idk"], own) == OWN
-
-
 def _judging(prompts):
     judges = open_judges(["openai:x@http://localhost:1"])
     bert = bert_rubrics(Bert("x"), "bertscore")

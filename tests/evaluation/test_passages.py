@@ -6,10 +6,8 @@ import json
 
 import pytest
 
-from tests.evaluation.conftest import WordCount
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.passages import CorpusTexts, FirstPassages, recorded
-from turnmark.retrieval.types import Query
+from turnmark.evaluation.passages import CorpusTexts, recorded
 
 
 def corpus(path, *lines):
@@ -31,15 +29,6 @@ def test_texts_by_id_whatever_else_is_in_the_file(tmp_path):
     assert texts.get("b") is None
     assert "a" in texts
     assert "b" not in texts
-
-
-def test_the_passages_of_an_estimate_are_near_enough_to_be_answered_from(benchmark_root):
-    first = FirstPassages(benchmark_root / "corpora/passage_level/clapnq.jsonl", limit=2)
-    hits = first.search([Query(text="anything")], 5)[0]
-    assert [hit.passage.text for hit in hits] == [row["text"] for row in WordCount(
-        benchmark_root / "corpora/passage_level/clapnq.jsonl"
-    ).passages[:2]]  # fmt: skip
-    assert {hit.similarity for hit in hits} == {1.0}
 
 
 def sample(name, *document_ids, **fields):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from turnmark.corpora.errors import ErrorCollector
-from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task, setting_of
+from turnmark.evaluation.benchmarks.registry import find_task, setting_of
 from turnmark.evaluation.request import EvalRequest
 
 
@@ -17,21 +17,6 @@ def prepared(benchmark, setting=None, **fields):
     task = find_task(benchmark, None)
     setting = setting_of(benchmark, setting, errors)
     return errors.collect(task, EvalRequest(benchmark=benchmark, **fields), setting), errors.problems
-
-
-def test_the_default_of_a_setting_is_its_first():
-    errors = ErrorCollector()
-    assert {name: setting_of(name, None, errors) for name in BENCHMARKS} == {
-        "mtrag": "reference", "mtrag-un": "reference", "mtrag-s": "reference", "inscoqa": "documents",
-        "compound-qa": "decompose", "kiwi": None,
-    }  # fmt: skip
-    assert not errors.problems
-    for name in ("mtrag", "kiwi"):
-        assert setting_of(name, "odd", errors) is None
-    assert errors.problems == [
-        "--setting: mtrag has no setting 'odd'; it has: reference, reference+rag, rag",
-        "--setting: kiwi has no setting 'odd'; it has no settings; leave it out",
-    ]
 
 
 @pytest.mark.parametrize("benchmark", ["inscoqa", "compound-qa", "kiwi"])
