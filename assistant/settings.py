@@ -9,17 +9,6 @@ A value is taken from the first of these that has it:
 
 The project's file may have come with somebody else's files. So it is read from the working folder alone, where one
 sees it, and it may not say what is run or where keys and texts go: no address, no code. No file holds a key.
-
-    [defaults]                # of every command that has the flag
-    generator = "openai:gpt-4o-mini"
-
-    [eval]                    # of one command: any flag of it, as its name is after the dashes
-    concurrency = 8
-
-    [prices."gpt-4o-mini"]    # the model's name, or a generator's spec: `openai:gpt-4o-mini`, with its URL if need be
-    prompt = 0.15             # for a million tokens of the prompt
-    completion = 0.60         # for a million tokens of the reply
-    currency = "USD"          # the default
 """
 
 from __future__ import annotations

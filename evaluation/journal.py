@@ -134,12 +134,12 @@ class Journal(Generic[K, R]):
 
     def records(self) -> Iterator[R]:
         """The last record of each key."""
-        return (self._read(offset) for offset in self._offsets.values())
+        return (self._kind.model_validate_json(self._line(offset)) for offset in self._offsets.values())
 
     def get(self, key: K) -> R | None:
         """The last record of a key; None if there is none."""
         offset = self._offsets.get(key)
-        return None if offset is None else self._read(offset)
+        return None if offset is None else self._kind.model_validate_json(self._line(offset))
 
     @property
     def unfinished(self) -> int:
@@ -149,9 +149,6 @@ class Journal(Generic[K, R]):
     def finished(self, key: K) -> bool:
         """Whether a record settles the key, so that it need not be tried again."""
         return key in self._offsets and key not in self._open_keys
-
-    def _read(self, offset: int) -> R:
-        return self._kind.model_validate_json(self._line(offset))
 
     def _line(self, offset: int) -> bytes:
         if self._reading is None:

@@ -40,24 +40,6 @@ def allowed_failures(max_failures: str | None, samples: int) -> int | None:
     return int(samples * float(max_failures.strip(" %")) / 100)
 
 
-def _read_ids(words: Any) -> Any:
-    """The ids of `--only`; for `@FILE` the lines of the file."""
-    ids: list[str] = []
-    for word in words if isinstance(words, list) else ():
-        if not word.startswith("@"):
-            ids.append(word)
-            continue
-        try:
-            lines = Path(word[1:]).read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"{word!r} cannot be read: {error}") from error
-        listed = [line.strip() for line in lines if line.strip()]
-        if not listed:
-            raise ValueError(f"{word!r}: there is no id in it")
-        ids += listed
-    return tuple(dict.fromkeys(ids)) if isinstance(words, list) else words
-
-
 def _default_retriever() -> str:
     from turnmark.retrieval.registry import retriever_to_build
 
@@ -85,8 +67,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take,
 class EvalRequest(Request):
     """`turnmark eval BENCHMARK …` or, with `predictions`, `turnmark score BENCHMARK …`.
 
-    Which fields a task takes is checked where it is prepared. None, or an empty tuple, is the default that the help
-    names; `turnmark.evaluation.checks` leaves out what a retrieval has no use for.
+    None, or an empty tuple, is the default that the help names; `turnmark.evaluation.commands` leaves out what a task
+    has no use for.
     """
 
     benchmark: Annotated[
@@ -168,8 +150,7 @@ class EvalRequest(Request):
     sample: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="N at random, by --seed.")] = None
     only: Annotated[
         tuple[str, ...],
-        BeforeValidator(_read_ids),
-        typer.Option(metavar="ID", help="Only this one, or those of @FILE; repeatable."),
+        typer.Option(metavar="ID", help="Only this one; repeatable."),
     ] = ()
     judge: Annotated[tuple[str, ...], typer.Option(metavar="SPEC", help="Judges the answers; repeatable.")] = ()
     seed: Seed = 0

@@ -11,7 +11,7 @@ import statistics
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,15 +82,6 @@ def read_facts(run: Path) -> dict[str, Facts] | None:
 
 
 @dataclass
-class _Ranking:
-    """Samples that one AUROC metric ranks, in the order of the data."""
-
-    samples: array[int] = field(default_factory=lambda: array("I"))
-    positive: array[int] = field(default_factory=lambda: array("B"))
-    scores: array[float] = field(default_factory=lambda: array("d"))
-
-
-@dataclass
 class _Counts:
     """A metric over some samples, before its interval is known."""
 
@@ -126,7 +117,7 @@ class ScoreTally:
         self._values, self._weights = array("d"), array("d")
         self._headline = array("I")
         self._parts: dict[str, dict[str, array[int]]] = {}
-        self._rankings: dict[str, _Ranking] = {}
+        self._rankings: dict[str, list[tuple[int, bool, float]]] = {}  # of a sample: positive or not, its score
 
     def add(
         self, scores: Sequence[Score], facts: Facts, rankings: Mapping[str, Ranked] | None = None, repeat: int = 0
@@ -137,8 +128,7 @@ class ScoreTally:
             rankings: AUROC metric -> whether the sample is positive, and its score: higher means more likely positive,
                 no NaN. What is ranked counts in the headline whatever `facts.headline` says.
         """
-        ranked = {name: pairs if isinstance(pairs, list) else [pairs] for name, pairs in (rankings or {}).items()}
-        if not scores and not ranked:
+        if not scores and not rankings:
             return
         sample = len(self._cluster)
         self._cluster.append(self._clusters.setdefault(facts.cluster, len(self._clusters)))
@@ -149,12 +139,9 @@ class ScoreTally:
             self._values.append(0.0 if score.value is None else score.value)
             self._weights.append(score.weight)
         self._ends.append(len(self._metric))
-        for name, pairs in ranked.items():
-            ranking = self._rankings.setdefault(name, _Ranking())
-            for positive, value in pairs:
-                ranking.samples.append(sample)
-                ranking.positive.append(positive)
-                ranking.scores.append(value)
+        for name, pairs in (rankings or {}).items():
+            for positive, value in pairs if isinstance(pairs, list) else [pairs]:
+                self._rankings.setdefault(name, []).append((sample, positive, value))
         if facts.headline:
             self._headline.append(sample)
         for dimension, values in facts.labels.items():
@@ -222,6 +209,8 @@ class ScoreTally:
         """Every metric of these samples, as they first occur."""
         import numpy as np
 
+        from turnmark.evaluation.stats import mean_figure
+
         if not self._metric:
             return
         ends = np.frombuffer(self._ends, dtype=np.uint64).astype(np.int64)
@@ -232,14 +221,16 @@ class ScoreTally:
         codes = np.frombuffer(self._metric, dtype=np.uint32)[lines]
         statuses = np.frombuffer(self._status, dtype=np.uint8)[lines]
         values, weights = np.frombuffer(self._values)[lines], np.frombuffer(self._weights)[lines]
+
+        def mean(rows: Bools) -> ClusterFigure | None:
+            return mean_figure(values[rows], clusters[rows], weights[rows]) if rows.any() else None
+
         names = list(self._names)
         present, first = np.unique(codes, return_index=True)
         for code in present[np.argsort(first)].tolist():
             rows = codes == code
             n, failed, not_applicable = np.bincount(statuses[rows], minlength=3).tolist()
             rows &= statuses == _SCORED
-
-            mean = partial(_mean_of, values, clusters, weights)
             yield names[code], _Counts(mean(rows), n, failed, not_applicable, self._by_repeat(mean, rows, repeats))
 
     def _areas(self, samples: Ints | None) -> Iterator[tuple[str, _Counts]]:
@@ -249,8 +240,7 @@ class ScoreTally:
         clusters, repeats = (np.frombuffer(side, dtype=np.uint32) for side in (self._cluster, self._repeat))
         areas: list[tuple[int, str, _Counts]] = []
         for name, ranking in self._rankings.items():
-            ranked = np.frombuffer(ranking.samples, dtype=np.uint32)
-            positive, scores = np.frombuffer(ranking.positive, dtype=np.uint8).astype(bool), np.array(ranking.scores)
+            ranked, positive, scores = map(np.array, zip(*ranking, strict=True))
             chosen = np.ones(len(ranked), dtype=bool) if samples is None else np.isin(ranked, samples)
             if not chosen.any():
                 continue
@@ -269,12 +259,6 @@ class ScoreTally:
         count = max(self._repeat) + 1
         figures = [compute(rows & (repeats == repeat)) for repeat in range(count)] if count > 1 else []
         return tuple(figure.value if figure else None for figure in figures)
-
-
-def _mean_of(values: Floats, clusters: Ints, weights: Floats, rows: Bools) -> ClusterFigure | None:
-    from turnmark.evaluation.stats import mean_figure
-
-    return mean_figure(values[rows], clusters[rows], weights[rows]) if rows.any() else None
 
 
 def _area_of(positive: Bools, scores: Floats, clusters: Ints, rows: Bools) -> ClusterFigure | None:

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from tests.conftest import VECTORS
-from tests.remembered import Vectors
 from turnmark.retrieval.embed import open_embedder
 
 TEXTS = ["How do I sharpen a kitchen knife?", "On a wet stone, from heel to tip."]
-
-
-@pytest.mark.parametrize("texts", [1, 3])
-def test_another_process_of_the_run_gets_what_one_computed(tmp_path: Path, texts: int) -> None:
-    def computed() -> object:
-        arrays = [np.full((2, 3), place, dtype=np.float32) for place in range(texts)]
-        return np.ones((texts, 4), dtype=np.float32), arrays, [array[0].astype(np.int32) for array in arrays]
-
-    writer, reader = Vectors(), Vectors()
-    writer.folder = reader.folder = tmp_path
-    first = writer.of(("both", "a"), computed)
-    again = reader.of(("both", "a"), lambda: pytest.fail("computed twice"))
-    for ours, theirs in zip(_parts(first), _parts(again), strict=True):
-        assert ours.dtype == theirs.dtype
-        assert (ours == theirs).all()
 
 
 def test_the_bundled_embedder_gives_from_memory_what_it_gives_anew(monkeypatch: pytest.MonkeyPatch) -> None:

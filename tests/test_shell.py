@@ -154,12 +154,6 @@ def test_a_source_whose_path_is_no_text_is_refused(tmp_path):
     assert "not valid UTF-8" in ran.stderr.decode()
 
 
-def test_an_output_that_takes_ascii_only_gets_whole_json():
-    ran = run("ask", "Wo ist das Käfig?", "--index", "tea", "--json", env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout.decode("ascii"))["question"] == "Wo ist das Käfig?"
-
-
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
@@ -219,12 +213,6 @@ def test_a_full_disk_is_one_line():
         assert ran.returncode == 2
 
 
-def test_closed_streams_do_not_matter():
-    for closed, words in (("<&- >&- 2>&-", ["index", "info", "tea"]), ("<&-", ["ask", "-", "--index", "tea"])):
-        ran = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *COMMAND, *words], cwd=ROOT, timeout=120)
-        assert ran.returncode == 0
-
-
 def test_an_interrupt_while_it_starts_exits_with_130(tmp_path):
     """A stand-in for `typer` sends the signal while it is imported."""
     (tmp_path / "typer.py").write_text(
@@ -248,27 +236,3 @@ def test_an_interrupt_while_it_waits_exits_with_130():
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130
     assert b"Traceback" not in errors
-
-
-def spawned(*words: str) -> tuple[int, str]:
-    """Exit code and screen of a command at a terminal whose person presses Ctrl-D when asked."""
-    pexpect = pytest.importorskip("pexpect")
-    child = pexpect.spawn(COMMAND[0], [*COMMAND[1:], *words], cwd=str(ROOT), encoding="utf-8", timeout=60)
-    matched = child.expect(["Which index", pexpect.EOF])
-    screen = child.before
-    if matched == 0:
-        child.sendeof()
-        child.expect(pexpect.EOF)
-    child.close()
-    return child.exitstatus, screen
-
-
-def test_ctrl_d_at_which_index_leaves(turnmark, tmp_path):
-    (tmp_path / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
-    assert turnmark("index", "build", tmp_path, "--name", "second", "--retriever", "bm25").code == 0
-    try:
-        code, screen = spawned("chat")
-    finally:
-        assert turnmark("index", "remove", "second").code == 0
-    assert code == 0
-    assert "Traceback" not in screen

@@ -169,17 +169,11 @@ def evaluate(
         prompts: a folder with prompts of your own.
         out: the run's folder; None: `runs/<benchmark>-<hash of everything that can change a result>`.
     """
+    options = {name: value for name, value in locals().items() if name not in ("benchmark", "assistant")}
     errors = ErrorCollector()
     generator, retriever, steps = _specs(assistant, errors)
     if judge and measures_judges(benchmark, task):
         errors.add("judge: in this task the assistant's generator is the judge that is measured; leave it out")
-    options: dict[str, Any] = {
-        "task": task, "setting": setting, "data": _path(data), "domains": tuple(domains), "query": query,
-        "passages": _path(passages), "counterfactual": counterfactual, "protocol": protocol, "types": tuple(types),
-        "chain": chain, "prompts": _path(prompts), "judge": tuple(judge), "limit": limit, "sample": sample,
-        "only": tuple(only), "seed": seed, "repeat": repeat, "concurrency": concurrency, "deadline": deadline,
-        "max_failures": max_failures, "budget": budget, "out": _path(out),
-    }  # fmt: skip
     specs = {"generator": generator, "retriever": retriever, "steps": steps}
     made_plan = _plan("eval", benchmark, options, specs, errors)
     if not isinstance(assistant, str) and not made_plan.task.retrieves:
@@ -213,11 +207,8 @@ def score(
     Args:
         predictions: official prediction files, a run or its `predictions.jsonl`; for `task="retrieval"`, TREC runs.
     """
+    options = {name: value for name, value in locals().items() if name not in ("benchmark", "predictions")}
     files = [predictions] if isinstance(predictions, str | Path) else predictions
-    options: dict[str, Any] = {
-        "task": task, "setting": setting, "data": _path(data), "domains": tuple(domains), "judge": tuple(judge),
-        "seed": seed, "budget": budget, "out": _path(out),
-    }  # fmt: skip
     from turnmark.evaluation import running
 
     specs = {"predictions": tuple(map(Path, files))}
@@ -235,14 +226,14 @@ def compare(runs: Sequence[Run | str | Path]) -> Comparison:
 def _plan(
     command: Literal["eval", "score"],
     benchmark: str,
-    options: Mapping[str, Any],
+    options: dict[str, Any],
     specs: Mapping[str, Any],
     errors: ErrorCollector,
 ) -> Plan:
     """The plan of a run; an unknown benchmark raises at once, as nothing else can be checked then.
 
     Args:
-        options: by field of the request; those that are not at their defaults were asked for.
+        options: by field of the request, as they were given; those that are not at their defaults were asked for.
         specs: further fields, which no task refuses.
     """
     from turnmark.corpora.flags import build_request
@@ -253,6 +244,10 @@ def _plan(
     if benchmark == "all":
         raise RequestError("`all` is for the command `turnmark eval all`; name one benchmark")
     fields = EvalRequest.model_fields
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    for name in ("data", "passages", "prompts", "out"):
+        if options.get(name) is not None:
+            options[name] = Path(options[name]).expanduser()
     values = {
         **options, **specs, "benchmark": benchmark, "command": f"turnmark.{command}({benchmark!r}, …)",
         "typed": frozenset(name for name, value in options.items() if value != fields[name].default),
@@ -279,10 +274,6 @@ def _specs(assistant: Assistant | str, errors: ErrorCollector) -> tuple[str, str
         retriever if isinstance(retriever, str) else "conversational",
         assistant.steps,
     )
-
-
-def _path(path: str | Path | None) -> Path | None:
-    return None if path is None else Path(path).expanduser()
 
 
 def _print(show: Callable[[Console], None]) -> str:

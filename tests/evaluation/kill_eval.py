@@ -1,15 +1,8 @@
-"""A `turnmark` that answers slowly, for tests that kill it: `python -m tests.evaluation.kill_eval eval mtrag …`.
-
-With DIE_AT=N in the environment it kills itself just before the N-th file is put in its place.
-"""
+"""A generator that answers slowly, for drills that kill it: `python:tests.evaluation.kill_eval:slow`."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import pathlib
-import signal
-import sys
 import time
 from typing import Any
 
@@ -33,25 +26,3 @@ class Slow:
 def slow() -> Slow:
     """The factory that `--generator` names."""
     return Slow()
-
-
-def _die_at(count: int) -> None:
-    replace, calls = pathlib.Path.replace, 0
-
-    def counting(self: pathlib.Path, target: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return replace(self, target)
-
-    pathlib.Path.replace = counting  # type: ignore[method-assign]
-
-
-if __name__ == "__main__":
-    from turnmark.evaluation.cli import main
-
-    if "DIE_AT" in os.environ:
-        _die_at(int(os.environ["DIE_AT"]))
-    sys.argv[0] = "turnmark"
-    main()

@@ -78,9 +78,6 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         "--passages: compound-qa has no use for it; it is for the MTRAG family, setting rag",
         "--domains: no domain 'nope' in the data; there are: Understanding, Reasoning, Knowledge",
     ]),
-    (["eval", "mtrag", "--only", "@none"], [
-        "--only: '@none' cannot be read: [Errno 2] No such file or directory: 'none'",
-    ]),
     (["eval", "mtrag", "--only", "nobody"], ["--only 'nobody': no item of the data has this id"]),
     (["score", "all", "--predictions", "x"], ["score: name one benchmark; `all` is for eval"]),
     (["score", "mtrag", "--predictions", "x.trec"], [

@@ -9,7 +9,6 @@ import shutil
 import pytest
 
 from tests.servers import Say, ScriptedServer
-from turnmark.corpora.home import home
 from turnmark.evaluation.doctor import KEYS
 
 SECRET = "sk-planted-0123456789"
@@ -44,14 +43,6 @@ def test_a_whole_installation_is_well(turnmark):
     }  # fmt: skip
     ran = turnmark.ok("doctor")
     assert "everything that is needed is there" in ran.out
-
-
-def test_an_empty_home_is_well_and_stays_empty(turnmark):
-    code, _, rows = checks(turnmark)
-    assert code == 0
-    advice = rows["models", "splade-tiny"]["advice"]
-    assert advice == "turnmark model get splade-tiny, then turnmark index build SOURCE --name NAME"
-    assert list(home().iterdir()) == []
 
 
 @pytest.mark.usefixtures("in_demo_home")
