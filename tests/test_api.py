@@ -89,15 +89,6 @@ def test_a_conversation(assistant: tm.Assistant) -> None:
     assert [message.role for message in chat.history] == ["user", "assistant"] * 2
 
 
-def test_a_revision_is_a_turn_like_others(assistant: tm.Assistant) -> None:
-    chat = assistant.chat()
-    chat.ask("And how often is the sourdough of the Anvick Bakehouse folded?")
-    revised = chat.ask("Make it shorter.")
-    assert len(chat.replies) == 2
-    assert [message.role for message in chat.history] == ["user", "assistant"] * 2
-    assert revised.trace.understanding.kind == "revision"
-
-
 def test_a_streamed_turn_ends_in_the_same_reply_and_one_that_is_left_is_no_part(assistant: tm.Assistant) -> None:
     plain, streamed = assistant.chat(), assistant.chat()
     reply = plain.ask(QUESTION)

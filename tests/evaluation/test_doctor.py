@@ -60,13 +60,6 @@ def test_indexes_are_looked_at(turnmark, demo_home, tmp_path, monkeypatch):
     assert rows["indexes", "lacks"]["advice"].startswith("turnmark index remove demo, then turnmark index build ")
 
 
-def test_a_file_in_place_of_the_home_is_broken(turnmark, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "file" / "home"))
-    code, _, rows = checks(turnmark)
-    assert (code, rows["state", "home"]["state"]) == (1, "broken")
-
-
 def test_an_endpoint_gets_one_get_and_no_key_is_told(turnmark, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     with ScriptedServer(Say("x"), models=[{"id": "tiny"}]) as server:

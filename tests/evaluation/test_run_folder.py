@@ -152,25 +152,6 @@ def rows(path):
     return [(row["id"], row["status"], row["attempts"]) for row in rows_read]
 
 
-def test_the_last_line_of_a_sample_holds(tmp_path):
-    path = tmp_path / "predictions.jsonl"
-    file = open_samples(path)
-    file.append(sample("a", status="failed", reason="no"))
-    file.append(sample("b", domain="x"))
-    assert (file.unfinished, file.finished(("a", 0))) == (1, False)
-    file.append(sample("a", attempts=2))
-    assert (file.unfinished, len(file)) == (0, 2)
-    file.close()
-    again = open_samples(path)
-    latest = again.get(("a", 0))
-    assert (latest.status, latest.attempts) == ("done", 2)
-    assert again.get(("c", 0)) is None
-    again.arrange([("b", 0), ("a", 0), ("never made", 0)])
-    assert rows(path) == [("b", "done", 1), ("a", "done", 2)]
-    assert list(again.keys()) == [("b", 0), ("a", 0)]
-    again.close()
-
-
 @given(st.data())
 def test_a_file_cut_anywhere_keeps_every_whole_line(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("cut") / "predictions.jsonl"
