@@ -13,8 +13,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,69 +58,42 @@ def export(model: Any, folder: Path, with_int8: bool) -> None:
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.parent / ".lock"):
-        # Another process may have been first; what it made is the same.
-        if not is_whole(folder):
-            _keep(model, folder, with_int8)
+        if (folder / ABOUT).is_file():
+            return  # another process was first; what it made is the same
+        part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
+        try:
+            # Tracing a model warns; whether it went well is checked by its vectors.
+            with warnings.catch_warnings(action="ignore"):
+                _write(model, part, with_int8)
+            for path in part.iterdir():
+                with open(path, "rb+") as file:
+                    os.fsync(file.fileno())
+            part.replace(folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
 
 
-def _keep(model: Any, folder: Path, with_int8: bool) -> None:
-    part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
-    try:
-        with _quiet():
-            _export(model, part, with_int8)
-        for path in part.iterdir():
-            with open(path, "rb+") as file:
-                os.fsync(file.fileno())
-        part.replace(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what tracing a model warns of: whether it went well is checked by its vectors."""
-    from transformers.utils import logging as transformers_logging
-
-    verbosity = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-
-
-def _export(model: Any, part: Path, with_int8: bool) -> None:
-    """Write the files of a model."""
+def _write(model: Any, part: Path, with_int8: bool) -> None:
     ov = openvino()
     about = _about(model)
-    tokenizer = model.tokenizer.backend_tokenizer.to_str()
-    (part / TOKENIZER).write_text(tokenizer, encoding="utf-8")
+    (part / TOKENIZER).write_text(model.tokenizer.backend_tokenizer.to_str(), encoding="utf-8")
     try:
         layer, example = _traceable(model, about)
-        converted = ov.convert_model(layer, example_input=example)
-        ov.save_model(converted, part / FULL, compress_to_fp16=False)
+        ov.save_model(ov.convert_model(layer, example_input=example), part / FULL, compress_to_fp16=False)
     except Exception as error:
-        raise NotConvertible(f"conversion failed: {_first_line(error)}") from error
+        raise NotConvertible(f"conversion failed: {type(error).__name__}: {str(error)[:300]}") from error
     calibration, checked = _sample_texts()
     expected = _encode(model, checked)
     write_json(part / ABOUT, about.model_dump())
     worst = _least_cosine(Runner(part, "fp32"), checked, expected)
     if not worst >= FULL_COSINE:
         raise NotConvertible(f"its vectors would differ from PyTorch's (cosine {worst:.4f})")
-    if not with_int8:
-        return
-    ranges = input_ranges(model, calibration)
-    quantised = ov.Core().read_model(part / FULL)
-    if quantise(quantised, ranges):
+    quantised = ov.Core().read_model(part / FULL) if with_int8 else None
+    if quantised is not None and quantise(quantised, input_ranges(model, calibration)):
         ov.save_model(quantised, part / INT8, compress_to_fp16=False)
         worst = _least_cosine(Runner(part, "int8"), checked, expected)
         about = about.model_copy(update={"int8_cosine": worst if worst >= INT8_COSINE else 0.0})
         write_json(part / ABOUT, about.model_dump())
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _about(model: Any) -> About:
@@ -163,21 +135,18 @@ def _traceable(model: Any, about: About) -> tuple[Any, Any]:
             super().__init__()
             self.inner = model[0].auto_model
 
-        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-            last: torch.Tensor = self.inner(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-            return last
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+            return self.inner(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
 
     class PackedLastLayer(LastLayer):
         """A token sees those with its own text's number."""
 
         def forward(  # type: ignore[override]
             self, input_ids: torch.Tensor, positions: torch.Tensor, numbers: torch.Tensor
-        ) -> torch.Tensor:
+        ) -> Any:
             same_text = numbers[:, None, :, None] == numbers[:, None, None, :]
             mask = torch.where(same_text, 0.0, torch.finfo(torch.float32).min)
-            output = self.inner(input_ids=input_ids, position_ids=positions, attention_mask=mask)
-            last: torch.Tensor = output.last_hidden_state
-            return last
+            return self.inner(input_ids=input_ids, position_ids=positions, attention_mask=mask).last_hidden_state
 
     if about.packs:
         return PackedLastLayer().eval(), (ids, torch.arange(9).repeat(2, 1), mask)
@@ -196,13 +165,9 @@ def _sample_texts() -> tuple[list[str], list[str]]:
         if isinstance(item, Document):
             pieces += [item.text[start : start + TEXT_LENGTH] for start in range(0, len(item.text), TEXT_LENGTH)]
     ranged, checked = pieces[::2][:CALIBRATION_TEXTS], pieces[1::2][:CHECKED_TEXTS]
-    # A text of one word, or of none, lies furthest from the others.
-    return [*ranged, *_short(ranged), "", "a", "What?"], [*checked, *_short(checked), "tea", " "]
-
-
-def _short(texts: Sequence[str]) -> list[str]:
-    """The beginnings of texts, of the lengths that questions have."""
-    return [text[: 10 + 7 * number % 80] for number, text in enumerate(texts)]
+    # Beginnings of the lengths that questions have; and one word, or none, which lies furthest from the others.
+    short = [[text[: 10 + 7 * number % 80] for number, text in enumerate(texts)] for texts in (ranged, checked)]
+    return [*ranged, *short[0], "", "a", "What?"], [*checked, *short[1], "tea", " "]
 
 
 def _encode(model: Any, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -219,11 +184,6 @@ def _least_cosine(runner: Runner, texts: Sequence[str], expected: NDArray[np.flo
     return min(float((ours * expected).sum(axis=1).min()) for ours in (runner.encode(texts), np.concatenate(in_threes)))
 
 
-def is_whole(folder: Path) -> bool:
-    """Whether a converted model is there: its folder has its name only once all is written."""
-    return (folder / ABOUT).is_file()
-
-
 # The share of a channel's range that moves into the weights: of 0, .5, .6, .7, .75, .8 and .85, .8 kept the bundled
 # model's vectors closest. Over 600 ClapNQ passages the least cosine is .9934, the mean .9981.
 SMOOTHING = 0.8
@@ -232,11 +192,7 @@ Ranges = dict[bytes, tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
 
 
 def input_ranges(model: Any, texts: Sequence[str]) -> Ranges:
-    """The least and the greatest input of each channel of each linear layer, by the digest of the layer's weights.
-
-    Args:
-        model: as it was loaded, in fp32.
-    """
+    """The least and the greatest input of each channel of each linear layer, by the digest of the layer's weights."""
     import torch
 
     ranges: Ranges = {}

@@ -12,9 +12,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +25,9 @@ Ids = NDArray[np.int32]
 
 
 def openvino() -> Any:
-    """The `openvino` package, imported without its telemetry.
+    """The `openvino` package, imported without its telemetry; ImportError or OSError where it does not load.
 
     OpenVINO reports to its makers that it was imported, unless its telemetry package is missing: so it is, meanwhile.
-
-    Raises:
-        ImportError: it is not installed, or its libraries do not load here.
     """
     telemetry = "openvino_telemetry"
     before = sys.modules.get(telemetry)
@@ -92,13 +88,9 @@ def supports_bf16() -> bool:
 
 
 class Runner:
-    """A converted model at one precision. May be called from many threads.
+    """A converted model at one precision (`fp32`, `bf16`, `int8`). May be called from many threads.
 
     A text has the same vector, to the bit, alone and among others, where the model's limit is a multiple of `STEP`.
-
-    Args:
-        folder: where `openvino_export.export` kept it.
-        precision: `fp32`, `bf16` or `int8`.
     """
 
     def __init__(self, folder: Path, precision: str) -> None:
@@ -124,16 +116,17 @@ class Runner:
 
     def _encode(self, texts: Sequence[str], tokens: list[Any] | None) -> tuple[Floats, list[Ids]]:
         vectors = np.zeros((len(texts), self.about.dimension), dtype=np.float32)
-        ids = self._ids(texts)
+        encodings = self._tokenizer.encode_batch(list(texts))
+        ids = [np.asarray(encoding.ids, dtype=np.int32) for encoding in encodings]
         lengths = [len(token_ids) for token_ids in ids]
         packed = self.about.packs and sum(_rounded_up(length) for length in lengths) <= PACKED_TOKENS
         compiled = self._compiled(sum(lengths))
 
         def run(batch: list[int]) -> None:
             batch_ids = [ids[i] for i in batch]
-            laid = in_one_row(batch_ids, self.about) if packed else in_rows(batch_ids, self.about)
-            hidden = compiled.run(laid.inputs)
-            for (row, span), i in zip(laid.spans, batch, strict=True):
+            inputs, spans = in_one_row(batch_ids, self.about) if packed else in_rows(batch_ids, self.about)
+            hidden = compiled.run(inputs)
+            for (row, span), i in zip(spans, batch, strict=True):
                 token_vectors = hidden[row, span]
                 vectors[i] = token_vectors[0] if self.about.pooling == "cls" else token_vectors.mean(axis=0)
                 if tokens is not None:
@@ -142,16 +135,13 @@ class Runner:
         compiled.spread(run, [list(range(len(ids)))] if packed and ids else list(_batches(lengths)))
         return _unit(vectors), ids
 
-    def _ids(self, texts: Sequence[str]) -> list[Ids]:
-        return [np.asarray(encoding.ids, dtype=np.int32) for encoding in self._tokenizer.encode_batch(list(texts))]
-
     def _compiled(self, tokens: int) -> _Compiled:
         """The form of the model for so many tokens, prepared when it is first needed: it takes more memory."""
         quick = tokens <= QUICK_TOKENS
         with self._lock:
             if quick not in self._forms:
                 sample = [np.full(1, self.about.pad, dtype=np.int32)]
-                self._forms[quick] = _Compiled(self._path, self._precision, quick, in_rows(sample, self.about).inputs)
+                self._forms[quick] = _Compiled(self._path, self._precision, quick, in_rows(sample, self.about)[0])
             return self._forms[quick]
 
 
@@ -185,29 +175,16 @@ class _Compiled:
 
     def run(self, inputs: Sequence[Any]) -> Floats:
         """The last layer's output (rows, tokens, dimension)."""
-        with self._request() as request:
-            # A copy: the request's own memory is another batch's as soon as it is given back.
-            return np.array(request.infer(list(inputs), share_inputs=True, share_outputs=True)[0])
-
-    @contextmanager
-    def _request(self) -> Iterator[Any]:
         request = self._requests.get()
         try:
-            yield request
+            # A copy: the request's own memory is another batch's as soon as it is given back.
+            return np.array(request.infer(list(inputs), share_inputs=True, share_outputs=True)[0])
         finally:
             self._requests.put(request)
 
 
-class Laid(NamedTuple):
-    """Texts as a model takes them.
-
-    Attributes:
-        inputs: arrays of one shape, as `openvino_export._traceable` says.
-        spans: of each text, its row and its tokens in that.
-    """
-
-    inputs: list[NDArray[np.int64]]
-    spans: list[tuple[int, slice]]
+Laid = tuple[list[NDArray[np.int64]], list[tuple[int, slice]]]
+"""What a model takes, arrays of one shape as `openvino_export._traceable` says; and of each text its row and tokens."""
 
 
 def in_rows(ids: Sequence[Ids], about: About) -> Laid:
@@ -223,7 +200,7 @@ def in_rows(ids: Sequence[Ids], about: About) -> Laid:
     inputs = [padded, mask]
     if about.packs:
         inputs.insert(1, np.arange(length) * mask)
-    return Laid(inputs, [(row, slice(0, len(token_ids))) for row, token_ids in enumerate(ids)])
+    return inputs, [(row, slice(0, len(token_ids))) for row, token_ids in enumerate(ids)]
 
 
 def in_one_row(ids: Sequence[Ids], about: About) -> Laid:
@@ -237,7 +214,7 @@ def in_one_row(ids: Sequence[Ids], about: About) -> Laid:
         padded[0, span], positions[0, span], numbers[0, span] = token_ids, np.arange(len(token_ids)), number
         spans.append((0, span))
         start += _rounded_up(len(token_ids))
-    return Laid([padded, positions, numbers], spans)
+    return [padded, positions, numbers], spans
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

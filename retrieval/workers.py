@@ -1,17 +1,20 @@
 """Work spread over the machines of a Ray cluster: `--engine ray`, for the models of a build and the samples of a run.
 
 Each worker is a Ray actor that opens what it works with (models, indexes, data) once and is then given one task after
-the other. The process that the person started keeps everything that must be done once: it hands out, and it
-alone writes. A worker that dies takes nothing along but the tasks that it had, and these are given to others.
+the other. The process that the person started keeps everything that must be done once: it hands out, and it alone
+writes. A worker that dies takes nothing along but the tasks that it had, and these are given to others; Ray starts it
+again where a node has room.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -20,18 +23,22 @@ from typing import Any, Generic, TypeVar
 
 from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.corpora.home import home
-from turnmark.retrieval.cluster import connected, lost_connection, shapes
 
 LOCAL = "local"
 AHEAD = 2
 """Tasks that a worker has, for each that it does at a time: one in work, one at hand."""
 TRIES = 3
 """Workers that a task may outlive its own death in, before it is taken for what kills them."""
+RESTARTS = 6
 START = 300.0
 """Seconds in which the first worker must be there; loading a model from a slow disk takes a while."""
+CLIENT_PORT = 10001
+CPUS = 4
+"""Cores of a worker without a GPU, or all of its node where that has fewer."""
 SETTINGS = ("TURNMARK_BACKEND", "TURNMARK_PRECISION", "TURNMARK_CACHE", "TURNMARK_DATA", "HF_HUB_OFFLINE")
 """Of the environment, what workers get. No keys: each node has its own."""
 _ENGINE = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
+_SHARED_MEMORY = 256 << 20
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -40,11 +47,11 @@ Opened = tuple[Callable[..., R], str]
 
 
 class WorkerLost(TurnmarkError):
-    """A task ended every worker that it was given to, or no worker is left."""
+    """A task ended every worker that it was given to, or no worker is left, or the cluster is gone."""
 
 
-class ClusterLost(WorkerLost):
-    """The cluster itself cannot be reached any more."""
+class _Dead(Exception):
+    """The worker that a task was given to has died."""
 
 
 def check_engine(engine: str) -> None:
@@ -57,56 +64,104 @@ def check_engine(engine: str) -> None:
         raise MissingExtra(f"--engine {engine}", "ray")
 
 
-@dataclass
-class _Worker:
-    """An actor, and how many tasks it has."""
+def connected(engine: str) -> tuple[Any, bool]:
+    """Ray's module, connected, and whether the connection is ours to end.
 
-    actor: Any
-    ready: Any
-    tasks: int = 0
+    `ray` is the cluster of this machine (or of RAY_ADDRESS); without one, one is started for as long as the work takes.
+    """
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    if engine != "ray" and os.environ.get("RAY_AUTH_TOKEN"):
+        os.environ.setdefault(
+            "RAY_AUTH_MODE", "token"
+        )  # Ray, which reads it when imported, would not take the token up
+    # A cluster that is started here works as the command would; by Ray's default it comes after all else (nice 15).
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    import ray
+
+    if ray.is_initialized():
+        return ray, False
+    quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+    address = os.environ.get("RAY_ADDRESS") or "auto"
+    if engine != "ray":
+        address = engine if re.search(r":[0-9]+$", engine) else f"{engine}:{CLIENT_PORT}"
+    try:
+        try:
+            ray.init(address=address, **quiet)
+        except ConnectionAbortedError:
+            # A client server forks a process for each client out of one with many threads; now and then that one dies
+            # before it has begun.
+            ray.init(address=address, **quiet)
+        except ConnectionError:
+            if address != "auto":
+                raise
+            ray.init(
+                address="local", include_dashboard=False, object_store_memory=_SHARED_MEMORY,
+                _node_ip_address="127.0.0.1", **quiet,
+            )  # fmt: skip
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
+        raise TurnmarkError(
+            f"--engine {engine}: a cluster at {address} cannot be used: {reason}. Does its head run, is that its "
+            "--ray-client-server-port, and if it asks for a token, is that in RAY_AUTH_TOKEN?"
+        ) from error
+    return ray, True
+
+
+def shapes(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """What each worker takes of its node: a GPU where the node has some, else some cores."""
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    cores = int(min((node.get("CPU", 0) for node in alive if node.get("CPU", 0) >= 1), default=1))
+    shape = min(CPUS, cores)
+    shape_list: list[dict[str, float]] = []
+    for node in alive:
+        if gpus := int(node.get("GPU", 0)):
+            shape_list += [{"num_cpus": 1, "num_gpus": 1}] * gpus
+        else:
+            shape_list += [{"num_cpus": shape}] * (int(node.get("CPU", 0)) // shape)
+    return shape_list or [{"num_cpus": 1}]
 
 
 class _Host:
     """The actor: what it works with, opened where it runs."""
 
     def __init__(
-        self,
-        opened_by: Callable[..., Opened[Any]],
-        arguments: tuple[Any, ...],
-        environment: Mapping[str, str],
-        folder: str,
+        self, opened_by: Callable[..., Opened[Any]], given: tuple[Any, ...], settings: Mapping[str, str], folder: str
     ) -> None:
-        self._opened_by, self._given, self._told, self._folder = opened_by, arguments, environment, folder
-        self._work: Callable[..., Any] | None = None
-
-    def open(self) -> tuple[str, str]:
-        """("", the mark), or what is wrong with this node and an empty mark."""
-        # Before anything is imported that reads them.
-        for name, value in self._told.items():
-            os.environ[name] = value
+        os.environ.update(settings)  # before anything is imported that reads them
         with suppress(OSError):  # specs may name files as they are seen from there
-            os.chdir(self._folder)
+            os.chdir(folder)
+        self._failure, self._mark = "", ""
         try:
-            self._work, mark = self._opened_by(*self._given)
+            self._work, self._mark = opened_by(*given)
         except TurnmarkError as error:
-            return str(error), ""
-        return "", mark
+            self._failure = str(error)
+
+    def ready(self) -> tuple[str, str]:
+        """("", the mark), or what is wrong with this node and an empty mark."""
+        return self._failure, self._mark
 
     def do(self, *task: Any) -> tuple[str, Any]:
         """("", what came of it), or what went wrong."""
-        assert self._work is not None, "`open` was called first"
         try:
             return "", self._work(*task)
         except TurnmarkError as error:
             return str(error), None
 
 
+@dataclass
+class _Worker:
+    """An actor, the answer to whether it is ready, and how many tasks it has."""
+
+    actor: Any
+    ready: Any
+    tasks: int = 0
+
+
 class Workers(Generic[R]):
     """Workers on all nodes of a cluster, as a context.
 
     Args:
-        engine: as `--engine` has it. `ray` is the cluster of this machine (or of RAY_ADDRESS); without one,
-            one is started for as long as the work takes.
+        engine: as `--engine` has it.
         opened_by: called on each worker with `arguments`; a function of a module, as it is sent by its name.
         mark: what every worker's must be; None: that of the first.
         at_once: tasks that a worker does at the same time, each in a thread.
@@ -126,17 +181,22 @@ class Workers(Generic[R]):
         self._mark, self._at_once = mark, at_once
         self._there: list[_Worker] = []
         self._coming: list[_Worker] = []
-        self._starts = 0
         self._mine = False
         self._lock = threading.Lock()
         self._ray: Any = None
 
     def __enter__(self) -> Workers[R]:
         self._ray, self._mine = connected(self._engine)
+        settings = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
+        settings |= {name: str(Path(settings[name]).resolve()) for name in ("TURNMARK_DATA",) if name in settings}
+        settings["TURNMARK_HOME"] = str(home().resolve())
         try:
             for shape in shapes(self._ray.nodes()):
-                self._start(shape)
-            self._most_starts = 3 * self._starts + TRIES
+                host = self._ray.remote(_Host).options(
+                    **shape, max_concurrency=self._at_once, max_restarts=RESTARTS, scheduling_strategy="SPREAD"
+                )
+                actor = host.remote(self._opened_by, self._given, settings, str(Path.cwd()))
+                self._coming.append(_Worker(actor, actor.ready.remote()))
             self._await_one()
         except BaseException:
             self.close()
@@ -159,96 +219,70 @@ class Workers(Generic[R]):
                 self._ray.shutdown()
         self._ray = None
 
-    @property
-    def count(self) -> int:
-        """Workers that are ready."""
-        with self._lock:
-            return len(self._there)
-
     def spread(self, tasks: Iterable[tuple[T, tuple[Any, ...]]]) -> Iterator[tuple[T, R]]:
         """Each task's result as it comes, in no order; few tasks are drawn before they can be given to a worker.
 
         Args:
             tasks: a name for the caller, and the arguments.
         """
-        queue, retries = iter(tasks), list[tuple[T, tuple[Any, ...], int]]()
-        waiting: dict[Any, tuple[T, tuple[Any, ...], int, _Worker]] = {}
-        while True:
-            self._welcome()
-            while len(waiting) < AHEAD * self._at_once * max(1, self.count):
-                if retries:
-                    name, task, tries = retries.pop()
-                elif (next_task := next(queue, None)) is not None:
-                    (name, task), tries = next_task, 0
-                else:
-                    break
-                worker = self._least_busy()
-                waiting[self._given_to(worker, task)] = (name, task, tries, worker)
-            if not waiting:
-                return
-            with self._reached():
-                ended, _ = self._ray.wait(list(waiting), num_returns=1, timeout=1.0)
-            for reference in ended:
-                name, task, tries, worker = waiting.pop(reference)
-                try:
-                    result = self._result(reference, worker, None)
-                except ClusterLost:
-                    raise
-                except WorkerLost:
-                    if tries + 1 == TRIES:
-                        raise
-                    retries.append((name, task, tries + 1))
-                else:
-                    yield name, result
+        waiting: dict[Future[R], T] = {}
+        most = AHEAD * self._at_once * (len(self._there) + len(self._coming))
+        with ThreadPoolExecutor(most) as pool:
+            try:
+                for name, task in tasks:
+                    waiting[pool.submit(self.call, task)] = name
+                    if len(waiting) >= most:
+                        yield from self._ended(waiting)
+                while waiting:
+                    yield from self._ended(waiting)
+            finally:
+                for future in waiting:
+                    future.cancel()
 
-    def call(self, task: tuple[Any, ...], seconds: float) -> R:
-        """The result of one task, from any thread.
+    def _ended(self, waiting: dict[Future[R], T]) -> Iterator[tuple[T, R]]:
+        ended, _ = wait(waiting, return_when=FIRST_COMPLETED)
+        for future in ended:
+            yield waiting.pop(future), future.result()
 
-        Raises:
-            TimeoutError: it took longer than `seconds`.
-            WorkerLost: see there.
-            TurnmarkError: the task failed.
-        """
-        ends = time.monotonic() + seconds
-        for tries in range(1, TRIES + 1):
-            self._welcome()
+    def call(self, task: tuple[Any, ...], seconds: float | None = None) -> R:
+        """The result of one task, from any thread; TimeoutError where it takes longer than `seconds`."""
+        ends = None if seconds is None else time.monotonic() + seconds
+        for _ in range(TRIES):
             worker = self._least_busy()
             try:
-                return self._result(self._given_to(worker, task), worker, max(0.0, ends - time.monotonic()))
-            except ClusterLost:
-                raise
-            except WorkerLost:
-                if tries == TRIES:
-                    raise
-        raise AssertionError("the last try returns or raises")
+                return self._result(worker, task, None if ends is None else max(0.0, ends - time.monotonic()))
+            except _Dead as error:
+                died = error
+        raise WorkerLost(f"{TRIES} workers died over one task, the last with {died}")
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
         """A cluster that is gone, in words."""
+        grpc = sys.modules.get("grpc")
+        gone = (ConnectionError, grpc.RpcError) if grpc else (ConnectionError,)
         try:
             yield
-        except lost_connection() as error:
-            raise ClusterLost(
+        except gone as error:
+            raise WorkerLost(
                 f"--engine {self._engine}: the cluster cannot be reached any more; what is done is kept, and the same "
                 "command goes on"
             ) from error
 
-    def _given_to(self, worker: _Worker, task: tuple[Any, ...]) -> Any:
-        with self._reached():
-            return worker.actor.do.remote(*task)
-
-    def _result(self, reference: Any, worker: _Worker, seconds: float | None) -> R:
+    def _result(self, worker: _Worker, task: tuple[Any, ...], seconds: float | None) -> R:
+        exceptions = self._ray.exceptions
         try:
             with self._reached():
-                failure, result = self._ray.get(reference, timeout=seconds)
-        except self._ray.exceptions.GetTimeoutError as error:
+                failure, result = self._ray.get(worker.actor.do.remote(*task), timeout=seconds)
+        except exceptions.GetTimeoutError as error:
             raise TimeoutError from error
-        except self._ray.exceptions.RayTaskError as error:
-            cause = error.cause
-            raise TurnmarkError(f"a worker failed: {type(cause).__name__}: {cause}") from error
-        except self._ray.exceptions.RayError as error:
-            self._lose(worker)
-            raise WorkerLost(f"{TRIES} workers died over one task, the last with {type(error).__name__}") from error
+        except exceptions.RayTaskError as error:
+            raise TurnmarkError(f"a worker failed: {type(error.cause).__name__}: {error.cause}") from error
+        except exceptions.RayError as error:
+            with self._lock, self._reached():
+                if worker in self._there:  # else another of its tasks has reported it
+                    self._there.remove(worker)
+                    self._coming.append(_Worker(worker.actor, worker.actor.ready.remote()))
+            raise _Dead(type(error).__name__) from error
         finally:
             with self._lock:
                 worker.tasks -= 1
@@ -257,47 +291,23 @@ class Workers(Generic[R]):
         outcome: R = result
         return outcome
 
-    def _start(self, shape: Mapping[str, float]) -> None:
-        self._starts += 1
-        environment = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
-        environment["TURNMARK_HOME"] = str(home().resolve())
-        if "TURNMARK_DATA" in environment:
-            environment["TURNMARK_DATA"] = str(Path(environment["TURNMARK_DATA"]).resolve())
-        actor = (
-            self._ray.remote(_Host)
-            .options(**shape, max_concurrency=self._at_once, max_restarts=0, scheduling_strategy="SPREAD")
-            .remote(self._opened_by, self._given, environment, str(Path.cwd()))
-        )
-        self._coming.append(_Worker(actor, actor.open.remote()))
-
-    def _lose(self, worker: _Worker) -> None:
-        """One fewer; another is asked for, which comes where a node has room for it."""
+    def _welcome(self) -> None:
+        """Take in those that have become ready; those that Ray starts no more are left out."""
         with self._lock, self._reached():
-            if worker not in self._there:  # another of its tasks has reported it
-                return
-            self._there.remove(worker)
-            if self._starts < self._most_starts:
-                self._start(shapes(self._ray.nodes())[0])
-
-    def _welcome(self, seconds: float = 0.0) -> None:
-        """Take in those that have become ready."""
-        with self._lock, self._reached():
-            if not self._coming:
-                return
-            ready, _ = self._ray.wait(
-                [worker.ready for worker in self._coming], num_returns=len(self._coming) if not seconds else 1,
-                timeout=seconds,
-            )  # fmt: skip
+            references = [worker.ready for worker in self._coming]
+            ready = self._ray.wait(references, num_returns=len(references), timeout=0)[0] if references else []
             for worker in [worker for worker in self._coming if worker.ready in ready]:
                 self._coming.remove(worker)
                 try:
                     failure, mark = self._ray.get(worker.ready)
+                except self._ray.exceptions.ActorUnavailableError:
+                    self._coming.append(_Worker(worker.actor, worker.actor.ready.remote()))
+                    continue
                 except self._ray.exceptions.RayError:
                     continue
                 if failure:
                     raise TurnmarkError(f"--engine {self._engine}: a worker cannot begin: {failure}")
-                if self._mark is None:
-                    self._mark = mark
+                self._mark = mark if self._mark is None else self._mark
                 if mark != self._mark:
                     raise TurnmarkError(
                         f"--engine {self._engine}: a worker works with something else than this process: "
@@ -306,22 +316,23 @@ class Workers(Generic[R]):
                 self._there.append(worker)
 
     def _least_busy(self) -> _Worker:
-        if not self.count:
+        while True:
             self._await_one()
-        with self._lock:
-            if not self._there:
-                raise WorkerLost("no worker is left; what is done is kept, and the same command goes on")
-            worker = min(self._there, key=lambda candidate: candidate.tasks)
-            worker.tasks += 1
-            return worker
+            with self._lock:
+                if self._there:  # another thread may just have lost the last one
+                    worker = min(self._there, key=lambda candidate: candidate.tasks)
+                    worker.tasks += 1
+                    return worker
 
     def _await_one(self) -> None:
         ends = time.monotonic() + START
-        while not self.count:
+        self._welcome()
+        while not self._there:
             if not self._coming or time.monotonic() > ends:
                 reason = "none could be started" if not self._coming else f"none was ready within {START:g} s"
                 raise WorkerLost(f"--engine {self._engine}: no worker: {reason}; what is done is kept")
-            self._welcome(seconds=0.5)
+            time.sleep(0.1)
+            self._welcome()
 
 
 def _difference(first: str, second: str) -> str:
