@@ -27,9 +27,6 @@ from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.running import open_retrievers, warm
 from turnmark.retrieval.workers import LOCAL, WorkerLost, Workers
 
-_OF_THE_CALL = {"started", "command", "version"}
-"""What manifests of the same samples may differ in."""
-
 
 @dataclass(frozen=True)
 class WorkerReply:
@@ -47,11 +44,7 @@ def use_workers(plan: Plan) -> Plan:
 
 @contextmanager
 def _answering(plan: Plan, _: Task) -> Iterator[Answer]:
-    """See `planning.Answering`.
-
-    Raises:
-        TurnmarkError: there is no cluster, or the first worker cannot begin.
-    """
+    """See `planning.Answering`."""
     request = plan.request
     workers: Workers[WorkerReply] = Workers(
         request.engine, open_on_worker, (portable(request),), mark=_digest(plan.manifest), at_once=request.concurrency
@@ -61,11 +54,7 @@ def _answering(plan: Plan, _: Task) -> Iterator[Answer]:
 
 
 def remote_answer(workers: Workers[WorkerReply], deadline: float) -> Answer:
-    """`Task.answer` by a worker.
-
-    Args:
-        deadline: seconds for a sample that asks no model; one that does brings its own.
-    """
+    """`Task.answer` by a worker; `deadline` is for a sample that asks no model, one that does brings its own."""
 
     def answer(item: Item, generator: Generator | None) -> Sample:
         bounded = generator if isinstance(generator, Bounded) else None
@@ -86,11 +75,7 @@ def remote_answer(workers: Workers[WorkerReply], deadline: float) -> Answer:
 
 
 def open_on_worker(request: EvalRequest) -> tuple[Callable[[Item, int, float], WorkerReply], str]:
-    """Plan and open the request on a worker; see `Workers`.
-
-    Returns:
-        What answers an item (its repeat, seconds that it has left), and the digest of what is run.
-    """
+    """What answers an item on a worker (its repeat, seconds that it has left), and the digest of what is run."""
     planned = plan(request)
     benchmark = planned.task.using(replace(planned.parts(), retrievers=open_retrievers(planned, None)))
     warm(planned, benchmark)
@@ -127,5 +112,5 @@ def portable(request: EvalRequest) -> EvalRequest:
 
 def _digest(manifest: RunManifest) -> str:
     """A line for each thing that decides about a sample: data, specs, prompts, versions."""
-    fields = manifest.model_dump(mode="json", exclude=_OF_THE_CALL)
+    fields = manifest.model_dump(mode="json", exclude={"started", "command", "version"})
     return "\n".join(f"{name} {value}" for name, value in fields.items())

@@ -63,23 +63,20 @@ class LlamaIndexRetriever:
     def _hits(self, query: Query, k: int) -> list[Hit]:
         texts = query.texts()
         depth = k if len(texts) == 1 else max(k, DEPTH)
-        passages: dict[str, Passage] = {}
-        numbers: dict[str, int] = {}
+        passages: list[Passage] = []
+        rows: dict[str, int] = {}
         lists = []
         for number, text in enumerate(texts):
-            scored_passages = self._found(text, depth)
-            for passage, _ in scored_passages:
-                passages.setdefault(passage.id, passage)
-                numbers.setdefault(passage.id, len(numbers))
-            name = f"{LIST}+{number}" if number else LIST
-            weight = VARIANT_WEIGHT if number else 1.0
-            rows = TopK.from_pairs((numbers[passage.id], score) for passage, score in scored_passages)
-            lists.append(RankedList(name, rows, weight))
+            found = self._found(text, depth)
+            for passage, _ in found:
+                if rows.setdefault(passage.id, len(passages)) == len(passages):
+                    passages.append(passage)
+            name, weight = (f"{LIST}+{number}", VARIANT_WEIGHT) if number else (LIST, 1.0)
+            lists.append(RankedList(name, TopK.from_pairs((rows[each.id], score) for each, score in found), weight))
         fused = fuse(lists, k)
-        ids = list(numbers)
         return [
-            Hit(passage=passages[ids[row]], score=score, found=found)
-            for (row, score), found in zip(fused.rows, fused.provenance(), strict=True)
+            Hit(passage=passages[row], score=score, found=found_in)
+            for (row, score), found_in in zip(fused.rows, fused.provenance(), strict=True)
         ]
 
     def _found(self, text: str, k: int) -> list[tuple[Passage, float]]:
@@ -104,8 +101,6 @@ class LlamaIndexRetriever:
             raise
         except Exception as error:  # whatever a third party's retriever raises; it is reported, not swallowed
             raise TurnmarkError(f"retriever {self.name} failed: {redact(error)}") from None
-        if unknown := next((node for node in nodes if not hasattr(getattr(node, "node", None), "get_content")), None):
-            raise TurnmarkError(f"retriever {self.name} gave a {type(unknown).__name__}, not a NodeWithScore")
         return nodes
 
     def _passages(self, nodes: Sequence[Any]) -> list[Passage]:
@@ -174,13 +169,7 @@ def open_llama_index_retriever(spec: Spec, index: Index) -> Retriever:
 
 
 def as_llama_index(retriever: Retriever, k: int = 10) -> TurnmarkRetriever:
-    """One of our retrievers as a LlamaIndex `BaseRetriever` that gives `k` nodes.
-
-    A node's id is the passage's id, its `ref_doc_id` the document's; title, section, `file_path` and `page_label` are
-    in its metadata, and its text is the passage's text.
-    """
-    if k < 1:
-        raise RequestError(f"k={k}: at least 1")
+    """One of our retrievers as a LlamaIndex `BaseRetriever` that gives `k` nodes; see `node_of`."""
     return TurnmarkRetriever(retriever, k)
 
 
@@ -197,7 +186,10 @@ class TurnmarkRetriever(BaseRetriever):  # type: ignore[misc]
 
 
 def node_of(passage: Passage) -> TextNode:
-    """A passage as a LlamaIndex `TextNode`, from which `passage_of` makes the same passage again."""
+    """A passage as a LlamaIndex `TextNode`, from which `passage_of` makes the same passage again.
+
+    The ids are the passage's and the document's; title, section, `file_path` and `page_label` are in its metadata.
+    """
     metadata = {"title": passage.title, "file_path": passage.path, "section": passage.section}
     if passage.page is not None:
         metadata["page_label"] = str(passage.page)

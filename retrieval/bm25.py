@@ -20,23 +20,9 @@ from turnmark.retrieval.fusion import TopK, top_k
 
 Analyser = Callable[[str], list[str]]
 
-# Snowball language -> name of the stop-word list that bm25s ships; a language without a list is stemmed only. For
-# English the long list: "how do I" must not outweigh a rare name (nDCG@5 on the MTRAG pools, last turn: .241/.114, with
-# Lucene's short list .221/.093).
-_STOP_LISTS = {
-    "danish": "STOPWORDS_DANISH",
-    "dutch": "STOPWORDS_DUTCH",
-    "english": "STOPWORDS_EN_PLUS",
-    "french": "STOPWORDS_FRENCH",
-    "german": "STOPWORDS_GERMAN",
-    "italian": "STOPWORDS_ITALIAN",
-    "norwegian": "STOPWORDS_NORWEGIAN",
-    "portuguese": "STOPWORDS_PORTUGUESE",
-    "russian": "STOPWORDS_RUSSIAN",
-    "spanish": "STOPWORDS_SPANISH",
-    "swedish": "STOPWORDS_SWEDISH",
-    "turkish": "STOPWORDS_TURKISH",
-}
+# For English the long list: "how do I" must not outweigh a rare name (nDCG@5 on the MTRAG pools, last turn: .241/.114,
+# with Lucene's short list .221/.093).
+_STOP_LISTS = {"english": "EN_PLUS"}
 
 
 class BM25Settings(Record):
@@ -55,7 +41,7 @@ def languages() -> list[str]:
 
 
 def analyser(language: str) -> Analyser:
-    """Text to index terms: lower-cased words, stop words dropped, stemmed.
+    """Text to index terms: lower-cased words, stemmed, without the stop words that bm25s ships for the language.
 
     Stems are remembered, since the same words come again and again.
     """
@@ -65,7 +51,7 @@ def analyser(language: str) -> Analyser:
     from bm25s import stopwords
 
     stem = Stemmer.Stemmer(language, 0).stemWord
-    stop = frozenset(getattr(stopwords, _STOP_LISTS.get(language, ""), ()))
+    stop = frozenset(getattr(stopwords, f"STOPWORDS_{_STOP_LISTS.get(language, language.upper())}", ()))
     stems: dict[str, str] = {}
 
     def analyse(text: str) -> list[str]:
@@ -103,7 +89,6 @@ class BM25:
         import bm25s
 
         self._model: Any = bm25s.BM25.load(str(folder), mmap=True, show_progress=False, allow_pickle=False)
-        np.dtype(self._model.dtype), np.dtype(self._model.int_dtype)  # it asks for these at the first query only
         self._vocabulary: dict[str, int] = self._model.vocab_dict
         self.analyse = analyser(settings.language)
         self.rows = int(self._model.scores["num_docs"])

@@ -8,15 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.specs import Spec
-from turnmark.retrieval.servers import Served, address, read_note, redact
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.retrieval.servers import Served, read_note, redact
 
 TOKEN = "TURNMARK_CHROMA_TOKEN"
 PORT = 8000
@@ -32,7 +32,6 @@ def open_client(server: Served) -> Any:
     """A client for a server, which has answered; the token comes from the environment."""
     import chromadb
     import httpx
-    from chromadb.config import Settings
 
     url, token = server.url, os.environ.get(TOKEN)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -41,7 +40,7 @@ def open_client(server: Served) -> Any:
         httpx.get(f"{url}/api/v2/heartbeat", timeout=SECONDS, headers=headers).raise_for_status()
         client: Any = chromadb.HttpClient(
             url, port=PORT, ssl=url.startswith("https:"), headers=headers,
-            settings=Settings(anonymized_telemetry=False),
+            settings=chromadb.Settings(anonymized_telemetry=False),
         )  # fmt: skip
     if (session := getattr(getattr(client, "_server", None), "_session", None)) is not None:
         session.timeout = SECONDS
@@ -75,14 +74,6 @@ def delete_collection(server: Served) -> None:
             client.close()
 
 
-def server_of(spec: Spec) -> Served:
-    """The server that a spec names for an index's vectors."""
-    base, path = address(spec.url, PORT, spec.name, TOKEN)
-    if path:
-        raise RequestError(f"retriever {spec.name!r}: an address ends with the port; leave {path!r} out")
-    return Served(kind="chroma", url=base)
-
-
 class ChromaVectors:
     """One Chroma collection: in a folder, or on the server that a note in that folder names.
 
@@ -92,7 +83,6 @@ class ChromaVectors:
     def __init__(self, folder: Path, create: bool = False, server: Served | None = None) -> None:
         server = server if create else read_note(folder)
         self._owner = f"the Chroma server at {server.url}" if server else f"Chroma ({folder})"
-        self._count: int | None = None
         if server is not None and create:
             delete_collection(server)
         name = server.name if server else COLLECTION
@@ -104,24 +94,22 @@ class ChromaVectors:
 
     def add(self, ids: Sequence[str], vectors: NDArray[np.float32], metadata: Sequence[dict[str, Any]]) -> None:
         """Add vectors with their passage ids and metadata, in pages that Chroma accepts."""
-        self._count = None
         for start in range(0, len(ids), PAGE):
             part = slice(start, start + PAGE)
             with _named_errors(self._owner):
                 self._collection.add(ids=list(ids[part]), embeddings=vectors[part], metadatas=list(metadata[part]))
 
+    @cached_property
     def count(self) -> int:
-        """How many vectors are stored. Asked once: a finished collection is only read."""
-        if self._count is None:
-            with _named_errors(self._owner):
-                self._count = int(self._collection.count())
-        return self._count
+        """How many vectors are stored: a finished collection is only read."""
+        with _named_errors(self._owner):
+            return int(self._collection.count())
 
     def query(
         self, vectors: NDArray[np.float32], k: int, filters: Mapping[str, Any] | None = None
     ) -> list[list[tuple[str, float]]]:
         """For each vector the `k` nearest passages as (id, cosine), best first, equal cosines by id."""
-        k = min(k, self.count())
+        k = min(k, self.count)
         if not len(vectors) or not k:
             return [[] for _ in vectors]
         with _named_errors(self._owner):
@@ -145,7 +133,7 @@ class ChromaVectors:
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Every (passage id, content hash) stored, in pages."""
-        for offset in range(0, self.count(), PAGE):
+        for offset in range(0, self.count, PAGE):
             with _named_errors(self._owner):
                 page = self._collection.get(limit=PAGE, offset=offset, include=["metadatas"])
             yield from ((i, str(m["hash"])) for i, m in zip(page["ids"], page["metadatas"], strict=True))
@@ -157,6 +145,5 @@ class ChromaVectors:
 
 def _open_files(folder: Path) -> Any:
     import chromadb
-    from chromadb.config import Settings
 
-    return chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
+    return chromadb.PersistentClient(str(folder), settings=chromadb.Settings(anonymized_telemetry=False))

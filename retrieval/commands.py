@@ -60,15 +60,9 @@ def build(
     _check_build(source, name, retriever, embedder, engine, include or [], exclude or [])
     with shown_progress() as progress:
         report = build_index(
-            source,
-            name,
-            retriever=retriever,
-            embedder=embedder,
-            include=include or (),
-            exclude=exclude or (),
-            progress=progress,
-            engine=engine,
-        )
+            source, name, retriever=retriever, embedder=embedder, include=include or (), exclude=exclude or (),
+            progress=progress, engine=engine,
+        )  # fmt: skip
     err = Console(stderr=True)
     for problem in report.problems[:SHOWN_PROBLEMS]:
         err.print(Text(f"skipped  {inert(problem)}", style="yellow"), soft_wrap=True)

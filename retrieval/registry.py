@@ -12,13 +12,20 @@ from turnmark.corpora.models import MODELS, SPLADE, is_complete
 from turnmark.corpora.specs import Entry, Registry, Spec, check_options, load_python, one_of, parse_spec, up_to
 from turnmark.retrieval import chroma
 from turnmark.retrieval.bm25 import BM25Settings, languages
-from turnmark.retrieval.conversation import BM25_WEIGHT, ConversationalRetriever
 from turnmark.retrieval.embed import EMBEDDERS
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import BuildSettings, as_built, splade_option
 from turnmark.retrieval.rerank import DEPTH, LATE_DEPTH, LateReranked, Reranked, check_reranker, open_reranker
-from turnmark.retrieval.search import BM25Ranker, DenseRanker, FusedRetriever, IndexRetriever, Ranker
-from turnmark.retrieval.servers import no_credentials, redact
+from turnmark.retrieval.search import (
+    BM25_WEIGHT,
+    BM25Ranker,
+    ConversationalRetriever,
+    DenseRanker,
+    FusedRetriever,
+    IndexRetriever,
+    Ranker,
+)
+from turnmark.retrieval.servers import Served, address, no_credentials, redact
 from turnmark.retrieval.sparse import SpladeRanker
 from turnmark.retrieval.types import Retriever
 
@@ -175,8 +182,16 @@ SPLADE_ONLY = Kind(open=_open_splade, settings=_build_splade, argument=True)
 """`splade:MODEL`; the index must have been built with that model."""
 
 
+def _server(spec: Spec) -> Served:
+    """The Chroma server that a spec names."""
+    base, path = address(spec.url, chroma.PORT, spec.name, chroma.TOKEN)
+    if path:
+        raise RequestError(f"retriever {spec.name!r}: an address ends with the port; leave {path!r} out")
+    return Served(kind="chroma", url=base)
+
+
 def _open_chroma(spec: Spec, index: Index, options: Options) -> FusedRetriever:
-    server = chroma.server_of(spec)
+    server = _server(spec)
     if index.manifest.server != server:
         location = index.manifest.server.url if index.manifest.server else "in its own folder"
         raise RequestError(
@@ -187,11 +202,10 @@ def _open_chroma(spec: Spec, index: Index, options: Options) -> FusedRetriever:
 
 
 def _build_chroma(spec: Spec, options: Options, embedder: str) -> BuildSettings:
-    return build_for(options, embedder, splade=options.get("splade", ""), server=chroma.server_of(spec))
+    return build_for(options, embedder, splade=options.get("splade", ""), server=_server(spec))
 
 
 CHROMA = Kind(open=_open_chroma, settings=_build_chroma, options=HYBRID_OPTIONS)
-"""`chroma+http(s)://HOST:PORT`, with `hybrid`'s options."""
 
 
 def _open_elastic(spec: Spec, index: Index, options: Options) -> FusedRetriever:
@@ -222,7 +236,6 @@ ELASTIC = Kind(
         **dict.fromkeys(("text", "vector", "sparse", "inference"), _field),
     },
 )
-"""`elasticsearch+http(s)://HOST:PORT/INDEX[?query=…]`."""
 
 
 def _open_python(spec: Spec, index: Index, _: Options) -> Retriever:
@@ -249,7 +262,6 @@ def _open_llama_index(spec: Spec, index: Index, _: Options) -> Retriever:
 
 
 LLAMA_INDEX = Kind(open=_open_llama_index, settings=lambda _, options, __: build_for(options), argument=True)
-"""`llama-index:pkg.mod:factory`; see `turnmark.retrieval.adapters`."""
 
 
 # --- a spec ----------------------------------------------------------------------------------------------------------

@@ -85,9 +85,6 @@ class Served(Record):
     url: str
     name: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.name!r} at {self.url}"
-
 
 def assign_name(part: Path, requested: Served) -> Served:
     """Choose the name of a new generation's part on a server, and note it before anything is there.

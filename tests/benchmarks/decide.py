@@ -1,17 +1,16 @@
 """How grades and quotations without a model do on conversations over documents that nobody here wrote.
 
-    TURNMARK_DATA=… python -m tests.benchmarks.decide [--curve]
+    TURNMARK_DATA=… python -m tests.benchmarks.decide
 
 For each collection of tests/conversations that is installed, and each half of its conversations: how many questions
 that the documents answer are said, hedged and refused, in how many replies to them all key facts are, and how many of
-the other questions are said, hedged and refused. Thresholds are chosen on the tuning half (`--curve` prints others) and
-are in assistant/steps/decide.py. Indexes are kept under TURNMARK_HOME.
+the other questions are said, hedged and refused. Thresholds were chosen on the tuning half and are in
+assistant/steps/decide.py. Indexes are kept under TURNMARK_HOME.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,7 +35,6 @@ class Graded:
     half: str
     answerable: bool
     decision: str
-    confidence: float
     facts: bool
 
 
@@ -58,11 +56,9 @@ def graded() -> Iterator[Graded]:
                 text = strip_citations(reply.answer)
                 history += [Message(role="user", content=turn.say), Message(role="assistant", content=text)]
                 if turn.kind in ("answer", "compound", "steps", "unknown"):
-                    assert reply.trace.judgement is not None
                     line = " ".join(text.replace("**", "").split())
                     facts = all(re.search(fact, line, re.IGNORECASE) for fact in turn.facts)
-                    confidence = reply.trace.judgement.confidence
-                    yield Graded(name, talk.half, turn.kind != "unknown", reply.decision, confidence, facts)
+                    yield Graded(name, talk.half, turn.kind != "unknown", reply.decision, facts)
 
 
 def row(name: str, rows: Sequence[Graded]) -> str:
@@ -76,20 +72,7 @@ def row(name: str, rows: Sequence[Graded]) -> str:
     return "   ".join(parts)
 
 
-def curve(rows: Sequence[Graded]) -> Iterator[str]:
-    """Thresholds around those that are set, and what they would refuse and hedge."""
-    for step in range(-4, 5):
-        unknown, unsure = decide.UNKNOWN + 0.02 * step, decide.UNSURE + 0.02 * step
-        shares = []
-        for answerable in (True, False):
-            values = [each.confidence for each in rows if each.answerable is answerable]
-            shares += [sum(value < least for value in values) / max(1, len(values)) for least in (unknown, unsure)]
-        yield f"{unknown:.2f} {unsure:.2f}   answerable {shares[0]:.2f} {shares[1]:.2f}   unanswerable " + (
-            f"{shares[2]:.2f} {shares[3]:.2f}"
-        )
-
-
-def main(words: Sequence[str]) -> None:
+def main() -> None:
     """Print the tables."""
     rows = list(graded())
     print(f"refused below {decide.UNKNOWN}, hedged below {decide.UNSURE}")
@@ -99,11 +82,7 @@ def main(words: Sequence[str]) -> None:
         for suite in dict.fromkeys(each.suite for each in kept):
             print(row(f"{suite}, {half}", [each for each in kept if each.suite == suite]))
         print(row(f"all, {half}", kept))
-    if "--curve" in words:
-        print("refused and hedged or refused, shares of the tuning half:")
-        for line in curve([each for each in rows if each.half == "tuning"]):
-            print(line)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

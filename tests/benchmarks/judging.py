@@ -1,12 +1,11 @@
 """Fits the embedded judges, and says how far they agree with people and with the official judge.
 
     TURNMARK_DATA=… python -m tests.benchmarks.judging idk|rated [--write]
-    TURNMARK_DATA=… python -m tests.benchmarks.judging bert [--model FOLDER]
 
 `idk`: the IDK verdict against the official judge's, its one number chosen on one system and tested on another.
 `rated`: the ratings of people, over the human evaluation without its reference answers; fitted and tested on other
-systems, other conversations, and both at once. `bert`: BERTScore by a local model beside the file's. `--write` writes
-the product's weights, fitted to all of it. Intervals are 95% bootstraps over conversations.
+systems, other conversations, and both at once. `--write` writes the product's weights, fitted to all of it. Intervals
+are 95% bootstraps over conversations.
 """
 
 from __future__ import annotations
@@ -32,19 +31,13 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.extractive import (
-    FAITHFULNESS,
-    HIGH,
-    IDK,
-    LOW,
     WEIGHTS,
     Embed,
     SentenceVectors,
     reply_features,
 )
-from turnmark.evaluation.judging.rubrics import EMBEDDED
-from turnmark.evaluation.metrics.idk import conditioned, mark_of, says_idk, wording
+from turnmark.evaluation.metrics.idk import says_idk, wording
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
-from turnmark.evaluation.records import Score
 from turnmark.evaluation.stats import draw_clusters, rank_correlations
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.task_passages import by_text
@@ -295,8 +288,6 @@ def _fit_of(rows: Sequence[Row], prop: str, features: dict[str, Floats]) -> dict
         predictions = held_out(x, y, *groups)
         text = correlated(predictions, y, rows, first)
         print(f"  embedded, other {name}: {text}; without UNANSWERABLE {_without(predictions, y, answerable)}")
-        if prop == "faithfulness":
-            _as_scored(rows, predictions, y, rivals)
     intercept, weights = fitted(x, y)
     rounded = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
     print(f"  fitted to all: {intercept:.4f}, {rounded}")
@@ -307,84 +298,21 @@ def _without(scores: Floats, y: Floats, answerable: NDArray[np.bool_]) -> str:
     return f"{spearmanr(scores[answerable], y[answerable]).statistic:.3f}"
 
 
-def _as_scored(rows: Sequence[Row], predictions: Floats, y: Floats, rivals: dict[str, Floats]) -> None:
-    """The same held-out predictions as the product gives them: nothing for a reply that claims nothing; conditioned."""
-    scored = np.array([says_idk(row.case.answer) != "yes" for row in rows])
-    scored_rows = [row for row, good in zip(rows, scored, strict=True) if good]
-    first = next(iter(rivals.values()))
-    text = correlated(predictions[scored], y[scored], scored_rows, first[scored])
-    print(f"    {FAITHFULNESS}, n {len(scored_rows)}: {text}")
-    values = []
-    for row, value in zip(rows, predictions, strict=True):
-        share = min(1.0, max(0.0, (value - LOW) / (HIGH - LOW)))
-        about = {"id": row.task, "metric": FAITHFULNESS, "by": EMBEDDED}
-        after = conditioned(
-            Score(status="scored", value=share, **about), row.case.answerability, says_idk(row.case.answer), EMBEDDED
-        )
-        values.append(after.value or 0.0)
-    text = correlated(np.array(values), y, rows, rivals[FILE_RL_F])
-    print(f"    {FAITHFULNESS}{mark_of(IDK)}, n {len(rows)}: {text}, {FILE_RL_F} being what it is held against")
-
-
-# --- other measures of the same --------------------------------------------------------------------------------------
-
-
-def bert(model: str) -> None:
-    """Print how a model's BERTScore ranks the answers beside the figures of the file."""
-    from turnmark.evaluation.judging.bertscore import bert_k_precision, bert_recall, open_bert, rb_alg
-
-    opened = open_bert(model)
-    rows = [row for row in evaluated(DATA / RATED) if row.system != REFERENCE]
-    y = np.array([row.people["faithfulness"] for row in rows])
-    recall = np.array([bert_recall(opened, strip_citations(row.case.answer), row.case.reference) or 0 for row in rows])
-    print(f"bert_recall[{opened.name}] with Bert-Rec, n {len(rows)}: {_file(recall, rows, 'Bert-Rec')}")
-    answerable = [row for row in rows if row.case.passages]
-    near = np.array(
-        [bert_k_precision(opened, strip_citations(row.case.answer), row.case.passages or ()) for row in answerable]
-    )
-    print(
-        f"bert_k_precision[{opened.name}] with Bert-KPrec, n {len(answerable)}: {_file(near, answerable, 'Bert-KPrec')}"
-    )
-    people = y[np.array([bool(row.case.passages) for row in rows])]
-    stored = np.array([row.scores["Bert-KPrec"] for row in answerable])
-    ours, theirs = correlated(near, people, answerable, stored), correlated(stored, people, answerable)
-    print(f"  with faithfulness: {ours}, the file's {theirs}")
-    near_precisions = dict(zip(map(id, answerable), near, strict=True))
-    values = []
-    for row, recalled in zip(rows, recall, strict=True):
-        rouge = rouge_l_word(strip_citations(row.case.answer), row.case.reference) or 0.0
-        share = rb_alg(float(recalled), rouge, near_precisions.get(id(row)) or 0.0)
-        score = Score(status="scored", value=share, id=row.task, metric="rb_alg", by=opened.by)
-        values.append(conditioned(score, row.case.answerability, says_idk(row.case.answer), EMBEDDED).value or 0.0)
-    text = _file(np.array(values), rows, "rb_agg")
-    print(f"rb_alg[{opened.name}]{mark_of(IDK)} with rb_agg, n {len(rows)}: {text}")
-
-
-def _file(scores: Floats, rows: Sequence[Row], name: str) -> str:
-    return correlated(scores, np.array([row.scores[name] for row in rows]), rows)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("idk", "rated", "bert"))
-    parser.add_argument("--model", default="minilm", help="of BERTScore: a folder, or the bundled one")
+    parser.add_argument("what", choices=("idk", "rated"))
     parser.add_argument("--write", action="store_true", help="write the product's weights")
     chosen = parser.parse_args(arguments)
     if not (DATA / RATED).is_file():
         print(f"no real benchmark data at {DATA}; set TURNMARK_DATA", file=sys.stderr)
         return 1
-    fitted_weights: dict[str, Any] = {}
     if chosen.what == "idk":
         idk()
-    elif chosen.what == "rated":
-        fitted_weights = {
-            "fits": rated(by_text(lambda texts: open_embedder("minilm").encode(texts, "passage"), REMEMBERED))
-        }
-    else:
-        bert(chosen.model)
-    if chosen.write and fitted_weights:
-        stored = json.loads(WEIGHTS.read_text(encoding="utf-8")) | fitted_weights
-        stored = {"made_by": "python -m tests.benchmarks.judging rated --write"} | stored
+        return 0
+    fits = rated(by_text(lambda texts: open_embedder("minilm").encode(texts, "passage"), REMEMBERED))
+    if chosen.write:
+        made_by = {"made_by": "python -m tests.benchmarks.judging rated --write"}
+        stored = made_by | json.loads(WEIGHTS.read_text(encoding="utf-8")) | {"fits": fits}
         WEIGHTS.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
     return 0
 

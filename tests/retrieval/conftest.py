@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,19 +57,6 @@ def content(name: str) -> dict[str, np.ndarray]:
     )
     assert set(vectors) == set(ids)
     return {i: vectors[i] for i in ids}
-
-
-WORDS = "anchor barley candle dyke ember ferry gull harbour island jetty kelp lantern mooring net oar peat quay".split()
-
-
-def many(folder: Path, count: int = 1400) -> Path:
-    """A BEIR corpus of short rows: several blocks, each embedded in well under a second."""
-    pick = random.Random(5)
-    with open(folder / "corpus.jsonl", "w", encoding="utf-8") as file:
-        for n in range(count):
-            text = " ".join(pick.choices(WORDS, k=pick.randint(4, 24)))
-            file.write(json.dumps({"_id": f"row-{n}", "title": f"Note {n}", "text": text}) + "\n")
-    return folder / "corpus.jsonl"
 
 
 class ChromaProcess(ServerProcess):

@@ -168,10 +168,6 @@ def test_what_a_retriever_raises_is_named_and_keeps_secrets(demo, monkeypatch):
     monkeypatch.setenv("SOME_API_TOKEN", "hush-hush-hush")
     with pytest.raises(TurnmarkError, match=r"failed: ValueError: refused, token is \*\*\*$"):
         open_retriever(MODULE + "raising", demo).search([Query(text="q")], 3)
-    strange = scripted(demo)
-    strange._inner.retrieve = lambda text: ["a string"]
-    with pytest.raises(TurnmarkError, match="gave a str, not a NodeWithScore"):
-        strange.search([Query(text="q")], 3)
 
 
 def test_the_command_line_searches_through_it(demo, turnmark):

@@ -1,4 +1,4 @@
-"""SPLADE with a tiny sparse encoder made here: encoding, the inverted index, and indexes that hold one."""
+"""SPLADE with a tiny sparse encoder made here: encoding, the inverted index, indexes that hold one, and the default."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.retrieval import tiny
-from tests.retrieval.conftest import WORDS, write
+from tests.retrieval.conftest import write
 from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.retrieval.build import build_index
+from turnmark.corpora.models import MODELS, SPLADE, ModelFile, models_folder
+from turnmark.corpora.types import Message
+from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.index import open_index
+from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.sparse import (
     SparseIndex,
     SpladeEncoder,
     Vector,
+    open_encoder,
     pack_terms,
     postings_of,
     unpack_terms,
     write_sparse,
 )
-from turnmark.retrieval.types import Query
+from turnmark.retrieval.types import Hit, Query
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +51,9 @@ def stored(name: str) -> dict[str, Vector]:
 def test_the_order_is_that_of_the_librarys_own_similarity(tmp_path, model):
     from sentence_transformers import SparseEncoder
 
-    texts = [" ".join(tiny.WORDS[(3 * i + j) % 19] for j in range(2 + i % 7)) + f" {WORDS[i % 16]}" for i in range(60)]
+    texts = [
+        " ".join(tiny.WORDS[(3 * i + j) % 19] for j in range(2 + i % 7)) + f" {tiny.LETTERS[i % 16]}" for i in range(60)
+    ]
     questions = ["fuel of the boat", "sugar", "bake bread at nine", ""]
     library = SparseEncoder(str(model), device="cpu")
     exact = library.similarity(library.encode_query(questions), library.encode_document(texts)).to_dense().numpy()
@@ -113,22 +118,11 @@ def test_an_index_for_splade_is_listed_searched_and_updated(notes, model, turnma
             assert np.array_equal(terms, old[passage][0])
             assert np.array_equal(weights, old[passage][1])
     assert verify_index(open_index("n")) == []
-
-
-def test_another_model_does_not_go_on_from_the_first_ones_work(notes, model, tmp_path):
-    def interrupted(*anything: object) -> None:
-        raise KeyboardInterrupt
-
-    second_model = tiny.splade(tmp_path / "other", seed=8)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("turnmark.retrieval.components.SpladeComponent.write", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            build_index(notes, "n", retriever=spec(model))
-    report = build_index(notes, "n", retriever=spec(second_model))
-    assert (report.embedded, report.kept) == (3, 0)
-    report = build_index(notes, "n", retriever=spec(model))
-    assert (report.embedded, report.kept) == (3, 0)
-    assert verify_index(open_index("n")) == []
+    rows = open_index("n").files / "splade" / "rows.npy"
+    rows.write_bytes(rows.read_bytes()[:-4])
+    assert any("splade" in problem for problem in verify_index(open_index("n")))
+    with pytest.raises(TurnmarkError, match="index 'n' is damaged: splade"):
+        open_retriever(spec(model), open_index("n")).search([Query(text="hull")], 1)
 
 
 def test_an_index_without_says_what_to_type(notes, model):
@@ -150,6 +144,9 @@ def test_an_index_without_says_what_to_type(notes, model):
     [
         ("splade", ["needs a model: splade:MODEL"]),
         ("splade:a/b?weight=1&precision=fp32", ["no option 'weight'", "no option 'precision'"]),
+        ("hybrid?splade=m?precision=fp32", ["without an address or options"]),
+        ("conversational?splade=m@http://there/", ["without an address"]),
+        ("bm25?splade=m", ["no option 'splade'"]),
     ],
 )
 def test_wrong_specs_are_refused_before_anything_is_loaded(text, problems):
@@ -164,6 +161,8 @@ def test_what_is_no_sparse_encoder_is_refused(tmp_path, model):
         SpladeEncoder(spec(tmp_path / "nothing"))
     with pytest.raises(RequestError, match=r"is not a sparse encoder .* the sparse layer has no trained weights"):
         SpladeEncoder(spec(tiny.dense(tmp_path / "dense")))
+    with pytest.raises(TurnmarkError, match="not finite"):
+        pack_terms((np.asarray([1], np.int32), np.asarray([1e6], np.float32)))
     broken = tmp_path / "broken"
     shutil.copytree(model, broken)
     tiny.break_weights(broken)
@@ -182,22 +181,6 @@ def test_prompts_of_the_model_are_put_in_front_and_are_in_its_fingerprint(tmp_pa
         [(again, more)] = encoder.encode([text], "query")
         assert np.array_equal(terms, again)
         assert weights == pytest.approx(more)
-
-
-@pytest.mark.parametrize("damage", ["missing", "cut"])
-def test_damage_is_named_and_repaired(notes, model, damage):
-    build_index(notes, "n", retriever=spec(model))
-    files = open_index("n").files / "splade"
-    if damage == "missing":
-        shutil.rmtree(files)
-    else:
-        (files / "rows.npy").write_bytes((files / "rows.npy").read_bytes()[:-4])
-    assert any("splade" in problem for problem in verify_index(open_index("n")))
-    with pytest.raises(TurnmarkError, match="index 'n' is damaged: splade"):
-        open_retriever(spec(model), open_index("n")).search([Query(text="hull")], 1)
-    if damage == "missing":
-        assert not build_index(notes, "n", retriever=spec(model)).unchanged
-        assert verify_index(open_index("n")) == []
 
 
 vectors = st.lists(
@@ -229,6 +212,97 @@ def test_postings_give_back_every_vector_and_every_dot_product(tmp_path_factory,
     assert index.scores(vectors_drawn[0]) == pytest.approx(dense @ dense[0], rel=1e-5)
 
 
-def test_a_weight_beyond_what_is_stored_is_an_error():
-    with pytest.raises(TurnmarkError, match="not finite"):
-        pack_terms((np.asarray([1], np.int32), np.asarray([1e6], np.float32)))
+# --- next to embeddings and BM25
+
+QUERY = Query(
+    text="And the fuel?",
+    variants=("Drain the fuel of the boat",),
+    history=[Message(role="user", content="The boat?"), Message(role="assistant", content="Wash its hull.")],
+)
+
+
+def built(notes: Path, retriever: str) -> Index:
+    build_index(notes, "n", retriever=retriever)
+    return open_index("n")
+
+
+def found(index: Index, retriever: str, query: Query = QUERY) -> list[Hit]:
+    return open_retriever(retriever, index).search([query], 3)[0]
+
+
+def order(hits: list[Hit]) -> list[tuple[str, float]]:
+    return [(hit.passage.id, round(hit.score, 5)) for hit in hits]
+
+
+@pytest.mark.parametrize("name", ["hybrid", "conversational?rerank=none"])
+def test_its_lists_are_fused_with_the_others(notes, model, name):
+    joined = f"{name}{'&' if '?' in name else '?'}splade={model}"
+    index = built(notes, joined)
+    lists = {name for hit in found(index, joined) for name in hit.found}
+    assert {"splade", "splade+1", "bm25", "bm25+1", "dense"} <= lists
+    assert order(found(index, joined)) != order(found(index, name))
+    assert not any("splade" in hit.found for hit in found(index, name)), "an index that has it may do without"
+
+
+def test_one_index_serves_every_way_and_names_the_widest(notes, model):
+    index = built(notes, f"hybrid?splade={model}")
+    for retriever in ("bm25", "dense", "hybrid", f"splade:{model}", "conversational?rerank=none"):
+        assert found(index, retriever)
+    assert default_retriever(index) == f"conversational?rerank=none&splade={model}"
+    assert {"splade", "dense"} <= {name for hit in found(index, default_retriever(index)) for name in hit.found}
+    assert index.build_command("bm25").endswith("--retriever bm25")
+
+
+def test_a_benchmarks_index_that_holds_it_serves_those_without(notes, model):
+    corpus = notes.parent / "corpus.jsonl"
+    texts = [path.read_text(encoding="utf-8") for path in sorted(notes.rglob("*")) if path.is_file()]
+    corpus.write_text("".join(json.dumps({"_id": str(n), "text": text}) + "\n" for n, text in enumerate(texts)))
+    words = corpus_index(corpus, "bm25")
+    with_terms = corpus_index(corpus, f"hybrid?splade={model}")
+    assert with_terms.manifest.splade
+    for retriever in ("hybrid", "dense", f"splade:{model}"):
+        assert corpus_index(corpus, retriever).folder == with_terms.folder
+    assert corpus_index(corpus, "bm25").folder in (words.folder, with_terms.folder), "whichever is older"
+    for retriever in ("conversational", "hybrid?k1=1.2"):
+        assert corpus_index(corpus, retriever).folder not in (with_terms.folder, words.folder)
+
+
+@pytest.fixture
+def fetched(model, monkeypatch) -> str:
+    """The sparse encoder, as `turnmark model get splade-tiny` leaves it."""
+    folder = models_folder() / "splade-tiny"
+    shutil.copytree(model, folder)
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    pinned = tuple(ModelFile(name=str(p.relative_to(folder)), size=p.stat().st_size, sha256="") for p in files)
+    monkeypatch.setitem(MODELS, "splade-tiny", SPLADE.model_copy(update={"files": pinned}))
+    return "conversational?splade=splade-tiny"
+
+
+def test_once_fetched_it_is_in_what_is_built_and_searched_by_default(notes, fetched, turnmark):
+    build_index(notes, "n")
+    index = open_index("n")
+    assert default_retriever(index) == fetched
+    assert {"splade", "bm25", "conversation"} <= {name for hit in found(index, fetched) for name in hit.found}
+    printed = json.loads(turnmark("index", "info", "n", "--json").out)
+    assert (printed["splade"]["spec"], printed["retriever"]) == ("splade:splade-tiny", fetched)
+
+
+def test_an_index_built_before_it_was_fetched_stays_as_it_is_until_it_is_built_again(notes, request):
+    build_index(notes, "n")
+    before = open_index("n")
+    hits = order(found(before, default_retriever(before)))
+    request.getfixturevalue("fetched")
+    index = open_index("n")
+    assert default_retriever(index) == "conversational"
+    assert order(found(index, default_retriever(index))) == hits
+    build_index(notes, "n")
+    assert default_retriever(open_index("n")) == "conversational?splade=splade-tiny"
+
+
+@pytest.mark.usefixtures("fetched")
+def test_a_default_whose_model_was_removed_says_how_to_fetch_it(notes):
+    build_index(notes, "n")
+    shutil.rmtree(models_folder())
+    open_encoder.cache_clear()
+    with pytest.raises(RequestError, match="turnmark model get splade-tiny"):
+        found(open_index("n"), default_retriever(open_index("n")))

@@ -1,4 +1,4 @@
-"""`--engine`: what is refused before a cluster is reached, and what workers take of its nodes. See tests/test_ray.py."""
+"""`--engine`: what is refused before a cluster is reached, what workers take of its nodes. See tests/test_ray.py."""
 
 from __future__ import annotations
 
