@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import resource
 import shlex
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT, Turnmark
+from tests.conftest import Turnmark
 from tests.retrieval.conftest import write
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import home
@@ -77,25 +72,6 @@ def test_a_changed_manifest_and_damaged_checksums_are_found() -> None:
         assert verify_index(open_index("k")) == [
             "seal.json is missing or damaged; the checksums of the files cannot be read"
         ]
-
-
-def test_a_full_disk_is_told_in_words_and_the_same_command_goes_on(turnmark: Turnmark, source: Path) -> None:
-    """In a process of its own, since the limit cannot be taken back."""
-
-    def limited() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
-    words = ["index", "build", str(source), "--name", "full", "--retriever", "bm25"]
-    ran = subprocess.run(
-        [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()", *words], cwd=ROOT, text=True,
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, preexec_fn=limited, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 1
-    assert "Traceback" not in ran.stderr
-    assert "turnmark: index 'full' cannot be written: " in ran.stderr
-    assert turnmark(*words).code == 0
-    assert verify_index(open_index("full")) == []
 
 
 def test_chromas_damage_is_told(tmp_path: Path) -> None:

@@ -37,16 +37,13 @@ def words(command: str) -> list[str]:
     return shlex.split(flags)
 
 
-def test_the_embedder_and_the_globs_are_kept():
+def test_the_embedder_the_globs_and_bm25s_options_are_kept():
     index = manifest(BGE, include=("a b/*", "*.md"), exclude=("x'y",))
     flags = ["--embedder", BGE, "--include", "a b/*", "--include", "*.md", "--exclude", "x'y"]
     assert words(build_command(index, "conversational")) == ["conversational", *flags]
     assert words(build_command(index, "dense:other?rerank=late")) == ["dense:other?rerank=late", *flags[2:]]
     assert words(build_command(index, "splade:m")) == ["splade:m", *flags[2:]]
     assert words(build_command(manifest(), "hybrid")) == ["hybrid"]
-
-
-def test_bm25s_options_are_kept():
     tuned = BM25Settings(k1=2, language="german")
     assert words(build_command(manifest(bm25=tuned), "conversational?b=0&k1=1&rerank=none")) == [
         "conversational?b=0&k1=1&language=german&rerank=none"

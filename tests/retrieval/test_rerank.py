@@ -134,19 +134,6 @@ def test_a_cross_encoder_over_an_index(notes, model, turnmark):
     assert reply["retriever"] == retriever.name
 
 
-def test_any_retriever_can_be_reranked_and_sees_nothing_of_it(notes, model):
-    build_index(notes, "n", retriever=f"hybrid?rerank={spec(model)}")
-    for name in ("hybrid", "dense", "bm25?k1=0.9", "python:tests.retrieval.test_rerank:found_nothing"):
-        joined = "&" if "?" in name else "?"
-        retriever = open_retriever(f"{name}{joined}rerank={spec(model)}", open_index("n"))
-        assert isinstance(retriever, Reranked)
-        retriever.search([Query(text="water")], 2)
-
-
-def found_nothing(index: object) -> Fixed:
-    return Fixed()
-
-
 @pytest.mark.parametrize(
     ("text", "problems"),
     [

