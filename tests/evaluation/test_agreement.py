@@ -6,7 +6,6 @@ import json
 import statistics
 
 import pytest
-from scipy.stats import spearmanr
 
 from tests.evaluation.compared import IDS, facts_of, shifted, write_run
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
@@ -68,20 +67,6 @@ def test_raters_who_are_not_three_are_counted_and_left_out(tmp_path):
     assert (annotators["completeness"].two_equal, annotators["win-rate"].two_equal) == (1.0, 12 / 36)
     assert annotators["win-rate"].point == 50
     assert (annotators["win-rate"].absolute, annotators["win-rate"].agreeing) == (12 / 36, 12 / 36)
-
-
-def test_correlations_are_over_the_rows_that_they_name(human):
-    measured = agreement([human])
-    rows = [row for row in evaluation()["evaluations"] if row["model_id"] != "reference"]
-    people = [statistics.median(float(r["value"]) for r in row["annotations"]["faithfulness"].values()) for row in rows]
-    metric = [row["annotations"]["rl_f"]["composite"]["value"] for row in rows]
-    correlated = of(measured, "rl_f", "faithfulness")
-    assert (correlated.n, correlated.conversations, correlated.systems) == (24, 4, "without the reference")
-    assert correlated.plain.value == pytest.approx(spearmanr(metric, people).statistic)
-    assert correlated.plain.ci95[0] <= correlated.plain.value <= correlated.plain.ci95[1] <= 1
-    assert of(measured, "rl_f", "faithfulness", "answerable and partial").n == 20
-    assert of(measured, "rl_f", "win-rate", systems="all").n == 36
-    assert not [c for c in measured.correlations if c.systems == "all" and c.against != "win-rate"]
 
 
 def test_the_file_is_shown_whole(human, turnmark):

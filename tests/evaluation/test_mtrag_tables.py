@@ -13,7 +13,7 @@ from turnmark.evaluation.planning import plan
 from turnmark.evaluation.published import RERUN, Ran, facts, find_rows
 from turnmark.evaluation.records import DataUsed, MetricSummary, Summary
 from turnmark.evaluation.report.paper import MARK, paper_tables
-from turnmark.evaluation.report.tables import Row, untagged
+from turnmark.evaluation.report.tables import untagged
 from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.running import run_plan
 
@@ -51,26 +51,6 @@ def retrieval(extent="partial", query="assistant", **changes):
 
 def drawn(summary):
     return paper_tables([("this run", summary)])
-
-
-def systems(table):
-    """System, query and row of each row of Table 3, in which a system is named once."""
-    rows: list[tuple[str, str, Row]] = []
-    for row in table.rows:
-        rows.append((row.cells[0] or rows[-1][0], row.cells[1], row))
-    return rows
-
-
-def marked(summary):
-    """The rows of Table 3 that may not be compared."""
-    return {(system, query.rstrip(MARK)) for system, query, row in systems(drawn(summary)[0]) if row.kind == "dim"}
-
-
-def test_a_run_over_the_full_corpora_is_comparable_with_the_rerun_of_its_query():
-    summary = retrieval("full", "rewrite")
-    assert {(f"{name} (rerun)", "Query Rewrite") for name in FILES} & marked(summary) == set()
-    assert {(f"{name} (rerun)", "Last Turn") for name in FILES} <= marked(summary)
-    assert ("BM25", "Query Rewrite") in marked(summary)  # published over four domains
 
 
 def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays():

@@ -7,13 +7,13 @@ import json
 import pytest
 
 from tests.conftest import ROOT
-from tests.evaluation.reported import SUMMARY, write_run
+from tests.evaluation.reported import write_run
 from turnmark.corpora import mtrag
 from turnmark.corpora.types import Message
 from turnmark.evaluation import planning, running
 from turnmark.evaluation.benchmarks.mtrag_data import task_item
 from turnmark.evaluation.journal import json_line, read_records
-from turnmark.evaluation.records import ContextRef, Sample, Score
+from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.report import browse
 from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, clip_text, samples_json
 from turnmark.evaluation.report.stored import read_run, samples
@@ -126,15 +126,3 @@ def test_passages_are_stored_once_and_lose_the_title_that_they_begin_with(tmp_pa
     ((name, title, index),) = payload["passages"]
     assert (name, title, payload["texts"][index]) == ("p", "Bells", "They ring.")
     assert [sample["c"] for sample in payload["runs"][0]["samples"][:2]] == [[[0, 1, 1, 1]]] * 2
-
-
-def test_reasons_of_judges_stand_beside_their_scores(tmp_path):
-    folder = write_run(tmp_path / "r", SUMMARY.model_copy(update={"metrics": {"rl_f": SUMMARY.metrics["k_precision"]}}))
-    score = Score(id="c1<::>1", metric="rl_f", status="scored", value=0.5, reason="1 of 2 claims", by="openai:judge")
-    (folder / "scores.jsonl").write_text(json_line(score), encoding="utf-8")
-    payload = json.loads(samples_json([("mine", read_run(folder).runs[0])]))
-    (mine,) = payload["runs"]
-    assert mine["metrics"] == [["rl_f", 4, "openai:judge"]]
-    assert mine["samples"][0]["v"] == [0.5]
-    assert payload["texts"][mine["samples"][0]["g"]["0"]] == "1 of 2 claims"
-    assert mine["samples"][1]["v"] == [None]

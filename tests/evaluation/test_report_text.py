@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -60,10 +59,6 @@ def test_a_name_in_a_summary_never_leads_out_of_the_folder(tmp_path, name):
 
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False).filter(lambda value: value == 0 or abs(value) > 1e-6)
-
-
-def read(svg):
-    return ElementTree.fromstring(svg)
 
 
 @given(st.lists(FINITE, max_size=8))
