@@ -103,11 +103,6 @@ def is_conversational(message: str) -> bool:
     return bool(_COURTESY.fullmatch(plain) and _SIGNS.search(plain))
 
 
-def is_greeting(message: str) -> bool:
-    """Whether a conversational message greets."""
-    return bool(_GREETING.search(message))
-
-
 class Courtesy:
     """The reply to a courtesy: nothing is searched for."""
 
@@ -117,7 +112,7 @@ class Courtesy:
         turn.hits.extend(turn.evidence or ())
         turn.report_hits()
         turn.decide(Judgement(decision="converse", confidence=1.0, reason="a courtesy, not a question"))
-        greets = is_greeting(turn.message) or not words(turn.message)
+        greets = bool(_GREETING.search(turn.message)) or not words(turn.message)
         hello, welcome = "Hello! Ask me anything about your documents.", "You're welcome. Ask me anything else."
         draft = Draft(text=hello if greets else welcome)
         turn.stream(draft.text)

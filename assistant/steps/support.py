@@ -283,9 +283,10 @@ class Sources:
 
     def _by_words(self, text: str, numbers: Sequence[int]) -> bool:
         cited_texts = [self.texts[n - 1] for n in numbers]
-        covered = bool(cited_texts and words(text)) and coverage(text, cited_texts) >= LEAST_SUPPORT
         asked = [] if self.question is None else [self.question]
-        if not covered or missing_numbers(text, [*cited_texts, *asked]):
+        if not (cited_texts and covers(text, cited_texts, LEAST_SUPPORT)) or missing_numbers(
+            text, [*cited_texts, *asked]
+        ):
             return False
         return self.question is None or not unknown_names(text, [*cited_texts, self.question])
 

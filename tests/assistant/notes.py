@@ -12,7 +12,6 @@ from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.task_passages import hits_of
 from turnmark.retrieval.types import Hit
 
 
@@ -70,14 +69,13 @@ def turn_of(message: str, **fields: Any) -> Turn:
     return turn
 
 
-def hits(*texts: str, title: str = "Notes", documents: tuple[str, ...] = ()) -> list[Hit]:
-    names = documents or tuple(f"d{number}" for number in range(len(texts)))
-    return hits_of(
-        [
-            Passage(id=f"{name}-{n}", document=name, title=title, text=text, start=10_000 * n, end=10_000 * n + 1)
-            for n, (name, text) in enumerate(zip(names, texts, strict=True))
-        ]
-    )
+class Room:
+    """All that building a prompt asks of a generator."""
+
+    name = "room"
+
+    def __init__(self, context: int = 8192, reply: int = 512) -> None:
+        self.context_tokens, self.reply_tokens = context, reply
 
 
 def hit(text: str, n: int = 1, title: str = "Title", start: int = 0, **more: Any) -> Hit:

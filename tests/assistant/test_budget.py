@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.notes import conversation, hit
+from tests.assistant.notes import Room, conversation, hit
 from turnmark.assistant.budget import LEAST, count_tokens, fit
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.steps.read import answer_prompt
@@ -42,15 +42,6 @@ def test_no_answer_is_left_without_its_question():
     assert fitted.notes == ("4 of 6 earlier messages left out, the oldest",)
 
 
-class Room:
-    """All that building a prompt asks of a generator."""
-
-    reply_tokens = 400
-
-    def __init__(self, context: int) -> None:
-        self.context_tokens = context
-
-
 @given(
     st.lists(st.text(max_size=300), max_size=6),
     st.lists(st.text(min_size=1, max_size=600), min_size=1, max_size=6),
@@ -62,5 +53,5 @@ def test_the_full_prompt_of_an_answer_fits_into_the_room(turns, passages, questi
     hits = [hit(text, n, title="") for n, text in enumerate(passages, 1)]
     understood = Understanding(rewrite=question, sub_questions=(question,))
     prompt, notes = answer_prompt(Room(context), understood, question, conversation(*turns), hits)
-    assert sum(count_tokens(message.content) for message in prompt) <= context - 400
+    assert sum(count_tokens(message.content) for message in prompt) <= context - 512
     assert ("left out" in " ".join(notes)) is (f"[{len(hits)}]\n" not in prompt[-1].content) or len(turns) > 1

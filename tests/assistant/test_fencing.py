@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.notes import conversation, hit
+from tests.assistant.notes import Room, conversation, hit
 from turnmark.assistant.prompts import ASSISTANT, break_control_marks, fence, fence_tag, load_prompt, quote_lines
 from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.steps.read import answer_prompt
@@ -58,21 +58,18 @@ CONTROLS = (
 BENIGN = "A kettle is descaled with vinegar."
 
 
-class Room:
-    """All that a prompt builder asks of a generator."""
-
-    name, context_tokens, reply_tokens = "room", 10_000_000, 100
+VAST = Room(10_000_000, 100)
 
 
 def by_rewrite(hostile):
     history = conversation(hostile, hostile)
-    prompt = rewrite_prompt(Room(), history, "And how often?")
+    prompt = rewrite_prompt(VAST, history, "And how often?")
     assert prompt[1] == ()
     return prompt[0]
 
 
 def by_understand(hostile):
-    return understand_prompt(Room(), conversation(hostile, hostile), "And how often?", ["Kettles", hostile])[0]
+    return understand_prompt(VAST, conversation(hostile, hostile), "And how often?", ["Kettles", hostile])[0]
 
 
 def by_condense(hostile):
@@ -83,12 +80,12 @@ def by_condense(hostile):
 def by_answer(hostile):
     asked = Understanding(rewrite="How?", sub_questions=("How?",))
     hits = [hit(BENIGN), hit(hostile, 2, title=hostile[:40]), hit(BENIGN, 3)]
-    return answer_prompt(Room(), asked, "How?", conversation(hostile, hostile), hits)[0]
+    return answer_prompt(VAST, asked, "How?", conversation(hostile, hostile), hits)[0]
 
 
 def by_revision(hostile):
     asked = Understanding(kind="revision", rewrite="How?", sub_questions=("shorter",))
-    return answer_prompt(Room(), asked, "shorter", (), [hit(hostile)], None, hostile)[0]
+    return answer_prompt(VAST, asked, "shorter", (), [hit(hostile)], None, hostile)[0]
 
 
 def by_small_revision(hostile):
@@ -154,10 +151,10 @@ def harmless(messages):
 def test_a_question_that_quotes_such_a_text_holds_no_control_mark(kind):
     """The person's own message is neither fenced nor quoted, since it is what is to be answered."""
     asked = Understanding(rewrite=HOSTILE[kind], sub_questions=(HOSTILE[kind],))
-    prompt, _ = answer_prompt(Room(), asked, HOSTILE[kind], (), [hit(BENIGN)])
+    prompt, _ = answer_prompt(VAST, asked, HOSTILE[kind], (), [hit(BENIGN)])
     assert prompt[0] == by_answer(BENIGN)[0]
     harmless(prompt)
-    harmless(understand_prompt(Room(), (), HOSTILE[kind])[0])
+    harmless(understand_prompt(VAST, (), HOSTILE[kind])[0])
     harmless(load_prompt("compound").render(question=HOSTILE[kind])[1:])
 
 

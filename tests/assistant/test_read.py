@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.notes import conversation, hit, with_model
+from tests.assistant.notes import Room, conversation, hit, with_model
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks
@@ -99,13 +99,9 @@ def test_the_decision_is_what_the_words_come_to(text, parts, decision):
 # -- the prompt
 
 
-class Roomy:
-    context_tokens, reply_tokens = 8192, 512
-
-
-def prompted(message: str, history=(), hits=(), generator=Roomy, **more) -> tuple[str, list[str]]:
+def prompted(message: str, history=(), hits=(), generator=None, **more) -> tuple[str, list[str]]:
     understood = Understanding(rewrite=message, sub_questions=(message,))
-    (system, user), notes = answer_prompt(generator(), understood, message, history, hits, **more)
+    (system, user), notes = answer_prompt(generator or Room(), understood, message, history, hits, **more)
     assert (system.role, user.role) == ("system", "user")
     return user.content, notes
 
@@ -133,13 +129,9 @@ def test_history_is_shown_only_if_the_message_leans(kitchen, leans):
     assert "Today is" in prompt
 
 
-class Tight(Roomy):
-    context_tokens = 2400
-
-
 def test_what_does_not_fit_is_left_out_and_said():
     hits = [hit("Otters swim in the bay. " * 60, n) for n in range(1, 5)]
-    body, notes = prompted("Where?", conversation(*["word " * 200] * 6), hits, Tight)
+    body, notes = prompted("Where?", conversation(*["word " * 200] * 6), hits, Room(2400))
     assert re.fullmatch(r"\d of 4 sections were left out: the model's context is full", notes[0])
     assert "earlier messages were left out" in notes[1]
     assert "[1]\n> Title" in body
