@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ import typer
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 from typer.core import TyperCommand
 
-from turnmark.corpora.console import inert, print_json, stdin_is_terminal, stdin_lines, valid_text
+from turnmark.corpora.console import ellipsize, inert, print_json, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.flags import AsJson, HelpAll
 from turnmark.corpora.types import Message
@@ -239,6 +240,8 @@ def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
 
 # --- sessions --------------------------------------------------------------------------------------------------------
 
+QUESTION = 50
+"""Characters of a session's first question in a list."""
 sessions_app = typer.Typer(no_args_is_help=True, help="Conversations that were kept: list, delete.")
 Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnmark sessions list` shows it")]
 
@@ -246,13 +249,17 @@ Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turn
 @sessions_app.command("list", epilog="Example: turnmark sessions list --json")
 def list_sessions_command(as_json: AsJson = False) -> None:
     """List the sessions that were kept, the last one first."""
-    from turnmark.assistant.session_files import list_sessions, session_lines
+    from turnmark.assistant.session_files import list_sessions
 
     sessions = list_sessions()
     if as_json:
         print_json({"sessions": [session.model_dump(mode="json") for session in sessions]})
-    else:
-        typer.echo("\n".join(session_lines(sessions)))
+    for session in () if as_json else sessions:
+        asked = ellipsize(inert(session.question), QUESTION)
+        when = f"{datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}"
+        typer.echo(f"{session.name}  {when}  {session.turns} turns  {inert(session.index)}  {asked}")
+    if not sessions and not as_json:
+        typer.echo("no session is kept yet")
 
 
 @sessions_app.command("delete", epilog="Example: turnmark sessions delete kettles")

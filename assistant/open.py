@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.forms import Reader, forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.tracing import trace_if_on
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
@@ -16,13 +17,7 @@ from turnmark.retrieval.types import Query, Retriever
 
 @dataclass(frozen=True)
 class Opened:
-    """An assistant and what it was opened from.
-
-    Attributes:
-        generator: its spec.
-        retriever: the spec that was asked for; None: the default for the index.
-        steps: `STEP=FORM`, where a step takes another form than by default.
-    """
+    """An assistant and the specs that it was opened from; a retriever of None is the default for the index."""
 
     assistant: Assistant
     index: Index
@@ -38,12 +33,9 @@ def open_assistant(
     passages: int | None = None,
     steps: Sequence[str] = (),
 ) -> Assistant:
-    """Open an index, a retriever over it and a generator.
+    """Open an index, a retriever over it and a generator, by spec; without a retriever, the default for the index.
 
     Args:
-        index: an index, or the name of one.
-        generator: a generator spec; `extractive`: without a language model.
-        retriever: a retriever spec; None: the default for the index.
         steps: `STEP=FORM`, where a step takes another form than by default; see `turnmark.assistant.forms`.
     """
     return open_parts(index, generator, retriever, passages, steps).assistant
@@ -56,11 +48,7 @@ def open_parts(
     passages: int | None = None,
     steps: Sequence[str] = (),
 ) -> Opened:
-    """As `open_assistant`; with what was opened, so that a part of it can be swapped.
-
-    Args:
-        generator, retriever: a spec, or one that is open already.
-    """
+    """As `open_assistant`, also with parts that are open already; with what was opened, so that it can be swapped."""
     from turnmark.assistant.generators import open_generator
 
     opened = open_index(index) if isinstance(index, str) else index
@@ -71,7 +59,7 @@ def open_parts(
     else:
         finder, spec = retriever, retriever.name
     embed = None if not opened.manifest.embedder else lambda texts: opened.embedder.encode(texts, "passage")
-    assistant = _traced(Assistant(finder, model, embed, passages, forms=forms))
+    assistant = trace_if_on(Assistant(finder, model, embed, passages, forms=forms))
     return Opened(assistant, opened, generator if isinstance(generator, str) else generator.name, spec, tuple(steps))
 
 
@@ -124,14 +112,7 @@ def swap_parts(
     if index is not None:
         embed = None if not store.manifest.embedder else lambda texts: store.embedder.encode(texts, "passage")
     replacement = Assistant(finder, model, embed, assistant.requested, assistant.prompts, forms, assistant.tokens)
-    return Opened(_traced(replacement), store, generator or current.generator, spec, current.steps)
-
-
-def _traced(assistant: Assistant) -> Assistant:
-    """The assistant, with spans of its turns where the environment or the configuration asks for them."""
-    from turnmark.assistant.tracing import trace_if_on
-
-    return trace_if_on(assistant)
+    return Opened(trace_if_on(replacement), store, generator or current.generator, spec, current.steps)
 
 
 def _tried(retriever: Retriever) -> Retriever:

@@ -12,21 +12,18 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 
 from pydantic import Field
 from pydantic_core import to_jsonable_python
 
 from turnmark.assistant.session import EVENT, Began, Conversation, SessionEvent, Turned
-from turnmark.corpora.console import ellipsize, inert
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, home
 from turnmark.corpora.text import spans
 from turnmark.corpora.types import Record
 
 SHOWN_NAMES = 10
-QUESTION = 50
 
 
 class SessionInfo(Record):
@@ -37,17 +34,6 @@ class SessionInfo(Record):
     turns: int
     index: str
     question: str = Field(description="the first question")
-
-
-def session_lines(sessions: Sequence[SessionInfo]) -> list[str]:
-    """A line for each kept session: name, when it was used last, turns, index, first question."""
-    width = max((len(session.name) for session in sessions), default=0)
-    return [
-        f"{session.name:<{width}}  {datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}  "
-        f"{session.turns} turn{'s' if session.turns != 1 else ' '}  {inert(session.index)}  "
-        f"{ellipsize(inert(session.question), QUESTION)}"
-        for session in sessions
-    ] or ["no session is kept yet"]
 
 
 def sessions_folder() -> Path:

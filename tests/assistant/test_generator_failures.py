@@ -25,10 +25,7 @@ def test_passing_trouble_is_tried_again(trouble):
 
 GARBAGE = [
     Raw(b'{"choices": [{"message": {"content": "hal'),
-    Raw(b"<html>Welcome to the router</html>", "text/html"),
-    Raw(b'{"choices": []}'),
     Raw(b'{"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]}'),
-    Raw(b"5"),
     Raw(b"\xff\xfe\x00", "application/json"),
     Raw(b"data: {nonsense\n\n", "text/event-stream"),
 ]
