@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import get_args
 
-import click
+import typer
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
@@ -132,7 +132,7 @@ def choose_index(console: Console) -> str:
         return Prompt.ask("Which index?", choices=names, console=console)
     except EOFError:  # the person left
         console.print()
-        raise click.exceptions.Exit from None
+        raise typer.Exit from None
 
 
 # --- the prompt ------------------------------------------------------------------------------------------------------
