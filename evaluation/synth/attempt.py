@@ -1,4 +1,4 @@
-"""One attempt of a synthesis: the models that write and judge, their time and cost, and what came of it.
+"""One attempt of a synthesis: the calls of the model that writes, their time and cost, and what came of it.
 
 A reply that cannot be used (malformed twice, cut twice, refused) rejects what is being made, with what the model wrote.
 A call that fails for outer reasons (no connection, a limit, the time is over) fails the attempt, which is tried again.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -19,32 +19,21 @@ from turnmark.assistant.asking import Failure, ask
 from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.prompts import PromptFolder
-from turnmark.assistant.settings import Price
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
-from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.budget import OBJECT_TOKENS, with_cost
-from turnmark.evaluation.judging.rubrics import Outcome, Rubric
-from turnmark.evaluation.limits import Bounded
-from turnmark.evaluation.synth.folder import RAW, Reject, SynthItem
+from turnmark.evaluation.synth.folder import IndexSource, Reject, SynthItem
 
 if TYPE_CHECKING:
     from turnmark.evaluation.embedding import SharedEmbed
-    from turnmark.evaluation.synth.source import IndexSource
 
 T = TypeVar("T", bound=BaseModel)
 
 PROMPTS = PromptFolder(Path(__file__).with_name("prompts"), "a synthesis")
 ABOUT_THE_REPLY = frozenset(("length", "invalid", "content_filter", "refused", "bad_reply", "too_long"))
 """Kinds of failure that are about what was asked, so that asking again would not help."""
-WRITER, JUDGE = "generator", "judge"
-
-
-class SynthReply(BaseModel):
-    """Base of what prompts ask for: `example` is the reply that a dry run assumes, `tokens` its length."""
-
-    example: ClassVar[dict[str, Any]]
-    tokens: ClassVar[int] = OBJECT_TOKENS
+EMBEDDER = "minilm"
+RAW = 20_000
+"""Characters that are kept of what a model wrote where it was rejected, of its end where it wrote more."""
 
 
 class Rejected(Exception):
@@ -59,6 +48,12 @@ class Rejected(Exception):
     def __init__(self, stage: str, reason: str, raw: str = "") -> None:
         super().__init__(f"{stage}: {reason}")
         self.stage, self.reason, self.raw = stage, reason, raw[-RAW:]
+
+
+def check(good: bool, stage: str, reason: str, raw: str = "") -> None:
+    """Reject what is being made unless something holds."""
+    if not good:
+        raise Rejected(stage, reason, raw)
 
 
 @dataclass(frozen=True)
@@ -77,64 +72,34 @@ class Seed:
 
 
 @dataclass(frozen=True)
-class Exported:
-    """The files that were written, by their names under the folder, and notes about them."""
-
-    files: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Tools:
-    """What every attempt of a synthesis works with.
-
-    Attributes:
-        judge: the model that filters; None: the embedded judge.
-        same: the judge is the model that writes, because nobody else was named.
-        measures: `faithfulness` and `idk` -> what judges them, of a model or embedded.
-        dry: nothing is made; tokens are counted and every filter is passed.
-    """
+    """What every attempt of a synthesis works with."""
 
     source: IndexSource
     seed: int
     embed: SharedEmbed
-    judge: Generator | None = None
-    same: bool = False
-    measures: Mapping[str, Rubric] = field(default_factory=dict)
     prompts: Path | None = None
-    judge_price: Price | None = None
-    deadline: float = 300.0
-    dry: bool = False
 
 
 class Attempt:
     """One attempt.
 
     Args:
-        generator: writes; its calls end with the attempt's time.
+        generator: writes and filters; its calls end with the attempt's time.
 
     Attributes:
         items, rejects: what was made so far, and what did not pass.
         random: chance that depends on the command's seed and on this attempt alone, whatever else runs.
-        usage: role -> what its calls took.
+        usage: what its calls took.
     """
 
     def __init__(self, seed: Seed, tools: Tools, generator: Generator) -> None:
-        self.seed, self.tools = seed, tools
+        self.seed, self.tools, self.generator = seed, tools, generator
         self.items: list[SynthItem] = []
         self.rejects: list[Reject] = []
-        self.usage: dict[str, Usage] = {}
+        self.usage = Usage()
         self.random = random.Random(f"{tools.seed} {seed.id}")
-        self._writer = generator
-        separate = tools.judge if not tools.same else None
-        self._judge = Bounded.until(separate, tools.deadline) if separate is not None else generator
-        self._judge_role = WRITER if separate is None else JUDGE
         self._notes: dict[str, None] = {}
-
-    @property
-    def writer(self) -> str:
-        """The spec of the model that writes."""
-        return self._writer.name
 
     def keep(self, name: str, key: str, content: dict[str, Any], domain: str = "") -> None:
         """Add an item; its notes say what the attempt's prompts did not show of their material."""
@@ -146,15 +111,6 @@ class Attempt:
         reject = Reject(seed=self.seed.id, stage=rejected.stage, reason=rejected.reason, raw=rejected.raw, about=about)
         self.rejects.append(reject)
 
-    def check(self, good: bool, stage: str, reason: str, raw: str = "") -> None:
-        """Go on only if something holds; in a dry run everything does.
-
-        Raises:
-            Rejected: it does not.
-        """
-        if not good and not self.tools.dry:
-            raise Rejected(stage, reason, raw)
-
     def ask(
         self,
         stage: str,
@@ -165,7 +121,6 @@ class Attempt:
         passages: Sequence[str] = (),
         history: Sequence[Message] = (),
         plain: Mapping[str, str] | None = None,
-        judge: bool = False,
         temperature: float | None = None,
     ) -> T:
         """The reply to a prompt.
@@ -176,52 +131,25 @@ class Attempt:
             texts: placeholder -> text from outside or from a model, shown between marks.
             passages, history: shown if the prompt has placeholders for them, and cut if they do not fit.
             plain: placeholder -> words of ours.
-            judge: it is for the judge, not for the writer.
 
         Raises:
             Rejected: no usable reply came.
             GeneratorError: the call failed for other reasons than what was asked.
         """
-        generator = self._judge if judge else self._writer
-        limit = generator.reply_tokens
+        limit = self.generator.reply_tokens
         prompt = PROMPTS.load(name, self.tools.prompts)
         shown = {key: text or None for key, text in texts.items()}
-        fitted = fit_prompt(prompt, room_for(generator, limit), shown, passages, history, plain)
+        fitted = fit_prompt(prompt, room_for(self.generator, limit), shown, passages, history, plain)
         if fitted is None:
             raise Rejected(stage, "too long for the model's context")
         self._notes |= dict.fromkeys(f"{name}: {note}" for note in fitted.notes)
-        reply, usage = ask(generator, fitted.messages, schema, max_tokens=limit, temperature=temperature)
-        self._spend(self._judge_role if judge else WRITER, usage)
-        if isinstance(reply, Failure):
-            raise _failure(stage, reply.kind, reply.reason, reply.raw)
-        return reply
-
-    def ask_judge(self, measure: str, case: Case) -> Outcome:
-        """What the judge says of a reply by `tools.measures`.
-
-        Raises:
-            Rejected: it gave no verdict.
-            GeneratorError: its call failed for other reasons.
-        """
-        from turnmark.evaluation.judging.extractive import NoModel
-
-        judge = self._judge if self.tools.judge is not None else NoModel()
-        outcome = self.tools.measures[measure].ask(judge, case, None)
-        self._spend(self._judge_role, outcome.usage)
-        if outcome.status == "failed" and not self.tools.dry:
-            raise _failure(measure, outcome.kind or "invalid", outcome.reason, outcome.raw)
-        return outcome
-
-    def _spend(self, role: str, usage: Usage) -> None:
-        if usage != Usage():
-            priced = with_cost(usage, self.tools.judge_price) if role == JUDGE else usage
-            self.usage[role] = self.usage.get(role, Usage()) + priced
-
-
-def _failure(stage: str, kind: str, reason: str, raw: str) -> Exception:
-    if kind not in ABOUT_THE_REPLY:
-        return GeneratorError(kind, reason)  # type: ignore[arg-type]
-    return Rejected(stage, f"no usable reply: {kind.replace('_', ' ')}", raw or reason)
+        reply, usage = ask(self.generator, fitted.messages, schema, max_tokens=limit, temperature=temperature)
+        self.usage += usage
+        if not isinstance(reply, Failure):
+            return reply
+        if reply.kind not in ABOUT_THE_REPLY:
+            raise GeneratorError(reply.kind, reply.reason)  # type: ignore[arg-type]
+        raise Rejected(stage, f"no usable reply: {reply.kind.replace('_', ' ')}", reply.raw or reply.reason)
 
 
 class Synthesis(Protocol):
@@ -230,15 +158,15 @@ class Synthesis(Protocol):
     Attributes:
         name: as on the command line.
         prompts: names of the prompts that it asks with.
-        measures: of `faithfulness` and `idk`, what the judge is asked of an answer.
         each: the most items that an attempt makes.
+        tokens: in and out, what an attempt takes, about; `--budget` expects it of the first ones.
         options: its settings, by which it is opened again.
     """
 
     name: ClassVar[str]
     prompts: ClassVar[tuple[str, ...]]
-    measures: ClassVar[tuple[str, ...]]
     each: ClassVar[int]
+    tokens: tuple[int, int]
     options: Mapping[str, Any]
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
@@ -254,8 +182,8 @@ class Synthesis(Protocol):
         """
         ...
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Exported:
-        """Write the benchmark's files."""
+    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:
+        """Write the benchmark's files; their names under the folder."""
         ...
 
 
@@ -267,11 +195,7 @@ SYNTHESES = {
 
 
 def open_synthesis(name: str, options: Mapping[str, Any]) -> Synthesis:
-    """The synthesis of this name, with these settings.
-
-    Raises:
-        RequestError: a setting has a wrong value.
-    """
+    """The synthesis of this name, with these settings."""
     module, _, attribute = SYNTHESES[name].partition(":")
     synthesis: Synthesis = getattr(import_module(module), attribute)(**options)
     return synthesis

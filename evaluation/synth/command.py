@@ -35,10 +35,7 @@ def make_inscoqa(request: InscoqaRequest, errors: ErrorCollector) -> None:
 
 def make_compound_qa(request: CompoundRequest, errors: ErrorCollector) -> None:
     """Make compound questions with references as Compound-QA has them."""
-    options: dict[str, Any] = {"capability": request.capability}
-    if request.types:
-        options["types"] = list(request.types)
-    _make("compound-qa", options, request, errors)
+    _make("compound-qa", {"types": list(request.types)} if request.types else {}, request, errors)
 
 
 def _mount(name: str, kind: type[R], run: Callable[[R, ErrorCollector], None]) -> None:
@@ -63,35 +60,20 @@ def _make(name: str, options: Mapping[str, Any], request: SynthRequest, errors: 
 
     # With wrong settings, a synthesis with the usual ones replaces it, so that all else is checked too.
     synthesis = errors.collect(open_synthesis, name, options) or open_synthesis(name, {})
-    plan = plan_synthesis(request, synthesis, errors)
-    if request.dry_run:
-        _show_plan(plan.describe(), request.as_json)
-        return
-    report, gave_up = synthesize(plan)
-    _show_report(report, request.as_json)
+    report, gave_up = synthesize(plan_synthesis(request, synthesis, errors))
+    _show(report, request.as_json)
     if gave_up:
         raise TurnmarkError(f"{report.failed} attempts failed; the same command tries them again")
 
 
-def _show_plan(plan: Mapping[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(plan)
-        return
-    lines = [
-        f"would make {plan['wanted']} items of {plan['kind']} from {plan['corpus']['name']}, "
-        f"in {plan['attempts']} attempts or more ({plan['seeds']} seeds)",
-        "with " + ", ".join(f"{role} {spec}" for role, spec in plan["specs"].items()),
-    ]
-    for role, usage in plan["estimated"].items():
-        tokens = f"about {usage['prompt_tokens']:,} tokens in, {usage['completion_tokens']:,} out"
-        lines.append(f"{role}: {usage['calls']:,} calls, {tokens}")
-    _say(*lines, f"into {plan['out']}", *(f"- {note}" for note in plan["notes"]))
-
-
-def _show_report(report: SynthReport, as_json: bool) -> None:
+def _show(report: SynthReport, as_json: bool) -> None:
     if as_json:
         print_json(report.model_dump(mode="json"))
         return
+    from rich.console import Console
+
+    from turnmark.evaluation.report.rendering import one_line
+
     lines = [
         f"{report.kind}: {report.kept} of {report.wanted} items kept, {report.attempts} attempts, "
         f"{report.rejected} rejected, {report.failed} failed"
@@ -102,14 +84,6 @@ def _show_report(report: SynthReport, as_json: bool) -> None:
         cost = f", cost {usage['cost']:.4f}" if usage.get("cost") is not None else ""
         tokens = f"{usage['prompt_tokens']:,.0f} tokens in, {usage['completion_tokens']:,.0f} out"
         lines.append(f"{role}: {usage['calls']:,.0f} calls, {tokens}{cost}")
-    _say(*lines, *(f"- {note}" for note in report.notes), f"in {report.out}: items.jsonl, rejects.jsonl")
-
-
-def _say(*lines: str) -> None:
-    from rich.console import Console
-
-    from turnmark.evaluation.report.rendering import one_line
-
     console = Console()
-    for line in lines:
+    for line in (*lines, *(f"- {note}" for note in report.notes), f"in {report.out}: items.jsonl, rejects.jsonl"):
         console.print(one_line(line), soft_wrap=True)

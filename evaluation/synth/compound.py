@@ -14,17 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from turnmark.assistant.generators.schema import short_text
 from turnmark.assistant.steps.split import split_questions
-from turnmark.corpora.compound_qa import Capability, QuestionType
+from turnmark.corpora.compound_qa import QuestionType
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.corpora.types import Record
-from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed, SynthReply
-from turnmark.evaluation.synth.folder import SynthItem, write_rows
-from turnmark.evaluation.synth.source import IndexSource
+from turnmark.evaluation.synth.attempt import Attempt, Rejected, Seed, check
+from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
 
 LEAST_CONTEXT, MOST_CONTEXT = 60, 600
 """Words of a context."""
@@ -32,20 +31,22 @@ FEWEST_PARTS = 2
 LONGEST_QUESTION, LONGEST_ANSWER = 80, 350
 """Words."""
 TYPES: tuple[QuestionType, ...] = get_args(QuestionType)
+CAPABILITY = "Understanding"
+"""What questions about a passage test."""
 
 
 class TypeRules(Record):
     """How questions of a type are written and judged."""
 
     keywords: tuple[tuple[str, ...], ...] = Field(description="a question has a word of each list (C.1)")
-    rules: str = Field(description="what the compound question does (Tables 6 to 11)")
+    rules: str = Field(description="what the compound question does (Tables 6 to 10)")
     examples: tuple[str, ...] = Field(description="ours")
     criteria: tuple[str, ...] = Field(description="what must hold (Tables 12 to 16)")
 
 
 @cache
 def load_type_rules() -> dict[str, TypeRules]:
-    """Type -> its rules; `Reasoning` is Hypothetical-Analysis for the dimension of reasoning (Table 11)."""
+    """Type -> its rules."""
     rules = json.loads(Path(__file__).with_name("compound_types.json").read_text("utf-8"))
     return {name: TypeRules.model_validate(fields) for name, fields in rules.items()}
 
@@ -77,27 +78,23 @@ def _offsets(text: str, keywords: tuple[str, ...]) -> list[int]:
 # --- the synthesis ---------------------------------------------------------------------------------------------------
 
 
-class CompoundQuestionReply(SynthReply):
+class CompoundQuestionReply(BaseModel):
     """What the prompt `compound-question` asks for."""
 
-    example: ClassVar[dict[str, Any]] = {"original": "What is it?", "question": "What is it? Why is it so?"}
     original: str
     question: str
 
 
-class TypeVerdictReply(SynthReply):
+class TypeVerdictReply(BaseModel):
     """What the prompt `compound-filter` asks for."""
 
-    example: ClassVar[dict[str, Any]] = {"reason": "it holds", "fits": True}
     reason: Annotated[str, short_text()]
     fits: bool
 
 
-class ReferenceReply(SynthReply):
+class ReferenceReply(BaseModel):
     """What the prompt `compound-reference` asks for."""
 
-    example: ClassVar[dict[str, Any]] = {"answer": "It is this, since that."}
-    tokens: ClassVar[int] = 250
     answer: str
 
 
@@ -106,26 +103,18 @@ class CompoundQuestions:
 
     Args:
         types: those to make; in turn, a context each.
-        capability: the dimension that the files are of. `Reasoning` takes the paper's own prompt for
-            Hypothetical-Analysis (Table 11).
     """
 
     name: ClassVar[str] = "compound-qa"
     prompts: ClassVar[tuple[str, ...]] = ("compound-question", "compound-filter", "compound-reference")
-    measures: ClassVar[tuple[str, ...]] = ()
     each: ClassVar[int] = 1
 
-    def __init__(self, types: Sequence[str] = TYPES, capability: str = "Understanding") -> None:
-        problems = [f"--types: no type {name!r}; there are: {', '.join(TYPES)}" for name in types if name not in TYPES]
-        if not types:
-            problems.append(f"--types is empty; there are: {', '.join(TYPES)}")
-        if capability not in get_args(Capability):
-            problems.append(f"--capability {capability!r}; there are: {', '.join(get_args(Capability))}")
-        if problems:
-            raise RequestError(problems)
+    def __init__(self, types: Sequence[str] = TYPES) -> None:
+        if wrong := [name for name in types if name not in TYPES]:
+            raise RequestError(f"--types: no type {', '.join(map(repr, wrong))}; there are: {', '.join(TYPES)}")
         self.types = tuple(name for name in TYPES if name in types)
-        self.capability = capability
-        self.options = {"types": list(self.types), "capability": capability}
+        self.options = {"types": list(self.types)}
+        self.tokens = (1_200, 370)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """A passage and a type each; the types take turns, so that any number of items has about as many of each."""
@@ -145,20 +134,18 @@ class CompoundQuestions:
         except Rejected as error:
             attempt.reject(error, **about)
         else:
-            item = f"{self.capability}/{name}/{content['ID']}"
-            attempt.keep(item, content["com_question"], content, name)
+            attempt.keep(f"{CAPABILITY}/{name}/{content['ID']}", content["com_question"], content, name)
 
     def _content(self, name: QuestionType, context: str, attempt: Attempt, about: dict[str, Any]) -> dict[str, Any]:
         """A question of a type with its reference; `about` gathers what there is of it so far."""
-        reasoning = self.capability == "Reasoning" and name == "Hypothetical-Analysis"
-        rules = load_type_rules()["Reasoning" if reasoning else name]
+        rules = load_type_rules()[name]
         plain = {"rules": rules.rules, "examples": "\n".join(f"  - {text}" for text in rules.examples)}
         reply = attempt.ask(
             "question", "compound-question", CompoundQuestionReply, {"context": context}, plain=plain, temperature=0.7
         )
         question = " ".join(reply.question.split())
         about |= {"original": reply.original, "question": question}
-        check, raw = attempt.check, reply.model_dump_json()
+        raw = reply.model_dump_json()
         check(bool(words(question)), "question", "empty", raw)
         check(count_words(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", raw)
         check(len(split_questions(question)) >= FEWEST_PARTS, "question", "fewer than two questions", raw)
@@ -167,7 +154,7 @@ class CompoundQuestions:
         criteria = "\n".join(f"- {text}" for text in rules.criteria)
         verdict = attempt.ask(
             "judge", "compound-filter", TypeVerdictReply, {"question": question},
-            plain={"type": name, "criteria": criteria}, judge=True,
+            plain={"type": name, "criteria": criteria},
         )  # fmt: skip
         check(verdict.fits, "judge", f"not {name}", verdict.model_dump_json())
         texts = {"context": context, "question": question}
@@ -183,15 +170,15 @@ class CompoundQuestions:
             "type": name,
         }
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Exported:  # noqa: ARG002
+    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:  # noqa: ARG002
         """Write a file for each type, in the layout of the official repository."""
         files = []
         for name in self.types:
-            file = f"data/{self.capability}/{self.capability}_{name.replace('-', '_')}.jsonl"
+            file = f"data/{CAPABILITY}/{CAPABILITY}_{name.replace('-', '_')}.jsonl"
             rows = [item.content for item in items if item.content["type"] == name]
             if rows:
                 write_rows(folder / file, ({key: row[key] for key in row if key != "type"} for row in rows))
                 files.append(file)
             else:
                 (folder / file).unlink(missing_ok=True)
-        return Exported(tuple(files), (f"try it: turnmark eval compound-qa --data {folder}",) if files else ())
+        return files

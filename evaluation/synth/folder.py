@@ -1,4 +1,4 @@
-"""The folder of a synthesis: opened or resumed, appended to attempt by attempt.
+"""What a synthesis starts from and where it goes: the documents of an index; a folder, appended to attempt by attempt.
 
     OUT/manifest.json     what was asked for; a folder whose manifest differs is refused
     OUT/attempts.jsonl    one line an attempt, as `predictions.jsonl` of a run: what it cost, why it failed
@@ -11,8 +11,10 @@ opened again. A full line of these that cannot be read stays in its file, and th
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
+import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,11 +25,14 @@ from pydantic import Field, ValidationError
 
 from turnmark.corpora.console import valid_text
 from turnmark.corpora.home import write_atomic
-from turnmark.corpora.text import words
-from turnmark.corpora.types import Record
+from turnmark.corpora.text import count_words
+from turnmark.corpora.types import Message, Passage, Record
 from turnmark.evaluation.journal import Journal, SampleJournal, open_samples, read_records
+from turnmark.evaluation.passages import OneAtATime
 from turnmark.evaluation.records import FolderManifest, Sample
 from turnmark.evaluation.rundir import OutputFolder, open_folder
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,10 +41,10 @@ if TYPE_CHECKING:
     Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 ITEMS, REJECTS, ATTEMPTS = "items.jsonl", "rejects.jsonl", "attempts.jsonl"
-RAW = 20_000
-"""Characters that are kept of what a model wrote where it was rejected, of its end where it wrote more."""
 ALIKE = 0.95
 """Cosine of two keys from which on they say the same."""
+LEAST_WORDS = 40
+"""Words below which a document holds too little to ask about."""
 
 
 class SynthItem(Record):
@@ -71,6 +76,78 @@ class CorpusInfo(Record):
     source: str = Field(default="", description="name of the folder or file that the index was built from")
     documents: int
     passages: int = 0
+
+
+class IndexSource:
+    """An index to make data from. Safe to use from many threads."""
+
+    def __init__(self, index: Index, retriever: Retriever) -> None:
+        self._index = index
+        self._retriever = OneAtATime(retriever)
+
+    def corpus(self) -> CorpusInfo:
+        """Which documents these are."""
+        manifest = self._index.manifest
+        return CorpusInfo(
+            name=manifest.name,
+            fingerprint=hashlib.sha256(self._index.fingerprint.encode("utf-8", "surrogatepass")).hexdigest(),
+            source=Path(manifest.source).name,
+            documents=manifest.documents,
+            passages=manifest.passages,
+        )
+
+    def drawn(self, seed: int) -> list[str]:
+        """The ids of all documents that hold enough, in an order that the seed decides and nothing else."""
+        counts: dict[str, int] = {}
+        for passage in self.passages():
+            counts[passage.document] = counts.get(passage.document, 0) + count_words(passage.text)
+        documents = sorted(name for name, count in counts.items() if count >= LEAST_WORDS)
+        random.Random(seed).shuffle(documents)
+        return documents
+
+    def drawn_passages(self, seed: int, least_words: int, most_words: int) -> list[str]:
+        """The ids of all passages with so many words, each content once, in an order that the seed decides."""
+        by_content: dict[str, str] = {}
+        for passage in self.passages():
+            if least_words <= count_words(passage.text) <= most_words:
+                by_content.setdefault(passage.content_hash, passage.id)
+        names = sorted(by_content.values())
+        random.Random(seed).shuffle(names)
+        return names
+
+    def passage(self, name: str) -> Passage:
+        """The passage with an id."""
+        store = self._index.store
+        return store.by_rows([store.rows_of([name])[name]])[0]
+
+    def passages(self) -> Iterator[Passage]:
+        """Every passage, in the order of the index."""
+        for page in self._index.store.pages():
+            for _, _, passage in page:
+                yield passage
+
+    def of_document(self, document: str) -> list[Passage]:
+        """The passages of a document, in reading order."""
+        return self._index.store.of_document(document)
+
+    def text(self, document: str) -> str:
+        """The text of a document, of which its passages may share parts."""
+        return spliced(self.of_document(document))
+
+    def search(self, text: str, history: Sequence[Message] = (), k: int = 5) -> list[Hit]:
+        """What a search for a message finds, best first."""
+        return self._retriever.search([Query(text=text, history=tuple(history))], k)[0]
+
+
+def spliced(passages: Sequence[Passage]) -> str:
+    """The text of passages of one document, in reading order, where they overlap once; a gap is an empty line."""
+    text, end = "", 0
+    for passage in passages:
+        if text and passage.start > end:
+            text += "\n\n"
+        text += passage.text[max(0, end - passage.start) :] if text else passage.text
+        end = max(end, passage.end)
+    return text.strip()
 
 
 class SynthManifest(FolderManifest):
@@ -204,22 +281,18 @@ class SynthFolder(OutputFolder[SynthManifest]):
 
 
 class Duplicates:
-    """Says which item an item repeats: the same words, or keys whose vectors are nearly the same.
+    """Says which item an item repeats: one whose key means nearly the same.
 
     Args:
         embed: None: nothing is a duplicate, since nothing is added.
         items: those that exist already.
     """
 
-    def __init__(self, embed: Embed | None = None, items: Iterable[SynthItem] = ()) -> None:
+    def __init__(self, embed: Embed | None = None, items: Sequence[SynthItem] = ()) -> None:
         self._embed = embed
-        self._ids: list[str] = []
-        self._by_words: dict[str, str] = {}
-        self._vectors: list[NDArray[np.float32]] = []
-        earlier = list(items)
-        if embed is not None and earlier:
-            for item, vector in zip(earlier, embed([item.key for item in earlier]), strict=True):
-                self._add(item, vector)
+        self._ids = [item.id for item in items]
+        keys = [item.key for item in items]
+        self._vectors: list[NDArray[np.float32]] = list(embed(keys)) if embed is not None and keys else []
 
     def twin_of(self, item: SynthItem) -> str | None:
         """The id of an item that says the same; None, and this one is added."""
@@ -227,24 +300,15 @@ class Duplicates:
 
         if self._embed is None:
             return None
-        twin = self._by_words.get(_bare(item.key))
         vector = self._embed([item.key])[0]
-        if twin is None and self._vectors:
+        if self._vectors:
             cosines = np.stack(self._vectors) @ vector
             best = int(cosines.argmax())
-            twin = self._ids[best] if cosines[best] >= ALIKE else None
-        if twin is None:
-            self._add(item, vector)
-        return twin
-
-    def _add(self, item: SynthItem, vector: NDArray[np.float32]) -> None:
+            if cosines[best] >= ALIKE:
+                return self._ids[best]
         self._vectors.append(vector)
         self._ids.append(item.id)
-        self._by_words.setdefault(_bare(item.key), item.id)
-
-
-def _bare(text: str) -> str:
-    return " ".join(words(text))
+        return None
 
 
 @contextmanager

@@ -22,9 +22,8 @@ from turnmark.corpora.inscoqa import DOMAINS
 from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.evaluation.metrics.overlap import token_recall
-from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed, SynthReply
-from turnmark.evaluation.synth.folder import SynthItem, write_rows
-from turnmark.evaluation.synth.source import IndexSource
+from turnmark.evaluation.synth.attempt import Attempt, Rejected, Seed, check
+from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
 
 QUERIES = 3
 """Of a document."""
@@ -52,10 +51,9 @@ class ProposedQuery(BaseModel):
     domain: str
 
 
-class QueriesReply(SynthReply):
+class QueriesReply(BaseModel):
     """What the prompt `inscoqa-queries` asks for."""
 
-    example: ClassVar[dict[str, Any]] = {"queries": [{"query": "How is it done?", "domain": "Others"}] * QUERIES}
     queries: Annotated[list[ProposedQuery], at_most(QUERIES)]
 
 
@@ -69,13 +67,9 @@ class QueryVerdict(BaseModel):
     instructional: bool
 
 
-class QueryVerdictsReply(SynthReply):
+class QueryVerdictsReply(BaseModel):
     """What the prompt `inscoqa-filter` asks for."""
 
-    example: ClassVar[dict[str, Any]] = {"verdicts": [
-        {"query": n, "complete": True, "objective": True, "lasting": True, "instructional": True}
-        for n in range(1, QUERIES + 1)
-    ]}  # fmt: skip
     verdicts: Annotated[list[QueryVerdict], at_most(QUERIES)]
 
 
@@ -86,32 +80,23 @@ class Round(BaseModel):
     reply: str
 
 
-class HistoryReply(SynthReply):
+class HistoryReply(BaseModel):
     """What the prompt `inscoqa-history` asks for."""
 
-    example: ClassVar[dict[str, Any]] = {"history": [{"question": "What?", "reply": "That."}], "question": "And how?"}
-    tokens: ClassVar[int] = 250
     history: Annotated[list[Round], at_most(max(ROUNDS))]
     question: str
 
 
-class MultiAnswerReply(SynthReply):
+class MultiAnswerReply(BaseModel):
     """What the prompt `inscoqa-answer` asks for."""
 
-    example: ClassVar[dict[str, Any]] = {"answer": "First do this, then that.", "documents": [1, 2]}
-    tokens: ClassVar[int] = 300
     answer: str
     documents: list[int]
 
 
-class ProcedureReply(SynthReply):
+class ProcedureReply(BaseModel):
     """What the prompt `inscoqa-procedure` asks for."""
 
-    example: ClassVar[dict[str, Any]] = {
-        "informative": True, "inquiry": True, "instructional": True, "objective": True, "steps": True,
-        "procedure": ["Do this.", "Do that."],
-    }  # fmt: skip
-    tokens: ClassVar[int] = 200
     informative: bool
     inquiry: bool
     instructional: bool
@@ -140,13 +125,13 @@ class Instructions:
     prompts: ClassVar[tuple[str, ...]] = (
         "inscoqa-queries", "inscoqa-filter", "inscoqa-history", "inscoqa-answer", "inscoqa-procedure",
     )  # fmt: skip
-    measures: ClassVar[tuple[str, ...]] = ()
     each: ClassVar[int] = QUERIES
 
     def __init__(self, documents: int = MOST_DOCUMENTS) -> None:
         if documents < FEWEST_DOCUMENTS:
             raise RequestError(f"--documents {documents}: a number from {FEWEST_DOCUMENTS} was expected")
         self.options = {"documents": documents}
+        self.tokens = (2_900 * documents, 2_400)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """A document each."""
@@ -163,12 +148,12 @@ class Instructions:
             else:
                 attempt.keep(content["id"], query.query, content, content["domain"])
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Exported:  # noqa: ARG002
+    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:  # noqa: ARG002
         """Write the samples as the test split, which is the one that `eval` reads."""
         if not items:
-            return Exported(())
+            return ()
         write_rows(folder / "test.jsonl", (item.content for item in items))
-        return Exported(("test.jsonl",), (f"try it: turnmark eval inscoqa --data {folder}",))
+        return ("test.jsonl",)
 
     def _queries(self, attempt: Attempt) -> list[ProposedQuery]:
         """Those that meet appendix A's criteria."""
@@ -180,15 +165,14 @@ class Instructions:
         if not proposed:
             raise Rejected("query", "the document guides nobody through anything")
         listed = "\n".join(f"{n}. {' '.join(query.query.split())}" for n, query in enumerate(proposed, 1))
-        reply = attempt.ask("query filter", "inscoqa-filter", QueryVerdictsReply, {"queries": listed}, judge=True)
+        reply = attempt.ask("query filter", "inscoqa-filter", QueryVerdictsReply, {"queries": listed})
         verdicts = {verdict.query: verdict for verdict in reply.verdicts}
         passing = []
         for number, query in enumerate(proposed, 1):
             try:
-                attempt.check(number in verdicts, "query filter", "the judge gave no verdict", query.query)
+                check(number in verdicts, "query filter", "the judge gave no verdict", query.query)
                 for name in ("complete", "objective", "lasting", "instructional"):
-                    holds = number not in verdicts or getattr(verdicts[number], name)
-                    attempt.check(holds, "query filter", f"not {name}", query.query)
+                    check(getattr(verdicts[number], name), "query filter", f"not {name}", query.query)
             except Rejected as error:
                 attempt.reject(error, document=attempt.seed.start, query=query.query)
             else:
@@ -206,7 +190,7 @@ class Instructions:
         )  # fmt: skip
         history = [[earlier.question.strip(), earlier.reply.strip()] for earlier in reply.history]
         question = " ".join(reply.question.split())
-        check, raw = attempt.check, reply.model_dump_json()
+        raw = reply.model_dump_json()
         check(bool(words(question)), "history", "no last question", raw)
         check(all(words(text) for pair in history for text in pair), "history", "an empty round", raw)
         check(bool(history), "history", "no history", raw)
@@ -218,7 +202,7 @@ class Instructions:
         ]
         about["answer"] = answer = self._answer(question, turns, texts, attempt)
         steps = self._steps(question, turns, answer, attempt)
-        self._check_leaks(steps, answer, history, question, attempt)
+        self._check_leaks(steps, answer, history, question)
         # All documents that were shown: to find the right ones is part of the task.
         return {
             "id": f"synth-{attempt.seed.id}-{number}",
@@ -236,7 +220,7 @@ class Instructions:
         hits = attempt.tools.source.search(query, k=PASSAGES_SEARCHED)
         titles = {hit.passage.document: hit.passage.title for hit in hits}
         names = list(dict.fromkeys([first, *titles]))[: self.options["documents"]]
-        attempt.check(len(names) >= FEWEST_DOCUMENTS, "documents", f"fewer than {FEWEST_DOCUMENTS} were found", query)
+        check(len(names) >= FEWEST_DOCUMENTS, "documents", f"fewer than {FEWEST_DOCUMENTS} were found", query)
         first_passages = attempt.tools.source.of_document(first)
         titles.setdefault(first, first_passages[0].title if first_passages else "")
         return [{"id": name, "title": titles[name], "text": attempt.tools.source.text(name)} for name in names]
@@ -247,7 +231,7 @@ class Instructions:
             "answer", "inscoqa-answer", MultiAnswerReply, {"question": question}, passages=texts, history=turns
         )
         answer, numbers = strip_citations(reply.answer).strip(), set(reply.documents)
-        check, raw = attempt.check, reply.model_dump_json()
+        raw = reply.model_dump_json()
         check(bool(words(answer)), "answer", "empty", raw)
         check(bool(numbers), "answer", "the documents do not answer it", raw)
         check(all(1 <= n <= len(texts) for n in numbers), "answer", "names a document not shown", raw)
@@ -257,31 +241,27 @@ class Instructions:
     def _steps(self, question: str, turns: Sequence[Message], answer: str, attempt: Attempt) -> list[str]:
         """The procedure of an answer that meets appendix C's criteria."""
         texts = {"question": question, "answer": answer}
-        reply = attempt.ask("suitability", "inscoqa-procedure", ProcedureReply, texts, history=turns, judge=True)
+        reply = attempt.ask("suitability", "inscoqa-procedure", ProcedureReply, texts, history=turns)
         raw = reply.model_dump_json()
         for name, reason in _CRITERIA.items():
-            attempt.check(getattr(reply, name), "suitability", reason, raw)
+            check(getattr(reply, name), "suitability", reason, raw)
         steps = [step.strip() for step in reply.procedure]
-        check = attempt.check
         check(FEWEST_STEPS <= len(steps) <= MOST_STEPS, "procedure", "too few steps or too many", raw)
         check(all(words(step) for step in steps), "procedure", "an empty step", raw)
         check(not any(_BROKEN_STEP.search(step) for step in steps), "procedure", "a step is numbered or a list", raw)
-        if not attempt.tools.dry:
-            vectors = attempt.tools.embed(steps)
-            near = vectors @ vectors.T
-            twice = any(near[a, b] >= SAME_STEP for a in range(len(steps)) for b in range(a))
-            check(not twice, "procedure", "a step says what another says", raw)
+        vectors = attempt.tools.embed(steps)
+        near = vectors @ vectors.T
+        twice = any(near[a, b] >= SAME_STEP for a in range(len(steps)) for b in range(a))
+        check(not twice, "procedure", "a step says what another says", raw)
         return steps
 
-    def _check_leaks(
-        self, steps: Sequence[str], answer: str, history: Sequence[Sequence[str]], question: str, attempt: Attempt
-    ) -> None:
+    def _check_leaks(self, steps: Sequence[str], answer: str, history: Sequence[Sequence[str]], question: str) -> None:
         """Reject a sample whose history gives the answer away or answers the question."""
 
         def shared(text: str, reference: str) -> float:
             return token_recall(text, reference) or 0.0
 
-        check, replies = attempt.check, "\n".join(reply for _, reply in history)
+        replies = "\n".join(reply for _, reply in history)
         leaked = [step for step in steps if shared(replies, step) >= LEAKED]
         check(len(leaked) <= LEAKS * len(steps), "leakage", "the history gives the steps away", "\n".join(leaked))
         repeated = any(

@@ -16,12 +16,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from pydantic import BaseModel
+
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed, SynthReply
-from turnmark.evaluation.synth.folder import SynthItem, write_rows
+from turnmark.evaluation.judging.extractive import FAITHFULNESS, IDK, NoModel, extractive_rubrics
+from turnmark.evaluation.synth.attempt import EMBEDDER, Attempt, Rejected, Seed, check
+from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
 from turnmark.evaluation.synth.question_types import (
     MOST_TURNS,
     MOST_UNANSWERABLE,
@@ -29,13 +32,12 @@ from turnmark.evaluation.synth.question_types import (
     PlannedTurn,
     instructions,
 )
-from turnmark.evaluation.synth.source import IndexSource
 
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 CORPORA = "corpora/passage_level"
-FAITHFUL = {"embedded": 0.7, "model": 0.75}
-"""The least faithfulness of an answer. 0.7 of the embedded judge keeps 97% of MTRAG's human references to their own
-passages and none to those of another conversation (docs/measured.md); that of a model is a choice."""
+FAITHFUL = 0.7
+"""The least faithfulness of an answer by the embedded judge: it keeps 97% of MTRAG's human references to their own
+passages and none to those of another conversation (docs/measured.md)."""
 PASSAGES_SHOWN = 5
 """Passages that an answer is written from (the number of MTRAG's retrieval settings)."""
 LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
@@ -66,19 +68,15 @@ _IN_THE_PASSAGE = re.compile(
 """What a question says just as well without."""
 
 
-class UserMessageReply(SynthReply):
+class UserMessageReply(BaseModel):
     """What the prompt `mtrag-question` asks for."""
 
-    example: ClassVar[dict[str, Any]] = {"question": "What does it say of that?"}
-    tokens: ClassVar[int] = 30
     question: str
 
 
-class TurnAnswerReply(SynthReply):
+class TurnAnswerReply(BaseModel):
     """What the prompt `mtrag-answer` asks for."""
 
-    example: ClassVar[dict[str, Any]] = {"answer": "It says so.", "answerability": "ANSWERABLE", "passages": [1]}
-    tokens: ClassVar[int] = 140
     answer: str
     answerability: Literal["ANSWERABLE", "PARTIAL", "UNANSWERABLE"]
     passages: list[int]
@@ -93,13 +91,13 @@ class Conversations:
 
     name: ClassVar[str] = "mtrag"
     prompts: ClassVar[tuple[str, ...]] = ("mtrag-question", "mtrag-answer")
-    measures: ClassVar[tuple[str, ...]] = ("faithfulness", "idk")
     each: ClassVar[int] = 1
 
     def __init__(self, turns: int = MOST_TURNS) -> None:
         if not FEWEST <= turns <= MOST_TURNS:
             raise RequestError(f"--turns {turns}: expected a number from {FEWEST} to {MOST_TURNS}")
         self.options = {"turns": turns}
+        self.tokens = (2_100 * turns, 130 * turns)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """A document each; documents come round again, other passages of them first, where more are wanted."""
@@ -110,16 +108,16 @@ class Conversations:
     def make(self, attempt: Attempt) -> None:
         """See `Synthesis.make`."""
         turns = _Conversation(attempt, self.options["turns"]).turns_that_pass()
-        if len(turns) < FEWEST and not attempt.tools.dry:
+        if len(turns) < FEWEST:
             rejected = Rejected("conversation", f"it ended before its turn {FEWEST}")
             attempt.reject(rejected, document=attempt.seed.start, turns=turns)
             return
         domain = domain_name(attempt.tools.source.corpus().name)
-        content = {"conversation": attempt.seed.id, "domain": domain, "writer": attempt.writer, "turns": turns}
+        content = {"conversation": attempt.seed.id, "domain": domain, "writer": attempt.generator.name, "turns": turns}
         key = " / ".join(turn["question"] for turn in turns[:3])
         attempt.keep(f"mtrag-{attempt.seed.id}", key, content, domain)
 
-    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Exported:
+    def export(self, folder: Path, items: Sequence[SynthItem], source: IndexSource) -> Sequence[str]:
         """Write the tasks, and the corpus in the layout's form so that the setting `rag` can search it."""
         write_rows(folder / TASKS, (row for item in items for row in _rows(item)))
         domains = sorted({domain_name(item.content["domain"]) for item in items})
@@ -131,7 +129,7 @@ class Conversations:
                     {"_id": entry.id, "id": entry.id, "title": entry.title, "text": entry.text} for entry in passages
                 )
                 write_rows(folder / name, rows)
-        return Exported(tuple(files), (f"try it: turnmark eval mtrag-s --data {folder}",))
+        return files
 
 
 class _Conversation:
@@ -139,6 +137,8 @@ class _Conversation:
 
     def __init__(self, attempt: Attempt, most_turns: int) -> None:
         self._attempt, self._source = attempt, attempt.tools.source
+        rubrics = extractive_rubrics(attempt.tools.embed, EMBEDDER)
+        self._judge = {rubric.name: rubric for rubric in rubrics}
         self._plan = ConversationPlan(attempt.random, most_turns)
         self._history: list[Message] = []
         self._turns: list[dict[str, Any]] = []
@@ -203,7 +203,6 @@ class _Conversation:
             history=self._history, plain=instructions(step), temperature=temperature,
         )  # fmt: skip
         question = _IN_THE_PASSAGE.sub("", " ".join(reply.question.split()))
-        check = self._attempt.check
         check(bool(words(question)), "question", "empty", reply.question)
         check(count_words(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", question)
         check(not _SPOKEN_OF.search(question), "question", "speaks of a document that the user has not seen", question)
@@ -213,7 +212,7 @@ class _Conversation:
         return question
 
     def _repeats(self, question: str, earlier_questions: Sequence[str]) -> bool:
-        if not earlier_questions or self._attempt.tools.dry:
+        if not earlier_questions:
             return False
         vector, *earlier = self._attempt.tools.embed([question, *earlier_questions])
         return any(float(vector @ vector_before) >= AGAIN for vector_before in earlier)
@@ -223,7 +222,7 @@ class _Conversation:
     ) -> dict[str, Any]:
         """The turn, from passages that are searched for it."""
         passages = [hit.passage for hit in self._source.search(question, self._history, PASSAGES_SHOWN)]
-        self._attempt.check(bool(passages), "retrieval", "nothing was found")
+        check(bool(passages), "retrieval", "nothing was found")
         texts = [passage.indexed_text for passage in passages]
         reply = self._attempt.ask(
             "answer", "mtrag-answer", TurnAnswerReply, {"question": question}, passages=texts, history=self._history,
@@ -251,7 +250,7 @@ class _Conversation:
         }
 
     def _check_answer(self, answer: str, reply: TurnAnswerReply, n_passages: int) -> None:
-        check, raw = self._attempt.check, reply.model_dump_json()
+        raw = reply.model_dump_json()
         check(bool(words(answer)), "answer", "empty", raw)
         check(count_words(answer) <= LONGEST_ANSWER, "answer", f"longer than {LONGEST_ANSWER} words", raw)
         check(all(1 <= n <= n_passages for n in reply.passages), "answer", "names a passage that there is not", raw)
@@ -263,18 +262,14 @@ class _Conversation:
     def _filter(self, question: str, answer: str, label: str, passages: tuple[str, ...]) -> None:
         """What the paper calls the filter of wrong answers: by faithfulness, and by what it says of its knowledge."""
         case = Case(question=question, answer=answer, history=tuple(self._history), passages=passages)
-        check = self._attempt.check
-        idk = self._attempt.ask_judge("idk", case).label
+        idk = self._judge[IDK].ask(NoModel(), case, None).label
         fits = {"ANSWERABLE": idk == "no", "PARTIAL": idk != "yes", "UNANSWERABLE": idk == "yes"}[label]
         check(fits, "idk", f"labelled {label}, and the judge hears {idk}", answer)
         if label == "UNANSWERABLE":
             return
-        outcome = self._attempt.ask_judge("faithfulness", case)
-        threshold = FAITHFUL["embedded" if self._attempt.tools.judge is None else "model"]
+        outcome = self._judge[FAITHFULNESS].ask(NoModel(), case, None)
         check(outcome.value is not None, "faithfulness", "claims nothing that could be checked", answer)
-        check(
-            (outcome.value or 0.0) >= threshold, "faithfulness", f"below {threshold}", f"{answer}\n\n{outcome.reason}"
-        )
+        check((outcome.value or 0.0) >= FAITHFUL, "faithfulness", f"below {FAITHFUL}", f"{answer}\n\n{outcome.reason}")
 
 
 # --- in the layout of MTRAG-S ----------------------------------------------------------------------------------------

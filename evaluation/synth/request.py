@@ -9,7 +9,7 @@ import typer
 from pydantic import BeforeValidator, Field
 
 from turnmark.corpora.flags import AsJson, Request, split_names
-from turnmark.evaluation.request import Budget, Concurrency, DryRun, MaxFailures, Prompts, Seed
+from turnmark.evaluation.request import Budget, Concurrency, MaxFailures, Prompts, Seed
 
 
 class SynthRequest(Request):
@@ -23,25 +23,12 @@ class SynthRequest(Request):
         str | None,
         typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", help="The model that writes; must be named."),
     ] = None
-    judge: Annotated[
-        str | None,
-        typer.Option(metavar="SPEC", help="Filters; default: embedded for mtrag, else the model that writes."),
-    ] = None
-    retriever: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Finds the passages; default: the index's own.", hidden=True)
-    ] = None
     prompts: Prompts = None
     seed: Seed = 0
     concurrency: Concurrency = 16
-    deadline: Annotated[
-        float,
-        Field(gt=0, allow_inf_nan=False),
-        typer.Option(metavar="SECONDS", help="For one attempt, all its calls.", hidden=True),
-    ] = 600.0
     max_failures: MaxFailures = None
     budget: Budget = None
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; the same command resumes it.")] = None
-    dry_run: DryRun = False
     as_json: AsJson = False
 
 
@@ -65,7 +52,3 @@ class CompoundRequest(SynthRequest):
         BeforeValidator(split_names),
         typer.Option(metavar="A,B", help="Factual-Statement, Cause-and-Effect …; default: all five, in turn."),
     ] = ()
-    capability: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Understanding, Reasoning (its own Hypothetical-Analysis) or Knowledge."),
-    ] = "Understanding"

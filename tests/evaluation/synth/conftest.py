@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,24 +36,22 @@ class Made:
 
 
 class Synth:
-    """Runs `turnmark synth KIND …` over the demo index, a `Player` (after `replies`) being both models."""
+    """Runs `turnmark synth KIND …` over the demo index; a `Player` (after `replies`) is the model."""
 
     def __init__(self, turnmark: Turnmark, server: ScriptedServer, folder: Path) -> None:
         self.turnmark, self.server, self._folder, self._count = turnmark, server, folder, 0
 
     def __call__(
         self, kind: str, *flags: str | Path, wrong: Wrong | None = None, replies: Sequence[Script] = (),
-        out: Path | None = None, index: bool = True, judge: bool = True,
+        out: Path | None = None,
     ) -> Made:  # fmt: skip
         self._count += 1
         player = Player(wrong)
         self.server.replies = [*replies, player]
         before = len(self.server.seen)
         specs = ["--generator", f"openai:writer@{self.server.url}?retries=1"]
-        specs += ["--judge", f"openai:judge@{self.server.url}?retries=1"] if judge else []
-        named = ["--index", "demo"] if index else []
         folder = out or self._folder / f"{kind}-{self._count}"
-        ran = self.turnmark("synth", kind, *named, *specs, "--out", folder, "--json", *flags)
+        ran = self.turnmark("synth", kind, "--index", "demo", *specs, "--out", folder, "--json", *flags)
         return Made(ran, player, len(self.server.seen) - before, folder)
 
 
@@ -76,22 +73,6 @@ def with_index(demo_indexes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "indexes").symlink_to(demo_indexes, target_is_directory=True)
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
-
-
-@pytest.fixture(scope="session")
-def made_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Name -> a finished folder that several tests start from; each works on a copy."""
-    return {"": tmp_path_factory.mktemp("made-once")}
-
-
-@pytest.fixture
-def conversations(synth: Synth, made_once: dict[str, Path], tmp_path: Path) -> Path:
-    """A folder with three conversations of three turns, the test's own."""
-    if "mtrag" not in made_once:
-        outcome = synth("mtrag", "--n", 3, "--turns", 3)
-        assert outcome.ran.code == 0, outcome.ran.err
-        made_once["mtrag"] = shutil.copytree(outcome.out, made_once[""] / "mtrag")
-    return shutil.copytree(made_once["mtrag"], tmp_path / "conversations")
 
 
 @pytest.fixture

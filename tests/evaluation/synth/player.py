@@ -21,8 +21,7 @@ from turnmark.corpora.text import sentences
 
 PHRASES = {
     "mtrag-question": "You play a person who talks",
-    "mtrag-answer": "Answer the user's last message from numbered passages", "claims": "apart into the claims",
-    "claim-verdicts": "numbered claims", "idk": "whether the response says that there is not enough information",
+    "mtrag-answer": "Answer the user's last message from numbered passages",
     "inscoqa-queries": "Propose questions that people would type",
     "inscoqa-filter": "whether each of the queries is fit", "inscoqa-history": "Write the beginning of a conversation",
     "inscoqa-answer": "Answer the last question of a conversation from several instructional documents",
@@ -50,18 +49,14 @@ def first_sentence(text: str) -> str:
     return complete[0] if complete else spans[0]
 
 
-def begins_attempt(first: str, name: str, parts: dict[str, list[str]]) -> bool:
-    """Whether it is the prompt `first`, at the temperature that no further try has, and nothing was said before."""
-    return name == first and not parts.get("user") and parts["temperature"] == ["0.7"]
-
-
 def one_an_attempt(first: str, faults: Sequence[Wrong]) -> Wrong:
     """The faults, one an attempt after the other; an attempt begins with the prompt `first`. Then none."""
     begun = 0
 
     def wrong(name: str, parts: dict[str, list[str]]) -> Scripted | None:
         nonlocal begun
-        begun += begins_attempt(first, name, parts)
+        # At the temperature that no further try has, and nothing was said before.
+        begun += name == first and not parts.get("user") and parts["temperature"] == ["0.7"]
         return faults[begun - 1](name, parts) if begun <= len(faults) else None
 
     return wrong
@@ -100,15 +95,6 @@ class Player:
         return json.dumps({
             "answer": first_sentence(parts["passage"][0]), "answerability": "ANSWERABLE", "passages": [1],
         })  # fmt: skip
-
-    def _claims(self, parts: dict[str, list[str]], prompt: str) -> str:
-        return json.dumps({"claims": ["one claim", "another claim"]})
-
-    def _claim_verdicts(self, parts: dict[str, list[str]], prompt: str) -> str:
-        return json.dumps({"verdicts": [{"claim": n, "reason": "it says so", "supported": True} for n in (1, 2)]})
-
-    def _idk(self, parts: dict[str, list[str]], prompt: str) -> str:
-        return "It claims something.\nVerdict: [[no]]"
 
     def _inscoqa_queries(self, parts: dict[str, list[str]], prompt: str) -> str:
         words = re.findall(r"[A-Za-z]{4,}", parts["document"][0])

@@ -1,17 +1,24 @@
-"""`turnmark synth inscoqa` and `compound-qa`: made, filtered, and opened by the benchmark's own loader."""
+"""`turnmark synth inscoqa` and `compound-qa`: made, filtered, opened by the loader; plans and prompts."""
 
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.conftest import DEMO
 from tests.evaluation.synth.player import Player, one_an_attempt
 from tests.servers import Say
 from turnmark.corpora import compound_qa, inscoqa
+from turnmark.corpora.types import Passage
+from turnmark.evaluation.synth.attempt import PROMPTS
 from turnmark.evaluation.synth.compound import TYPES, load_type_rules, missing_keywords
+from turnmark.evaluation.synth.folder import spliced
+from turnmark.evaluation.synth.question_types import TYPE_INSTRUCTIONS, ConversationPlan, load_shares
 
 
 def test_instructions_open_as_inscoqa(synth, turnmark):
@@ -129,21 +136,6 @@ def test_what_is_wrong_with_compound_questions_is_rejected(synth):
     assert {stage: set(reasons) for stage, reasons in outcome.report["filters"].items()} == counted(COMPOUND_FAULTS)
 
 
-def test_reasoning_has_a_prompt_of_its_own(synth):
-    names = []
-
-    def wrong(name, parts):
-        names.append(name)
-
-    outcome = synth(
-        "compound-qa", "--n", 1, "--types", "Hypothetical-Analysis", "--capability", "Reasoning", wrong=wrong
-    )
-    assert outcome.report["kept"] == 1
-    system = synth.server.bodies[0]["messages"][0]["content"]
-    assert "by inference in several steps" in " ".join(system.split())
-    assert (outcome.out / "data" / "Reasoning" / "Reasoning_Hypothetical_Analysis.jsonl").is_file()
-
-
 @pytest.mark.parametrize(
     ("kind", "question", "list_number"),
     [
@@ -169,4 +161,59 @@ def test_every_example_of_ours_passes_the_filter_of_its_type():
     for kind, rules in load_type_rules().items():
         for example in rules.examples:
             assert missing_keywords(example, kind) is None, (kind, example)
-    assert set(load_type_rules()) == {*TYPES, "Reasoning"}
+    assert set(load_type_rules()) == {*TYPES}
+
+
+# --- parts by themselves ---------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.lists(st.sampled_from(["ANSWERABLE", "PARTIAL", "UNANSWERABLE"]), min_size=8))
+def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, answerabilities):
+    plan = ConversationPlan(random.Random(seed))
+    assert 4 <= plan.turns <= 8
+    before, unanswerable = (), 0
+    for number in range(1, plan.turns + 1):
+        step = plan.next(number, before, avoid=["Factoid"])
+        assert step.kind in TYPE_INSTRUCTIONS
+        assert step.kind != "Factoid"
+        assert (step.turn == "N/A") == (number == 1)
+        if number == 1:
+            assert step.kind != "Non-Question"
+        if number == 1 or unanswerable >= 2:
+            assert step.aim != "UNANSWERABLE"
+        before = (step.kind,)
+        plan.record(answerabilities[number - 1])
+        unanswerable += answerabilities[number - 1] == "UNANSWERABLE"
+
+
+def test_plans_follow_the_human_conversations():
+    plan = ConversationPlan(random.Random(0))
+    drawn = [plan.next(2, ("Factoid",)) for _ in range(4000)]
+    share = sum(step.kind == "Factoid" for step in drawn) / len(drawn)
+    smoothed = (load_shares().follows["Factoid"]["Factoid"] + 0.02) / (1 + 0.02 * len(TYPE_INSTRUCTIONS))
+    assert abs(share - smoothed) < 0.03
+    clarified = sum(step.turn == "Clarification" for step in drawn) / len(drawn)
+    assert abs(clarified - load_shares().clarifies) < 0.03
+
+
+@settings(deadline=None)
+@given(st.text(min_size=1, max_size=120), st.integers(1, 40), st.integers(0, 20))
+def test_passages_put_together_are_the_document(text, size, overlap):
+    def passage(start):
+        end = min(len(text), start + size)
+        return Passage(id=str(start), document="d", title="", text=text[start:end], start=start, end=end)
+
+    starts = range(0, len(text), max(1, size - overlap))
+    assert spliced([passage(start) for start in starts]) == text.strip()
+
+
+def test_prompts_fence_what_comes_from_outside():
+    assert len(PROMPTS.names) == 10
+    for name in PROMPTS.names:
+        prompt = PROMPTS.load(name)
+        text_of_prompt = "\n".join(text for _, text in prompt.sections)
+        assert "tag" in prompt.placeholders, name
+        assert "never an" in text_of_prompt.replace("\n", " "), name
+        assert "JSON object" in text_of_prompt, name
+        assert "..." not in text_of_prompt, name  # a small model copies the dots of `{"question": "..."}`
