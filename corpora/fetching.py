@@ -1,56 +1,142 @@
-"""A benchmark fetched once into `$TURNMARK_HOME/data/<folder>`: complete and checked, or not there at all.
+"""The benchmarks' repositories, and fetching them: complete and right in `$TURNMARK_HOME/data/<folder>`, or not there.
 
 Files arrive in a folder next to it, each checked against the id that the host lists for it (git's id of a blob, or the
 SHA-256 of a large file); an interrupted fetch keeps what is complete. The manifest is written last: it pins the commit
-and the SHA-256 of every file. pooch downloads and retries.
+and the checksum of every file. pooch retries, and replaces a file only by a complete one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import shutil
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
 
-from turnmark.corpora.catalog import DataSet, Origin
 from turnmark.corpora.console import NoProgress, Progress
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256, home, write_atomic
 from turnmark.corpora.types import Record
 
+MB = 1_000_000
 MANIFEST = "turnmark-manifest.json"
 RETRIES = 4
 SILENCE = 30.0
 """Seconds: the longest wait for the next bytes."""
-REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+GITHUB_API, GITHUB_RAW = "https://api.github.com", "https://raw.githubusercontent.com"
+HUB = "https://huggingface.co"
+_REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _BLOCK = 1 << 16
-_CHECKSUM = re.compile(r"sha256:[0-9a-f]{64}|git:[0-9a-f]{40}")
+_HEADERS = {"User-Agent": "turnmark", "Accept-Encoding": "identity"}
 
 T = TypeVar("T")
 
 
-class Hosts(Record):
-    """Addresses of the hosts."""
+class Origin(Record):
+    """A repository, and what is taken of it."""
 
-    github_api: str = "https://api.github.com"
-    github_raw: str = "https://raw.githubusercontent.com"
-    hub: str = "https://huggingface.co"
+    service: Literal["github", "huggingface"]
+    repository: str = Field(description="owner/name")
+    wanted: tuple[str, ...] = Field(description="regular expressions for full paths in the repository")
+    below: str = Field(default="", description="folder inside the benchmark's that its files are put into, with a '/'")
+
+    @property
+    def page(self) -> str:
+        """Its page, for people."""
+        host = "https://github.com" if self.service == "github" else f"{HUB}/datasets"
+        return f"{host}/{self.repository}"
+
+    def wants(self, path: str) -> bool:
+        """Whether a path in the repository is taken."""
+        return any(re.fullmatch(pattern, path, re.ASCII) for pattern in self.wanted)
 
 
-class FetchedFile(Record):
-    """A file as it arrived."""
+class DataSet(Record):
+    """A set of data that can be fetched, or the reason why it cannot."""
 
-    path: str = Field(description="relative to the folder, POSIX")
+    name: str
+    benchmarks: tuple[str, ...] = Field(description="what `eval` calls the benchmarks that it serves")
+    folder: str = Field(description="its folder: the child of TURNMARK_DATA that the loaders look for")
+    licence: str = Field(description="as the authors state it")
+    origins: tuple[Origin, ...] = ()
+    limit: int = Field(default=0, description="bytes of all files together; more is refused")
+    why_not: str = Field(default="", description="why it cannot be fetched; empty if it can")
+
+
+_QUERIES = r"mtrag-human/retrieval_tasks/[a-z0-9]+"
+# One folder of Compound-QA is called Knowleage upstream, and a type is written with '_' or with '-'.
+_CAPABILITY = "(Understanding|Reasoning|Knowledge|Knowleage)"
+_ENTRIES = (
+    DataSet(
+        name="mtrag", benchmarks=("mtrag", "mtrag-un", "mtrag-s"), folder="mt-rag-benchmark", licence="Apache-2.0",
+        limit=1000 * MB, origins=(Origin(service="github", repository="IBM/mt-rag-benchmark", wanted=(
+            r"LICENSE",
+            r"mtrag-human/generation_tasks/(reference|RAG|reference\+RAG)\.jsonl",
+            rf"{_QUERIES}/[a-z0-9]+_(lastturn|rewrite|questions)\.jsonl",
+            rf"{_QUERIES}/qrels/dev\.tsv",
+            r"mtrag-human/evaluations/[A-Za-z0-9_-]*human_evaluations\.json",
+            r"mtragun-human/generation_tasks/reference\.jsonl",
+            r"mtragun-human/retrieval_tasks/qrels/[a-z0-9]+\.tsv",
+            r"mtrag-synthetic/generation_tasks/synthetic\.jsonl",
+            r"mtrag-synthetic/evaluations/synthetic\.json",
+            r"corpora/passage_level/[a-z0-9]+\.jsonl(\.zip)?",
+        )),),
+    ),
+    DataSet(
+        name="compound-qa", benchmarks=("compound-qa",), folder="compound-qa",
+        licence="CC BY-SA 4.0 (the paper's word)", limit=200 * MB,
+        origins=(Origin(
+            service="github", repository="sustech-nlp/Compound-QA",
+            wanted=(rf"data/{_CAPABILITY}/{_CAPABILITY}_[A-Za-z_-]+\.jsonl",),
+        ),),
+    ),
+    DataSet(
+        name="kiwi", benchmarks=("kiwi",), folder="kiwi", licence="MIT (the paper's word)", limit=600 * MB,
+        origins=(
+            Origin(service="huggingface", repository="fangyuan/kiwi", wanted=(r"interaction_data_new\.jsonl",)),
+            Origin(
+                service="huggingface", repository="fangyuan/longform_sciqa", wanted=(r"train\.jsonl",),
+                below="longform_sciqa/",
+            ),
+        ),
+    ),
+    DataSet(
+        name="inscoqa", benchmarks=("inscoqa",), folder="inscoqa", licence="not published",
+        why_not="no public copy exists: put a test.jsonl in the schema of docs/data.md into a folder and name it with "
+        "--data",
+    ),
+)  # fmt: skip
+CATALOG: dict[str, DataSet] = {entry.name: entry for entry in _ENTRIES}
+
+
+def entry_named(name: str) -> DataSet:
+    """An entry by its own name, or by that of a benchmark it serves."""
+    entry = next((entry for entry in _ENTRIES if name == entry.name or name in entry.benchmarks), None)
+    if entry is None:
+        raise RequestError(f"no data is called {name!r}; there are: {', '.join(CATALOG)}")
+    if entry.why_not:
+        raise RequestError(f"{name}: {entry.why_not}")
+    return entry
+
+
+# --- what is there ---------------------------------------------------------------------------------------------------
+
+
+class FetchedFile(Record, extra="ignore"):
+    """A file as the host lists it, and as it arrived."""
+
+    path: str = Field(description="relative to the benchmark's folder, POSIX")
     url: str
     size: int = Field(description="bytes")
-    sha256: str = Field(description="in hexadecimal")
-    announced: str = Field(description="the checksum that the host listed, `git:HEX` or `sha256:HEX`")
+    announced: str = Field(
+        description="`sha256:HEX` of its content, or `git:HEX`, git's id of it as a blob (SHA-1)",
+        pattern="^(sha256:[0-9a-f]{64}|git:[0-9a-f]{40})$",
+    )
 
 
 class FetchedFrom(Record):
@@ -60,14 +146,13 @@ class FetchedFrom(Record):
     commit: str
 
 
-class FetchManifest(Record):
+class FetchManifest(Record, extra="ignore"):
     """What was fetched, from where, when."""
 
     name: str
     licence: str
     origins: tuple[FetchedFrom, ...]
     files: tuple[FetchedFile, ...]
-    notes: tuple[str, ...] = Field(description="what is missing of a complete copy")
     fetched: str = Field(description="when it was complete, UTC, ISO 8601")
 
 
@@ -78,15 +163,6 @@ class Fetched(Record):
     manifest: FetchManifest
     new: bool = Field(description="False: it was there already, and every file holds")
     repaired: tuple[str, ...] = Field(default=(), description="files that were missing or changed, fetched again")
-
-
-class RemoteFile(Record):
-    """A file that a host lists."""
-
-    path: str = Field(description="relative to the benchmark's folder, POSIX")
-    url: str
-    size: int
-    checksum: str = Field(description="`sha256:HEX` of its content, or `git:HEX`, git's id of it as a blob (SHA-1)")
 
 
 def checksum_of(path: Path, kind: str) -> str:
@@ -114,129 +190,69 @@ def manifest_of(entry: DataSet) -> FetchManifest | None:
         raise TurnmarkError(f"{path}: cannot be read ({error.error_count()} mistakes); remove its folder") from None
 
 
-def fetch(
-    entry: DataSet, revision: str | None = None, *, hosts: Hosts | None = None, progress: Progress | None = None
-) -> Fetched:
+# --- fetching --------------------------------------------------------------------------------------------------------
+
+
+def fetch(entry: DataSet, revision: str | None = None, progress: Progress | None = None) -> Fetched:
     """Fetch a benchmark; of one that is there, fetch again what is missing or changed.
 
     Args:
         revision: branch, tag or commit; default: what is there, else the branch `main` as it is now.
         progress: gets KiB.
     """
-    if revision is not None and not REVISION.fullmatch(revision):
+    if revision is not None and not _REVISION.fullmatch(revision):
         raise RequestError(f"--revision {revision!r}: a branch, tag or commit was expected")
-    folder, reporter = folder_of(entry), progress or NoProgress()
-    with _alone(entry):
-        manifest = manifest_of(entry)
-        if manifest is not None:
-            return _repaired(entry, manifest, revision, reporter)
-        if folder.exists():
-            raise RequestError(
-                f"{entry.name}: {str(folder)!r} was not fetched by Turnmark; use it with --data, or move it"
-            )
-        return _new(entry, revision or "main", hosts or Hosts(), reporter)
-
-
-@contextmanager
-def _alone(entry: DataSet) -> Iterator[None]:
-    """One fetch of a benchmark at a time."""
     from filelock import FileLock, Timeout
 
     folder = folder_of(entry)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder.with_name(f".{entry.folder}.lock"), timeout=0):
-            yield
+            return _fetch(entry, folder, revision, progress or NoProgress())
     except Timeout:
         raise TurnmarkError(f"{entry.name}: another command is fetching it") from None
 
 
-def _new(entry: DataSet, revision: str, hosts: Hosts, progress: Progress) -> Fetched:
-    listings = [_listed(origin, revision, hosts) for origin in entry.origins]
-    files = [file for _, listed, _ in listings for file in listed]
-    if (size := sum(file.size for file in files)) > entry.limit:
-        raise TurnmarkError(f"{entry.name}: {size:,} bytes in all; at most {entry.limit:,} are fetched")
-    staging = folder_of(entry).with_name(f".{entry.folder}.part")
-    wanted = {staging / file.path for file in files}
+def _fetch(entry: DataSet, folder: Path, revision: str | None, progress: Progress) -> Fetched:
+    manifest = manifest_of(entry)
+    if manifest is not None:
+        commits = [origin.commit for origin in manifest.origins]
+        if revision is not None and revision not in commits:
+            held = f"{entry.name}: {str(folder)!r} holds commit {', '.join(commits)}"
+            raise RequestError(f"{held}; to have {revision!r} remove the folder first")
+        repaired = _receive(folder, manifest, progress, keep_changed=True)
+        return Fetched(folder=folder, manifest=manifest, new=False, repaired=tuple(repaired))
+    if folder.exists():
+        raise RequestError(f"{entry.name}: {str(folder)!r} was not fetched by Turnmark; use it with --data, or move it")
+    manifest = _listed(entry, revision or "main")
+    staging = folder.with_name(f".{entry.folder}.part")
+    wanted = {staging / file.path for file in manifest.files}
     for left in [path for path in staging.rglob("*") if path.is_file() and path not in wanted]:
         left.unlink()  # of another commit
-    progress.start(f"{entry.name} (KiB)", size >> 10)
-    manifest = FetchManifest(
-        name=entry.name,
-        licence=entry.licence,
-        origins=tuple(
-            FetchedFrom(where=f"{origin.service} {origin.repository}", commit=commit)
-            for origin, (commit, _, _) in zip(entry.origins, listings, strict=True)
-        ),
-        files=tuple(_arrived(staging, file, progress) for file in files),
-        notes=tuple(note for _, _, notes in listings for note in notes),
-        fetched=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    _receive(staging, manifest, progress)
     write_atomic(staging / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
-    staging.rename(folder_of(entry))
-    return Fetched(folder=folder_of(entry), manifest=manifest, new=True)
+    staging.rename(folder)
+    return Fetched(folder=folder, manifest=manifest, new=True)
 
 
-def _arrived(staging: Path, file: RemoteFile, progress: Progress) -> FetchedFile:
-    target, kind = staging / file.path, file.checksum.partition(":")[0]
-    if target.is_file() and checksum_of(target, kind) == file.checksum:
-        progress.advance(file.size >> 10)
-    else:
-        target.unlink(missing_ok=True)
-        download(file.url, target, file.checksum, progress)
-    return FetchedFile(
-        path=file.path, url=file.url, size=target.stat().st_size, sha256=file_sha256(target), announced=file.checksum
-    )
-
-
-def _repaired(entry: DataSet, manifest: FetchManifest, revision: str | None, progress: Progress) -> Fetched:
-    """Fetch again, by the manifest, what is missing or changed; what was there before is kept."""
-    folder, commits = folder_of(entry), [origin.commit for origin in manifest.origins]
-    if revision is not None and revision not in commits:
-        raise RequestError(
-            f"{entry.name}: {str(folder)!r} holds commit {', '.join(commits)}; to have {revision!r} remove the folder "
-            "first"
-        )
-    damaged = [
+def _receive(folder: Path, manifest: FetchManifest, progress: Progress, keep_changed: bool = False) -> list[str]:
+    """Fetch the files that a folder lacks, or has otherwise; their paths. `keep_changed`: as PATH.before."""
+    lacking = [
         file
         for file in manifest.files
-        if not (folder / file.path).is_file() or file_sha256(folder / file.path) != file.sha256
+        if not (folder / file.path).is_file()
+        or checksum_of(folder / file.path, file.announced.partition(":")[0]) != file.announced
     ]
-    progress.start(f"{entry.name}, again (KiB)", sum(file.size for file in damaged) >> 10)
-    for file in damaged:
-        path = folder / file.path
-        fresh = path.with_name(f"{path.name}.fresh")
-        download(file.url, fresh, f"sha256:{file.sha256}", progress)
-        if path.exists():
-            path.replace(path.with_name(f"{path.name}.before"))  # somebody may have changed it on purpose
-        fresh.replace(path)
-    return Fetched(folder=folder, manifest=manifest, new=False, repaired=tuple(file.path for file in damaged))
+    progress.start(f"{manifest.name} (KiB)", sum(file.size for file in lacking) >> 10)
+    for file in lacking:
+        target = folder / file.path
+        if keep_changed and target.exists():  # somebody may have changed it on purpose
+            shutil.copyfile(target, target.with_name(f"{target.name}.before"))
+        download(file.url, target, file.announced, progress)
+    return [file.path for file in lacking]
 
 
-class _Bar:
-    """Our progress, in KiB, as a bar of pooch, which counts bytes and resets each bar to fill it at the end."""
-
-    total = 0
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress, self._bytes, self._reported = progress, 0, 0
-
-    def update(self, n: int) -> None:
-        """So many more bytes."""
-        self._bytes += n
-        size = min(self._bytes, self.total) >> 10
-        self._progress.advance(max(0, size - self._reported))
-        self._reported = max(self._reported, size)
-
-    def reset(self) -> None:
-        """Count from 0 again."""
-        self._bytes = 0
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
-def download(url: str, target: Path, checksum: str, progress: Progress | None = None) -> None:
+def download(url: str, target: Path, checksum: str, progress: Progress) -> None:
     """Fetch a file, which replaces what is at `target` only if it is right.
 
     Args:
@@ -246,49 +262,30 @@ def download(url: str, target: Path, checksum: str, progress: Progress | None = 
     import requests
 
     pooch.get_logger().setLevel("ERROR")
-    receive = pooch.HTTPDownloader(
-        progressbar=_Bar(progress or NoProgress()), chunk_size=_BLOCK, timeout=SILENCE, headers=_HEADERS
-    )
-    kind = checksum.partition(":")[0]
 
-    def received(url: str, part: str, store: Any) -> None:
-        receive(url, part, store)
-        if checksum_of(Path(part), kind) != checksum:
+    def receive(url: str, part: str, _: Any) -> None:
+        with requests.get(url, stream=True, timeout=SILENCE, headers=_HEADERS) as response, open(part, "wb") as file:
+            response.raise_for_status()
+            for block in response.iter_content(_BLOCK):
+                file.write(block)
+                progress.advance(len(block) >> 10)
+        if checksum_of(Path(part), checksum.partition(":")[0]) != checksum:
             raise ValueError(f"the checksum is not {checksum}")
 
+    # pooch takes a file that is there for the right one, since it knows no checksum of git's.
+    fresh = target.with_name(f"{target.name}.fresh")
     store = pooch.create(
-        target.parent, base_url="", registry={target.name: None}, urls={target.name: url}, retry_if_failed=RETRIES
+        target.parent, base_url="", registry={fresh.name: None}, urls={fresh.name: url}, retry_if_failed=RETRIES
     )
     try:
-        store.fetch(target.name, downloader=received)
+        fresh.unlink(missing_ok=True)
+        store.fetch(fresh.name, downloader=receive)
     except (requests.RequestException, ValueError, OSError) as error:
         raise TurnmarkError(f"{url}: {error} (tried {1 + RETRIES} times); what is complete is kept") from error
-
-
-_HEADERS = {"User-Agent": "turnmark", "Accept-Encoding": "identity"}
+    fresh.replace(target)
 
 
 # --- what the hosts list ---------------------------------------------------------------------------------------------
-
-
-def _listed(origin: Origin, revision: str, hosts: Hosts) -> tuple[str, Sequence[RemoteFile], Sequence[str]]:
-    """The commit of a repository, its files that are wanted, and notes about those that are missing."""
-    commit, rows = (_github if origin.service == "github" else _hub)(origin, revision, hosts)
-    below = f"{origin.below}/" if origin.below else ""
-    files: list[RemoteFile] = []
-    for path, size, checksum, url in rows:
-        item = origin.wants(path)
-        if item is not None and size > item.limit:
-            raise TurnmarkError(f"{origin.repository}: {path} has {size:,} bytes; at most {item.limit:,} are fetched")
-        if item is not None and not _CHECKSUM.fullmatch(checksum):
-            raise TurnmarkError(f"{origin.repository}: {path}: {checksum!r} is no checksum")
-        if item is not None:
-            files.append(RemoteFile(path=below + path, url=url, size=size, checksum=checksum))
-    return commit, files, origin.shortfalls(file.path.removeprefix(below) for file in files)
-
-
-Remote = tuple[str, int, str, str]
-"""Path, size, checksum and address of a file."""
 
 
 class _Large(BaseModel):
@@ -316,30 +313,56 @@ class _Revision(BaseModel):
     sha: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
 
 
-def _github(origin: Origin, revision: str, hosts: Hosts) -> tuple[str, Iterator[Remote]]:
-    repository = f"{hosts.github_api}/repos/{origin.repository}"
+def _listed(entry: DataSet, revision: str) -> FetchManifest:
+    """The files of an entry at a revision, none of which is there yet."""
+    commits, files = [], []
+    for origin in entry.origins:
+        commit, found = (_github if origin.service == "github" else _hub)(origin, revision)
+        if not found:
+            raise TurnmarkError(f"{origin.repository}: nothing is there that is wanted; its layout has changed")
+        commits.append(FetchedFrom(where=f"{origin.service} {origin.repository}", commit=commit))
+        files += found
+    if (size := sum(file.size for file in files)) > entry.limit:
+        raise TurnmarkError(f"{entry.name}: {size:,} bytes in all; at most {entry.limit:,} are fetched")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return FetchManifest(
+        name=entry.name, licence=entry.licence, origins=tuple(commits), files=tuple(files), fetched=now
+    )
+
+
+def _github(origin: Origin, revision: str) -> tuple[str, list[FetchedFile]]:
+    repository = f"{GITHUB_API}/repos/{origin.repository}"
     commit = _asked(f"{repository}/commits/{quote(revision)}", _Revision, origin, revision).sha
     listing = _asked(f"{repository}/git/trees/{commit}?recursive=1", _Tree, origin, revision)
     if listing.truncated:
         raise TurnmarkError(
             f"{repository}: the list of files is cut; clone {origin.page} and name the clone with --data"
         )
-    base = f"{hosts.github_raw}/{origin.repository}/{commit}/"
     # 120000 is a symbolic link: a blob too, but its content is a path.
-    plain = (row for row in listing.tree if row.type == "blob" and row.mode in ("100644", "100755"))
-    return commit, ((row.path, row.size, f"git:{row.sha}", base + quote(row.path)) for row in plain)
+    plain = [row for row in listing.tree if row.type == "blob" and row.mode in ("100644", "100755")]
+    return commit, _files(origin, plain, f"{GITHUB_RAW}/{origin.repository}/{commit}/")
 
 
-def _hub(origin: Origin, revision: str, hosts: Hosts) -> tuple[str, Iterator[Remote]]:
-    api = f"{hosts.hub}/api/datasets/{origin.repository}"
+def _hub(origin: Origin, revision: str) -> tuple[str, list[FetchedFile]]:
+    api = f"{HUB}/api/datasets/{origin.repository}"
     commit = _asked(f"{api}/revision/{quote(revision)}", _Revision, origin, revision).sha
     rows = _asked(f"{api}/tree/{commit}?recursive=true", list[_Row], origin, revision)
-    base = f"{hosts.hub}/datasets/{origin.repository}/resolve/{commit}/"
-    return commit, (
-        (row.path, row.size, f"sha256:{row.lfs.oid}" if row.lfs else f"git:{row.oid}", base + quote(row.path))
-        for row in rows
-        if row.type == "file"
-    )
+    plain = [row for row in rows if row.type == "file"]
+    return commit, _files(origin, plain, f"{HUB}/datasets/{origin.repository}/resolve/{commit}/")
+
+
+def _files(origin: Origin, rows: Sequence[_Row], base: str) -> list[FetchedFile]:
+    files = []
+    for row in rows:
+        if origin.wants(row.path):
+            checksum = f"sha256:{row.lfs.oid}" if row.lfs else f"git:{row.sha or row.oid}"
+            url = base + quote(row.path)
+            try:
+                files.append(FetchedFile(path=origin.below + row.path, url=url, size=row.size, announced=checksum))
+            except ValidationError:
+                message = f"{origin.repository}: {row.path}: {checksum!r} is no checksum"
+                raise TurnmarkError(message) from None
+    return files
 
 
 def _asked(url: str, kind: type[T], origin: Origin, revision: str) -> T:

@@ -52,15 +52,9 @@ SCALES: Mapping[str, Mapping[int, Rating]] = {
     "1/0/-1": {1: "good", 0: "neutral", -1: "bad"},
     "2/1/0": {2: "good", 1: "neutral", 0: "bad"},
 }
-TITLES = ("title", "paper_title", "paper")
-BODIES = ("text", "passage", "paragraph", "content", "paragraphs", "passages")
 MODELS = ("GPT-4", "GPT-3.5-turbo", "LLaMA-2-70b-chat")
 """The models of the sessions (section 3.2), in the order of Table 2."""
 _SPELLINGS = (r"gpt4(32k)?(0\d{3})?", r"gpt35(turbo(16k)?(0\d{3})?)?", r"llama(2(70b)?(chat)?(70b)?(hf)?)?")
-_PASSAGES = ("retrieved_passages", "retrieved_documents", "retrieved_docs", "passages")
-_COARSE_KEYS = ("instruction_type", "coarse_type", "type")
-_FINE_KEYS = ("fine_type", "fine_grained_type", "fine_instruction_type", "category")
-_ERROR_KEYS = ("error_type", "error_category")
 
 
 def model_name(name: str) -> str:
@@ -148,7 +142,7 @@ def _scale(path: Path, label: str) -> tuple[Mapping[int, Rating], Problem | None
     for line, row in rows.json_lines(path, label):
         interaction = row.get("interaction") if isinstance(row, dict) else None
         for item in interaction if isinstance(interaction, list) else []:
-            number = number_of(item.get("rating")) if isinstance(item, dict) else None
+            number = _number(item.get("rating")) if isinstance(item, dict) else None
             if number is not None:
                 lines.setdefault(number, line)
     if -1 in lines and 2 in lines:
@@ -160,20 +154,15 @@ def _scale(path: Path, label: str) -> tuple[Mapping[int, Rating], Problem | None
     return SCALES["2/1/0" if 2 in lines else "1/0/-1"], None
 
 
-def number_of(value: Any) -> int | None:
-    """The whole number that a rating is written as, if it is: 1, 1.0, "1", "-1"; never a Boolean."""
-    if isinstance(value, str):
-        value = {name: int(name) for name in ("-1", "0", "1", "2")}.get(value.strip().removeprefix("+"))
-    if isinstance(value, bool) or not isinstance(value, int | float) or value not in (-1, 0, 1, 2):
-        return None
-    return int(value)
+def _number(value: Any) -> int | None:
+    """The number that a rating is written as, if it is."""
+    return int(value) if str(value) in ("-1", "0", "1", "2") else None
 
 
-def rating_of(value: Any, scale: Mapping[int, Rating]) -> Rating:
+def _rating(value: Any, scale: Mapping[int, Rating]) -> Rating:
     """A rating in words, or as a number on the scale; a ValueError where it is neither."""
-    word = value.strip().lower() if isinstance(value, str) else ""
-    number = number_of(value)
-    rating = next((name for name in get_args(Rating) if name == word), scale.get(3 if number is None else number))
+    word, number = str(value).strip().lower(), _number(value)
+    rating = next((name for name in get_args(Rating) if name == word), None if number is None else scale.get(number))
     if rating is None:
         written = json.dumps(value, ensure_ascii=False)[:40]
         fault = "missing" if value is None else f"{written}; good, neutral or bad was expected"
@@ -181,13 +170,7 @@ def rating_of(value: Any, scale: Mapping[int, Rating]) -> Rating:
     return rating
 
 
-def either(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    """The value of the first of these keys that a row has and that is neither null nor blank."""
-    values = (row.get(key) for key in keys)
-    return next((value for value in values if value is not None and value != "" and value != []), None)
-
-
-def coarse_of(value: Any) -> Coarse | None:
+def _coarse(value: Any) -> Coarse | None:
     """The class of an instruction; None where a value names neither."""
     name = _letters(value)
     if name.startswith("info"):
@@ -195,7 +178,7 @@ def coarse_of(value: Any) -> Coarse | None:
     return "stylistic" if name.startswith("styl") else None
 
 
-def named(value: Any, names: Sequence[str]) -> str | None:
+def _named(value: Any, names: Sequence[str]) -> str | None:
     """Which of the names a value is, in any letter case and with any punctuation."""
     letters = _letters(value).replace("reorganise", "reorganize")
     return next((name for name in names if _letters(name) == letters), None)
@@ -205,21 +188,20 @@ def _letters(value: Any) -> str:
     return "".join(filter(str.isalpha, value.lower())) if isinstance(value, str) else ""
 
 
-def passages_of(value: Any, title: str = "") -> Iterator[Passage]:
-    """What can be read of a list of passages, whatever it is nested in: texts, or objects with a title and a text."""
-    pending: list[tuple[Any, str]] = [(value, title)]
-    while pending:
-        item, name = pending.pop()
-        if isinstance(item, str) and item.strip():
-            yield Passage(title=name, text=item)
-        elif isinstance(item, list):
-            pending += [(part, name) for part in reversed(item)]
+def _passages(value: Any, title: str = "") -> Iterator[Passage]:
+    """The passages of a list: texts, objects with a title and a text, or a list of such for each paper."""
+    for item in [] if value is None else value if isinstance(value, list) else [value]:
+        if isinstance(item, list):
+            if any(isinstance(inner, list) for inner in item):
+                raise ValueError("a passage is a list, neither text nor an object with one")
+            yield from _passages(item, title)
         elif isinstance(item, dict):
-            own_title = either(item, TITLES)
-            body = either(item, BODIES)
-            pending.append((body, own_title if isinstance(own_title, str) else name))
-        elif item is not None and not isinstance(item, str):
+            if string(item, "text", "").strip():
+                yield Passage(title=string(item, "title", title), text=item["text"])
+        elif not isinstance(item, str):
             raise ValueError(f"a passage is {type(item).__name__}, neither text nor an object with one")
+        elif item.strip():
+            yield Passage(title=title, text=item)
 
 
 def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
@@ -231,13 +213,13 @@ def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
         "instruction": non_blank(item, "instruction"),
         "answer": string(item, "answer_1"),
         "edit": edit if edit and edit.strip() else None,
-        "rating": rating_of(item.get("rating"), scale),
+        "rating": _rating(item.get("rating"), scale),
     }
 
 
 def _retrieved(row: Mapping[str, Any], location: str, notes: list[str]) -> tuple[Passage, ...]:
     try:
-        return tuple(passages_of(either(row, _PASSAGES)))
+        return tuple(_passages(row.get("retrieved_passages")))
     except ValueError as error:
         notes.append(f"{location}the retrieved passages are left out: {error}")
         return ()
@@ -245,23 +227,20 @@ def _retrieved(row: Mapping[str, Any], location: str, notes: list[str]) -> tuple
 
 def _optional(item: Mapping[str, Any], location: str, notes: list[str]) -> dict[str, Any]:
     """The fields that may be absent; one that cannot be read is left out with a note, the turn stays."""
-    coarse, fine, comment = either(item, _COARSE_KEYS), either(item, _FINE_KEYS), either(item, ("comment",))
-    error = either(item, _ERROR_KEYS)
-    if fine is None and coarse_of(coarse) is None and named(coarse, FINE_TYPES) is not None:
-        coarse, fine = None, coarse  # one field for the type, and it holds the fine one
-    readings = {
-        "coarse type": (coarse, coarse_of(coarse)),
-        "fine type": (fine, named(fine, FINE_TYPES)),
-        "error type": (error, named(error, ERROR_TYPES)),
+    kinds = {
+        "coarse": ("instruction_type", _coarse(item.get("instruction_type"))),
+        "fine": ("fine_type", _named(item.get("fine_type"), FINE_TYPES)),
+        "error": ("error_type", _named(item.get("error_type"), ERROR_TYPES)),
     }
-    for label, (value, reading) in readings.items():
-        if value is not None and reading is None:
-            notes.append(f"{location}the {label} {json.dumps(value)[:40]} is none of the paper's and left out")
+    for key, reading in kinds.values():
+        if item.get(key) and reading is None:
+            notes.append(f"{location}{key!r}: {json.dumps(item[key])[:40]} is none of the paper's and left out")
+    comment = item.get("comment") or None
     if comment is not None and not isinstance(comment, str):
         notes.append(f"{location}'comment' is {type(comment).__name__}, not text, and left out")
         comment = None
-    kinds = {label.split()[0]: reading for label, (_, reading) in readings.items()}
-    return {**kinds, "comment": comment, "passages": _retrieved(item, location, notes)}
+    readings = {name: reading for name, (_, reading) in kinds.items()}
+    return {**readings, "comment": comment, "passages": _retrieved(item, location, notes)}
 
 
 def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], notes: list[str]) -> Iterator[Turn]:
@@ -315,14 +294,14 @@ def _parse_papers(row: Row) -> tuple[str, Papers]:
             raise ValueError(f"{key!r} is missing" if row.get(key) is None else f"{key!r} is not a list")
         lists.append(row[key])
     cited, cited_paragraphs = lists
-    names = [either(item, TITLES) if isinstance(item, dict) else item for item in cited]
+    names = [item.get("title") if isinstance(item, dict) else item for item in cited]
     titles = tuple(name if isinstance(name, str) else json.dumps(name, ensure_ascii=False) for name in names)
     # A list for each paper says which paper a paragraph is from; a flat list of texts does not.
     nested = len(titles) == len(cited_paragraphs) and all(isinstance(item, list) for item in cited_paragraphs)
     paragraphs = tuple(
         passage
         for number, item in enumerate(cited_paragraphs)
-        for passage in passages_of(item, titles[number] if nested else "")
+        for passage in _passages(item, titles[number] if nested else "")
     )
     related = string(row, "related_work_paragraph", "") if row.get("related_work_paragraph") else ""
     papers = Papers(question=question, related_work=related, cited_papers=titles, paragraphs=paragraphs)
@@ -352,9 +331,6 @@ def stream_sessions(root: Path) -> Iterator[Session | Problem]:
     A row without a readable first turn is left out. At a later turn that cannot be read a session ends, because the
     answer before the next turn is no longer known. A row that is the copy of an earlier one is left out. An optional
     field that cannot be read is left out alone. Each of these is a Problem with file and line.
-
-    Raises:
-        RequestError: the interaction data is not there.
     """
     return _sessions(root, _interactions(root))
 
@@ -384,11 +360,7 @@ def _sessions(root: Path, label: str) -> Iterator[Session | Problem]:
 
 
 def load_sessions(root: Path) -> Loaded[tuple[Session, ...]]:
-    """All sessions in memory; `stream_sessions` says how they are read.
-
-    Raises:
-        RequestError: the interaction data is not there.
-    """
+    """All sessions in memory; `stream_sessions` says how they are read."""
     items = list(stream_sessions(root))
     return Loaded(
         data=tuple(item for item in items if isinstance(item, Session)),

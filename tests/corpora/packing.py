@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 from tests.conftest import DEMO
-from turnmark.corpora.catalog import CATALOG
+from turnmark.corpora.fetching import CATALOG
 
 MTRAG = CATALOG["mtrag"]
 TASKS = "mtrag-human/generation_tasks/reference.jsonl"
