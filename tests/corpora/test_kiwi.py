@@ -104,10 +104,7 @@ def test_the_answer_before_a_turn(tmp_path: Path, turns: list[Any], before: list
     ([1, 0, -1], ["good", "neutral", "bad"], []),
     ([2, 1, 0], ["good", "neutral", "bad"], []),
     (["1", "0", "-1"], ["good", "neutral", "bad"], []),
-    ([-1, "good"], ["bad", "good"], []),
     ([1, 0, 1], ["good", "neutral", "good"], ["0 and 1 only"]),
-    ([0], ["neutral"], ["0 and 1 only"]),
-    ([1, "bad"], ["good", "bad"], ["0 and 1 only"]),
     ([2, -1, "good"], ["good"], ["-1 (line 2) and 2 (line 1)", "'rating' is 2;", "'rating' is -1;"]),
     ([2, 3, 0.5, True, None, "", [], "great"], ["good"], [
         "'rating' is 3;", "'rating' is 0.5;", "'rating' is true;", "'rating' is missing", "'rating' is \"\";",
@@ -164,31 +161,16 @@ def test_a_session_ends_at_a_later_turn_that_cannot_be_read(
 
 
 def test_optional_fields_that_cannot_be_read_are_left_out_alone(tmp_path: Path) -> None:
-    odd = turn(instruction_type="loud", fine_type=4, comment=["x"], retrieved_passages=7)
-    loaded = kiwi.load_sessions(write(tmp_path, row(odd, turn(fine_type="Reorganise"), retrieved_passages=[3])))
+    odd = turn(error_type="odd", instruction_type="loud", fine_type=4, comment=["x"], retrieved_passages=7)
+    well = turn(fine_type="Reorganise", error_type="IGNORED", instruction_type="Info seeking")
+    loaded = kiwi.load_sessions(write(tmp_path, row(odd, well, retrieved_passages=[3])))
     (session,) = loaded.data
-    assert [(task.coarse, task.fine, task.comment, task.passages) for task in session.turns] == [
-        (None, None, None, ()),
-        (None, "Reorganize", None, ()),
+    assert [(task.coarse, task.fine, task.error, task.comment, task.passages) for task in session.turns] == [
+        (None, None, None, None, ()),
+        ("information-seeking", "Reorganize", "Ignored", None, ()),
     ]
-    assert len(loaded.problems) == 5
+    assert len(loaded.problems) == 6
     assert all(problem.line == 1 and "left out" in problem.what for problem in loaded.problems)
-
-
-def test_an_error_type_is_read_in_any_spelling_or_told(tmp_path: Path) -> None:
-    turns = [turn(error_type="unrequested-change"), turn(error_type="IGNORED"), turn(error_type="odd")]
-    loaded = kiwi.load_sessions(write(tmp_path, row(*turns)))
-    assert [task.error for task in loaded.data[0].turns] == ["Unrequested change", "Ignored", None]
-    (problem,) = loaded.problems
-    assert "'error_type': \"odd\" is none of the paper's" in problem.what
-
-
-def test_the_kind_of_instruction_in_any_spelling(tmp_path: Path) -> None:
-    spellings = ("information-seeking", "Info seeking", "STYLISTIC", "style", "")
-    loaded = kiwi.load_sessions(write(tmp_path, row(*(turn(instruction_type=written) for written in spellings))))
-    assert loaded.problems == ()
-    kinds = [task.coarse for task in loaded.data[0].turns]
-    assert kinds == ["information-seeking", "information-seeking", "stylistic", "stylistic", None]
 
 
 @pytest.mark.parametrize(("cited", "paragraphs", "titles", "expected"), [
@@ -251,11 +233,8 @@ def test_any_value_in_any_field_is_a_session_or_a_problem(
 @pytest.mark.parametrize(
     ("written", "name"),
     [
-        ("gpt-4", "GPT-4"), ("GPT-4", "GPT-4"), ("gpt-4-0613", "GPT-4"), ("openai/gpt-4", "GPT-4"),
-        ("gpt-3.5", "GPT-3.5-turbo"), ("gpt-3.5-turbo", "GPT-3.5-turbo"), ("GPT-3.5-turbo-0613", "GPT-3.5-turbo"),
-        ("llama2", "LLaMA-2-70b-chat"), ("meta-llama/Llama-2-70b-chat-hf", "LLaMA-2-70b-chat"),
-        ("Llama", "LLaMA-2-70b-chat"), ("gpt-4o", "gpt-4o"), ("gpt-4-1106-preview", "gpt-4-1106-preview"),
-        ("Llama-3.1-70B", "Llama-3.1-70B"), ("demo-large", "demo-large"),
+        ("gpt-4-0613", "GPT-4"), ("openai/gpt-4", "GPT-4"), ("gpt-3.5", "GPT-3.5-turbo"), ("gpt-4o", "gpt-4o"),
+        ("meta-llama/Llama-2-70b-chat-hf", "LLaMA-2-70b-chat"), ("Llama-3.1-70B", "Llama-3.1-70B"),
     ],
 )  # fmt: skip
 def test_a_model_of_the_paper_is_known_however_it_is_spelled(written: str, name: str) -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import html, markdown
 from turnmark.corpora.readers.prose import split_front_matter
-from turnmark.corpora.text import plain, sentences
 
 PAGE = """---
 title: "Get reimbursed"
@@ -66,20 +65,6 @@ def test_a_page_of_a_site_generator() -> None:
 def test_front_matter(text: str, title: str, body: str) -> None:
     front, behind = split_front_matter(text)
     assert (front.title, behind) == (title, body)
-
-
-@pytest.mark.parametrize(
-    ("headings", "path", "title"),
-    [
-        (["Leave"], "x/time-off.md", "Leave"),
-        (["Description", "Usage"], "x/Status-Badge.md", "Status Badge"),
-        (["All about badges", "Badge types"], "x/Status-badges.md", "All about badges"),
-        (["Our rules", "Thanks"], "x/README.md", "Our rules"),
-    ],
-)
-def test_a_heading_is_the_title_if_it_is_one(headings: list[str], path: str, title: str) -> None:
-    text = "".join(f"# {heading}\n\nText.\n\n" for heading in headings)
-    assert markdown.parse_markdown(text, path).title == title
 
 
 @pytest.mark.parametrize(
@@ -165,10 +150,6 @@ def test_the_title_of_a_box_is_a_line_in_bold() -> None:
     assert html.parse_html(page, "p.html").text == "# T\n\n**CULTURE Its name**\n\nIt is old.\n\nMore."
 
 
-def test_placeholders_are_shown() -> None:
-    assert plain("Send <your name> in <b>bold</b>") == "Send <your name> in bold"
-
-
 _MARKS = """--- +++ title: # ## - 1. > | ``` ~~~ ` * ** [ ] ( ) ![ ]( [a](b) [a][b] [b]: <a> </a> <!-- --> <b <http://x>
     {{ }} {% %} {{< >}} {: } {#a} {.b} "Some_words" !!! ??? ::: [^1] [^1]: [[ ]] a. e.g. \\ & &amp; {%highlight%} {note}
     : :a: <nav> <details> {%comment%} {%endcomment%} [!NOTE] import export {/* */} 步骤 。"""
@@ -214,15 +195,3 @@ def test_what_is_read_is_read_again_as_it_is(text: str) -> None:
     assert "](i" not in text_before
     assert "{%" not in text_before
     assert markdown.parse_markdown(text_before, "x.md").text == text_before
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Read [What is it? A guide](a.md) first. Then sign.", ["Read What is it? A guide first.", "Then sign."]),
-        ("See https://a.b/what?x=1. Then go.", ["See https://a.b/what?x=1.", "Then go."]),
-        ("Bring a card (e.g. the [U.S. one](x)). Sign.", ["Bring a card (e.g. the U.S. one).", "Sign."]),
-    ],
-)
-def test_a_sentence_is_not_cut_in_a_link(text: str, expected: list[str]) -> None:
-    assert [plain(text[start:end]) for start, end in sentences(text)] == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -10,12 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.corpora.places import beir_corpora, real_data
+from tests.corpora.places import beir_corpora
 from tests.corpora.reading import ids, problems, told, write
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import MAX_BYTES, html, markdown, prose, read_source
-from turnmark.corpora.readers.prose import split_front_matter
-from turnmark.corpora.text import words
 from turnmark.corpora.types import Document, Problem
 
 
@@ -126,16 +123,6 @@ def test_beir_rows_and_what_is_wrong_with_some(tmp_path: Path) -> None:
     assert [d.id for d in read_source(tmp_path / "corpus.jsonl") if isinstance(d, Document)] == ["1", "2", "8"]
 
 
-@settings(deadline=None)  # the first example imports the parsers
-@given(st.lists(st.one_of(st.binary(max_size=30), st.dictionaries(st.text(max_size=4), st.text()).map(json.dumps))))
-def test_any_lines_give_documents_or_problems(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[str | bytes]
-) -> None:
-    path = tmp_path_factory.mktemp("beir") / "corpus.jsonl"
-    path.write_bytes(b"\n".join(row if isinstance(row, bytes) else row.encode() for row in rows))
-    assert all(isinstance(item, Document) or item.line for item in read_source(path))
-
-
 @pytest.mark.parametrize("corpus", beir_corpora(), ids=lambda path: path.stem)
 def test_real_corpora(corpus: Path) -> None:
     items = list(read_source(corpus))
@@ -161,19 +148,6 @@ def test_markdown_blocks() -> None:
         ("table", 0, None, "| a | b |\n|---|---|\n| 1 | 2 |"),
         ("code", 0, None, "```py\nx\n```"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("# The **bold** [one](x) #\n", "The bold one"),
-        ("---\nauthor: me\ntitle: 'Front: matter'\n---\ntext", "Front: matter"),
-        ("## Only a second level\n", "my file name"),
-        ("```\n# no heading\n```\n", "my file name"),
-    ],
-)
-def test_markdown_titles(text: str, title: str) -> None:
-    assert markdown.parse_markdown(text, "x/my-file_name.md").title == title
 
 
 @settings(deadline=None)  # the first example imports the parsers
@@ -205,23 +179,6 @@ def test_text_titles(text: str, title: str) -> None:
     assert prose.parse_text(text, "my-file.txt").title == title
 
 
-def test_real_recipes_have_titles_and_steps() -> None:
-    documents = list(read_source(real_data("docs/based-cooking")))
-    assert len(documents) == 349
-    for document in documents:
-        source = (real_data("docs/based-cooking") / document.id).read_text("utf-8")
-        assert "](" not in document.text
-        assert set(words(document.text)) <= set(words(source))
-        _, body = split_front_matter(source)
-        plain_lines = {line for line in body.split("\n") if line.strip() and not set("[]<") & set(line)}
-        assert plain_lines <= set(document.text.split("\n"))
-        assert document.title
-    numbered = [
-        any(block.number for block in document.blocks) for document in documents if isinstance(document, Document)
-    ]
-    assert sum(numbered) > 300
-
-
 def test_html_is_rendered_as_it_is_read() -> None:
     page = """<!doctype html><html><head><title> The
     page </title><style>x{}</style></head><body><header>logo</header><nav>menu</nav><!-- no -->
@@ -241,10 +198,5 @@ def test_html_is_rendered_as_it_is_read() -> None:
         ("paragraph", 0, None), ("code", 0, None), ("table", 0, None), ("paragraph", 0, None),
     ]  # fmt: skip
     assert document.text[document.blocks[2].start : document.blocks[2].end] == "2. first"
-
-
-@pytest.mark.parametrize("tag", ["div", "ul><li", "table><tr><td", "b", "blockquote"])
-def test_html_nested_5000_levels_deep(tmp_path: Path, tag: str) -> None:
-    write(tmp_path, {"deep.html": f"<{tag}>" * 5000 + "bottom <p>after"})
-    (item,) = read_source(tmp_path)
-    assert isinstance(item, Problem) or "bottom" in item.text
+    for tag in ("div", "ul><li", "table><tr><td"):
+        assert "bottom" in html.parse_html(f"<{tag}>" * 5000 + "bottom <p>after", "deep.html").text

@@ -125,16 +125,6 @@ def test_list_items_are_in_order_and_apart(text: str) -> None:
         end = item.end
 
 
-def test_squad_tokens_and_overlap() -> None:
-    assert t.squad_tokens("The cat's, a hat - an  Owl") == ["cats", "hat", "owl"]
-    assert t.multiset_overlap(["a", "a", "b"], ["a", "a", "a", "c"]) == 2
-
-
-def test_content_words_drop_frames_and_doubles() -> None:
-    assert t.content_words("Hi, please tell me how do I bake the bread, and what bread?") == ["bake", "bread"]
-    assert t.content_words("What is it?") == []
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -168,17 +158,6 @@ def test_plain() -> None:
         t.plain("**a** _b_ `c*d` ![i](x)\n[l **k**](u) snake_case 5 < 6 &amp; ~~x~~")
         == "a b c*d l k snake_case 5 < 6 & x"
     )
-
-
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        ("## Two *words*", "Two words"), ("## Two words ##", "Two words"), ("Two words\n====", "Two words"),
-        ("  # Two words", "Two words"), ("# C# and F#", "C# and F#"),
-    ],
-)  # fmt: skip
-def test_heading_text(raw: str, text: str) -> None:
-    assert t.heading_text(raw) == text
 
 
 def test_printable_removes_what_moves_hides_or_rewrites() -> None:
