@@ -175,7 +175,7 @@ def _parsed(root: Path, capabilities: Collection[str], types: Collection[str]) -
         )
 
     def items() -> Iterator[tuple[str, Task] | Problem]:
-        yield from (problem for problem in files if isinstance(problem, Problem))
+        yield from (file for file in files if isinstance(file, Problem))
         for file in selected:
             yield from rows.parsed(file.path, file.shown, lambda row, file=file: _task(file, row))  # type: ignore[misc]
 
@@ -195,6 +195,6 @@ def stream_tasks(
     return (item if isinstance(item, Problem) else item[1] for item in _parsed(root, capabilities, types))
 
 
-def load_tasks(root: Path, capabilities: Collection[str] = (), types: Collection[str] = ()) -> Loaded[dict[str, Task]]:
-    """The same by id, all in memory."""
-    return rows.collected(_parsed(root, capabilities, types), root)
+def load_tasks(root: Path) -> Loaded[dict[str, Task]]:
+    """All tasks by id, in memory."""
+    return rows.collected(_parsed(root, (), ()), root)

@@ -30,9 +30,6 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.rows import non_blank, objects, string
 from turnmark.corpora.types import Problem, Record
 
-LARGEST = 512 * 1024 * 1024
-"""Bytes of the largest file that is read: the format is one JSON object, which has to be in memory at once."""
-
 _LISTS = ("models", "metrics", "tasks", "evaluations")
 _SYSTEMS = frozenset(("system", "composite"))
 """Who gives a metric's value where no person does."""
@@ -200,9 +197,6 @@ class _Reading:
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        size = path.stat().st_size
-        if size > LARGEST:
-            raise RequestError(f"{str(path)!r} is {size:,} bytes long; at most {LARGEST:,} are read")
         content = json.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise RequestError(f"{str(path)!r} cannot be read: {error.strerror or error}") from error

@@ -29,7 +29,7 @@ CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set, and o
 def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Document | Problem]:
     """Every document of a source, in sorted order, one in memory at a time.
 
-    What cannot be read is a Problem and stops nothing. Of two documents with the same id the first wins.
+    What cannot be read is a Problem and stops nothing. Of two rows with the same id the first is kept.
 
     Args:
         source: a folder, a single file, a `.jsonl` file of BEIR rows, or a folder with a `corpus.jsonl`.
@@ -39,8 +39,7 @@ def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str
     """
     rows = _rows_file(source)
     globs = Globs(include, exclude)
-    items = read_rows(rows) if rows else _read_files(source, globs)
-    return _first_of_each(items)
+    return read_rows(rows) if rows else _read_files(source, globs)
 
 
 def _rows_file(source: Path) -> Path | None:
@@ -65,17 +64,6 @@ def _read_files(source: Path, globs: Globs) -> Iterator[Document | Problem]:
         result = item if isinstance(item, Problem) else read_file(item.path, item.relative, only_text=item.named)
         if result is not None:
             yield result
-
-
-def _first_of_each(items: Iterator[Document | Problem]) -> Iterator[Document | Problem]:
-    ids: set[str] = set()
-    for item in items:
-        if isinstance(item, Document):
-            if item.id in ids:
-                yield Problem(file=item.path, what=f"a second document with id {item.id!r}; the first one is kept")
-                continue
-            ids.add(item.id)
-        yield item
 
 
 MAX_ROW = 64 * 1024 * 1024  # bytes: a longer line is no passage, and one row has to fit into memory

@@ -1,13 +1,27 @@
-"""What the tests of readers share: a folder written from a table, and what is read of it."""
+"""What the tests of data share: folders and archives written from a table, what is read of them, the real data."""
 
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+from hypothesis import strategies as st
+
+from tests.conftest import DATA, DEMO
+from turnmark.corpora.fetching import CATALOG
 from turnmark.corpora.readers import read_source
 from turnmark.corpora.types import Document, Problem
+
+MTRAG = CATALOG["mtrag"]
+TASKS = "mtrag-human/generation_tasks/reference.jsonl"
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
 
 
 def jsonl(*rows: Any) -> bytes:
@@ -34,3 +48,33 @@ def problems(source: Path) -> list[str]:
 
 def told(document: Document) -> list[tuple[str, int, int | None, str]]:
     return [(b.kind, b.level, b.number, document.text[b.start : b.end]) for b in document.blocks]
+
+
+def demo_files(folder: str = MTRAG.folder) -> dict[str, bytes]:
+    root = DEMO / folder
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def zipped(path: Path, files: dict[str, bytes], top: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        if top:
+            archive.writestr(top, b"")
+        for name, content in files.items():
+            archive.writestr(top + name, content)
+    return path
+
+
+def real_data(relative: str) -> Path:
+    """A folder or file of the real data; skips the test where it is not there."""
+    path = DATA / relative
+    if not path.exists():
+        pytest.skip(f"no {relative} in $TURNMARK_DATA or ../shared/data")
+    return path
+
+
+def beir_corpora() -> list[object]:
+    """The real BEIR corpora as test parameters; one that skips where there are none."""
+    paths: list[object] = sorted((DATA / "mt-rag-benchmark/corpora/passage_level").glob("*.jsonl"))
+    reason = "no mt-rag-benchmark/corpora in $TURNMARK_DATA or ../shared/data"
+    return paths or [pytest.param(Path("none.jsonl"), marks=pytest.mark.skip(reason=reason))]

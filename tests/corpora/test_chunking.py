@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.corpora.places import beir_corpora, real_data
+from tests.corpora.reading import beir_corpora, real_data
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.readers import markdown, prose, read_source
 from turnmark.corpora.text import heading_text

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.reading import jsonl
+from tests.corpora.reading import JSON, jsonl
 from tests.corpora.reading import write as write_files
-from tests.corpora.values import JSON
 from turnmark.corpora import compound_qa
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Problem
@@ -69,8 +68,8 @@ def test_files_come_in_the_order_of_the_paper_and_ids_recur(tmp_path: Path) -> N
         for capability in ("Understanding", "Reasoning", "Knowledge")
         for kind in ("Factual-Statement", "Cause-and-Effect", "Evaluation-and-Suggestion")
     ]
-    selected = compound_qa.load_tasks(tmp_path, ["Reasoning"], ["Cause-and-Effect", "Factual-Statement"])
-    assert {(task.capability, task.type) for task in selected.data.values()} == {
+    selected = compound_qa.stream_tasks(tmp_path, ["Reasoning"], ["Cause-and-Effect", "Factual-Statement"])
+    assert {(task.capability, task.type) for task in selected} == {
         ("Reasoning", "Factual-Statement"),
         ("Reasoning", "Cause-and-Effect"),
     }
@@ -118,9 +117,9 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         compound_qa.stream_tasks(tmp_path)
     write(tmp_path, row())
     with pytest.raises(RequestError, match=r"jsonl for Knowledge, Cause-and-Effect in"):
-        compound_qa.load_tasks(tmp_path, ["Knowledge"], ["Cause-and-Effect"])
+        compound_qa.stream_tasks(tmp_path, ["Knowledge"], ["Cause-and-Effect"])
     with pytest.raises(RequestError, match="Compound-QA has no 'Riddles'; there are: Factual-Statement"):
-        compound_qa.load_tasks(tmp_path, types=["Riddles"])
+        compound_qa.stream_tasks(tmp_path, types=["Riddles"])
 
 
 @given(st.dictionaries(st.sampled_from(sorted(row())), JSON))

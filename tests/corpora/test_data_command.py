@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
-from tests.corpora.packing import TASKS, zipped
+from tests.corpora.reading import TASKS, zipped
 from turnmark.corpora.checking import CheckedData, check_folders
 
 CLONE = DEMO / "mt-rag-benchmark"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import DEMO
 from tests.corpora.hosting import COMMIT, Hosting, blob
-from tests.corpora.packing import MTRAG, TASKS, demo_files
+from tests.corpora.reading import MTRAG, TASKS, demo_files
 from turnmark.corpora import compound_qa, fetching, inscoqa, kiwi, mtrag
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.fetching import (

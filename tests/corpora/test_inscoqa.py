@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.reading import jsonl
+from tests.corpora.reading import JSON, jsonl
 from tests.corpora.reading import write as write_files
-from tests.corpora.values import JSON
 from turnmark.corpora import inscoqa, rows
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message, Problem

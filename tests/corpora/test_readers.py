@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.corpora.places import beir_corpora
-from tests.corpora.reading import ids, problems, told, write
+from tests.corpora.reading import beir_corpora, ids, problems, told, write
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import MAX_BYTES, html, markdown, prose, read_source
 from turnmark.corpora.types import Document, Problem

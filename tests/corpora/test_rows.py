@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import DEMO
-from tests.corpora.reading import jsonl, write
-from tests.corpora.values import JSON
+from tests.corpora.reading import JSON, jsonl, write
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag, rows
 from turnmark.corpora.rows import RecordedQuery, read_recorded
 from turnmark.corpora.types import Problem
