@@ -24,12 +24,7 @@ _PATIENCE = 5.0
 
 
 class SharedEmbed:
-    """Callable as `turnmark.retrieval.task_passages.Embed`, from any thread.
-
-    Args:
-        encode: texts -> vectors, called from one thread only.
-        name: of the embedder, for whoever says what measured.
-    """
+    """Callable as `turnmark.retrieval.task_passages.Embed` from any thread; `encode` is called from one only."""
 
     def __init__(self, encode: Callable[[Sequence[str]], NDArray[np.float32]], name: str = "the embedder") -> None:
         self.name = name
@@ -76,6 +71,8 @@ def shared_embedder(spec: str) -> SharedEmbed:
     def encode(texts: Sequence[str]) -> NDArray[np.float32]:
         if not opened:
             opened.append(open_embedder(spec))
+            # One text by itself: OpenVINO may wait for itself where the first batch of a process has several.
+            opened[0].encode(["load the model"], "passage")
         return opened[0].encode(texts, "passage")
 
     return SharedEmbed(encode, spec)

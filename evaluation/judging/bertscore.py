@@ -65,9 +65,6 @@ class Bert:
 
         -1..1 if not rescaled; rescaled 1 at most, about 0 for texts that have nothing in common, and lower for worse
         ones. A side without a visible character has both at (the rescaled) 0, as in the package.
-
-        Raises:
-            RequestError: the model cannot be loaded.
         """
         return [(float(precision), float(recall)) for precision, recall in self._latest((*answers, *references))]
 
@@ -122,10 +119,6 @@ def open_bert(model: str | None = None) -> Bert:
     Args:
         model: None: the published one. `minilm`: the bundled one. Else a folder of transformers or
             sentence-transformers.
-
-    Raises:
-        MissingExtra: bert-score is not installed.
-        RequestError: the model is not on this machine, or is not one.
     """
     from importlib.util import find_spec
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel
 
 from turnmark.assistant.asking import Failure, ask, one_a_line, write_text
 from turnmark.assistant.budget import fit_prompt, room_for
@@ -34,6 +33,7 @@ from turnmark.evaluation.judging.rubrics import (
     TOO_LONG,
     Outcome,
     Rubric,
+    checked,
     failed_outcome,
     judge_prompt,
     needs,
@@ -111,31 +111,31 @@ class Pair:
         return next((outcome for outcome in self.orders if outcome.value is None), None)
 
     @property
-    def margins(self) -> tuple[float, ...]:
-        """The verdicts that there are, for ours."""
-        return tuple(outcome.value for outcome in self.orders if outcome.value is not None)
+    def signs(self) -> list[int]:
+        """For each verdict that there is who is better: 1 ours, 0 neither, -1 theirs."""
+        margins = [outcome.value for outcome in self.orders if outcome.value is not None]
+        return [(margin > 0) - (margin < 0) for margin in margins]
 
     @property
     def flipped(self) -> bool:
         """Whether the two orders name different winners."""
-        return len({_sign(margin) for margin in self.margins}) > 1
+        return len(set(self.signs)) > 1
 
     @property
     def winner(self) -> Literal["ours", "theirs", "tie"]:
         """The side that both orders name; `tie` where they differ."""
-        return "tie" if self.flipped else ("theirs", "tie", "ours")[_sign(self.margins[0]) + 1]
+        return "tie" if self.flipped else ("tie", "ours", "theirs")[self.signs[0]]
 
     @property
     def wins(self) -> float:
         """Share of the verdicts in which ours is as good as or better than theirs: 0, .5 or 1."""
-        return sum(margin >= 0 for margin in self.margins) / len(self.margins)
+        return sum(sign >= 0 for sign in self.signs) / len(self.signs)
 
     @property
     def to_first(self) -> float | None:
         """Share of the decided verdicts for the reply that came first; .5 is fair. None: both are ties."""
-        decided = [(outcome.value or 0) * sign for outcome, sign in zip(self.orders, (1, -1), strict=True)]
-        decided = [margin for margin in decided if margin]
-        return sum(margin > 0 for margin in decided) / len(decided) if decided else None
+        decided = [sign * place for sign, place in zip(self.signs, (1, -1), strict=True) if sign]
+        return decided.count(1) / len(decided) if decided else None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -149,32 +149,21 @@ class Pair:
         return self.orders[0].usage + self.orders[1].usage
 
 
-def _sign(margin: float) -> int:
-    return (margin > 0) - (margin < 0)
-
-
 def compare_replies(generator: Generator, question: str, ours: str, theirs: str, prompts: Path | None = None) -> Pair:
     """Ask a judge twice which reply is better, ours first and theirs first. Never raises for what the judge does."""
-    return Pair(
-        (
-            _in_order(generator, question, (ours, theirs), prompts, 1),
-            _in_order(generator, question, (theirs, ours), prompts, -1),
-        )
-    )
 
+    def in_order(first: str, second: str, sign: int) -> Outcome:
+        texts = {"question": question, "first": first, "second": second}
+        prompt = fit_prompt(JUDGES.load("pairwise", prompts), room_for(generator), texts, plain={"criteria": CRITERIA})
+        if prompt is None:
+            return TOO_LONG
+        verdict, usage = ask_verdict(generator, prompt.messages, FIVE, prompts)
+        if isinstance(verdict, Failure):
+            return failed_outcome(verdict, usage)
+        value = float(sign * MARGINS[verdict.label])
+        return Outcome(status="scored", value=value, label=verdict.label, reason=verdict.text, usage=usage)
 
-def _in_order(
-    generator: Generator, question: str, replies: tuple[str, str], prompts: Path | None, sign: int
-) -> Outcome:
-    texts = {"question": question, "first": replies[0], "second": replies[1]}
-    prompt = fit_prompt(JUDGES.load("pairwise", prompts), room_for(generator), texts, plain={"criteria": CRITERIA})
-    if prompt is None:
-        return TOO_LONG
-    verdict, usage = ask_verdict(generator, prompt.messages, FIVE, prompts)
-    if isinstance(verdict, Failure):
-        return failed_outcome(verdict, usage)
-    value = float(sign * MARGINS[verdict.label])
-    return Outcome(status="scored", value=value, label=verdict.label, reason=verdict.text, usage=usage)
+    return Pair((in_order(ours, theirs, 1), in_order(theirs, ours, -1)))
 
 
 # --- the full reply --------------------------------------------------------------------------------------------------
@@ -212,12 +201,14 @@ def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
             rates.append(None)
             notes.append(f"{number}: no reference answer")
             continue
-        answer: str | Outcome = answers[number - 1] if answers else _extracted(generator, case, part, prompts)
-        if isinstance(answer, Outcome):
-            used += answer.usage
-            if answer.status != "scored":
-                return answer.model_copy(update={"usage": used})
-            answer = answer.reason
+        if answers:
+            answer = answers[number - 1]
+        else:
+            extracted = _extracted(generator, case, part, prompts)
+            used += extracted.usage
+            if extracted.status != "scored":
+                return extracted.model_copy(update={"usage": used})
+            answer = extracted.reason
         if not answer.strip():
             rates.append(0.0)
             notes.append(f"{number}: not answered, which loses in both orders")
@@ -237,14 +228,9 @@ def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
         SUB_WIN_RATE + FLIPS: sum(flips) / len(flips) if flips else None,
     }
     also |= by_position(SUB_WIN_RATE, order, rates)
+    reason = "; ".join(notes)
     return Outcome(
-        status="scored",
-        value=mean,
-        weight=len(rated),
-        reason="; ".join(notes),
-        parts=tuple(notes),
-        also=also,
-        usage=used,
+        status="scored", value=mean, weight=len(rated), reason=reason, parts=tuple(notes), also=also, usage=used
     )
 
 
@@ -282,24 +268,11 @@ class ErrorsReply(BaseModel):
     reason: Annotated[str, short_text()] = ""
 
 
-@lru_cache(maxsize=64)
-def _reply_for(count: int) -> type[ErrorsReply]:
-    """The same over so many sub-questions: one that names another is asked for once more."""
-
-    class Within(ErrorsReply):
-        most_items: ClassVar[int] = count
-
-        @model_validator(mode="after")
-        def _names_what_there_is(self) -> Self:
-            unknown = sorted({number for number in (*self.omitted, *self.merged) if not 1 <= number <= count})
-            if unknown:
-                raise ValueError(f"there are questions 1 to {count}, and none with the numbers {unknown}")
-            if len(set(self.merged)) == 1:
-                raise ValueError("of merged answers there are two or more, or none")
-            return self
-
-    Within.__name__ = ErrorsReply.__name__
-    return Within
+def _problem(reply: ErrorsReply, count: int) -> str | None:
+    """What is wrong with a reply over so many sub-questions."""
+    if unknown := sorted({number for number in (*reply.omitted, *reply.merged) if not 1 <= number <= count}):
+        return f"there are questions 1 to {count}, and none with the numbers {unknown}"
+    return "of merged answers there are two or more, or none" if len(set(reply.merged)) == 1 else None
 
 
 def _errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
@@ -311,21 +284,18 @@ def _errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     )  # fmt: skip
     if prompt is None:
         return TOO_LONG
-    reply, usage = ask(generator, prompt.messages, _reply_for(len(questions)))
+    form = checked(ErrorsReply, len(questions), lambda reply: _problem(reply, len(questions)))
+    reply, usage = ask(generator, prompt.messages, form)
     if isinstance(reply, Failure):
         return failed_outcome(reply, usage)
     parts = tuple(
         f"{name}: {', '.join(map(str, sorted(set(numbers)))) or 'none'}"
         for name, numbers in ((OMITTED, reply.omitted), (MERGED, reply.merged))
     )
-    return Outcome(
-        status="scored",
-        value=float(bool(reply.omitted)),
-        reason=" ".join(reply.reason.split()) or "; ".join(parts),
-        parts=parts,
-        also={MERGED: float(bool(reply.merged)), LANGUAGE: float(reply.wrong_language)},
-        usage=usage,
-    )
+    also = {MERGED: float(bool(reply.merged)), LANGUAGE: float(reply.wrong_language)}
+    reason = " ".join(reply.reason.split()) or "; ".join(parts)
+    value = float(bool(reply.omitted))
+    return Outcome(status="scored", value=value, reason=reason, parts=parts, also=also, usage=usage)
 
 
 _PAIRED = f"share of verdicts as good as or better than the reference, in both orders, {OWN_WORDS}"

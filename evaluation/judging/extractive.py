@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from turnmark.assistant.steps.support import Sources, stems
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.rubrics import EMBEDDED, Outcome, Rubric, by_code, needs
-from turnmark.evaluation.metric_info import MetricStyle
+from turnmark.evaluation.metric_info import PLAIN, How, MetricStyle
 from turnmark.evaluation.metrics.idk import IDK_VALUES, says_idk, wording
 
 if TYPE_CHECKING:
@@ -45,32 +44,15 @@ LOW, HIGH = 1.0, 4.0
 NO_CLAIM = "the reply says that it does not know, and claims nothing that could be checked"
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A predicted rating: `intercept` and a weight for each measure."""
-
-    intercept: float
-    weights: Mapping[str, float]
-
-    def score(self, measures: Mapping[str, float]) -> float:
-        """0..1, of the measures that `weights` names."""
-        rating = self.intercept + sum(weight * measures[name] for name, weight in self.weights.items())
-        return min(1.0, max(0.0, (rating - LOW) / (HIGH - LOW)))
-
-
 @lru_cache(maxsize=1)
-def load_fits() -> Mapping[str, Fit]:
-    """Property -> the product's weights."""
-    stored = json.loads(WEIGHTS.read_text(encoding="utf-8"))["fits"]
-    return {name: Fit(float(fit["intercept"]), fit["weights"]) for name, fit in stored.items()}
+def _weights() -> Mapping[str, Any]:
+    """Property -> its predicted rating: `intercept`, and under `weights` one for each feature."""
+    fits: Mapping[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))["fits"]
+    return fits
 
 
 class NoModel:
-    """Stands where a judge's model would, for those that have none.
-
-    Args:
-        name: of the judge.
-    """
+    """The generator of a judge that has no language model, by the judge's name."""
 
     context_tokens, reply_tokens = CONTEXT_TOKENS, 0
 
@@ -85,35 +67,33 @@ class NoModel:
 def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
     """What the embedded judge says of a reply, in the order of `NAMES`; the same for the same case, always.
 
-    They look at nobody's model: whichever generator they are handed, only the embedded judge's own (`NoModel`) gets an
-    outcome, so that another judge next to it, or an estimate, costs nothing here.
-
-    Args:
-        embed: texts -> unit vectors, from any thread.
-        embedder: its spec.
+    Only the embedded judge's own generator (`NoModel`) gets an outcome, so that another judge next to it, or an
+    estimate, costs nothing here.
     """
     embedded = SentenceVectors(embed)
-    prefix = f"embedded judge over {embedder}, no language model: "
+
+    def rated(name: str, by: str, grade: Callable[[Case], Outcome], shown: How = PLAIN, **looks_at: bool) -> Rubric:
+        what = f"embedded judge over {embedder}, no language model: people's {by}"
+        return Rubric(
+            name, what, (), by_code(EMBEDDED, grade), needs(**looks_at), extra=_extra(embedder), shown=shown
+        )  # fmt: skip
+
     return (
-        Rubric(
-            FAITHFULNESS, f"{prefix}people's faithfulness from shared words and meaning", (),
-            by_code(EMBEDDED, lambda case: _faithfulness(case, embedded)), needs(passages=True), extra=_extra(embedder),
-            shown=MetricStyle(headline=80),
+        rated(
+            FAITHFULNESS, "faithfulness from shared words and meaning", lambda case: _faithfulness(case, embedded),
+            MetricStyle(headline=80), passages=True,
+        ),
+        rated(
+            COMPLETENESS, "completeness from reference and passages",
+            lambda case: _rated(COMPLETENESS, case, embedded), passages=True, reference=True,
+        ),
+        rated(
+            APPROPRIATENESS, "appropriateness from the reference",
+            lambda case: _rated(APPROPRIATENESS, case, embedded), reference=True,
         ),
         Rubric(
-            COMPLETENESS, f"{prefix}people's completeness from reference and passages", (),
-            by_code(EMBEDDED, lambda case: _rated(COMPLETENESS, case, embedded)), needs(passages=True, reference=True),
-            extra=_extra(embedder),
-        ),
-        Rubric(
-            APPROPRIATENESS, f"{prefix}people's appropriateness from the reference", (),
-            by_code(EMBEDDED, lambda case: _rated(APPROPRIATENESS, case, embedded)), needs(reference=True),
-            extra=_extra(embedder),
-        ),
-        Rubric(
-            IDK, "IDK verdict by wording: yes 1, partial 0.5, no 0; no language model", (),
-            by_code(EMBEDDED, _idk), needs(),
-            "nominal", IDK_VALUES, extra=_extra(""), shown=MetricStyle(direction=None),
+            IDK, "IDK verdict by wording: yes 1, partial 0.5, no 0; no language model", (), by_code(EMBEDDED, _idk),
+            needs(), "nominal", IDK_VALUES, extra=_extra(""), shown=MetricStyle(direction=None),
         ),
     )  # fmt: skip
 
@@ -138,10 +118,12 @@ def _rated(metric: str, case: Case, embedded: SentenceVectors) -> Outcome:
     """A property as people would rate it."""
     if not parts_of(case.answer):
         return Outcome(status="scored", value=0.0, reason="the reply has no words")
-    fit = load_fits()[PROPERTIES[metric]]
-    measures = reply_features(case, embedded, tuple(fit.weights))
+    fit = _weights()[PROPERTIES[metric]]
+    measures = reply_features(case, embedded, tuple(fit["weights"]))
+    rating = float(fit["intercept"]) + sum(weight * measures[name] for name, weight in fit["weights"].items())
+    value = min(1.0, max(0.0, (rating - LOW) / (HIGH - LOW)))
     reason = ", ".join(f"{name} {value:.2f}" for name, value in measures.items())
-    return Outcome(status="scored", value=fit.score(measures), reason=reason)
+    return Outcome(status="scored", value=value, reason=reason)
 
 
 def _faithfulness(case: Case, embedded: SentenceVectors) -> Outcome:
@@ -242,12 +224,8 @@ def _on_topic(case: Case, embedded: SentenceVectors) -> float:
 
 
 FEATURES: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
-    "strange": _unsupported,
-    "meant": _meant,
-    "evidence": _evidence,
-    "covered": _covered,
-    "on_topic": _on_topic,
-}
+    "strange": _unsupported, "meant": _meant, "evidence": _evidence, "covered": _covered, "on_topic": _on_topic,
+}  # fmt: skip
 
 
 def _weighted(parts: Sequence[str], values: Sequence[float]) -> float:

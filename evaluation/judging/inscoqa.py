@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
@@ -38,6 +38,7 @@ from turnmark.evaluation.judging.rubrics import (
     Outcome,
     Rubric,
     by_code,
+    checked,
     failed_outcome,
     judge_prompt,
     needs,
@@ -113,26 +114,14 @@ class StepsReply(BaseModel):
     covered: list[CoveredStep]
 
 
-@lru_cache(maxsize=256)
-def _reply_for(expected: int, steps: int) -> type[StepsReply]:
-    """What the prompt `inseval-steps` asks for over so many reference steps and so many of the reply."""
-
-    class OfThese(StepsReply):
-        most_items: ClassVar[int] = expected + steps
-
-        @model_validator(mode="after")
-        def _steps_that_there_are(self) -> Self:
-            pairs = [(pair.step, pair.by) for pair in self.covered]
-            if not all(1 <= step <= expected for step, _ in pairs):
-                raise ValueError(f"the reference steps are numbered from 1 to {expected}")
-            if len(set(pairs)) < len(pairs):
-                raise ValueError("each pair is listed once")
-            if not all(1 <= pair.by <= steps for pair in self.covered):
-                raise ValueError(f"the assistant's steps are numbered from 1 to {steps}")
-            return self
-
-    OfThese.__name__ = StepsReply.__name__
-    return OfThese
+def _problem(reply: StepsReply, expected: int, steps: int) -> str | None:
+    """What is wrong with a list over so many reference steps and so many of the reply."""
+    pairs = [(pair.step, pair.by) for pair in reply.covered]
+    if not all(1 <= step <= expected for step, _ in pairs):
+        return f"the reference steps are numbered from 1 to {expected}"
+    if len(set(pairs)) < len(pairs):
+        return "each pair is listed once"
+    return None if all(1 <= by <= steps for _, by in pairs) else f"the assistant's steps are numbered from 1 to {steps}"
 
 
 def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
@@ -165,7 +154,9 @@ def _by_steps(generator: Generator, case: Case, prompts: Path | None) -> Outcome
     )
     if prompt is None:
         return TOO_LONG
-    reply, usage = ask(generator, prompt.messages, _reply_for(len(expected), len(steps)), max_tokens=limit)
+    counts = len(expected), len(steps)
+    form = checked(StepsReply, sum(counts), lambda reply: _problem(reply, *counts))
+    reply, usage = ask(generator, prompt.messages, form, max_tokens=limit)
     if isinstance(reply, Failure):
         return failed_outcome(reply, usage, prompt.notes)
     first_by = {pair.step: pair.by for pair in reversed(reply.covered)}
@@ -229,19 +220,15 @@ def extractive_inseval(embed: Embed, embedder: str) -> tuple[Rubric, Rubric]:
     return (
         Rubric(
             SCORE_NAME, f"{prefix}1 + 9 F{BETA:g} of meaning and words shared with the reference", (),
-            by_code(EMBEDDED, partial(_score, embedded=embedded)), needs(reference=True), extra=_extra(embedder, BETA),
-            shown=RATING_SHOWN,
+            by_code(EMBEDDED, partial(_score, embedded=embedded)), needs(reference=True),
+            extra=json.dumps([embedder, BETA]), shown=RATING_SHOWN,
         ),
         Rubric(
             COMPLETION_NAME, f"{prefix}share of reference steps matched one to one", (),
             by_code(EMBEDDED, partial(_completion, embedded=embedded)), without_procedure,
-            extra=_extra(embedder, LEAST), shown=COMPLETION_SHOWN,
+            extra=json.dumps([embedder, LEAST]), shown=COMPLETION_SHOWN,
         ),
     )  # fmt: skip
-
-
-def _extra(embedder: str, number: float) -> str:
-    return json.dumps([embedder, number])
 
 
 def _score(case: Case, embedded: SentenceVectors) -> Outcome:
@@ -251,7 +238,8 @@ def _score(case: Case, embedded: SentenceVectors) -> Outcome:
     if not expected:
         return Outcome(status="not_applicable", reason="the reference has no words")
     recall, precision = _held(expected, sentences, embedded), _held(sentences, expected, embedded)
-    value = 1 + 9 * f_beta(precision, recall)
+    below = BETA**2 * precision + recall
+    value = 1 + 9 * ((1 + BETA**2) * precision * recall / below if below else 0.0)
     reason = f"{recall:.2f} of the reference is in the reply, {precision:.2f} of the reply in the reference"
     return Outcome(status="scored", value=value, reason=reason)
 
@@ -268,12 +256,6 @@ def _held(parts: Sequence[str], other_sentences: Sequence[str], embedded: Senten
         covered += len(words(part)) * (min(1.0, max(0.0, float(cosine))) + share) / 2
         total += len(words(part))
     return covered / total
-
-
-def f_beta(precision: float, recall: float, beta: float = BETA) -> float:
-    """(1 + beta^2) P R / (beta^2 P + R), 0..1; 0 where both are."""
-    below = beta**2 * precision + recall
-    return (1 + beta**2) * precision * recall / below if below else 0.0
 
 
 def _completion(case: Case, embedded: SentenceVectors) -> Outcome:

@@ -253,13 +253,7 @@ _TOPIC = re.compile(
 
 @dataclass(frozen=True)
 class Reading:
-    """What code finds in a revision.
-
-    Attributes:
-        rating: `good` if nothing was found.
-        reason: why the rating is what it is.
-        error: one of `ERROR_TYPES`; "Others" if code has nothing against the revision.
-    """
+    """What code finds in a revision; `error` is one of `ERROR_TYPES`, "Others" if nothing was found."""
 
     rating: Rating
     reason: str

@@ -115,16 +115,14 @@ def described(plan: Plan) -> dict[str, Any]:
 
 def _tested(request: EvalRequest, manifest: RunManifest) -> list[str]:
     """The generators that wrote the samples: the run's own, or those of the runs whose samples are scored."""
-    if "generator" in manifest.specs:
-        return [manifest.specs["generator"]]
-    generators = []
-    for path in request.predictions:
-        folder = path if path.is_dir() else Path(path).parent
-        if path.is_dir() or path.name == "predictions.jsonl":
-            with suppress(OSError, ValidationError):
-                source = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
-                generators += [source.specs["generator"]] if "generator" in source.specs else []
-    return generators
+    manifests = [manifest]
+    if "generator" not in manifest.specs:
+        for path in request.predictions:
+            folder = path if path.is_dir() else path.parent
+            if path.is_dir() or path.name == "predictions.jsonl":
+                with suppress(OSError, ValidationError):
+                    manifests.append(RunManifest.model_validate_json((folder / "manifest.json").read_bytes()))
+    return [each.specs["generator"] for each in manifests if "generator" in each.specs]
 
 
 # --- the estimate ----------------------------------------------------------------------------------------------------
@@ -145,12 +143,9 @@ def estimate_judging(
     searched: bool,
     prompts: Path | None = None,
 ) -> dict[str, Usage]:
-    """Calls and tokens of all judges, over answers of common length that nobody has written yet.
+    """Calls and tokens of all judges over `total` items, with answers of common length that nobody has written yet.
 
-    Args:
-        total: how many items there are.
-        searched: passages are found, so that a task without any is judged with some.
-        prompts: folder with prompts of one's own.
+    Where passages are searched for, a task without any is judged with some.
     """
     from turnmark.evaluation.budget import estimate_items
 

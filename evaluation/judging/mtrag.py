@@ -7,10 +7,8 @@ instruments than the published ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
-from threading import Event, Lock
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, model_validator
 
@@ -28,6 +26,7 @@ from turnmark.evaluation.judging.rubrics import (
     Outcome,
     Rubric,
     by_verdict,
+    checked,
     failed_outcome,
     judge_prompt,
     needs,
@@ -71,22 +70,12 @@ class VerdictsReply(BaseModel):
     verdicts: list[ClaimVerdict]
 
 
-@lru_cache(maxsize=MOST_CLAIMS)
-def _reply_for(count: int) -> type[VerdictsReply]:
-    """What the prompt `claim-verdicts` asks for, over so many claims: one that misses any is asked for once more."""
-
-    class ForEach(VerdictsReply):
-        most_items: ClassVar[int] = count
-
-        @model_validator(mode="after")
-        def _one_for_each(self) -> Self:
-            if sorted(verdict.claim for verdict in self.verdicts) != list(range(1, count + 1)):
-                numbers = ", ".join(str(verdict.claim) for verdict in self.verdicts) or "none"
-                raise ValueError(f"one verdict was expected for each claim from 1 to {count}, not for: {numbers}")
-            return self
-
-    ForEach.__name__ = VerdictsReply.__name__
-    return ForEach
+def _problem(reply: VerdictsReply, count: int) -> str | None:
+    """What is wrong with verdicts over so many claims: one for each is expected."""
+    if sorted(verdict.claim for verdict in reply.verdicts) == list(range(1, count + 1)):
+        return None
+    numbers = ", ".join(str(verdict.claim) for verdict in reply.verdicts) or "none"
+    return f"one verdict was expected for each claim from 1 to {count}, not for: {numbers}"
 
 
 def _faithfulness(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
@@ -114,7 +103,8 @@ def _checked(generator: Generator, case: Case, prompts: Path | None, claims: lis
     )
     if prompt is None:
         return TOO_LONG.model_copy(update={"usage": spent})
-    reply, usage = ask(generator, prompt.messages, _reply_for(len(claims)), max_tokens=limit)
+    form = checked(VerdictsReply, len(claims), lambda reply: _problem(reply, len(claims)))
+    reply, usage = ask(generator, prompt.messages, form, max_tokens=limit)
     usage += spent
     if isinstance(reply, Failure):
         return failed_outcome(reply, usage, prompt.notes)
@@ -227,15 +217,5 @@ def un_rubrics(setting: str | None, embedder: str) -> Sequence[Rubric]:
 
 
 def _relevance(embedder: str) -> Rubric:
-    shared, lock, loaded = shared_embedder(embedder), Lock(), Event()
-
-    def embed(texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        with lock:
-            if not loaded.is_set():
-                # One text by itself first: OpenVINO may wait for itself where the first batches of a process are two.
-                shared(["load the model"])
-                loaded.set()
-        vectors: Sequence[Sequence[float]] = shared(texts).tolist()
-        return vectors
-
-    return relevance(embed, embedder)
+    shared = shared_embedder(embedder)
+    return relevance(lambda texts: shared(texts).tolist(), embedder)

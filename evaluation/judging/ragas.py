@@ -48,16 +48,10 @@ def ragas_rubrics() -> tuple[Rubric, ...]:
         raise RequestError("ragas is not installed: pip install 'turnmark[ragas]'") from None
     return (
         Rubric(
-            FAITHFULNESS,
-            BY,
-            (),
-            _faithfulness,
-            needs(passages=True),
-            extra=package,
-            also=(SPREAD,),
+            FAITHFULNESS, BY, (), _faithfulness, needs(passages=True), extra=package, also=(SPREAD,),
             shown={FAITHFULNESS: MetricStyle(headline=80)},
         ),
-    )
+    )  # fmt: skip
 
 
 def _faithfulness(generator: Generator, case: Case, _: Path | None) -> Outcome:

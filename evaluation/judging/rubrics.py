@@ -8,8 +8,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import BaseModel, Field, FiniteFloat, create_model, model_validator
 
 from turnmark.assistant.asking import Failure
 from turnmark.assistant.budget import Fitted, fit_prompt, room_for
@@ -24,6 +25,7 @@ from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import ScoreStatus
 from turnmark.evaluation.stats import Level
 
+T = TypeVar("T", bound=BaseModel)
 BERT = ("bert_recall", "bert_k_precision", "rb_alg")
 """Metrics of `bertscore` judges, by whichever model."""
 EMBEDDED = "embedded"
@@ -195,6 +197,25 @@ def judge_prompt(
     texts = {part: str(getattr(case, part)) for part in shown} | dict(extra_texts or {})
     passages = (case.passages or ()) if case.passages_judged else ()
     return fit_prompt(prompt, room_for(generator, reply), texts, passages, case.history, plain, case.question)
+
+
+def checked(schema: type[T], most: int, check: Callable[[T], str | None]) -> type[T]:
+    """A schema for one case, whose values pass a check too: a reply that does not is asked for once more.
+
+    Args:
+        most: items of its lists.
+        check: value -> what is wrong with it, in words for the judge; None: nothing.
+    """
+
+    def raised(value: T) -> T:
+        if problem := check(value):
+            raise ValueError(problem)
+        return value
+
+    validator: Any = model_validator(mode="after")(raised)
+    return create_model(
+        schema.__name__, __base__=schema, __validators__={"checked": validator}, most_items=(ClassVar[int], most)
+    )
 
 
 def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], float], *parts: str) -> Ask:

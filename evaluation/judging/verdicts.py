@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
@@ -33,10 +33,8 @@ class Labels(Record):
     name: str = Field(default="Verdict", description="what the line of the verdict is called")
     offered: tuple[str, ...] = Field(min_length=2)
 
-    @property
-    def blank(self) -> str:
-        """The word for a label in prompts."""
-        return "LABEL"
+    blank: ClassVar[str] = "LABEL"
+    """The word for a label in prompts."""
 
     def in_words(self) -> str:
         """What is on offer: `yes, partial or no`."""
@@ -55,10 +53,7 @@ class RatingScale(Record):
     low: FiniteFloat = 1
     high: FiniteFloat = 10
 
-    @property
-    def blank(self) -> str:
-        """The word for a number in prompts."""
-        return "N"
+    blank: ClassVar[str] = "N"
 
     def in_words(self) -> str:
         """What is on offer: `a number from 1 to 10`."""
@@ -103,10 +98,7 @@ def _plain(text: str) -> str:
 
 
 def spoken(text: str) -> str:
-    """What of a text was said and not thought: no blocks of reasoning, closed or not, no characters one cannot see.
-
-    Never raises.
-    """
+    """What of a text was said and not thought: no blocks of reasoning, closed or not, no characters one cannot see."""
     text = text.translate(_TABLE).replace("\\[", "[").replace("\\]", "]")
     marks = list(_THOUGHT.finditer(text))
     closed = [mark.end() for mark in marks if mark[1]]
@@ -116,11 +108,7 @@ def spoken(text: str) -> str:
 
 
 def read_verdict(text: str, offer: Offer) -> Verdict | str:
-    """The verdict that a judge's text ends in, or in words why there is none. Never raises.
-
-    Returns:
-        A verdict that was on offer; what is wrong is said in words for the judge.
-    """
+    """The verdict on offer that a judge's text ends in, or what is wrong in words for the judge. Never raises."""
     text_spoken = spoken(text)
     candidates = list(_candidates(text_spoken, offer)) or list(_others(text_spoken, offer))
     if not candidates:
@@ -170,10 +158,6 @@ def ask_verdict(
     A reply cut by its limit is asked for once more with twice the room, as everywhere, and one that is cut again has
     failed, whatever it holds. One that was cut by a filter has failed too. One that is empty, or ends in no verdict
     that was on offer, is asked for once more with what is wrong about it.
-
-    Args:
-        messages: the request; it should say in words what is on offer, and in which form.
-        prompts: folder with prompts of one's own.
     """
 
     def read(text: str) -> Verdict | str:

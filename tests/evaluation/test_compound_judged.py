@@ -72,13 +72,16 @@ def whole(judge, answer=OURS, reference=THEIRS):
 )
 def test_both_orders_by_hand(ours_first, theirs_first, value, flipped, first, preference):
     judge = labelled(ours_first, theirs_first)
-    outcome = whole(judge)
+    case = Case(question="What did it burn?", answer=OURS, reference=THEIRS, passages=("SECRET",))
+    outcome = WHOLE_REPLY.ask(judge, case, None)
     assert (outcome.status, outcome.value) == ("scored", value)
     assert outcome.also == {"win_rate.flips": flipped, "win_rate.first": first, "preference": preference}
     assert outcome.parts == (f"ours first: {ours_first}", f"reference first: {theirs_first}")
     assert outcome.usage.calls == len(judge.prompts) == 2
     assert first_is(judge.prompts[0], OURS)
     assert first_is(judge.prompts[1], THEIRS)
+    assert "What did it burn?" in judge.prompts[0]
+    assert "SECRET" not in judge.prompts[0], "the paper's judge sees no context"
 
 
 @settings(deadline=None, max_examples=30)  # each example renders prompts
@@ -101,23 +104,6 @@ def test_mirroring_order_and_labels_changes_nothing(verdicts):
         first, second = (pair.to_first for pair in pairs)
         assert (first is None) == (second is None)
         assert first is None or second is None or first + second == 1
-
-
-def test_half_a_pair_is_no_verdict():
-    judge = Speaks(lambda prompt: "Verdict: [[A>B]]" if first_is(prompt, OURS) else "I cannot say.")
-    outcome = whole(judge)
-    assert (outcome.status, outcome.kind, outcome.value) == ("failed", "invalid", None)
-    assert outcome.usage.calls == 3  # the second order was asked for again
-    assert WHOLE_REPLY.without(Case(question="q", answer="a", reference=" ")) is not None
-
-
-def test_the_judge_sees_question_and_replies_and_not_the_context():
-    judge = labelled("A=B", "A=B")
-    case = Case(question="What did it burn?", answer=OURS, reference=THEIRS, passages=("SECRET",))
-    WHOLE_REPLY.ask(judge, case, None)
-    assert "What did it burn?" in judge.prompts[0]
-    assert "SECRET" not in judge.prompts[0]
-    assert "[[A>B]]" in judge.prompts[0] or "A>B" in judge.prompts[0]
 
 
 def parted(*parts, order="", answer="All of it."):
@@ -167,6 +153,9 @@ def test_places_are_those_of_the_order():
 
 
 def test_a_part_without_a_verdict_fails_the_sample_and_no_references_are_not_applicable():
+    half = Speaks(lambda prompt: "Verdict: [[A>B]]" if first_is(prompt, OURS) else "I cannot say.")
+    outcome = whole(half)
+    assert (outcome.status, outcome.kind, outcome.usage.calls) == ("failed", "invalid", 3), "half a pair is no verdict"
     outcome = PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "r")), None)
     assert (outcome.status, outcome.reason.startswith("sub-question 1: ")) == ("failed", True)
     assert PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "")), None).status == "not_applicable"
@@ -187,23 +176,16 @@ def test_an_empty_reply_loses_without_a_call():
 TWO_PARTS = Case(question="q", answer="So.", more=(("part 1", "One?"), ("part 2", "Two?")))
 
 
-def test_errors_are_named_by_the_numbers_of_the_parts():
+def test_errors_are_named_by_the_numbers_of_the_parts_that_there_are():
     judge = Speaks(lambda _: '{"omitted": [2], "merged": [], "wrong_language": true, "reason": "Two is left out."}')
     outcome = ERRORS.ask(judge, TWO_PARTS, None)
     assert (outcome.value, outcome.also) == (1.0, {"merged": 0.0, "wrong_language": 1.0})
     assert outcome.parts == ("omitted: 2", "merged: none")
     assert "1. One?\n2. Two?" in judge.prompts[0]
-
-
-@pytest.mark.parametrize("text", [
-    '{"omitted": [3], "merged": [], "wrong_language": false}',
-    '{"omitted": [], "merged": [1], "wrong_language": false}',
-    '{"omitted": []}', "none",
-])  # fmt: skip
-def test_errors_of_parts_that_there_are_not_are_asked_for_once_more(text):
-    judge = Speaks(lambda _: text)
-    assert ERRORS.ask(judge, TWO_PARTS, None).status == "failed"
-    assert len(judge.prompts) == 2
+    for omitted, merged in (("3", ""), ("", "1")):
+        judge = Speaks(lambda _, o=omitted, m=merged: f'{{"omitted": [{o}], "merged": [{m}], "wrong_language": false}}')
+        assert ERRORS.ask(judge, TWO_PARTS, None).status == "failed"
+        assert len(judge.prompts) == 2, "asked for once more"
 
 
 def test_what_is_judged_depends_on_the_setting():
@@ -252,34 +234,6 @@ def test_references_come_from_a_run_and_judged_runs_hold_everything(turnmark, tm
     assert {"pairwise", "compound-errors", "compound-extract"} <= set(manifest["judge_prompts"])
     rows = lines(tmp_path / "scored/scores.jsonl")
     assert [row["status"] for row in rows if row["metric"] == "sub_win_rate"][:1] == ["scored"]
-
-
-HEDGED = "The text does not specify it. However, the lamp was lit in June 1749."
-
-
-def test_a_hedged_reply_is_worth_the_same_in_a_dialogue_as_in_one_reply(turnmark, tmp_path):
-    """A judge that always ties gives both settings the same rate on the same text, and the references keep theirs."""
-    second = "When was it lit? What did it burn? Who paid? Who built it?"
-    two_questions(tmp_path, "When was the lamp lit? What did it burn?", second)
-
-    def says(body):
-        text = "\n".join(message["content"] for message in body["messages"])
-        if "You check a reply" in text:
-            return Say('{"omitted": [], "merged": [], "wrong_language": false}')
-        return Say("[[A=B]]" if "Reply A:" in text else HEDGED)
-
-    means = {}
-    with ScriptedServer(says) as server:
-        spec, judge = (f"openai:{name}@{server.url}?cache=0" for name in ("tiny", "judge"))
-        common = ("eval", "compound-qa", "--data", tmp_path, "--generator", spec)
-        turnmark.ok(*common, "--setting", "dialogue", "--out", "refs")
-        for setting in ("dialogue", "vanilla"):
-            words = ("--setting", setting, "--references", "refs", "--judge", judge, "--out", setting)
-            metric = turnmark.json(*common, *words)["metrics"]["sub_win_rate"]
-            means[setting] = metric["mean"], metric["n"]
-    assert means == {"dialogue": (1.0, 2), "vanilla": (1.0, 2)}
-    answers = [part["answer"] for row in lines(tmp_path / "refs/predictions.jsonl") for part in row["sub_answers"]]
-    assert answers == [HEDGED] * 6
 
 
 def test_sub_questions_are_pooled_as_in_the_paper_and_averaged_by_question_beside_it(turnmark, tmp_path):

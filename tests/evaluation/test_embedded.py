@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from turnmark.assistant.generators.base import GeneratorError, PromptMessage
-from turnmark.assistant.generators.replay import ReplayGenerator
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.embedding import shared_embedder
@@ -17,14 +17,12 @@ from turnmark.evaluation.judging.extractive import (
     COMPLETENESS,
     FAITHFULNESS,
     FEATURES,
-    PROPERTIES,
-    Fit,
     NoModel,
     SentenceVectors,
     extractive_rubrics,
     reply_features,
 )
-from turnmark.evaluation.metrics.idk import kind_of, says_idk, wording
+from turnmark.evaluation.metrics.idk import says_idk, wording
 
 PASSAGES = (
     "The night ferry leaves Harwich at eleven in the evening and reaches the Hook of Holland at eight. Cabins have to "
@@ -73,20 +71,6 @@ def test_measures_by_hand():
     }
 
 
-def test_no_passage_is_no_evidence(embed):
-    features = reply_features(case(GOOD, passages=()), SentenceVectors(embed), ("strange", "meant", "evidence"))
-    assert features["meant"] == features["evidence"] == 0.0
-    assert features["strange"] > 0
-
-
-def test_what_the_question_says_is_not_strange(embed):
-    def strange(question):
-        reply = case("Zanzibar has ferries.", question=question)
-        return reply_features(reply, SentenceVectors(embed), ("strange",))["strange"]
-
-    assert strange("And Zanzibar?") < strange("And then?")
-
-
 def test_what_the_passages_say_is_more_faithful_than_what_they_do_not(measures):
     good, bad = said(measures, FAITHFULNESS, case(GOOD)), said(measures, FAITHFULNESS, case(BAD))
     assert good.value - bad.value > 0.3
@@ -116,11 +100,6 @@ def test_a_reply_that_claims_nothing_is_not_applicable(measures):
     assert outcome.value is None
 
 
-def test_an_empty_reply_is_worth_nothing(measures):
-    for name in PROPERTIES:
-        assert said(measures, name, case("")).value == 0.0
-
-
 def test_the_whole_reference_is_more_complete_than_a_part(measures):
     reference = f"{GOOD} Bicycles travel free of charge. A berth costs forty euros."
     all_of_it, part = (
@@ -130,11 +109,6 @@ def test_the_whole_reference_is_more_complete_than_a_part(measures):
     assert all_of_it > part
 
 
-def test_a_reply_to_something_else_is_less_appropriate(measures):
-    good, bad = (said(measures, APPROPRIATENESS, case(text)).value for text in (GOOD, BAD))
-    assert good > bad
-
-
 def test_what_is_missing_is_not_judged(measures):
     assert measures[FAITHFULNESS].without(case(GOOD, passages=None))
     assert measures[FAITHFULNESS].without(case(GOOD, reference="")) is None
@@ -142,21 +116,6 @@ def test_what_is_missing_is_not_judged(measures):
     assert measures[APPROPRIATENESS].without(case(GOOD, reference=""))
     assert all(rubric.without(case(GOOD, answerability="UNDERSPECIFIED")) for rubric in measures.values())
     assert not any(rubric.without(case(GOOD)) for rubric in measures.values())
-
-
-def test_another_judge_gets_no_outcome_and_the_embedded_one_asks_nobody(measures):
-    for rubric in measures.values():
-        outcome = rubric.ask(ReplayGenerator("replay:x", ()), case(GOOD), None)
-        assert outcome.status == "not_applicable"
-    with pytest.raises(GeneratorError):
-        NoModel().complete([PromptMessage(role="user", content="?")])
-
-
-def test_a_fit_by_hand():
-    fit = Fit(2.0, {"meant": 2.0})
-    assert fit.score({"meant": 0.25}) == pytest.approx(0.5)  # a rating of 2.5 on 1..4
-    assert fit.score({"meant": 1.0}) == 1.0
-    assert Fit(-5.0, {}).score({}) == 0.0
 
 
 @pytest.mark.data
@@ -179,24 +138,16 @@ def test_ahead_of_shared_words_on_other_systems_and_conversations(real_data: Pat
 LABELLED = [
     ("I don't know.", "yes"),
     ("I'm sorry, but I cannot answer that from the passages I was given.", "yes"),
-    ("The documents provided do not contain information about ferry prices.", "yes"),
     ("The passages do not mention opening hours. I cannot answer this question based on the available context.", "yes"),
-    ("There is no information about winter closures in the provided documents. Please ask the office.", "yes"),
     ("I do not have specific information about the bridge. If you tell me which bridge you mean, I can help.", "yes"),
     ("No information is provided about the tariff. The documents only discuss routes and stops.", "yes"),
-    ("Unfortunately, the given context doesn't say who built the mill.", "yes"),
-    ("I do not have access to current prices. To find them, you would need to consult the operator.", "yes"),
     ("The text does not specify the year.", "yes"),
+    ("I don’t know what it costs [1][2].", "yes"),
     ("The mill was built by two brothers in 1871. What it cost is not mentioned in the documents.", "partial"),
     ("The ferry leaves at nine on weekdays. However, the documents do not say when it leaves on Sundays.", "partial"),
     ("The documents do not give an exact figure. However, the valley had about four thousand inhabitants in 1900, most "
      "of them farmers and shepherds who moved up to the pastures in summer.", "partial"),
-    ("It is unclear whether the path is open. Snow usually closes the pass from November until late in May, and the "
-     "huts along it are locked then.", "partial"),
     ("The pass is closed from November, so you will need another way.", "no"),
-    ("No, the path is not open in winter.", "no"),
-    ("You don't have to pay for children under six.", "no"),
-    ("Nobody knows the valley better than its shepherds, who have lived there for centuries.", "no"),
     ("Please book ahead. If you come by train, a bus meets you at the station.", "no"),
     ("Hello! Ask me anything about your documents.", "no"),
     ("", "no"),
@@ -206,25 +157,6 @@ LABELLED = [
 @pytest.mark.parametrize(("reply", "label"), LABELLED)
 def test_labelled_replies(reply: str, label: str):
     assert says_idk(reply) == label
-
-
-def test_what_is_set_against_the_lack_makes_it_partial():
-    lack = "The documents do not mention the price."
-    assert says_idk(lack) == "yes"
-    assert says_idk(
-        f"{lack} While the document describes the cabins and their beds in detail, it names no tariff."
-    ) == ("partial")
-
-
-def test_marks_and_typographic_apostrophes_change_nothing():
-    assert says_idk("I don’t know what it costs [1][2].") == says_idk("I don't know what it costs.") == "yes"
-
-
-def test_kinds_of_sentences():
-    assert kind_of("The provided documents do not detail the route.") == "lack"
-    assert kind_of("Please consult the timetable.") == "aside"
-    assert kind_of("The documents discuss ferries only.") == "about"
-    assert kind_of("Ferries leave at nine.") == "claim"
 
 
 @pytest.mark.data
@@ -242,3 +174,29 @@ def test_agreement_with_the_official_judge(real_data: Path):
         assert len(verdicts) == 219
         assert sum((a == "yes") == (row.idk == "yes") for a, row in zip(verdicts, tested, strict=True)) / 219 >= 0.95
         assert sum(a == row.idk for a, row in zip(verdicts, tested, strict=True)) / 219 >= 0.92
+
+
+SCRIPT = """
+import threading, time
+import numpy as np
+from turnmark.evaluation.embedding import SharedEmbed
+
+began = threading.Event()
+
+def encode(texts):
+    began.set()
+    time.sleep(0.3)
+    print(*texts, flush=True)
+    return np.zeros((len(texts), 1), np.float32)
+
+embed = SharedEmbed(encode)
+for text in ("first", "second"):
+    threading.Thread(target=embed, args=([text],), daemon=True).start()
+    began.wait()
+"""
+
+
+def test_the_text_at_work_is_ended_and_no_other_is_begun():
+    """A thread that is in native code when the interpreter ends aborts the process, and its exit code is lost."""
+    ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "first\n", "")

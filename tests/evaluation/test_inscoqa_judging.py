@@ -8,10 +8,10 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from tests.evaluation.inscoqa_judges import REFERENCE_STEPS, by_steps, judge, predicted, source
-from tests.evaluation.judged_runs import done, reasons, values
+from tests.evaluation.inscoqa_judges import REFERENCE_STEPS, judge, predicted, source
+from tests.evaluation.judged_runs import done, values
 from tests.evaluation.reported import golden
-from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
+from tests.servers import Hang, Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
 from turnmark.corpora import inscoqa
 from turnmark.corpora.types import Message
@@ -61,25 +61,15 @@ def test_a_reply_without_a_list_is_judged_as_it_is():
     assert (outcome.value, outcome.reason, server.bodies) == (0.0, "the reply is empty", [])
 
 
-@pytest.mark.parametrize(("rating", "completion", "parsed"), [
-    (1, 0, (1.0, 0.0)), (10, 100, (10.0, 100.0)), ("8/10", "85%", (8.0, 85.0)), ("7.5", "66.7", (7.5, 66.7)),
-    (7, "50/100", (7.0, 50.0)),
-])  # fmt: skip
-def test_numbers_on_the_scales(rating, completion, parsed):
-    reply = InsevalReply.model_validate({"rating": rating, "completion": completion})
-    assert (reply.rating, reply.completion) == parsed
-
-
 @pytest.mark.parametrize(("rating", "completion", "problem"), [
-    (0, 50, "rating: a number from 1 to 10"), (11, 50, "not 11"), (7, 101, "completion: a percentage from 0 to 100"),
-    (7, -1, "not -1"), (7, 0.85, "not the fraction 0.85"), (7, 1, "not the fraction 1"),
-    ("good", 50, "a number up to 10"),
-    ("7/5", 50, "a number up to 10"), (True, 50, "not true or false"), (7, None, "valid number"),
-    (float("nan"), 50, "a number from 1 to 10"), (7, float("inf"), "from 0 to 100"),
+    (11, 50, "not 11"), (7, 101, "completion: a percentage from 0 to 100"), (7, 0.85, "not the fraction 0.85"),
+    ("7/5", 50, "a number up to 10"), (True, 50, "not true or false"), (float("nan"), 50, "a number from 1 to 10"),
 ])  # fmt: skip
 def test_numbers_off_the_scales(rating, completion, problem):
     with pytest.raises(ValidationError, match=re.escape(problem)):
         InsevalReply.model_validate({"rating": rating, "completion": completion})
+    reply = InsevalReply.model_validate({"rating": "8/10", "completion": "66.7%"})
+    assert (reply.rating, reply.completion) == (8.0, 66.7)
 
 
 def test_the_steps_that_are_covered_are_listed():
@@ -111,9 +101,8 @@ def test_completion_counts_the_replys_steps_and_coverage_the_references(pairs, c
 
 
 @pytest.mark.parametrize(("covered", "problem"), [
-    ([{"step": 5, "by": 1}], "numbered from 1 to 4"), ([{"step": 0, "by": 1}], "numbered from 1 to 4"),
-    ([{"step": 1, "by": 2}], "numbered from 1 to 1"), ([{"step": 1, "by": 1}] * 2, "listed once"),
-    ([1, 2], "object"),
+    ([{"step": 5, "by": 1}], "numbered from 1 to 4"), ([{"step": 1, "by": 2}], "numbered from 1 to 1"),
+    ([{"step": 1, "by": 1}] * 2, "listed once"),
 ])  # fmt: skip
 def test_a_list_of_steps_that_there_are_not_is_asked_for_again(covered, problem):
     wrong = Say(json.dumps({"covered": covered}))
@@ -122,11 +111,6 @@ def test_a_list_of_steps_that_there_are_not_is_asked_for_again(covered, problem)
     assert problem in server.bodies[1]["messages"][-1]["content"]
     outcome, _ = asked(STEPS, case("Light it."), wrong)
     assert (outcome.status, outcome.kind) == ("failed", "invalid")
-
-
-def test_data_without_a_procedure_has_no_completion():
-    assert STEPS.without(case("Light it.", expected=())) == "the data has no reference procedure"
-    assert STEPS.without(case("Light it.")) is None
 
 
 def test_material_cannot_close_its_marks():
@@ -140,23 +124,14 @@ def test_material_cannot_close_its_marks():
 
 
 @pytest.mark.parametrize(("reply", "kind"), [
-    (Say("I would say 8."), "invalid"), (Say('{"rating": 8}'), "invalid"),
-    (Say('{"rating": 8, "completion": 0.5}'), "invalid"),
-    (Say('{"rating": 8, "comp', "length"), "length"), (Say("{}", "content_filter"), "content_filter"),
-    (Say(""), "invalid"),
-    (Status(401), "auth"), (Status(500), "unavailable"), (Status(400), "bad_request"), (Raw(b"garbage"), "bad_reply"),
-    (Reset(), "unavailable"), (Hang(3), "timeout"),
+    (Say('{"rating": 8, "completion": 0.5}'), "invalid"), (Say('{"rating": 8, "comp', "length"), "length"),
+    (Status(401), "auth"), (Hang(3), "timeout"),
 ])  # fmt: skip
 def test_a_judge_that_fails_gives_no_number(reply, kind):
     outcome, _ = asked(INSEVAL, case("Light it."), reply, options="&deadline=1&max_tokens=200")
     assert (outcome.status, outcome.value, outcome.also) == ("failed", None, {})
     assert outcome.kind == kind, outcome.reason
     assert outcome.reason
-
-
-def test_a_case_that_does_not_fit_is_said_to_be_too_long():
-    outcome, server = asked(INSEVAL, case("Light it.", answer="bread " * 9000), judge(), options="&context=4096")
-    assert (outcome.status, outcome.kind, server.bodies) == ("failed", "too_long", [])
 
 
 def test_a_run_judged_by_a_script(turnmark, tmp_path, check_run):
@@ -176,21 +151,6 @@ def test_a_run_judged_by_a_script(turnmark, tmp_path, check_run):
     assert all(not row.comparable and "metric" in row.differs and "judge" not in row.differs for row in rows)
     ran_again = turnmark("report", tmp_path / "r").out
     golden("inscoqa_judged.txt", re.sub(r"127\.0\.0\.1:\d+", "HOST", ran_again[: ran_again.index("Judges  ")]))
-
-
-def test_a_judge_that_cannot_list_steps_still_rates(turnmark, tmp_path, check_run):
-    def reply(body):
-        return Say("steps 1 and 3") if by_steps(body) else judge(8, 50)(body)
-
-    file = predicted(tmp_path / "x.jsonl", a=["Light it."], b=["Light it."])
-    words = ["score", "inscoqa", "--data", source(tmp_path), "--predictions", file, "--out", tmp_path / "r"]
-    with ScriptedServer(reply) as server:
-        summary = done(turnmark, *words, "--judge", f"openai:tiny@{server.url}")
-    check_run(tmp_path / "r")
-    assert (summary.metrics["judge_score"].mean, summary.metrics["task_completion"].mean) == (8.0, 0.5)
-    for name in ("task_coverage", "task_completion[steps]"):
-        assert (summary.metrics[name].n, summary.metrics[name].failed) == (0, 2)
-    assert reasons(tmp_path / "r", "task_completion[steps]")["a"].startswith("invalid")
 
 
 def embed(texts):
@@ -218,11 +178,3 @@ def test_the_embedded_score_tells_right_from_wrong_and_silent():
         assert shares["right"] == 1.0
         assert shares["unknown"] == 0.0
         assert (shares["other"] or 0) <= 0.5
-
-
-def test_the_embedded_measures_are_the_embedded_judges_alone():
-    with ScriptedServer(judge()) as server:
-        generator = open_generator(f"openai:tiny@{server.url}")
-        for measure in extractive_inseval(embed, "minilm"):
-            assert measure.ask(generator, case("Light it."), None).status == "not_applicable"
-    assert server.bodies == []

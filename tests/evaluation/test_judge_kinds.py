@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.evaluation.judged_runs import ANSWERS, FEW, done, judge, lines, official, spec_of, values
+from tests.evaluation.judged_runs import ANSWERS, done, judge, lines, official, spec_of, values
 from tests.servers import ScriptedServer
 from turnmark.corpora import mtrag
 from turnmark.evaluation.judging.bertscore import bert_recall, open_bert
@@ -69,17 +69,3 @@ def test_what_is_wrong_with_bertscore_is_told_at_once(turnmark):
     assert "write bertscore, bertscore:minilm or bertscore:FOLDER" in printed
     ran = turnmark("eval", "inscoqa", "--judge", "bertscore:minilm")
     assert "--judge bertscore:minilm: inscoqa has no metrics that it measures" in re.sub(r"\s+", " ", ran.err)
-
-
-def test_every_conditioned_metric_for_both_verdicts(benchmark_root, turnmark, tmp_path, check_run):
-    with ScriptedServer(judge()) as server:
-        summary, out = scored(turnmark, benchmark_root, tmp_path, spec_of(server, options=FEW), "embedded")
-    check_run(out)
-    conditioned = {name for name in summary.metrics if ".idk" in name}
-    metrics = ("rb_llm", "rl_f", "rl_f[embedded]")
-    assert conditioned == {f"{metric}{mark}" for metric in metrics for mark in (".idk", ".idk[embedded]")}
-    # The same verdicts, and where they decide the same values.
-    assert values(out, "rb_llm.idk") == values(out, "rb_llm.idk[embedded]")
-    instruments = {row["metric"]: row["by"] for row in lines(out / "scores.jsonl")}
-    assert instruments["rb_llm.idk[embedded]"].endswith("; IDK by embedded")
-    assert instruments["rl_f[embedded].idk"].startswith("embedded; IDK by openai:tiny@")

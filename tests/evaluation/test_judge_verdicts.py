@@ -25,12 +25,6 @@ CASE = Case(
     question="How old is the mill?", answer="It is old.", reference="It is old.", passages=("The mill is old.",)
 )
 TWO_CLAIMS = '{"claims": ["first", "second"]}'
-GOOD = {
-    "rating": "Fine.\nRating: [[9]]", "idk": "Verdict: [[no]]", "pairwise": "Verdict: [[A>>B]]",
-    "claims": '{"claims": ["a"]}',
-    "verdicts": '{"verdicts": [{"claim": 1, "supported": true}, {"claim": 2, "supported": true}]}',
-    "questions": '{"questions": ["q"], "evasive": false}',
-}  # fmt: skip
 
 
 def replay(*lines):
@@ -79,16 +73,6 @@ def test_a_broken_reply_twice(row):
         assert isinstance(outcome, Outcome), outcome
         assert outcome.status == "scored", outcome
         assert expect in (outcome.value, outcome.label)
-
-
-@pytest.mark.parametrize("row", [row for row in REPLIES if row["expect"] == "invalid"], ids=lambda row: row["name"])
-def test_a_broken_reply_is_asked_for_once_more(row):
-    outcome = outcome_of(row["form"], ScriptLine(text=row["reply"]), ScriptLine(text=GOOD[row["form"]]))
-    if row["form"] == "pairwise":
-        assert isinstance(outcome, Verdict)
-    else:
-        assert isinstance(outcome, Outcome)
-        assert outcome.status == "scored" or (row["form"] == "claims" and "claim from 1 to 1" in outcome.reason)
 
 
 def test_the_second_request_says_what_was_wrong():

@@ -123,15 +123,6 @@ LATER = Case(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("measure", "says"), [(IDK_JUDGE, "Verdict: [[no]]"), (RL_F, '{"claims": []}')])
-def test_idk_and_faithfulness_judges_see_the_whole_conversation(measure, says):
-    judge = Heard(say(says))
-    measure.ask(judge, LATER, None)
-    (prompt,) = judge.asked
-    places = [prompt.index(text) for text in ("who built it", "a mason", "and its height?", "96 metres.")]
-    assert places == sorted(places)
-
-
 def test_a_prompt_without_marks_shows_the_material_as_the_official_scripts_do(tmp_path):
     (tmp_path / "idk.txt").write_text("[Inquiry]\n{{ conversation }}\n\n[Response]\n{{ answer }}\n\n[Output]\n")
     judge = Heard(say("no"))

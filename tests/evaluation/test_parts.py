@@ -25,7 +25,6 @@ def embed(texts):
 FERRY = ("How many passengers does the Marigold carry?", "How long does she take for a crossing?")
 CARRIES = "The Marigold carries 48 passengers and six cars."
 TAKES = "She takes 50 minutes for a crossing."
-BREAD = ("How hot is the oven at the Bakehouse?", "How long is the dough left at the lighthouse?")
 
 
 @pytest.mark.parametrize(
@@ -35,25 +34,13 @@ BREAD = ("How hot is the oven at the Bakehouse?", "How long is the dough left at
         (FERRY, f"{TAKES}\n\n{CARRIES}", (CARRIES, TAKES)),
         (FERRY, f"{CARRIES} [1] {TAKES[:-1]} [1][2].", (CARRIES, TAKES)),
         (FERRY, CARRIES, (CARRIES, "")),
-        (FERRY, TAKES, ("", TAKES)),
         (FERRY, "Lactic acid gives the bread its sour taste.", ("", "")),
-        (
-            BREAD,
-            "Bread matters to the people. The oven at the Bakehouse is at 240 °C.",
-            ("The oven at the Bakehouse is at 240 °C.", ""),
-        ),
         (
             ("What is the otter's diet?", "What is the tern's diet?"),
             "The diet of both, otter and tern, is fish.",
             ("The diet of both, otter and tern, is fish.",) * 2,
         ),
-        (
-            ("When was the lighthouse lit for the first time?", "By whom?"),
-            "The lighthouse was lit for the first time in 1868 by the engineer's daughter.",
-            ("The lighthouse was lit for the first time in 1868 by the engineer's daughter.",) * 2,
-        ),
         (FERRY, f"{CARRIES} The passages do not say how long she takes for a crossing.", (CARRIES, "")),
-        (FERRY, "**1.** ... -- ♬", ("", "")),
     ],
 )
 def test_sentences_go_to_the_part_they_answer(parts, answer, texts):
@@ -66,10 +53,6 @@ def test_what_answers_nothing_covers_nothing_and_embeds_nothing(answer):
         raise AssertionError(texts)
 
     assert assign_sentences(FERRY, answer, never) == ("", "")
-
-
-def test_without_parts_there_is_nothing_to_assign():
-    assert assign_sentences((), CARRIES, embed) == ()
 
 
 def covered(parts, answer, vectors):

@@ -73,7 +73,6 @@ def test_what_cannot_be_rescored_is_said(benchmark_root, turnmark, tmp_path):
     file = write_file(tmp_path / "evaluation.json", SYSTEMS)
     (tmp_path / "other.json").write_text("{}")
     message = turnmark.refused("score", "compound-qa", "--predictions", file, "--predictions", tmp_path / "other.json")
-    message = message
     assert "holds several systems already" in message
     assert "compound-qa has none" in message
     ran = turnmark("score", "mtrag", "--data", benchmark_root, "--predictions", tmp_path / "other.json")

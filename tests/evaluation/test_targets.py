@@ -37,12 +37,6 @@ def test_every_benchmark_is_answered_with_its_targets(turnmark, check_run):
     }
 
 
-def test_a_setting_that_searches_has_passages_beside_the_target(turnmark):
-    words = ("eval", "mtrag", "--setting", "rag", "--retriever", "bm25", "--limit", "3", "--generator", "reference")
-    assert turnmark.json(*words, "--out", "r")["metrics"]["rouge_l.word"]["mean"] == 1.0
-    assert all(row["contexts"] for row in lines(Path("r/predictions.jsonl")))
-
-
 def test_what_has_no_target_is_refused(turnmark):
     for words, message in (
         (("kiwi", "--task", "analyse", "--generator", "reference"), "no reference answers"),
