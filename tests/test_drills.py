@@ -10,9 +10,10 @@ import pytest
 
 from tests.conftest import ROOT
 
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("disk", "damage", "hostile", "fuzz", "faults")]
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["kills", "disk", "damage", "hostile", "fuzz", "faults"])
+
+@pytest.mark.parametrize("name", ["kills", *SLOW])
 def test_nothing_is_lost(name: str) -> None:
     command = [sys.executable, "-m", "tests.drills", "--quick", "--kills", "5", "--only", name]
     ran = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=1500, check=False)

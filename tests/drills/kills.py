@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -22,11 +23,11 @@ QUESTIONS = ["Where is the kettle 3?", "And the kettle 7?", "What colour is kett
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """The three commands, `build` with and without vectors: as many kills each as can be, and those that are left."""
+    """The four commands, `build` with and without vectors: as many kills each as can be, and those that are left."""
     dice = random.Random(effort.seed)
     commands: dict[str, Callable[[Tally, Path, random.Random, int], None]] = {
         "build": partial(_build, retriever="bm25"), "build with vectors": partial(_build, retriever="conversational"),
-        "eval": _eval, "chat": _chat,
+        "eval": _eval, "score": _score, "chat": _chat,
     }  # fmt: skip
     for number, (name, drill) in enumerate(commands.items()):
         times = effort.kills // len(commands) + (number < effort.kills % len(commands))
@@ -133,6 +134,27 @@ def _eval(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
     _series(tally, times, dice, run, check)
     fine(run(10**6))
     _same(runs[-1], folder / "undisturbed")
+
+
+def _score(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
+    """A run of `score` that was killed is none until it is whole; the same command makes it whole."""
+    answers = folder / "made"
+    fine(turnmark("eval", "compound-qa", "--out", answers, home=folder / "home", folder=folder))
+
+    def run(wait: float | None) -> Ended:
+        out = folder / ("undisturbed" if wait is None else "r")
+        return turnmark("score", "compound-qa", "--predictions", answers, "--out", out, home=folder / "home",
+                        folder=folder, kill_after=wait)  # fmt: skip
+
+    def check(ended: Ended) -> None:
+        if ended.code == 0 or (folder / "r" / "summary.json").exists():
+            _same(folder / "r", folder / "undisturbed")
+        if ended.code == 0 or dice.random() < 0.2:
+            fine(run(10**6))
+            _same(folder / "r", folder / "undisturbed")
+            shutil.rmtree(folder / "r")
+
+    _series(tally, times, dice, run, check)
 
 
 def _chat(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
