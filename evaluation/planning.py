@@ -143,7 +143,7 @@ def plan(request: EvalRequest) -> Plan:
     """Check a request: the flags, the data and, of answers that are written already, every line of every file."""
     began = time.perf_counter()
     errors = ErrorCollector()
-    setting = setting_of(request.benchmark, request.setting or _recorded_setting(request), errors, request.task)
+    setting = setting_of(request.benchmark, request.setting or _recorded_setting(request, errors), errors, request.task)
     flags = check_specs(request, errors)
     # A task that there is not has been reported; whatever else is wrong is looked for with the first.
     kind = find_task(request.benchmark, request.task) or find_task(request.benchmark, None)
@@ -206,15 +206,19 @@ def _in_words(request: EvalRequest, setting: str | None, domains: Sequence[str] 
     return " ".join(filter(None, (request.benchmark, setting, f"({', '.join(domains)})" if domains else "")))
 
 
-def _recorded_setting(request: EvalRequest) -> str | None:
-    """The setting of the run whose samples are scored."""
+def _recorded_setting(request: EvalRequest, errors: ErrorCollector) -> str | None:
+    """The setting of the runs whose samples are scored."""
+    settings: dict[str | None, Path] = {}
     for path in request.predictions:
         with suppress(OSError, ValidationError):
             folder = path if path.is_dir() else path.parent
             manifest = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
             if manifest.benchmark == request.benchmark:
-                return manifest.setting
-    return None
+                settings.setdefault(manifest.setting, path)
+    if len(settings) > 1:
+        listed = ", ".join(f"{setting} ({path})" for setting, path in settings.items())
+        errors.add(f"--predictions: runs of several settings: {listed}; score them one at a time, or name --setting")
+    return next(iter(settings), None)
 
 
 def _open_task(

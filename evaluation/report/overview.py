@@ -78,7 +78,7 @@ def describe_run(
         tables.notes(summary),
         warnings=tables.warnings(summary),
         specs=tables.specs(summary),
-        reasons=tuple(why_not_done(summary, run)),
+        reasons=tuple(why_not_done(run)),
         run=run,
     )
 

@@ -121,12 +121,12 @@ def scores(run: Path, keys: Collection[Key], metrics: Collection[str]) -> dict[K
     return by_key
 
 
-def why_not_done(summary: Summary, run: Path) -> Iterator[str]:
-    """Why samples failed or were skipped, a line each: `failed: timeout (3), bad_reply (1)`."""
-    if not (summary.failed or summary.skipped):
-        return
+def why_not_done(run: Path) -> Iterator[str]:
+    """Why samples failed or were skipped, a line each: `failed: timeout (3), bad_reply (1)`; and what is unreadable."""
+    path, readable = run / "predictions.jsonl", 0
     why: dict[str, Counter[str]] = {"failed": Counter(), "skipped": Counter()}
     for sample in samples(run):
+        readable += 1
         if sample.status != "done":
             reason = (sample.reason or "no reason is given")[:_REASON]
             why[sample.status][sample.kind or reason if sample.status == "failed" else reason] += 1
@@ -135,3 +135,5 @@ def why_not_done(summary: Summary, run: Path) -> Iterator[str]:
         others = reasons.total() - sum(count for _, count in reasons.most_common(_MOST_REASONS))
         if listed:
             yield f"{status}: {', '.join([*listed, *([f'others ({others})'] if others else [])])}"
+    if path.is_file() and (unreadable := sum(map(bool, path.read_bytes().split(b"\n"))) - readable):
+        yield f"{unreadable} lines of predictions.jsonl cannot be read and are left out"

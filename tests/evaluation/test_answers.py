@@ -109,6 +109,16 @@ def test_our_own_run_scored_again_gives_the_same_figures(benchmark_root, tmp_pat
     assert manifest.counterfactual == bool(fields.get("counterfactual"))
 
 
+@pytest.mark.usefixtures("searching")
+def test_runs_of_several_settings_are_not_scored_as_one(benchmark_root, tmp_path):
+    runs = tmp_path / "a", tmp_path / "b"
+    ran(benchmark_root, runs[0], domains=("clapnq",))
+    ran(benchmark_root, runs[1], domains=("fiqa",), setting="rag")
+    with pytest.raises(RequestError, match="runs of several settings: reference "):
+        planned(benchmark_root, tmp_path / "x", *runs)
+    assert planned(benchmark_root, tmp_path / "x", *runs, setting="rag").manifest.domains == ("clapnq", "fiqa")
+
+
 CLONE = "mt-rag-benchmark"
 
 

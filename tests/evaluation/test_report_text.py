@@ -24,7 +24,7 @@ from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import describe_run, overview
 from turnmark.evaluation.report.page import round_scale
 from turnmark.evaluation.report.rendering import escape_cell, markdown, show_report, show_run
-from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, scores
+from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, scores, why_not_done
 
 
 def test_metrics_are_chosen_by_their_rank_and_those_without_values_last():
@@ -46,6 +46,13 @@ def test_scores_are_found_in_any_order(stored_run):
     keys = [SAMPLES[4].key, SAMPLES[0].key]
     scores_of = scores(stored_run, keys, ["answer_words"])
     assert {key: score["answer_words"].value for key, score in scores_of.items()} == {keys[0]: 1400.0, keys[1]: 4.0}
+
+
+def test_unreadable_lines_are_counted(stored_run):
+    before = list(why_not_done(stored_run))
+    path = stored_run / "predictions.jsonl"
+    path.write_text("torn\n\n{}\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    assert list(why_not_done(stored_run)) == [*before, "2 lines of predictions.jsonl cannot be read and are left out"]
 
 
 @pytest.mark.parametrize("name", ["../run", "/etc", "a/b", "..", ""])
