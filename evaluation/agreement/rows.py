@@ -7,6 +7,7 @@ text that was rated.
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +90,9 @@ def gather(paths: Sequence[Path]) -> Rows:
     for path in files:
         if not (is_key(path) or is_ratings(path)):
             errors.collect(_add_file, path, rows)
+    twice = [key for key, n in Counter((answer.task, answer.system) for answer in rows.answers).items() if n > 1]
+    if twice:
+        errors.add(f"{len(twice)} answers are in several files (the first: {twice[0][0]!r}); name one of the files")
     runs = [run for path in paths if path not in files and (run := errors.collect(read_one, path)) is not None]
     errors.raise_all()
     for run in runs:

@@ -134,6 +134,12 @@ def judged(path, idk):
     return path
 
 
+def test_answers_rated_in_two_files_are_refused(human, tmp_path):
+    again = write_evaluation(tmp_path / "again.json")
+    with pytest.raises(RequestError, match="36 answers are in several files"):
+        agreement([human, again])
+
+
 def test_verdicts_against_those_of_another_judge(tmp_path):
     idk = {name: (1.0 if index % 3 == 2 else 0.5 if index % 3 == 1 else 0.0) for index, name in enumerate(IDS)}
     file = judged(tmp_path / "official.jsonl", {**idk, IDS[0]: None})
