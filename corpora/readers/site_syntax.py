@@ -1,7 +1,7 @@
 """What site generators add to Markdown goes; the words that a person wrote, such as titles, stay. Code stays as it is.
 
-Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons, attribute lists), GitHub
-(`[!NOTE]`), footnotes and template tags.
+Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons, attribute lists),
+Docusaurus (`:::`), GitHub (`[!NOTE]`), wiki links of GitHub and Obsidian, footnotes and template tags.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import groupby
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?)[ \t]+(?P<words>[^\n]*)$")
+_COLONS = re.compile(r":{3,}[ \t]*(?P<words>[^\n]*)$")
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,60}\]:[ \t]*(?=\S)")
 _ALERT = re.compile(r"(?P<quote>(?:>[ \t]?)+)\[!\w+\][+-]?[ \t]*(?P<words>[^\n]*)$")
 _TAGS = re.compile(
@@ -23,6 +24,8 @@ _TAGS = re.compile(
     r"|(?<!\w)\+\+(?P<keys>[\w\"](?:[^\n+]|\+(?!\+)){0,60})\+\+(?!\w)"
     r"|:(?:octicons|fontawesome|material|simple)-[a-z0-9-]{1,60}:(?:\{[^{}\n]{0,200}\})?)(?P<space>[ ]?)"
 )
+_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200})(?:\|(?P<words>[^\[\]|\n]{1,200}))?\]\]")
+_PAGE_NAME = re.compile(r"^[^ ]*[-/#.][^ ]*$")
 
 
 def strip_site_syntax(text: str) -> str:
@@ -68,6 +71,8 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
         elif mark := _ADMONITION.match(stripped):
             bodies.append(indent + 4)
             yield from (("", False), (lead + _marker_words(mark["words"]), False), ("", False))
+        elif mark := _COLONS.match(stripped):
+            yield from (("", False), (lead + _marker_words(mark["words"]), False), ("", False))
         elif mark := _FOOTNOTE.match(stripped):
             bodies.append(indent + 4)
             yield from (("", False), (lead + stripped[mark.end() :], False))
@@ -85,9 +90,9 @@ def _dedent(line: str, width: int) -> str:
 
 
 def _marker_words(words: str) -> str:
-    """The title behind an admonition's mark: `note "Title"`."""
-    quoted = re.search(r"\"([^\"]*)\"", words)
-    return quoted[1].strip() if quoted else " ".join(words.split()[1:])
+    """The title behind the mark of a box: `note "Title"`, `tip Title`, `info[Title]`."""
+    quoted = re.search(r"\"([^\"]*)\"|\[([^\[\]]*)\]", words)
+    return (quoted[1] or quoted[2] or "").strip() if quoted else " ".join(words.split()[1:])
 
 
 def _without_tags(text: str) -> str:
@@ -98,4 +103,18 @@ def _without_tags(text: str) -> str:
         doubled = not words and text[match.start() - 1 : match.start()] in ("", " ", "\n")
         return words if doubled else words + match["space"]
 
-    return _TAGS.sub(replacement, text) if re.search(r"[{:^]|\+\+", text) else text
+    text = _TAGS.sub(replacement, text) if re.search(r"[{:^]|\+\+", text) else text
+    return _WIKI_LINK.sub(_page_words, text) if "[[" in text else text
+
+
+def _page_words(link: re.Match[str]) -> str:
+    """A wiki link's words, or the name of its page; nothing of what is embedded.
+
+    GitHub's wikis write the words first, others the page.
+    """
+    first, second = link["page"], link["words"]
+    if link.group().startswith("!"):
+        return ""
+    if not second:
+        return first.split("#")[0].rsplit("/", 1)[-1].replace("-", " ")
+    return first if _PAGE_NAME.search(second) and not _PAGE_NAME.search(first) else second

@@ -107,6 +107,8 @@ def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
         ("Since [PEP 665][] and [that][pep] a[i][j]", "Since PEP 665 and that a[i][j]"),
         ("-   :material-web:{ .lg } __Web__\n\n    [:octicons-arrow-24: See](a.md)", "-   __Web__\n\n    See"),
         ('!!! note "Mind the gap"\n\n    Body.\n\n    - item\n\nAfter', "Mind the gap\n\nBody.\n\n- item\n\nAfter"),
+        (":::tip Did you know\n\nBody.\n\n:::", "Did you know\n\nBody."),
+        ("See [[My-Page|it]], [[My-Other]] and ![[a.png]].", "See it, My Other and ."),
         ("> [!NOTE]\n> Alert.", ">\n> Alert."),
         ("<Tabs><TabItem value='a'>\n\nInside.\n\n</TabItem></Tabs>", "Inside."),
         # links, images, HTML
