@@ -91,20 +91,6 @@ def test_a_model_answers_from_the_context_and_its_sentences_are_dealt_out(tmp_pa
     assert values(bench, item, sample)["part_coverage"] == 0.5
 
 
-def test_a_closed_book_question_is_put_to_the_model_by_its_own_prompt(tmp_path):
-    bench, [item] = bench_of(tmp_path, row(context=None))
-    sample, [body] = asked(bench, item, Say("<think>Hm.</think>The lamp was lit in 1868. The lamp burned oil."))
-    system, user = body["messages"]
-    assert "answer every one of them" in system["content"]
-    assert user["content"] == QUESTION
-    assert (sample.decision, sample.contexts) == ("answer", ())
-    assert sample.prediction == "The lamp was lit in 1868. The lamp burned oil."
-    assert [part.answer for part in sample.sub_answers] == ["The lamp was lit in 1868.", "The lamp burned oil."]
-    assert (sample.usage["answer"].calls, sample.usage["answer"].prompt_tokens) == (1, 11)
-    scores = values(bench, item, sample)
-    assert (scores["k_precision"], scores["part_coverage"]) == (None, 1.0)
-
-
 def test_a_reply_that_was_cut_says_so_and_an_empty_one_is_kept_as_empty(tmp_path):
     bench, [item] = bench_of(tmp_path, row(context=None), embed=False)
     cut = Say("The lamp was", finish_reason="length")

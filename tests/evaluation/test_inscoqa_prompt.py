@@ -181,9 +181,3 @@ def test_steps_are_read_in_whatever_form_they_are_written(text):
     assert (reply.answer, reply.steps) == ("So.", ("Mix.", "Bake."))
     if text not in ("Mix.\nBake.", "- Mix.\n- Bake."):  # without a heading, lines alone are prose
         assert read_reply(f"So.\n\n{text}").steps == ("Mix.", "Bake.")
-
-
-def test_numbers_within_steps_begin_none():
-    text = "1. Take 1.5 litres.\n   - Boil it.\n   - Wait.\n2. Add salt: 3 g."
-    assert read_reply(text).steps == ("Take 1.5 litres. Boil it. Wait.", "Add salt: 3 g.")
-    assert read_reply("It took 3 days.\nA. Smith said so.").steps == ()

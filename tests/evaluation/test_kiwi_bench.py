@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.evaluation.benched import asked, items_of, minilm, only, open_task, values
+from tests.evaluation.benched import asked, items_of, only, open_task, values
 from tests.evaluation.kiwis import ANSWER, revising, session, turn, written
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError
@@ -95,32 +94,11 @@ def test_evidence_is_the_turns_else_the_sessions_else_the_papers_else_none(tmp_p
     ]  # fmt: skip
 
 
-def test_paragraphs_are_ranked_for_instruction_and_question(tmp_path):
-    papers = [f"Number {n} is an even number." for n in range(0, 12, 2)] + ["The lamp burned paraffin from 1885."]
-    row = session(turn(instruction="Which oil did the lamp burn later?"))
-    bench, [item] = revising(tmp_path, row, papers=papers, embed=minilm)
-    places = evidence(bench, item)
-    assert (len(places), places[0]) == (5, "0#paragraph-7")
-
-
 def test_texts_count_as_written_and_a_file_does_not_choose_the_previous_answer(tmp_path):
     bench, [item] = revising(tmp_path, session(initial_answer="The lamp [0] was lit [1, 2]."))
     sample = Sample(id=item.id, status="done", prediction="The lamp was lit at night [3].", previous="Something else.")
     assert figures(bench, item, sample) == [7 / 7, 4, 4 / 7, 7]
     assert figures(bench, item, sample.model_copy(update={"prediction": ""})) == [0, 7, 1, 0]
-
-
-def test_labels_and_clusters():
-    bench = open_task(Kiwi, DEMO)
-    facts = [item.facts for item in items_of(bench)]
-    assert facts[0].cluster.startswith("question ")
-    assert facts[0].labels == {
-        "instruction": ("More information",), "type": ("information-seeking",), "model": ("demo-large",),
-        "turn": ("first",), "rating": ("good",),
-    }  # fmt: skip
-    assert Counter(fact.labels["turn"] for fact in facts) == {("first",): 6, ("later",): 17}
-    assert {value for fact in facts for value in fact.labels["instruction"]} == set(kiwi.FINE_TYPES)
-    assert len({fact.cluster for fact in facts}) == 6
 
 
 PASSAGES = [{"title": "Oil lamps", "text": "From 1885 it burned paraffin."}]

@@ -12,12 +12,9 @@ from tests.evaluation.benched import open_task, values
 from tests.evaluation.judged_runs import lines
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
-from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.running import in_turns
 
 STYLE = {"instruction_type": "stylistic"}
 
@@ -41,16 +38,6 @@ def reviser(fail="never"):
         return Say(f"{previous} {addition}")
 
     return reply
-
-
-def test_items_are_taken_turn_by_turn(tmp_path):
-    source = written(tmp_path, session(say("One"), say("Two"), say("Three")), session(say("Four"), say("Five")))
-    items = items_of(open_task(Kiwi, source, chain=True))
-    assert [(item.id, item.after) for item in items] == [
-        ("0/0", None), ("0/1", "0/0"), ("0/2", "0/1"), ("1/0", None), ("1/1", "1/0"),
-    ]  # fmt: skip
-    assert [item.id for item in in_turns(items)] == ["0/0", "1/0", "0/1", "1/1", "0/2"]
-    assert {item.after for item in items_of(open_task(Kiwi, source))} == {None}
 
 
 def test_each_turn_goes_on_from_our_own_answer(turnmark, tmp_path, check_run):
@@ -112,18 +99,6 @@ def test_what_a_chain_cannot_go_on_from(tmp_path):
     sample = bench.answer(Item(second.id, second.task, after="0/0", earlier=good), None)
     assert (sample.previous, sample.prediction) == ("It was lit.", "It was lit.")
     assert values(bench, second, sample)["edit_distance"] == 0
-
-
-def test_a_revision_is_one_call_and_a_spec_may_name_its_own_temperature(tmp_path):
-    bench = open_task(Kiwi, written(tmp_path, session(say("One"))))
-    with ScriptedServer(reviser()) as server:
-        url = f"openai:tiny@{server.url}?retries=0"
-        sample = bench.answer(items_of(bench)[0], open_generator(url))
-        bench.answer(items_of(bench)[0], open_generator(f"{url}&temperature=0.2"))
-        generator = open_generator(url)
-        assert with_temperature(generator, 0.7).name == generator.name
-    assert [body["temperature"] for body in server.bodies] == [0.7, 0.2]
-    assert sample.usage["revise"].calls == 1
 
 
 def test_a_judge_rates_revisions_as_users_do(turnmark, tmp_path, check_run):

@@ -20,7 +20,7 @@ from turnmark.corpora import kiwi
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.kiwi import Session
 from turnmark.evaluation.benchmarks.base import measured
-from turnmark.evaluation.benchmarks.kiwi_judge import Examples, JudgedTurn, KiwiJudge, split
+from turnmark.evaluation.benchmarks.kiwi_judge import JudgedTurn, KiwiJudge, split
 from turnmark.evaluation.records import Sample
 
 GOOD = Say('{"rating": "good"}')
@@ -62,18 +62,6 @@ def test_any_split_has_three_parts_and_every_turn_once(sizes, seed):
     parts = split(sessions, seed)
     assert list(parts) == turns
     assert set(parts.values()) == {"train", "validation", "test"}
-
-
-def test_the_nearest_turns_share_words_with_the_instruction():
-    pool = [
-        ("Remove the oil.", "0/0"), ("Who paid?", "0/1"), ("Shorten it, please.", "0/2"), ("Drop the oil lamp.", "0/3"),
-    ]  # fmt: skip
-    (each,) = sessions_of(("q", 4))
-    turns = [each.turns[n].model_copy(update={"instruction": text}) for n, (text, _) in enumerate(pool)]
-    examples = Examples([(each, example) for example in turns])
-    assert [example.id for _, example in examples.nearest("Take out what you say of oil.")] == ["0/0", "0/3"]
-    assert [example.id for _, example in examples.nearest("oil lamp", 1)] == ["0/3"]
-    assert examples.nearest("Zebra") == []
 
 
 def test_the_figures_of_table_5_by_hand():

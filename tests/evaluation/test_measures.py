@@ -18,7 +18,6 @@ from turnmark.evaluation.benchmarks.measures import (
     lead,
 )
 from turnmark.evaluation.metrics.overlap import (
-    answer_words,
     edit_distance,
     edit_ratio,
     edit_words,
@@ -112,12 +111,6 @@ def test_k_precision_by_hand():
     assert k_precision(answer, passages, ["how tall?", "the bell"]) == 1
     assert k_precision("bell bell", ["bell"]) == pytest.approx(1 / 2)
     assert k_precision("bell bell", ["bell", "bell"]) == 1  # concatenated: counts add up
-
-
-def test_answer_words():
-    assert answer_words("It wasn't cast -- in 1,858 . ♬") == 5
-    assert answer_words("鐘は") == 2
-    assert answer_words("") == 0
 
 
 def test_without_passages_there_is_nothing_to_be_grounded_in():

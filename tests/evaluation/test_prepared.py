@@ -29,17 +29,6 @@ def test_flags_of_the_mtrag_family_are_refused_elsewhere(benchmark):
     assert problems[0].startswith("--domains: ")
 
 
-def test_a_setting_that_searches_has_corpora(benchmark_root):
-    task_data, problems = prepared("mtrag", "rag", data=benchmark_root)
-    assert not problems
-    assert (task_data.searched, task_data.specs, list(task_data.corpora)) == (
-        True, {"query": "assistant"}, ["clapnq", "fiqa"],
-    )  # fmt: skip
-    assert task_data.corpora_used["clapnq"].passages == 6
-    scoring, _ = prepared("mtrag", "rag", data=benchmark_root, predictions=(Path("answers.jsonl"),))
-    assert (scoring.searched, scoring.specs, list(scoring.corpora)) == (False, {}, ["clapnq", "fiqa"])
-
-
 def test_scoring_does_without_corpora(benchmark_root):
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
     task_data, problems = prepared("mtrag", "rag", data=benchmark_root, predictions=(Path("answers.jsonl"),))
