@@ -92,7 +92,7 @@ def test_a_panel_whose_judges_are_dead_is_no_median_of_four(benchmark_root, turn
     with ScriptedServer(judge(8)) as server, ScriptedServer(lambda _: Status(401)) as dead:
         specs = [spec_of(server), *(spec_of(dead, name) for name in "abc")]
         summary = done(turnmark, *words, *(word for spec in specs for word in ("--judge", spec)))
-        assert len(dead.bodies) <= 15, "a judge whose key is wrong is not asked for everything"
+        assert len(dead.bodies) < 3 * 15, "a judge whose key is wrong is not asked for everything"
     check_run(tmp_path / "r")
     assert "sk-nobody" not in (tmp_path / "r/scores.jsonl").read_text()
     assert (summary.metrics["rb_llm"].mean, summary.metrics["rb_llm"].failed) == (None, 4)
