@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-import turnmark.evaluation.grading
 from turnmark.assistant import settings
 from turnmark.assistant.commands import add_assistant_commands
 from turnmark.assistant.serving.command import add_serve_command
@@ -23,6 +22,7 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import quiet_libraries
 from turnmark.evaluation.commands import add_eval_commands
 from turnmark.evaluation.doctor import add_doctor_commands
+from turnmark.evaluation.metrics.overlap import grade_exchange
 from turnmark.evaluation.report.commands import add_report_commands
 from turnmark.evaluation.synth.command import add_synth_command
 from turnmark.retrieval.commands import add_index_commands
@@ -62,7 +62,7 @@ def _options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
     ] = False,
 ) -> None:
-    context.obj = turnmark.evaluation.grading.grade_exchange
+    context.obj = grade_exchange
     settings.apply(context)
 
 

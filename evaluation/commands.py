@@ -165,7 +165,7 @@ def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
 
 def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     """Score what some other system wrote: its answers or, for --task retrieval, its TREC runs."""
-    from turnmark.evaluation import rescoring, running
+    from turnmark.evaluation import running, suites
     from turnmark.evaluation.planning import plan
 
     if not request.predictions:
@@ -175,8 +175,8 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     request = fit_request(request, "score", errors)
     if not task_names(request.benchmark):  # there is no data to check the files against
         errors.raise_all()
-    if rescoring.is_evaluation(request.predictions):
-        systems = planned(rescoring.plan_systems, request, errors)
+    if suites.is_evaluation(request.predictions):
+        systems = planned(suites.plan_systems, request, errors)
         for note in systems.notes:
             typer.echo(note, err=True)
         _run_suite(systems, request, {"notes": list(systems.notes)})

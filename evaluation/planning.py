@@ -90,7 +90,7 @@ class Plan:
     def parts(self) -> Parts:
         """What answers and measures, searching aside."""
         from turnmark.evaluation.benchmarks.turns import Parts
-        from turnmark.evaluation.embedding import shared_embedder
+        from turnmark.retrieval.embed import shared_embedder
 
         if self.answers is not None:
             return Parts(embed=shared_embedder(self.request.embedder))

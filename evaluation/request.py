@@ -1,4 +1,4 @@
-"""What `turnmark eval` and `turnmark score` are asked for: every option of theirs is declared here, once."""
+"""What `eval`, `score` and `synth` are asked for: every option of theirs is declared here, once."""
 
 from __future__ import annotations
 
@@ -230,3 +230,45 @@ def selected(items: Iterable[Item | Problem], ids: frozenset[str] | None) -> Ite
     for item in items:
         if not isinstance(item, Problem) and (ids is None or item.id in ids):
             yield item
+
+
+class SynthRequest(Request):
+    """`turnmark synth`: the options of every kind of data."""
+
+    index: Annotated[
+        str | None, typer.Option(metavar="NAME", envvar="TURNMARK_INDEX", help="The documents to make data from.")
+    ] = None
+    n: Annotated[int, Field(ge=1), typer.Option("--n", metavar="N", help="Items wanted; more later goes on.")] = 10
+    generator: Annotated[
+        str | None,
+        typer.Option(metavar="SPEC", envvar="TURNMARK_GENERATOR", help="The model that writes; must be named."),
+    ] = None
+    prompts: Prompts = None
+    seed: Seed = 0
+    concurrency: Concurrency = 16
+    max_failures: MaxFailures = None
+    budget: Budget = None
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; the same command resumes it.")] = None
+    as_json: AsJson = False
+
+
+class MtragRequest(SynthRequest):
+    """`synth mtrag`."""
+
+    turns: Annotated[int, typer.Option(metavar="N", help="The most turns of a conversation, up to 8.")] = 8
+
+
+class InscoqaRequest(SynthRequest):
+    """`synth inscoqa`."""
+
+    documents: Annotated[int, typer.Option(metavar="N", help="The most documents of a sample.")] = 6
+
+
+class CompoundRequest(SynthRequest):
+    """`synth compound-qa`."""
+
+    types: Annotated[
+        tuple[str, ...],
+        BeforeValidator(split_names),
+        typer.Option(metavar="A,B", help="Factual-Statement, Cause-and-Effect …; default: all five, in turn."),
+    ] = ()

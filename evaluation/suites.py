@@ -1,21 +1,27 @@
-"""`turnmark eval all`: the four benchmarks, or a suite of more, one after the other, in one folder with one summary."""
+"""Several runs in one folder with one summary: `turnmark eval all`, the four benchmarks or a suite of more, and the
+systems of one official evaluation file, each scored again by any judge: how good is the judge?"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.corpora.home import write_json
+from turnmark.corpora.home import file_sha256, write_json
+from turnmark.corpora.inspector import Evaluation, RatedTask, read_evaluation
 from turnmark.evaluation import running
+from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
 from turnmark.evaluation.benchmarks.registry import RETRIEVAL
 from turnmark.evaluation.budget import spent_in
 from turnmark.evaluation.planning import Plan, check_specs, plan
+from turnmark.evaluation.predictions import MTRAG_FAMILY
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.page import write_page
 from turnmark.evaluation.request import EvalRequest
@@ -168,3 +174,77 @@ def as_json(entries: Mapping[str, Summary | str]) -> dict[str, Any]:
         name: {"skipped": entry} if isinstance(entry, str) else entry.model_dump(mode="json")
         for name, entry in entries.items()
     }
+
+
+# --- the systems of an evaluation file
+
+ANSWERS = "answers"
+"""Folder of a rescoring that holds each system's answers as official predictions."""
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def is_evaluation(predictions: Sequence[Path]) -> bool:
+    """Whether what is to be scored is an evaluation file: one JSON object, in a file that ends in `.json`."""
+    return any(path.suffix == ".json" and path.is_file() for path in predictions)
+
+
+def plan_systems(request: EvalRequest) -> SuitePlan:
+    """Check an evaluation file, write each system's answers as a file of predictions, and plan a run of each.
+
+    `mtrag-human/evaluations` and `mtrag-synthetic/evaluations` of MTRAG's repository hold answers with the ratings of
+    people, which `turnmark agreement FILE RUN` holds against the runs' scores.
+    """
+    errors = ErrorCollector()
+    if len(request.predictions) > 1:
+        errors.add("--predictions: an evaluation file holds several systems already; score one at a time")
+    if request.benchmark not in MTRAG_FAMILY:
+        errors.add(f"--predictions: evaluation files are of MTRAG's tasks; {request.benchmark} has none")
+    path = request.predictions[0]
+    content = errors.collect(read_evaluation, path)
+    errors.raise_all()
+    assert content is not None, "errors.raise_all() raised otherwise"
+    names = _folders(content)
+    if not names:
+        raise RequestError(f"--predictions {str(path)!r}: no system in it has an answer that can be read")
+    folder = request.out or Path("runs") / f"{request.benchmark}-{file_sha256(path)[:12]}"
+    plans: dict[str, Plan | str] = {}
+    for model, name in names.items():
+        answers = folder / ANSWERS / f"{name}.jsonl"
+        _write(answers, content, model)
+        changed = {"predictions": (answers,), "out": folder / name, "answered_only": True}
+        plans[name] = plan(request.model_copy(update=changed))
+    return SuitePlan(plans, folder, tuple(problem_notes(content.problems)))
+
+
+def _folders(content: Evaluation) -> dict[str, str]:
+    """Model id -> a folder name: an id of a file is never a path."""
+    names: dict[str, str] = {}
+    for model in dict.fromkeys(answer.model for answer in content.answers):
+        plain = _NOT_IN_A_NAME.sub("-", model).strip(".-")[:60] or "system"
+        used = {*names.values(), ANSWERS}
+        names[model] = next(
+            name for name in (plain, *(f"{plain}-{n}" for n in range(2, len(used) + 3))) if name not in used
+        )
+    return names
+
+
+def _write(path: Path, content: Evaluation, model: str) -> None:
+    rows = [
+        {"task_id": answer.task, **_shown(content.tasks[answer.task]), "predictions": [{"text": answer.response}]}
+        for answer in content.answers
+        if answer.model == model
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def _shown(task: RatedTask) -> dict[str, list[dict[str, str]]]:
+    """The passages that the systems were shown, in the official form."""
+    if task.contexts is None:
+        return {}
+    return {"contexts": [
+        {"document_id": passage.id, "title": passage.title} | ({} if passage.text is None else {"text": passage.text})
+        for passage in task.contexts
+    ]}  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from turnmark.assistant.steps.lines import lines_of
+from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.support import coverage, stems
 from turnmark.assistant.steps.understand import may_stand
 from turnmark.assistant.turn import Part, Turn

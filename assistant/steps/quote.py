@@ -8,8 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turnmark.assistant.steps.lines import TextLine, lines_of
-from turnmark.assistant.steps.marks import ITEM, escape_marks, without_item_mark
+from turnmark.assistant.steps.marks import ITEM, TextLine, escape_marks, lines_of, without_item_mark
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep

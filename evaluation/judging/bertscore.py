@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.errors import MissingExtra, RequestError
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.embedding import SharedEmbed
 from turnmark.evaluation.judging.rubrics import BERT, Outcome, Rubric, by_code, needs
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.overlap import rouge_l_word
+from turnmark.retrieval.embed import SharedEmbed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -28,7 +28,6 @@ from turnmark.assistant.generators.schema import short_text
 from turnmark.assistant.steps.support import stems
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import VARIANT, Embed, SentenceVectors, parts_of
 from turnmark.evaluation.judging.rubrics import (
     EMBEDDED,
@@ -47,6 +46,7 @@ from turnmark.evaluation.judging.verdicts import ask_ratings
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.matching import LEAST, match_steps, step_likeness
 from turnmark.evaluation.prompts import JUDGES, asks_for_text
+from turnmark.retrieval.embed import shared_embedder
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
 BY_STEPS = f"{COMPLETION}[steps]"

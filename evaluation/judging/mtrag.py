@@ -17,7 +17,6 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.schema import at_most, short_text
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import extractive_rubrics
 from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
@@ -35,6 +34,7 @@ from turnmark.evaluation.judging.rubrics import (
 from turnmark.evaluation.judging.verdicts import Labels, RatingScale
 from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.idk import IDK_VALUES
+from turnmark.retrieval.embed import shared_embedder
 
 RATING = RatingScale(name="Rating", low=1, high=10)
 IDK = Labels(offered=("yes", "partial", "no"))

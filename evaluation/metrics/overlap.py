@@ -18,8 +18,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from turnmark.corpora.text import CJK, multiset_overlap, squad_tokens, words
+from turnmark.corpora.text import CJK, multiset_overlap, squad_tokens, strip_citations, words
+
+if TYPE_CHECKING:
+    from turnmark.assistant.session import Exchange
+    from turnmark.corpora.types import Message
 
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789")
 _OTHERS_TO_SPACE = bytes(byte if byte in _LETTERS else 0x20 for byte in range(256))
@@ -152,3 +157,27 @@ def edit_ratio(revised: str, previous: str) -> float | None:
     """
     word_count = len(edit_words(previous))
     return edit_distance(revised, previous) / word_count if word_count else None
+
+
+def grade_exchange(exchange: Exchange, history: Sequence[Message]) -> list[tuple[str, float | None, str]]:
+    """What `turnmark chat` measures of a turn: name, value and a remark."""
+    reply = exchange.reply
+    answer = strip_citations(reply.answer).strip()
+    texts = [citation.text for citation in reply.citations]
+    messages = [*(message.content for message in history), exchange.question]
+    rows: list[tuple[str, float | None, str]] = [
+        ("grounded", reply.checks.grounded, "sentences that their sources support"),
+        ("k_precision", k_precision(answer, texts), "words that are in the sources"),
+        ("k_precision[+history]", k_precision(answer, texts, messages), "or in the conversation"),
+        ("answer_words", answer_words(answer), "words of the answer"),
+    ]
+    if reply.checks.parts_answered is not None:
+        rows.append(("part_coverage", reply.checks.parts_answered, "parts of the question that are answered"))
+    if exchange.edit is None:
+        return [*rows, ("rouge_l.word", None, "needs a version of yours: /edit")]
+    edit = strip_citations(exchange.edit)
+    name, similarity = "rouge_l.word", rouge_l_word(answer, edit)
+    if similarity is None:  # a script of which rouge-score has no tokens
+        name, similarity = "rouge_l.word[unicode]", rouge_l_unicode(answer, edit)
+    recall = ("token_recall", token_recall(answer, edit), "words of your version that it has")
+    return [*rows, (name, similarity, "against your version"), recall]

@@ -24,7 +24,7 @@ from turnmark.corpora.types import Message
 from turnmark.evaluation.synth.folder import IndexSource, Reject, SynthItem
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.embedding import SharedEmbed
+    from turnmark.retrieval.embed import SharedEmbed
 
 T = TypeVar("T", bound=BaseModel)
 

@@ -10,7 +10,7 @@ import typer
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector, TurnmarkError
 from turnmark.corpora.flags import command_from
-from turnmark.evaluation.synth.request import CompoundRequest, InscoqaRequest, MtragRequest, SynthRequest
+from turnmark.evaluation.request import CompoundRequest, InscoqaRequest, MtragRequest, SynthRequest
 
 if TYPE_CHECKING:
     from turnmark.evaluation.synth.run import SynthReport

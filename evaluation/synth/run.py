@@ -36,7 +36,7 @@ from turnmark.evaluation.synth.folder import (
 )
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.synth.request import SynthRequest
+    from turnmark.evaluation.request import SynthRequest
 
 DEADLINE = 600.0
 """Seconds for one attempt, all of its calls."""
@@ -60,7 +60,7 @@ class SynthPlan:
 
 def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) -> SynthPlan:
     """Check a request; everything that is wrong with it, and was before, is raised at once."""
-    from turnmark.evaluation.embedding import shared_embedder
+    from turnmark.retrieval.embed import shared_embedder
 
     generator = _writer(request, errors)
     errors.collect(check_prompts, request.prompts, PROMPTS)

@@ -14,7 +14,7 @@ from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.loop import handle
 from turnmark.assistant.session import Began
 from turnmark.assistant.session_files import new_session
-from turnmark.evaluation.grading import grade_exchange
+from turnmark.evaluation.metrics.overlap import grade_exchange
 
 STARTER = "How do I keep a sourdough starter?"
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import turn_of
 from turnmark.assistant.steps.decide import GradeEvidence
-from turnmark.assistant.steps.lines import lines_of
-from turnmark.assistant.steps.marks import cited_numbers, escape_marks
+from turnmark.assistant.steps.marks import cited_numbers, escape_marks, lines_of
 from turnmark.assistant.steps.quote import (
     UNSURE,
     WORDS,

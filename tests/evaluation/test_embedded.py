@@ -11,7 +11,6 @@ import pytest
 
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.extractive import (
     APPROPRIATENESS,
     COMPLETENESS,
@@ -23,6 +22,7 @@ from turnmark.evaluation.judging.extractive import (
     reply_features,
 )
 from turnmark.evaluation.metrics.idk import says_idk, wording
+from turnmark.retrieval.embed import shared_embedder
 
 PASSAGES = (
     "The night ferry leaves Harwich at eleven in the evening and reaches the Hook of Holland at eight. Cabins have to "
@@ -179,7 +179,7 @@ def test_agreement_with_the_official_judge(real_data: Path):
 SCRIPT = """
 import threading, time
 import numpy as np
-from turnmark.evaluation.embedding import SharedEmbed
+from turnmark.retrieval.embed import SharedEmbed
 
 began = threading.Event()
 
