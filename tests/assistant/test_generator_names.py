@@ -176,21 +176,6 @@ def test_a_llama_index_llm_that_is_slow_or_fails():
     assert "gone" in str(error)
 
 
-def openai_like(url, **options):
-    from llama_index.llms.openai import OpenAI
-
-    return OpenAI(model="gpt-4o-mini", api_base=url, api_key="x", max_retries=0, **options)
-
-
-@pytest.mark.parametrize("on_text", [None, lambda piece: None])
-def test_a_llama_index_llm_gives_its_finish_reason_from_whichever_chunk(on_text):
-    from turnmark.assistant.generators.llama_index import LlamaIndexGenerator
-
-    with ScriptedServer(Say("Fine, thanks.", finish_reason="length")) as server:
-        reply = LlamaIndexGenerator("x", openai_like(server.url)).complete(ASK, on_text=on_text)
-    assert (reply.text, reply.finish_reason) == ("Fine, thanks.", "length")
-
-
 class Echo:
     name, context_tokens, reply_tokens = "echo", 100, 50
 

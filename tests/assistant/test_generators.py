@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from tests.assistant.endpoint import ASK, Colour, failure, opened
+from tests.assistant.endpoint import ASK, Colour, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import SchemaRefused
 from turnmark.assistant.generators.schema import (
@@ -112,15 +112,6 @@ def test_what_an_endpoint_refuses_is_left_out_from_then_on(word, refusal, option
         assert generator.complete(ASK, **options).usage.calls == 1
     assert [f'"{word}"' in json.dumps(body) for body in server.bodies] == [True, False, False]
     assert ("max_completion_tokens" in server.bodies[-1]) is (word == "max_tokens")
-
-
-def test_too_many_tokens_is_not_mistaken_for_an_unknown_parameter():
-    message = "'max_tokens' or 'max_completion_tokens' is too large: 1024. This model's context has 512 tokens"
-    with ScriptedServer(Status(400, message)) as server:
-        error = failure(opened(server))
-    assert error.kind == "bad_request"
-    assert "too large" in str(error)
-    assert len(server.seen) == 1
 
 
 def test_a_refused_schema_is_an_error_of_its_own_and_ends_no_call_without_one():

@@ -27,19 +27,6 @@ def test_every_built_in_prompt_loads_and_has_a_hash_of_its_file():
         assert digest == hashlib.sha256((HERE / f"{name}.txt").read_bytes()).hexdigest()
 
 
-def test_an_answer_prompt_has_no_part_that_is_empty():
-    texts = ("history", "previous", "understood")
-    values = {"sections": "s", "message": "m", "today": "t", "revises": False, **dict.fromkeys(texts, "")}
-    plain = load_prompt("answer").render(**values)
-    filled = load_prompt("answer").render(**{**values, "revises": True, **dict.fromkeys(texts, "x")})
-    assert plain[0] == filled[0]
-    assert "Conversation so far" not in plain[1].content
-    assert plain[1].content.endswith("The user's message:\nm")
-    assert filled[1].content.endswith("It was:\nx\n\nWhat they want:\nm")
-    assert "{%" not in plain[1].content + filled[1].content
-    assert "\n\n\n" not in plain[1].content + filled[1].content
-
-
 def test_a_prompt_of_ones_own_replaces_the_built_in_one(tmp_path):
     (tmp_path / "rewrite.txt").write_text("{{ tag }}{{ history }} -> {{ message }}", encoding="utf-8")
     own = load_prompt("rewrite", tmp_path)

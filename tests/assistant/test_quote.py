@@ -12,13 +12,8 @@ from tests.assistant.notes import turn_of
 from turnmark.assistant.steps.decide import GradeEvidence
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks, lines_of
 from turnmark.assistant.steps.quote import (
-    UNSURE,
-    WORDS,
     Quote,
-    bold,
     quotations,
-    rate_lines,
-    stretches,
 )
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part
 from turnmark.assistant.types import Draft, Judgement
@@ -100,17 +95,6 @@ def test_a_quotation_is_the_heading_path_and_the_documents_own_text_with_the_bes
     )
 
 
-def test_a_stretch_is_contiguous_and_of_one_section():
-    filler = " ".join(f"The shed number {n} is painted in some colour of its own." for n in range(60))
-    text = f"# Sheds\n\n{filler} The gate opens at nine. {filler}\n\n## Other\n\nThe gate opens never."
-    (stretch,) = stretches(rate_lines(["When does the gate open at nine?"], [hit(text)], None), [hit(text)], 1)
-    start, end = stretch.span
-    assert "The gate opens at nine." in text[start:end]
-    assert "Other" not in text[start:end]
-    assert sum(line.size for line in stretch.lines) <= WORDS
-    assert sum(line.size for line in stretch.lines) > WORDS / 2
-
-
 def test_a_list_is_quoted_complete_with_what_leads_up_to_it_and_its_items_are_the_steps():
     text = "The tank leaks at times. To mend the tank:\n\n1. Empty it.\n2. Dry the tank.\n3. Glue it.\n\nWait a day."
     draft = quoted_for(part("How do I dry the tank?", hit(text)))
@@ -142,14 +126,6 @@ def test_a_page_of_links_is_quoted_only_if_no_other_is_as_near():
     assert said("When do machines go back?", menu).startswith("Menu")
 
 
-def test_three_grades():
-    assert said("When do machines go back?", TOOLS).startswith("Workshop")
-    assert said("When do machines go back?", TOOLS, decision="partial").startswith(
-        f"{UNSURE}\n\nWorkshop › How long  \n"
-    )
-    assert said("When do machines go back?", TOOLS, decision="unknown") == ""
-
-
 def test_parts_each_have_a_quotation_and_the_missing_one_is_named():
     turn = turn_of("x")
     turn.parts = [
@@ -172,21 +148,6 @@ def test_marks_and_controls_of_a_document_do_nothing():
     assert cited_numbers(answer) == [1]
     assert "(2)" in answer
     assert "\x1b" not in answer
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("It floats.", "**It floats.**"),
-        ("- It floats.", "- **It floats.**"),
-        ("12. It floats.\n\n   More.", "12. **It floats.**\n\n   More."),
-        ("It **floats** in __it__.", "**It floats in it.**"),
-        ("1. Run\n\n```\nls\n```", "1. **Run**\n\n```\nls\n```"),
-        ("1. Run\n```\nls\n```", "1. Run\n```\nls\n```"),
-    ],
-)
-def test_bold(text, shown):
-    assert bold(text) == shown
 
 
 @given(st.text(alphabet="abc de.\n|`1)*[2]", max_size=200), st.text(alphabet="abc de", max_size=20))

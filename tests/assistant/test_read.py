@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import Room, conversation, hit, with_model
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks
 from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of, show_section
@@ -170,16 +169,6 @@ def test_says_it_that_nothing_is_stated_the_quotation_alone_is_the_answer(kitche
     assert reply.decision == "partial"
     assert reply.answer.startswith(f"{UNSURE}\n\nKettle  \n")
     assert "Not stated" not in reply.answer
-
-
-@pytest.mark.reader
-def test_a_conversation_with_a_real_model(kitchen, reader_path):
-    build_index(kitchen_notes(kitchen), "embedded")
-    assistant = open_assistant("embedded", f"local:{reader_path}")
-    first = assistant.reply([], "How fast does the kettle boil water?")
-    assert "four minutes" in first.answer.split("\n\n>")[0]
-    second = assistant.reply(conversation("Tell me of the kettle.", first.answer), "and what colour is it?")
-    assert "red" in second.answer.split("\n\n>")[0].lower()
 
 
 # -- marks

@@ -72,13 +72,6 @@ def test_a_hit_grows_to_its_section_and_no_further():
     assert passage.id == f"d-{passage.start}-{passage.end}"
 
 
-def test_hits_of_one_section_are_one_where_the_best_of_them_was():
-    boats = CUT[-1]
-    shown = grow_sections(Notes(*CUT), hits(boats, OTTERS[2], OTTERS[0]), 3000)[:2]
-    assert [hit.passage.text.count("Rule 2 says") for hit in shown] == [0, 1]
-    assert [hit.score for hit in shown] == [1.0, 0.5]
-
-
 def test_what_stands_next_to_several_hits_of_a_document_is_read_too_if_there_is_room():
     documents = "".join(
         f"# Part {n}\n\nThis is what part {n} says of the matter of number {n} at {n}.\n\n" for n in range(9)
@@ -105,12 +98,6 @@ def test_a_near_copy_of_a_better_hit_is_left_out():
     one, copy, other = (cut(each, name)[0] for name, each in (
         ("a", text), ("b", text.replace("Mondays", "Tuesdays")), ("c", "Boats are painted in spring.")))  # fmt: skip
     assert [hit.passage.document for hit in grow_sections(None, hits(one, copy, other), 3000)] == ["a", "c"]
-
-
-def test_a_short_section_whose_words_a_long_one_has_is_no_copy():
-    maker = "Ada Berg died in 1931 in Oslo. She made toasters, blue ones, all her life."
-    one, other = cut(maker, "a")[0], cut("The toaster is blue. It was made by Ada Berg.", "b")[0]
-    assert [hit.passage.document for hit in grow_sections(None, hits(one, other), 3000)] == ["a", "b"]
 
 
 @given(st.lists(st.text(alphabet="ab \n.-", max_size=80), min_size=1, max_size=8), st.integers(16, 40))

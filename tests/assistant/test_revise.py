@@ -190,14 +190,6 @@ def test_an_instruction_that_needs_more_is_searched_for(kitchen):
     assert cited_numbers(reply.answer) == [1, 2]
 
 
-def test_a_revision_without_an_answer_to_revise_is_a_question(kitchen):
-    understood = {"match": "The user's new message:", "text": understanding(kind="revision")}
-    reply = with_model(kitchen, understood, {"match": "The user's message:", "text": "Red [1]."}).reply(
-        [], "kettle colour, shorter"
-    )
-    assert (reply.trace.understanding.kind, reply.answer) == ("question", "Red [1].")
-
-
 def test_a_small_model_changes_the_answer_from_itself_alone_and_rules_come_first(kitchen):
     quoted = conversation("What colour is the kettle?", "It is red.\n\n> Kettle\n> **The kettle is red.** It boils.")
     assistant = with_model(kitchen, "The kettle is red.", options="?size=small")

@@ -218,13 +218,6 @@ def test_the_official_client_talks_to_it(server):
     assert raised.value.param == "n"
 
 
-def test_ctrl_c_ends_it_with_130(plain_home):
-    with serving(plain_home) as server:
-        code, printed = server.end(signal.SIGINT)
-        assert code == 130
-        assert "Traceback" not in printed
-
-
 def test_an_address_that_others_reach_takes_a_token(turnmark, home, monkeypatch):
     ran = turnmark("serve", "--index", "nowhere", "--host", "0.0.0.0", "--generator", "nobody")
     assert ran.code == 2

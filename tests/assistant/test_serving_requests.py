@@ -62,20 +62,6 @@ def test_every_mistake_is_named_at_once():
         chat_request(user("a"), stream_options={"include_usage": True})
 
 
-@pytest.mark.parametrize(
-    ("messages", "problem"),
-    [
-        ([], "messages: List should have at least 1 item"),
-        ([user("a")] * 201, "messages: List should have at most 200 items"),
-        ([user("a"), {"role": "assistant", "content": "b"}], "the last message must be the user's"),
-        ([user("a"), {"role": "system", "content": "b"}], "the last message must be the user's"),
-    ],
-)
-def test_conversations_that_ask_nothing(messages, problem):
-    with pytest.raises(Refusal, match=problem):
-        chat_request(*messages)
-
-
 @pytest.mark.parametrize("body", [b"", b"[1]", b'{"a": NaN}', b"\xff", b"[" * 100_000])
 def test_what_is_no_json_object_is_refused(body):
     with pytest.raises(Refusal):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.assistant.endpoint import ASK, opened
-from tests.servers import Raw, Say, ScriptedServer
+from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.assistant.generators.base import Tool, ToolGenerator, ToolMessage
 from turnmark.assistant.generators.cache import with_cache
@@ -43,17 +43,6 @@ def test_a_conversation_with_tools_goes_on_to_an_answer():
     assert [message["role"] for message in sent["messages"]] == ["system", "user", "assistant", "tool", "tool"]
     assert [call["function"]["arguments"] for call in sent["messages"][2]["tool_calls"]] == [text for _, text in calls]
     assert [message["tool_call_id"] for message in sent["messages"][3:]] == ["c0", "c1"]
-
-
-def test_a_reply_in_one_piece_whose_calls_share_an_index_and_have_objects_for_arguments():
-    rows = [
-        {"index": 0, "id": name, "function": {"name": "search", "arguments": {"query": name}}} for name in ("a", "b")
-    ]
-    message = {"role": "assistant", "content": None, "tool_calls": rows}
-    body = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
-    with ScriptedServer(Raw(json.dumps(body).encode())) as server:
-        reply = opened(server).converse(ASKED, [SEARCH])
-    assert [(call.id, call.arguments) for call in reply.calls] == [("a", '{"query": "a"}'), ("b", '{"query": "b"}')]
 
 
 def test_wrappers_pass_it_on_only_if_the_generator_behind_them_can():

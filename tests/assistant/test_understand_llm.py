@@ -86,12 +86,6 @@ def test_a_first_message_is_understood_too_and_split_into_its_parts():
     assert turn.understanding.rewrite == message
 
 
-@pytest.mark.parametrize("message", ["Thanks a lot!", "ok", "Hello"])
-def test_a_plain_courtesy_costs_no_call(message):
-    turn, bodies, _ = taken(Say(LAPTOP), message=message)
-    assert (bodies, turn.understanding.kind) == ([], "conversational")
-
-
 @pytest.mark.parametrize(
     "reply",
     [Say("no JSON at all"), Say('{"kind": "sideways"}'), Say(None, refusal="No."), Status(500), Reset(),

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.assistant.endpoint import failure
 from tests.conftest import ROOT
-from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator, vllm
+from turnmark.assistant.generators import PromptMessage, open_generator, vllm
 from turnmark.assistant.generators.vllm import _stop_all
 from turnmark.corpora.home import home
 
@@ -92,33 +93,14 @@ def test_nothing_runs_before_the_first_call_and_then_a_server_on_loopback(capfd,
 
 
 USER = """
-import json, os, signal, sys, time
-from turnmark.assistant.generators import open_generator, vllm
-
-from turnmark.assistant.generators import PromptMessage
+from turnmark.assistant.generators import PromptMessage, open_generator, vllm
 
 vllm.GRACE_SECONDS = 1.0
-generator = open_generator(sys.argv[1])
 try:
-    print(json.loads(generator.complete([PromptMessage(role="user", content="x")]).text)["pid"], flush=True)
-    end = sys.argv[2]
-    if end == "wait":
-        sys.stdin.read()
-    elif end == "raise":
-        raise ValueError("on purpose")
-    elif end != "return":
-        os.kill(os.getpid(), getattr(signal, end))
-        time.sleep(30)
+    open_generator("vllm:org/tiny").complete([PromptMessage(role="user", content="x")])
 except KeyboardInterrupt:
-    sys.exit(130)
+    raise SystemExit(130)
 """
-
-
-def user(end, spec="vllm:org/tiny", **options):
-    """A process of its own that wants a server, tells its number and then ends as it is asked to."""
-    command = [sys.executable, "-c", USER, spec, end]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True, **options)
 
 
 def test_the_children_of_a_server_are_ended_too_though_it_does_not_listen(monkeypatch, tmp_path):
@@ -133,28 +115,18 @@ def test_the_children_of_a_server_are_ended_too_though_it_does_not_listen(monkey
 
 
 def test_ctrl_c_while_it_loads_ends_what_was_begun(monkeypatch):
-    ran = user("return", env={**os.environ, "STAND_IN_DELAY": "60"})
+    environment = {**os.environ, "STAND_IN_DELAY": "60"}
+    ran = subprocess.Popen([sys.executable, "-c", USER], cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment)
     log = home() / "cache" / "vllm"
     ends = time.monotonic() + 30
     while time.monotonic() < ends and not any(path.read_text() for path in log.glob("*.log")):
         time.sleep(0.05)
-    (server,) = children(ran.pid)
+    listed = Path(f"/proc/{ran.pid}/task").glob("*/children")
+    (server,) = (int(number) for path in listed for number in path.read_text().split())
     ran.send_signal(signal.SIGINT)
     _, err = ran.communicate(timeout=60)
     assert ran.returncode == 130, err
     assert gone(server)
-
-
-def children(pid):
-    """The processes that a process has started."""
-    listed = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(number) for path in listed for number in path.read_text().split()]
-
-
-def failure(generator):
-    with pytest.raises(GeneratorError) as raised:
-        generator.complete(ASK)
-    return raised.value
 
 
 def test_a_failed_start_shows_the_end_of_the_log_and_is_not_repeated_at_once(monkeypatch):
@@ -170,11 +142,3 @@ def test_a_failed_start_shows_the_end_of_the_log_and_is_not_repeated_at_once(mon
     assert str(failure(generator)) == str(error)
     assert generator.context_tokens == 32_768
     assert not log.exists()  # nothing was started for these
-
-
-def test_a_command_that_is_not_there_says_how_to_get_it(monkeypatch):
-    monkeypatch.setenv("TURNMARK_VLLM_COMMAND", "no-such-vllm serve")
-    error = str(failure(opened()))
-    assert "no-such-vllm cannot be run" in error
-    assert "turnmark[vllm]" in error
-    assert "TURNMARK_VLLM_COMMAND" in error

@@ -15,7 +15,6 @@ class Effort:
 
     Attributes:
         kills: over all commands together.
-        calls: to the faulty endpoint.
         seconds: of fuzzing for each parser.
         parsers: the names of those that are; none: all.
         seed: of everything that is drawn.
@@ -23,7 +22,6 @@ class Effort:
     """
 
     kills: int
-    calls: int
     seconds: float
     parsers: tuple[str, ...]
     seed: int

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -48,13 +50,24 @@ def test_every_file_has_a_checksum_and_holds_from_another_place_too(source: Path
     assert verify_index(open_index("k")) == []
 
 
-@pytest.mark.parametrize("name", ["bm25/vocab.index.json", "bm25/data.csc.index.npy", "passages.db"])
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [
+        ("bm25/vocab.index.json", flip),
+        ("bm25/data.csc.index.npy", flip),
+        ("passages.db", flip),
+        ("bm25/data.csc.index.npy", lambda path: os.truncate(path, 99)),
+        ("bm25/vocab.index.json", Path.unlink),
+    ],
+)
 @pytest.mark.usefixtures("source")
-def test_a_flipped_bit_is_found_and_the_named_command_rebuilds(turnmark: Turnmark, name: str) -> None:
-    flip(files() / name)
+def test_damage_is_found_and_the_named_command_rebuilds(
+    turnmark: Turnmark, name: str, harm: Callable[[Path], object]
+) -> None:
+    harm(files() / name)
     damaged = turnmark("index", "verify", "k")
     assert damaged.code == 1
-    assert f"k: {name} is damaged: its SHA-256 differs" in damaged.err
+    assert f"k: {name} " in damaged.err
     commands = damaged.err.partition("rebuild it with: ")[2].strip().split(", then ")
     assert [turnmark(*shlex.split(command)[1:]).code for command in commands] == [0, 0]
     assert "k: 6 passages, everything holds" in turnmark("index", "verify", "k").out
