@@ -240,8 +240,6 @@ class CountingModel(GeneratorBase):
 
     def _reply(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:
         """A reply, and the tokens that one is assumed to have."""
-        if schema is not None and hasattr(schema, "example"):
-            return json.dumps(schema.example), getattr(schema, "tokens", OBJECT_TOKENS)
         if schema is not None:
             value = smallest_value(schema.model_json_schema())
             if self._verdict is None:
@@ -275,7 +273,7 @@ def counting_like(generator: Generator) -> CountingModel:
 def estimate_items(
     items: Iterable[T], total: int, usage: Callable[[T], Mapping[str, Usage]], most: int = MOST
 ) -> dict[str, Usage]:
-    """Usage by role over all items: of a run, its judges, a synthesis.
+    """Usage by role over all items: of a run, its judges.
 
     Args:
         total: how many items there are; with repeats, each counts so often.
