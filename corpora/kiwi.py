@@ -52,9 +52,15 @@ SCALES: Mapping[str, Mapping[int, Rating]] = {
     "1/0/-1": {1: "good", 0: "neutral", -1: "bad"},
     "2/1/0": {2: "good", 1: "neutral", 0: "bad"},
 }
+_TITLES = ("title", "paper_title", "paper")
+_BODIES = ("text", "passage", "paragraph", "content", "paragraphs", "passages")
 MODELS = ("GPT-4", "GPT-3.5-turbo", "LLaMA-2-70b-chat")
 """The models of the sessions (section 3.2), in the order of Table 2."""
 _SPELLINGS = (r"gpt4(32k)?(0\d{3})?", r"gpt35(turbo(16k)?(0\d{3})?)?", r"llama(2(70b)?(chat)?(70b)?(hf)?)?")
+_PASSAGES = ("retrieved_passages", "retrieved_documents", "retrieved_docs", "passages")
+_COARSE_KEYS = ("instruction_type", "coarse_type", "type")
+_FINE_KEYS = ("fine_type", "fine_grained_type", "fine_instruction_type", "category")
+_ERROR_KEYS = ("error_type", "error_category")
 
 
 def model_name(name: str) -> str:
@@ -142,7 +148,7 @@ def _scale(path: Path, label: str) -> tuple[Mapping[int, Rating], Problem | None
     for line, row in rows.json_lines(path, label):
         interaction = row.get("interaction") if isinstance(row, dict) else None
         for item in interaction if isinstance(interaction, list) else []:
-            number = _number(item.get("rating")) if isinstance(item, dict) else None
+            number = _number_of(item.get("rating")) if isinstance(item, dict) else None
             if number is not None:
                 lines.setdefault(number, line)
     if -1 in lines and 2 in lines:
@@ -154,15 +160,20 @@ def _scale(path: Path, label: str) -> tuple[Mapping[int, Rating], Problem | None
     return SCALES["2/1/0" if 2 in lines else "1/0/-1"], None
 
 
-def _number(value: Any) -> int | None:
-    """The number that a rating is written as, if it is."""
-    return int(value) if str(value) in ("-1", "0", "1", "2") else None
+def _number_of(value: Any) -> int | None:
+    """The whole number that a rating is written as, if it is: 1, 1.0, "1", "-1"; never a Boolean."""
+    if isinstance(value, str):
+        value = {name: int(name) for name in ("-1", "0", "1", "2")}.get(value.strip().removeprefix("+"))
+    if isinstance(value, bool) or not isinstance(value, int | float) or value not in (-1, 0, 1, 2):
+        return None
+    return int(value)
 
 
-def _rating(value: Any, scale: Mapping[int, Rating]) -> Rating:
+def _rating_of(value: Any, scale: Mapping[int, Rating]) -> Rating:
     """A rating in words, or as a number on the scale; a ValueError where it is neither."""
-    word, number = str(value).strip().lower(), _number(value)
-    rating = next((name for name in get_args(Rating) if name == word), None if number is None else scale.get(number))
+    word = value.strip().lower() if isinstance(value, str) else ""
+    number = _number_of(value)
+    rating = next((name for name in get_args(Rating) if name == word), scale.get(3 if number is None else number))
     if rating is None:
         written = json.dumps(value, ensure_ascii=False)[:40]
         fault = "missing" if value is None else f"{written}; good, neutral or bad was expected"
@@ -170,7 +181,13 @@ def _rating(value: Any, scale: Mapping[int, Rating]) -> Rating:
     return rating
 
 
-def _coarse(value: Any) -> Coarse | None:
+def _either(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """The value of the first of these keys that a row has and that is neither null nor blank."""
+    values = (row.get(key) for key in keys)
+    return next((value for value in values if value is not None and value != "" and value != []), None)
+
+
+def _coarse_of(value: Any) -> Coarse | None:
     """The class of an instruction; None where a value names neither."""
     name = _letters(value)
     if name.startswith("info"):
@@ -188,20 +205,21 @@ def _letters(value: Any) -> str:
     return "".join(filter(str.isalpha, value.lower())) if isinstance(value, str) else ""
 
 
-def _passages(value: Any, title: str = "") -> Iterator[Passage]:
-    """The passages of a list: texts, objects with a title and a text, or a list of such for each paper."""
-    for item in [] if value is None else value if isinstance(value, list) else [value]:
-        if isinstance(item, list):
-            if any(isinstance(inner, list) for inner in item):
-                raise ValueError("a passage is a list, neither text nor an object with one")
-            yield from _passages(item, title)
+def _passages_of(value: Any, title: str = "") -> Iterator[Passage]:
+    """What can be read of a list of passages, whatever it is nested in: texts, or objects with a title and a text."""
+    pending: list[tuple[Any, str]] = [(value, title)]
+    while pending:
+        item, name = pending.pop()
+        if isinstance(item, str) and item.strip():
+            yield Passage(title=name, text=item)
+        elif isinstance(item, list):
+            pending += [(part, name) for part in reversed(item)]
         elif isinstance(item, dict):
-            if string(item, "text", "").strip():
-                yield Passage(title=string(item, "title", title), text=item["text"])
-        elif not isinstance(item, str):
+            own_title = _either(item, _TITLES)
+            body = _either(item, _BODIES)
+            pending.append((body, own_title if isinstance(own_title, str) else name))
+        elif item is not None and not isinstance(item, str):
             raise ValueError(f"a passage is {type(item).__name__}, neither text nor an object with one")
-        elif item.strip():
-            yield Passage(title=title, text=item)
 
 
 def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
@@ -213,13 +231,13 @@ def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
         "instruction": non_blank(item, "instruction"),
         "answer": string(item, "answer_1"),
         "edit": edit if edit and edit.strip() else None,
-        "rating": _rating(item.get("rating"), scale),
+        "rating": _rating_of(item.get("rating"), scale),
     }
 
 
 def _retrieved(row: Mapping[str, Any], location: str, notes: list[str]) -> tuple[Passage, ...]:
     try:
-        return tuple(_passages(row.get("retrieved_passages")))
+        return tuple(_passages_of(_either(row, _PASSAGES)))
     except ValueError as error:
         notes.append(f"{location}the retrieved passages are left out: {error}")
         return ()
@@ -227,20 +245,23 @@ def _retrieved(row: Mapping[str, Any], location: str, notes: list[str]) -> tuple
 
 def _optional(item: Mapping[str, Any], location: str, notes: list[str]) -> dict[str, Any]:
     """The fields that may be absent; one that cannot be read is left out with a note, the turn stays."""
-    kinds = {
-        "coarse": ("instruction_type", _coarse(item.get("instruction_type"))),
-        "fine": ("fine_type", _named(item.get("fine_type"), FINE_TYPES)),
-        "error": ("error_type", _named(item.get("error_type"), ERROR_TYPES)),
+    coarse, fine, comment = _either(item, _COARSE_KEYS), _either(item, _FINE_KEYS), _either(item, ("comment",))
+    error = _either(item, _ERROR_KEYS)
+    if fine is None and _coarse_of(coarse) is None and _named(coarse, FINE_TYPES) is not None:
+        coarse, fine = None, coarse  # one field for the type, and it holds the fine one
+    readings = {
+        "coarse type": (coarse, _coarse_of(coarse)),
+        "fine type": (fine, _named(fine, FINE_TYPES)),
+        "error type": (error, _named(error, ERROR_TYPES)),
     }
-    for key, reading in kinds.values():
-        if item.get(key) and reading is None:
-            notes.append(f"{location}{key!r}: {json.dumps(item[key])[:40]} is none of the paper's and left out")
-    comment = item.get("comment") or None
+    for label, (value, reading) in readings.items():
+        if value is not None and reading is None:
+            notes.append(f"{location}the {label} {json.dumps(value)[:40]} is none of the paper's and left out")
     if comment is not None and not isinstance(comment, str):
         notes.append(f"{location}'comment' is {type(comment).__name__}, not text, and left out")
         comment = None
-    readings = {name: reading for name, (_, reading) in kinds.items()}
-    return {**readings, "comment": comment, "passages": _retrieved(item, location, notes)}
+    kinds = {label.split()[0]: reading for label, (_, reading) in readings.items()}
+    return {**kinds, "comment": comment, "passages": _retrieved(item, location, notes)}
 
 
 def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], notes: list[str]) -> Iterator[Turn]:
@@ -294,14 +315,14 @@ def _parse_papers(row: Row) -> tuple[str, Papers]:
             raise ValueError(f"{key!r} is missing" if row.get(key) is None else f"{key!r} is not a list")
         lists.append(row[key])
     cited, cited_paragraphs = lists
-    names = [item.get("title") if isinstance(item, dict) else item for item in cited]
+    names = [_either(item, _TITLES) if isinstance(item, dict) else item for item in cited]
     titles = tuple(name if isinstance(name, str) else json.dumps(name, ensure_ascii=False) for name in names)
     # A list for each paper says which paper a paragraph is from; a flat list of texts does not.
     nested = len(titles) == len(cited_paragraphs) and all(isinstance(item, list) for item in cited_paragraphs)
     paragraphs = tuple(
         passage
         for number, item in enumerate(cited_paragraphs)
-        for passage in _passages(item, titles[number] if nested else "")
+        for passage in _passages_of(item, titles[number] if nested else "")
     )
     related = string(row, "related_work_paragraph", "") if row.get("related_work_paragraph") else ""
     papers = Papers(question=question, related_work=related, cited_papers=titles, paragraphs=paragraphs)

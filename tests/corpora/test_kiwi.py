@@ -55,7 +55,7 @@ def test_a_row_becomes_a_session(tmp_path: Path) -> None:
         "cited_paragraphs": [passage, "A loose one."],
     }  # fmt: skip
     write(tmp_path, companion, name="longform_sciqa.jsonl")
-    loaded = kiwi.load_sessions(write(tmp_path, row(full_turn, turn(), retrieved_passages=["First."], timestamp=3)))
+    loaded = kiwi.load_sessions(write(tmp_path, row(full_turn, turn(), retrieved_documents=["First."], timestamp=3)))
     assert loaded.problems == ()
     assert loaded.path == tmp_path / FILE
     finding = kiwi.Passage(title="Paper", text="A finding.")
@@ -103,6 +103,7 @@ def test_the_answer_before_a_turn(tmp_path: Path, turns: list[Any], before: list
     ([1, 0, -1], ["good", "neutral", "bad"], []),
     ([2, 1, 0], ["good", "neutral", "bad"], []),
     (["1", "0", "-1"], ["good", "neutral", "bad"], []),
+    ([2.0, "1", 0], ["good", "neutral", "bad"], []),
     ([1, 0, 1], ["good", "neutral", "good"], ["0 and 1 only"]),
     ([2, -1, "good"], ["good"], ["-1 (line 2) and 2 (line 1)", "'rating' is 2;", "'rating' is -1;"]),
     ([2, 3, 0.5, True, None, "", [], "great"], ["good"], [
@@ -161,12 +162,12 @@ def test_a_session_ends_at_a_later_turn_that_cannot_be_read(
 
 def test_optional_fields_that_cannot_be_read_are_left_out_alone(tmp_path: Path) -> None:
     odd = turn(error_type="odd", instruction_type="loud", fine_type=4, comment=["x"], retrieved_passages=7)
-    well = turn(fine_type="Reorganise", error_type="IGNORED", instruction_type="Info seeking")
+    well = turn(type="Reorganise", error_category="IGNORED")
     loaded = kiwi.load_sessions(write(tmp_path, row(odd, well, retrieved_passages=[3])))
     (session,) = loaded.data
     assert [(task.coarse, task.fine, task.error, task.comment, task.passages) for task in session.turns] == [
         (None, None, None, None, ()),
-        ("information-seeking", "Reorganize", "Ignored", None, ()),
+        (None, "Reorganize", "Ignored", None, ()),
     ]
     assert len(loaded.problems) == 6
     assert all(problem.line == 1 and "left out" in problem.what for problem in loaded.problems)
@@ -175,7 +176,7 @@ def test_optional_fields_that_cannot_be_read_are_left_out_alone(tmp_path: Path) 
 @pytest.mark.parametrize(("cited", "paragraphs", "titles", "expected"), [
     (["P", "R"], [["a", "b"], ["c"]], ("P", "R"), [("P", "a"), ("P", "b"), ("R", "c")]),
     (["P"], ["a", " ", "b"], ("P",), [("", "a"), ("", "b")]),
-    ([{"title": "P"}, 17], [{"title": "P", "text": "a"}], ("P", "17"), [("P", "a")]),
+    ([{"title": "P"}, 17], [{"paper_title": "P", "paragraphs": ["a", "b"]}], ("P", "17"), [("P", "a"), ("P", "b")]),
     ([], [], (), []),
 ])  # fmt: skip
 def test_companion_rows_of_any_shape(
