@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from turnmark.assistant.generators.base import Generator, without_thinking
+from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.corpora import inscoqa
 from turnmark.corpora.errors import ErrorCollector, RequestError
@@ -32,6 +31,7 @@ from turnmark.corpora.inscoqa import Task as Row
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric
+from turnmark.evaluation.benchmarks.inscoqa_prompt import PROMPT, has_two_parts, read_reply
 from turnmark.evaluation.benchmarks.measures import (
     CHARACTER_METRICS,
     LEAD_METRICS,
@@ -49,7 +49,7 @@ from turnmark.retrieval.task_passages import Embed, by_list, cut_passages, ranke
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"
-POOL, PROMPT = "pool", "inscoqa-answer"
+POOL = "pool"
 
 
 @dataclass(frozen=True)
@@ -240,135 +240,3 @@ class InsCoQA(Task):
         """The texts of what was found: from the sample where another system gave them, else from the pool."""
         texts = (context.text or self._pool.get(context.document_id, "") for context in sample.contexts)
         return tuple(filter(None, texts))
-
-
-# --- a reply in one text ---------------------------------------------------------------------------------------------
-
-_MARK = r"(?:\*\*|__)?"
-_HASHES = r"(?:#{1,6}[ \t]*)?"
-_ANSWER = re.compile(rf"^[ \t]*{_HASHES}{_MARK}Answer{_MARK}[ \t]*:{_MARK}[ \t]*", re.MULTILINE | re.IGNORECASE)
-_NAME = rf"{_MARK}Procedural instructions{_MARK}[ \t]*:{_MARK}[ \t]*"
-_STEPS = re.compile(rf"^[ \t]*{_HASHES}{_NAME}", re.MULTILINE | re.IGNORECASE)
-_STEPS_ANYWHERE = re.compile(rf"(?:^[ \t]*#{{1,6}}[ \t]*)?{_NAME}", re.MULTILINE | re.IGNORECASE)
-_NUMBERED = re.compile(r"(\d{1,3})[.)][ \t]+(\S.*)")
-_ITEM = re.compile(
-    r"(?P<indent>[ \t]*)(?:#{1,6}[ \t]+)?(?:\*\*|__)?"
-    r"(?:(?P<number>(?:step|步骤)[ \t]*\d{1,3}[ \t]*[.):：、-]?|[(（]\d{1,3}[)）]|\d{1,3}[.):：、](?!\d))"
-    r"|[-*+•–](?=[ \t]))"
-    r"(?:\*\*|__)?[ \t]*(?P<text>\S.*)",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True)
-class InsCoQAReply:
-    """What was read of a reply.
-
-    Attributes:
-        answer: in plain text; empty if the reply has none.
-        steps: of the procedure, each on one line with what is below it; empty if none can be read.
-        in_form: the reply is in the form of appendix D.
-    """
-
-    answer: str
-    steps: tuple[str, ...]
-    in_form: bool = True
-
-
-def read_reply(text: str) -> InsCoQAReply:
-    """Read a reply, whatever its form; never raises.
-
-    The answer is what is behind `Answer:` and before `Procedural instructions:`; without the one, what is before the
-    other. The steps are the list behind `Procedural instructions:`, or its lines; without that heading, the last
-    numbered list of the reply. What is indented or bulleted below a numbered step belongs to it; what follows the list
-    is no step.
-    """
-    reply = without_thinking(text).strip()
-    if strict := _read_strictly(reply):
-        return strict
-    headings = list(_STEPS_ANYWHERE.finditer(reply))
-    if headings:
-        opening_text = reply[: headings[0].start()]
-        listed = ((part, _read_list(part)) for part in _STEPS_ANYWHERE.split(reply)[1:])
-        steps = max(
-            (found or tuple(filter(None, map(str.strip, part.splitlines()))) for part, found in listed), key=len
-        )
-    else:
-        opening_text, steps = _last_list(reply)
-    opening = _ANSWER.search(opening_text)
-    answer = opening_text[opening.end() :] if opening else opening_text
-    return InsCoQAReply(answer.strip(), steps, in_form=False)
-
-
-def has_two_parts(text: str) -> bool:
-    """Whether a text is a reply as a model wrote it, still in the two parts of appendix D."""
-    return bool(_STEPS_ANYWHERE.search(without_thinking(text)))
-
-
-def _read_strictly(reply: str) -> InsCoQAReply | None:
-    """A reply in the form of appendix D; None if it is in another.
-
-    Both headings, each at the beginning of a line and in this order, the answer first of all and not empty; steps
-    numbered 1, 2, 3 …, one a line, or all of them on one line as the paper shows them; no list inside, no words after
-    them. Markdown around the headings and a block of reasoning before them are let pass.
-    """
-    opening = _ANSWER.match(reply)
-    heads = list(_STEPS.finditer(reply, opening.end())) if opening else []
-    if opening is None or len(heads) != 1:
-        return None
-    answer = reply[opening.end() : heads[0].start()].strip()
-    lines = [line for line in reply[heads[0].end() :].splitlines() if line.strip()]
-    if len(lines) == 1:
-        steps = _in_one_line(lines[0].strip())
-    else:
-        numbered = [_NUMBERED.fullmatch(line.strip()) for line in lines]
-        flat = all(not line[0].isspace() for line in lines) or all(line[0].isspace() for line in lines)
-        in_order = all(match and int(match[1]) == number for number, match in enumerate(numbered, 1))
-        steps = tuple(match[2].strip() for match in numbered if match) if flat and in_order else ()
-    return InsCoQAReply(answer, steps) if answer and steps and all(steps) else None
-
-
-def _in_one_line(line: str) -> tuple[str, ...]:
-    """`1. xx 2. xx`: each number is looked for after the one before it; empty if the line begins with none."""
-    steps: list[str] = []
-    mark = re.match(r"1[.)]\s+", line)
-    while mark is not None:
-        following = re.compile(rf"(?<=\s){len(steps) + 2}[.)]\s+").search(line, mark.end())
-        steps.append(line[mark.end() : following.start() if following else None].strip())
-        mark = following
-    return tuple(steps)
-
-
-def _read_list(text: str) -> tuple[str, ...]:
-    lines = [line for line in text.splitlines() if line.strip()]
-    matches = [_ITEM.fullmatch(line.rstrip()) for line in lines]
-    items = [match for match in matches if match is not None]
-    numbered = [item for item in items if item["number"]]
-    if len(numbered) == 1 and len(parts := [step for step in _in_one_line(numbered[0].group().strip()) if step]) > 1:
-        return tuple(parts)
-    heads = numbered or items
-    if not heads:
-        return ()
-    outermost = len(heads[0]["indent"].expandtabs())
-    steps: list[list[str]] = []
-    last = max(n for n, (line, item) in enumerate(zip(lines, matches, strict=True)) if item or line[0].isspace())
-    for line, item in zip(lines[: last + 1], matches, strict=False):
-        if item is not None and item in heads and len(item["indent"].expandtabs()) <= outermost:
-            steps.append([_drop_half_mark(item["text"])])
-        elif steps:
-            steps[-1].append(_drop_half_mark(item["text"]) if item is not None else line.strip())
-    return tuple(" ".join(parts) for parts in steps)
-
-
-def _drop_half_mark(text: str) -> str:
-    """A step without the half of a pair of marks whose other half was before its number."""
-    text = text.strip()
-    return text.replace("**", "", 1) if text.count("**") % 2 else text
-
-
-def _last_list(reply: str) -> tuple[str, tuple[str, ...]]:
-    lines = reply.splitlines(keepends=True)
-    items = [(n, item["number"]) for n, line in enumerate(lines) if (item := _ITEM.fullmatch(line.rstrip()))]
-    firsts = [n for n, number in items if number and int("".join(filter(str.isdecimal, number))) == 1]
-    steps = _read_list("".join(lines[firsts[-1] :])) if firsts else ()
-    return ("".join(lines[: firsts[-1]]), steps) if len(steps) > 1 else (reply, ())

@@ -13,7 +13,8 @@ from tests.evaluation.instructions import row, written
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import open_generator
 from turnmark.evaluation.benchmarks.base import measured
-from turnmark.evaluation.benchmarks.inscoqa import InsCoQA, InsCoQAReply, read_reply
+from turnmark.evaluation.benchmarks.inscoqa import InsCoQA
+from turnmark.evaluation.benchmarks.inscoqa_prompt import InsCoQAReply, read_reply
 from turnmark.evaluation.judging.inscoqa import judged_steps
 
 GOOD = "Answer: Light it, then bake.\n\nProcedural instructions:\n1. Light the oven.\n2. Bake the bread."
@@ -170,9 +171,9 @@ def test_the_command(turnmark, tmp_path, check_run):
 
 @pytest.mark.parametrize("text", [
     "Step 1: Mix.\nStep 2: Bake.", "**Step 1:** Mix.\n**Step 2:** Bake.", "(1) Mix.\n(2) Bake.", "1: Mix.\n2: Bake.",
-    "1.Mix.\n2.Bake.", "1、Mix.\n2、Bake.", "### 1. Mix.\n### 2. Bake.",
+    "1.Mix.\n2.Bake.", "1、Mix.\n2、Bake.", "a. Mix.\nb. Bake.", "### 1. Mix.\n### 2. Bake.",
     "**1. Mix.**\n**2. Bake.**",
-    "Mix.\nBake.", "- Mix.\n- Bake.",
+    "| Step | What |\n|---|---|\n| 1 | Mix. |\n| 2 | Bake. |", "Mix.\nBake.", "- Mix.\n- Bake.",
     "步骤1：Mix.\n步骤2：Bake.",
     "1. Mix.\n2. Bake.",
 ])  # fmt: skip
@@ -181,3 +182,9 @@ def test_steps_are_read_in_whatever_form_they_are_written(text):
     assert (reply.answer, reply.steps) == ("So.", ("Mix.", "Bake."))
     if text not in ("Mix.\nBake.", "- Mix.\n- Bake."):  # without a heading, lines alone are prose
         assert read_reply(f"So.\n\n{text}").steps == ("Mix.", "Bake.")
+
+
+def test_numbers_within_steps_begin_none():
+    text = "1. Take 1.5 litres.\n   a. Boil it.\n   b. Wait.\n2. Add salt: 3 g."
+    assert read_reply(text).steps == ("Take 1.5 litres. Boil it. Wait.", "Add salt: 3 g.")
+    assert read_reply("It took 3 days.\nA. Smith said so.").steps == ()
