@@ -75,8 +75,27 @@ def _means(agreement: Agreement, printed: bool) -> Table:
         for system, values in printed_figures()["table_6"].items():
             cells = [_printed(values.get(name)) for name in names]
             rows.append(Row((agreement.systems.get(system, system), tasks, *cells), "below"))
+        lines.append(_say_equal_columns(agreement))
     columns = (Column("system"), *(Column(head, True) for head in heads))
     return Table("By system", columns, tuple(rows), tuple(lines) if agreement.people else (), tight=True)
+
+
+def _say_equal_columns(agreement: Agreement) -> str:
+    """Which columns of Table 6 the answerable tasks of this file give, to the printed digit and for every system."""
+    table = printed_figures()["table_6"]
+    ours = {item.system: item.people | item.metrics for item in agreement.means if item.subset == "answerable"}
+    columns = dict.fromkeys(name for values in table.values() for name in values)
+    equal = [
+        _SHORT.get(name, name)
+        for name in columns
+        if all(
+            name in ours.get(system, {})
+            and round(ours[system][name].value, 2 if values[name] < 1 else 1) == values[name]
+            for system, values in table.items()
+        )
+    ]
+    listed = ", ".join(equal) or "none"
+    return f"Of the {len(columns)} printed columns these come out over the answerable tasks here: {listed}."
 
 
 def _annotators(agreement: Agreement, printed: bool) -> Table:
@@ -116,6 +135,8 @@ def _correlations(agreement: Agreement, subset: Subset, printed: bool) -> Table:
                 sides = [cell for side in (item.plain, item.weighted) for cell in (_rho(side), _interval(side))]
                 ours = (item.metric, str(item.n), *sides)
                 rows.append(Row((*ours, *[_printed(theirs.get(item.metric))] * printed), "below"))
+        lacking = [metric for metric in theirs if metric not in agreement.metrics]
+        rows += [Row((metric, *["-"] * 5, _printed(theirs[metric])), "below") for metric in lacking]
     columns = (Column("metric"), *(Column(head, True) for head in heads))
     return Table(f"Spearman over {subset} tasks", columns, tuple(rows), tight=True, narrow=printed)
 
