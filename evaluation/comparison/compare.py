@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import Field
 
 from turnmark.corpora.types import Record
+from turnmark.evaluation.comparison.judges import JudgePair, compare_judges
 from turnmark.evaluation.comparison.loading import (
     ComparedRun,
     Reason,
@@ -119,6 +120,7 @@ class RunComparison(Record):
     breakdowns: dict[str, dict[str, dict[str, MetricComparison]]]
     lead: tuple[str, ...] = Field(description="the metrics that represent all, the most telling first")
     changed: tuple[ChangedSample, ...]
+    judges: tuple[JudgePair, ...] = Field(default=(), description="each two judges of a metric")
     warnings: tuple[str, ...] = Field(description="what is said before the figures, with the letter of its run")
     notes: tuple[str, ...]
 
@@ -149,6 +151,7 @@ def compare_runs(paths: Sequence[Path]) -> RunComparison:
         breakdowns=figures.break_down(),
         lead=lead,
         changed=_find_changed(runs, [name for name in facts if facts[name].headline], lead),
+        judges=compare_judges(runs, list(facts)),
         warnings=tuple(_warnings(runs)),
         notes=(*one_cluster, *_notes(runs, len(shared) - len(facts), lead)),
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnmark.evaluation.comparison.compare import LEVEL, Change, MetricComparison, RunComparison
+from turnmark.evaluation.comparison.judges import judge_tables
 from turnmark.evaluation.metric_info import PLAIN, MetricStyle
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import ReportSection, folded
@@ -76,7 +77,7 @@ def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> Re
         (
             _runs(comparison),
             *(_differences(comparison, index) for index in pairs),
-            *folded((*broken_down, *_paper_tables(comparison))),
+            *folded((*broken_down, *_paper_tables(comparison), *judge_tables(comparison.judges))),
             _changed(comparison),
         ),
         comparison.notes,

@@ -15,6 +15,9 @@ from turnmark.evaluation.comparison.compare import RunComparison as Comparison
 from turnmark.evaluation.comparison.compare import compare_runs as compare
 from turnmark.evaluation.comparison.showing import comparison_markdown as markdown
 from turnmark.evaluation.comparison.showing import comparison_page as page
+from turnmark.evaluation.journal import json_line
+from turnmark.evaluation.judging.rubrics import Judgement
+from turnmark.evaluation.published import facts
 from turnmark.evaluation.summary import FACTS, read_facts
 
 
@@ -266,3 +269,43 @@ def test_the_page_has_every_table_and_both_answers(three_runs):
     for name in ("rouge_l.word", "token_recall"):  # a dot is full if the test is significant
         assert kinds[name] == ["dot better" if comparison.metrics[name].changes[0].p_holm < 0.05 else "dot unsure"]
     assert kinds["answer_words"] == []
+
+
+def judged(run, judge, values, measure="judge_score", **also):
+    """Add what a judge said of some samples of a run; None: it failed."""
+    with open(run / "judgements.jsonl", "a", encoding="utf-8") as file:
+        for name, value in values.items():
+            file.write(json_line(Judgement(
+                key=f"{judge} {name} {measure}", id=name, measure=measure, judge=judge, value=value,
+                status="failed" if value is None else "scored", reason="it broke", also={} if value is None else also,
+            )))  # fmt: skip
+    return run
+
+
+def test_the_judges_of_the_papers_table_4_rank_its_systems_alike(tmp_path, turnmark):
+    runs = {}
+    for fact in facts():
+        if fact.benchmark == "inscoqa" and fact.part == {"split": "validation"}:
+            if fact.system not in runs:
+                path, answers = tmp_path / str(len(runs)), dict.fromkeys(IDS[:4], fact.system)
+                runs[fact.system] = write_run(path, shifted(0, ids=IDS[:4]), answers=answers)
+            (judge,) = fact.instruments["judge_score"].judges
+            means = dict.fromkeys(IDS[:4], fact.metrics["judge_score"])
+            judged(runs[fact.system], judge, means, task_completion=fact.metrics["task_completion"])
+    pairs = compare([*runs.values()]).judges
+    assert [(pair.metric, pair.judges, pair.systems, pair.replies) for pair in pairs] == [
+        (metric, ("GPT-4", "Qwen2-7B-Instruct"), 4, 16) for metric in ("judge_score", "task_completion")
+    ]
+    assert [pair.rank_systems for pair in pairs] == pytest.approx([1.0, 1.0])
+    assert "How alike two judges rank them" in turnmark.ok("compare", *runs.values()).out
+
+
+def test_ranks_of_judges_by_hand(tmp_path):
+    """Replies 1 2 3 4 by one judge, 2 1 3 4 by the other, of the same replies in two runs: 1 - 6 * 2 / (4 * 15)."""
+    one, other, third = (write_run(tmp_path / name, shifted(0, ids=IDS[:4])) for name in "abc")
+    judged(one, "x", dict(zip(IDS, [1, 2, 3, 4], strict=False)))
+    judged(other, "y", dict(zip(IDS, [2, 1, 3, 4], strict=False)), "judge_score[embedded]")
+    judged(third, "y", dict.fromkeys(IDS[:4]))
+    (pair,) = compare([one, other, third]).judges
+    assert (pair.judges, pair.systems, pair.rank_systems, pair.replies) == (("x", "y"), 1, None, 4)
+    assert pair.rank_replies == pytest.approx(1 - 6 * 2 / (4 * 15))
