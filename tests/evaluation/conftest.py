@@ -13,7 +13,6 @@ import pytest
 from tests.evaluation import compared
 from tests.evaluation.compared import IDS, shifted
 from tests.evaluation.reported import write_run
-from tests.evaluation.tinybert import write_tiny
 from tests.run_checker import problems_of_run
 from turnmark.corpora.types import Passage
 from turnmark.evaluation import passages, running
@@ -188,8 +187,23 @@ def three_runs(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of BERTScore with two layers."""
-    return write_tiny(tmp_path_factory.mktemp("models") / "tiny-bert")
+    """A BERT of two layers with random weights, and a vocabulary of a few words."""
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizer
+
+    words = "the a ferry boat leaves sails at noon eleven dog on deck and is free of charge bell was made in".split()
+    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
+    folder.mkdir()
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+    BertTokenizer(vocab=str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=64,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from turnmark.evaluation.records import MetricSummary, PublishedRow
 FOUR = ("clapnq", "cloud", "fiqa", "govt")
 COUNTS = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
 RETRIEVAL = tuple(f"{name}@{k}" for name in ("recall", "ndcg") for k in (1, 3, 5, 10))
-CONDITIONED = ("rl_f.idk", "rb_llm.idk", "rb_alg.idk")
 EDITS = ("length_ratio", "edit_distance", "edit_ratio")
 JUDGES = {
     name: [judge for judge in open_judges([f"panel:{name}@http://localhost:8000/v1"]) if judge.has_model]
@@ -67,18 +66,6 @@ def printed(source: str, system: str, **fields: Any) -> list[float]:
         and all(getattr(fact, key) == value for key, value in fields.items())
     )  # fmt: skip
     return list(fact.metrics.values())
-
-
-def of_mtrag(source: str) -> dict[str, dict[str, list[float]]]:
-    """System -> subset or domain -> the conditioned metrics, in one order."""
-    rows: dict[str, dict[str, list[float]]] = {}
-    for fact in facts():
-        if source in fact.source and fact.benchmark == "mtrag":
-            column = next(iter(fact.part.values()), fact.domains[0] if len(fact.domains) == 1 else "all")
-            rows.setdefault(fact.system, {})[column] = [
-                fact.metrics[name] for name in CONDITIONED if name in fact.metrics
-            ]
-    return rows
 
 
 CONTRACT = re.compile(

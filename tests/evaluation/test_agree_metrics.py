@@ -13,27 +13,12 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 from sklearn.metrics import accuracy_score, cohen_kappa_score, recall_score
 
-from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
+from tests.evaluation.rated import evaluation, write_evaluation
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.inspector import read_evaluation
 from turnmark.evaluation.agreement.measuring import annotators_agree
 from turnmark.evaluation.agreement.verdicts import confusion_tables, label_rates, table_figures
 from turnmark.evaluation.stats import alpha_figure, correlation_figure, intervals, table_figure
-
-
-def test_a_file_as_it_stands(tmp_path):
-    content = read_evaluation(write_evaluation(tmp_path / "h.json"))
-    assert content.name == "a small one"
-    assert tuple(content.models) == MODELS
-    assert content.people == (*PROPERTIES, "win-rate")
-    assert content.metrics == ("rl_f", "rb_llm", "conditional_idk")
-    assert content.points == dict.fromkeys(PROPERTIES, 1.0)
-    assert (len(content.tasks), len(content.answers), content.problems) == (12, 36, ())
-    task = content.tasks["c0<::>2"]
-    assert (task.question, task.answerability) == ("question 1?", "ANSWERABLE")
-    first = content.answers[0]
-    assert content.answers[3].ratings["win-rate"] == {"r0": 50.0, "r1": 100.0, "r2": 0.0}
-    assert first.scores["conditional_idk"] == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from tests.evaluation.compared import IDS, facts_of, shifted, write_run
+from tests.evaluation.compared import IDS, shifted, write_run
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
 from tests.evaluation.reported import golden
 from turnmark.corpora.errors import RequestError
@@ -72,20 +72,6 @@ def test_raters_who_are_not_three_are_counted_and_left_out(tmp_path):
 def test_the_file_is_shown_whole(human, turnmark):
     golden("agreement.txt", turnmark.ok("agreement", human).out)
     assert Agreement.model_validate(turnmark.json("agreement", human)) == agreement([human])
-
-
-def test_one_conversation_has_no_interval(tmp_path, turnmark):
-    content = evaluation()
-    content["evaluations"] = [row for row in content["evaluations"] if row["task_id"].startswith("c0")]
-    content["tasks"] = [task for task in content["tasks"] if task["task_id"].startswith("c0")]
-    file = write_evaluation(tmp_path / "h.json", content)
-    measured = agreement([file])
-    assert measured.notes[0] == "one conversation: no interval"
-    assert not any(estimate.ci95 for means in measured.means for estimate in means.people.values())
-    assert not any(verdict.ci95 for verdict in measured.verdicts)
-    shown = turnmark.ok("agreement", file).out
-    assert "no interval" in shown
-    assert "95% interval  " not in shown.split("Raters")[1].split("Spearman")[0], "no line for an interval of alpha"
 
 
 def scored(path, model="gpt-4o", metric="k_precision"):
@@ -192,20 +178,6 @@ def test_lines_that_cannot_be_read_are_named(tmp_path):
     file.write_text(lines[0].replace("metrics", "figures"))
     with pytest.raises(RequestError, match="has no line with an answer and scores"):
         agreement([file])
-
-
-def test_a_run_alone_is_held_against_its_labels(tmp_path):
-    run = write_run(tmp_path / "alone", {"idk_rate": {name: float(name.endswith("3")) for name in IDS}})
-    lines = []
-    for index, name in enumerate(IDS):
-        facts = facts_of(name).model_dump(mode="json")
-        facts["labels"]["answerability"] = ["UNANSWERABLE" if index % 3 == 2 and index > 3 else "ANSWERABLE"]
-        lines.append(json.dumps({"id": name, **facts}))
-    (run / "facts.jsonl").write_text("\n".join(lines))
-    (verdict,) = agreement([run]).verdicts
-    assert (verdict.judge, verdict.against, verdict.n) == ("idk_rate", "answerability", 18)
-    assert verdict.accuracy == 17 / 18
-    assert verdict.labels["unknown"].precision == 5 / 6
 
 
 def test_nothing_to_agree_on_is_said(tmp_path, turnmark):

@@ -257,9 +257,3 @@ def test_sub_questions_are_pooled_as_in_the_paper_and_averaged_by_question_besid
         metrics = turnmark.json(*common, "--generator", spec, *judged)["metrics"]
     assert metrics["sub_win_rate"]["mean"] == pytest.approx(2 / 6)
     assert metrics["sub_win_rate[per question]"]["mean"] == pytest.approx(1 / 2)
-
-
-def test_a_run_that_is_no_dialogue_gives_no_references(turnmark, tmp_path):
-    turnmark.ok("eval", "compound-qa", "--limit", "1", "--out", tmp_path / "r")
-    message = turnmark.refused("eval", "compound-qa", "--references", tmp_path / "r")
-    assert "name a run of compound-qa in the setting dialogue" in message

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.evaluation.benched import asked, done, items_of, open_task, values
 from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
-from tests.evaluation.judged_runs import lines
-from tests.servers import Say, ScriptedServer
+from tests.servers import Say
 from turnmark.assistant.generators import GeneratorError
 from turnmark.evaluation.benchmarks import compound_modes as modes
 from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.published import Ran, find_rows
-from turnmark.evaluation.records import MetricSummary, SubAnswer
+from turnmark.evaluation.records import SubAnswer
 
 PARTS = ("When was the lamp lit?", "What did the lamp burn?", "Until when did the horn sound?")
 THREE = " ".join(PARTS)
 NAME = "Understanding/Factual-Statement/x_1"
-NUMBERED = tuple(SubAnswer(question=part, answer=str(number)) for number, part in enumerate(PARTS, 1))
 
 
 @pytest.mark.parametrize("mode", list(modes.PROMPTS))
@@ -139,18 +135,6 @@ def test_what_is_covered_is_told_by_part_and_place(tmp_path):
     assert scores["part_coverage"] == pytest.approx(2 / 3)
 
 
-def test_an_id_of_the_data_may_look_like_one_of_an_order(tmp_path):
-    name = "Understanding/Factual-Statement/x#order2"
-    rows, references = row(ID="x#order2", com_question=THREE), {name: NUMBERED}
-    bench, [item] = bench_of(tmp_path, rows, references=references)
-    context = bench.context(item, done(item, "So."))
-    assert (context.order, references_of(context)) == ((), ["1", "2", "3"])
-    assert "order" not in item.facts.labels
-    bench, [*_, last] = bench_of(tmp_path, rows, setting="positions", references=references)
-    assert (last.id, last.facts.labels["order"]) == (f"{name}#order4", ("order4",))
-    assert references_of(bench.context(last, done(last, "So."))) == ["3", "1", "2"]
-
-
 def test_what_a_request_for_a_mode_lacks(turnmark, tmp_path):
     for mode in modes.PROMPTS:
         message = turnmark.refused("eval", "compound-qa", "--setting", mode, "--domains", "Baking")
@@ -163,33 +147,3 @@ def test_what_a_request_for_a_mode_lacks(turnmark, tmp_path):
     written(tmp_path, row())
     message = turnmark.refused("eval", "compound-qa", "--data", tmp_path, "--setting", "positions")
     assert "compound-qa positions: there is nothing to answer" in message
-
-
-def test_a_mode_is_run_and_what_its_prompt_says_is_part_of_the_run(turnmark):
-    with ScriptedServer(Say("The lamp was lit in 1868.")) as server:
-        spec = f"openai:tiny@{server.url}?cache=0"
-        turnmark.ok("eval", "compound-qa", "--setting", "vanilla", "--limit", "2", "--generator", spec, "--out", "r")
-    manifest = json.loads(Path("r/manifest.json").read_text())
-    assert (manifest["setting"], list(manifest["inputs"])) == ("vanilla", ["prompt compound-vanilla"])
-    assert [row["prediction"] for row in lines(Path("r/predictions.jsonl"))] == ["The lamp was lit in 1868."] * 2
-    assert turnmark.json("score", "compound-qa", "--predictions", "r", "--out", "again")["setting"] == "vanilla"
-
-
-def test_the_cells_of_table_2_are_a_breakdown_where_there_are_several_capabilities(tmp_path):
-    written(tmp_path, row())
-    source = written(tmp_path, row(), capability="Knowledge")
-    both, alone = open_task(CompoundQA, source), open_task(CompoundQA, source, domains=("Knowledge",))
-    assert [item.facts.labels["capability+type"] for item in items_of(both)] == [
-        ("Understanding, Factual-Statement",), ("Knowledge, Factual-Statement",),
-    ]  # fmt: skip
-    assert "capability+type" not in items_of(alone)[0].facts.labels
-    summary = {"win_rate": MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=100, failed=0, not_applicable=0)}
-    rows = find_rows(Ran(
-        benchmark="compound-qa", task="generation", setting="vanilla", query=None, domains=(), metrics=summary,
-        variants={}, judges=("openai:gpt-3.5-turbo",),
-        breakdowns={"capability": {"Understanding": summary, "Knowledge": summary},
-                    "type": {"Factual-Statement": summary, "Cause-and-Effect": summary},
-                    "capability+type": {"Knowledge, Factual-Statement": summary}},
-    ))  # fmt: skip
-    slices = {row.slice for row in rows if row.subset == "Knowledge, Factual-Statement"}
-    assert slices == {"capability+type=Knowledge, Factual-Statement"}

@@ -253,23 +253,6 @@ def test_too_many_failures_stop_the_run_and_the_same_command_completes_it(tmp_pa
     assert rows(tmp_path / "r")["a"]["attempts"] == 2
 
 
-def test_a_refused_key_stops_the_run_and_what_failed_before_stays_failed(tmp_path):
-    def down(item, _):
-        raise GeneratorError("unavailable", "down")
-
-    def locked(item, _):
-        raise GeneratorError("auth", "no such key")
-
-    made(tmp_path / "r", down, jobs("a", "d"))
-    outcome = made(tmp_path / "r", locked, jobs("a", "b", "c", "d", "e"), concurrency=1)
-    assert outcome.stopped == "stopped, as every further call would fail: auth: no such key"
-    assert outcome.gave_up
-    assert {name: (row["status"], row["kind"]) for name, row in rows(tmp_path / "r").items()} == {
-        "a": ("failed", "auth"), "b": ("failed", "auth"), "c": ("failed", "auth"),
-        "d": ("failed", "unavailable"), "e": ("skipped", None),
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("guess", [10, 3, 30])
 def test_a_budget_is_not_overspent_by_many_at_once(tmp_path, guess):
     ledger = Ledger(budget=Budget(tokens=200), guess=Usage(prompt_tokens=guess))

@@ -11,11 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.demo_runs import DEMO_CALLS, DEMO_SAMPLES, samples, strict
 from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
 from turnmark.evaluation import scheduler
 
 ANSWER = "The bell was cast in the foundry by the river [1]."
+DEMO_SAMPLES, DEMO_CALLS = 67, 51
+
+
+def strict(text):
+    """JSON without NaN."""
+
+    def refuse(token):
+        raise AssertionError(f"{token} in a file")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def samples(run):
+    return [strict(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
 
 
 def statuses(run):

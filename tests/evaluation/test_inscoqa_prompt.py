@@ -139,13 +139,6 @@ def test_a_reply_is_asked_for_once_and_kept_as_written(tmp_path, reply, steps, f
     assert scores["rouge_l.word"] is not None
 
 
-def test_documents_that_do_not_fit_are_cut_and_it_is_said(tmp_path):
-    long = [{"id": str(n), "title": "", "text": "bread " * 3000} for n in range(3)]
-    _, sample, server = asked(written(tmp_path, row(documents=long)), Say(GOOD), options="&context=4096")
-    assert len(server.bodies[0]["messages"][-1]["content"]) < 20_000
-    assert "passages cut" in sample.notes[0]
-
-
 def test_the_command(turnmark, tmp_path, check_run):
     out = tmp_path / "r"
     message = turnmark.refused("eval", "inscoqa", "--setting", "prompt", "--step", "understand=rules")

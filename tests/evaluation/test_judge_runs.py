@@ -234,24 +234,6 @@ def test_underspecified_tasks_count_in_clarification_alone(turnmark, check_run):
     assert not any("metric" in row.differs and "not measured here" in (row.why or "") for row in summary.published)
 
 
-def test_judges_are_priced_by_themselves(benchmark_root, turnmark, tmp_path, monkeypatch):
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "config.toml").write_text('[prices."tiny"]\nprompt = 1.0\ncompletion = 2.0\n')
-    monkeypatch.setenv("TURNMARK_HOME", str(home))
-    with ScriptedServer(judge()) as server:
-        words = score_words(benchmark_root, tmp_path, "--judge", spec_of(server))
-        summary = done(turnmark, *words)
-        used = summary.usage["judge"]
-        assert used["calls"] == len(server.bodies)
-        assert used["cost"] == pytest.approx((11 * used["calls"] + 2 * 7 * used["calls"]) / 1e6)
-        before = len(server.bodies)
-        cached = done(turnmark, *words, "--out", tmp_path / "s")
-        assert len(server.bodies) == before, "another run asks the cache"
-        assert cached.usage["judge"]["calls"] == 0
-        assert cached.metrics["rb_llm"] == summary.metrics["rb_llm"]
-
-
 def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root, turnmark):
     message = turnmark.refused(
         "eval", "mtrag", "--data", benchmark_root, "--judge", "nobody:x", "--judge", "extractive", "--repeat", "0"
@@ -268,17 +250,3 @@ def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root
     assert "metrics=rb_lm: the judged metrics of mtrag are idk, rb_llm, rl_f, rl_mtb, rl_r" in re.sub(
         r"\s+", " ", ran.err
     )
-
-
-def test_a_dry_run_says_what_judging_would_take_and_asks_nobody(benchmark_root, turnmark):
-    with ScriptedServer(judge()) as server:
-        words = eval_words(benchmark_root, Path("r"), "--dry-run", "--json")
-        ran = turnmark(*words, "--judge", spec_of(server), "--judge", spec_of(server, "b", "metrics=rb_llm"))
-        assert not server.bodies
-    assert ran.code == 0, ran.err
-    described = json.loads(ran.out)
-    # Five tasks: rb_llm by both judges, rl_f (two calls) and idk by one.
-    assert described["estimated"]["judge"]["calls"] == 5 * (2 + 2 + 1)
-    assert described["estimated"]["judge"]["prompt_tokens"] > 25 * 200
-    assert described["specs"]["judge"] == f"openai:tiny@{server.url}, openai:b@{server.url}"
-    assert not Path("r").exists()

@@ -14,7 +14,6 @@ from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import open_generator
 from turnmark.corpora import kiwi
-from turnmark.evaluation.benchmarks.base import measured
 from turnmark.evaluation.benchmarks.kiwi_analyse import (
     PROMPTS,
     KiwiAnalyse,
@@ -22,7 +21,7 @@ from turnmark.evaluation.benchmarks.kiwi_analyse import (
     error_by_rules,
     retrieved_by_rules,
 )
-from turnmark.evaluation.records import Sample, Summary
+from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.paper import paper_tables
 from turnmark.evaluation.report.rendering import draw
 
@@ -32,20 +31,6 @@ def made(**changes):
         "id": "0/0", "turn": 0, "instruction": "Who paid for it?", "previous": ANSWER, "answer": ANSWER, "edit": None,
         "rating": "bad",
     } | changes)  # fmt: skip
-
-
-@pytest.mark.parametrize(("comment", "kind"), [
-    ("It says the size, but it also removed the part on licences.", "Unrequested change"),
-    ("The folding is still there, and other sentences changed although nobody asked.", "Unrequested change"),
-    ("The water and the seven hours are gone.", "Unrequested change"),
-    ("Stuck to the end, it breaks the flow.", "Poor integration"),
-    ("A good definition, at the end and not at the beginning.", "Constraint failure"),
-    ("Four sentences instead of one.", "Constraint failure"),
-    ("It did not remove the part.", "Ignored"),
-    ("The model ignored me.", "Ignored"),
-])  # fmt: skip
-def test_what_went_wrong_by_the_comments_words(comment, kind):
-    assert error_by_rules(made(comment=comment)) == kind
 
 
 def test_where_the_comment_says_nothing_code_looks_at_the_texts():
@@ -99,15 +84,6 @@ def test_the_figures_of_the_tables_by_hand(tmp_path):
     assert figures["source_words"] == pytest.approx(26 / 3)
     assert figures["target_words"] == pytest.approx(28 / 3)
     assert figures["instruction_words"] == pytest.approx((6 + 4 + 3) / 3)
-
-
-def test_a_text_that_is_no_labels_is_a_failed_score(tmp_path):
-    bench = four_turns(tmp_path)
-    item = items_of(bench)[0]
-    for text in ("", "Remove", '{"instruction": "Dance"}'):
-        odd = Sample(id=item.id, status="done", prediction=text)
-        scores = measured(bench.metrics, odd, lambda odd=odd: bench.context(item, odd))  # type: ignore[misc]
-        assert {score.status for score in scores} == {"failed"}
 
 
 def labeller(body):

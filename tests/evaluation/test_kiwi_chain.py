@@ -131,28 +131,3 @@ def test_a_judge_rates_revisions_as_users_do(turnmark, tmp_path, check_run):
         prompt = body["messages"][-1]["content"]
         assert [name for name in ("previous", "instruction", "reply") if f"<{name}-" not in prompt] == []
     assert any(row["metrics"] == {"good": 0.3968} and "judge" in row["differs"] for row in summary["published"])
-
-
-@pytest.mark.parametrize("task", ["revise", "judge", "analyse"])
-def test_rows_that_cannot_be_read_are_told_by_line_and_counted(turnmark, tmp_path, task):
-    good = [session(turn(), turn(), original_question=f"Q{n}?") for n in range(3)]
-    missing = {key: value for key, value in good[0].items() if key != "initial_answer"}
-    rows: list[bytes] = [
-        json.dumps(good[0]).encode(), b"{", json.dumps(missing).encode(), json.dumps(good[0]).encode(),
-        json.dumps(good[1] | {"interaction": []}).encode(), json.dumps(good[1] | {"interaction": "none"}).encode(),
-        json.dumps(good[1] | {"initial_answer": 5}).encode(), "{\"original_question\": \"café\"}".encode("latin-1"),
-        json.dumps(good[1]).encode(), json.dumps(session(turn(answer_1="x" * 17_000_000))).encode(), b"[]",
-        json.dumps(session(turn(rating="superb"), original_question="Q?")).encode(), json.dumps(good[2]).encode(),
-    ]  # fmt: skip
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (folder / "interaction_data_new.jsonl").write_bytes(b"\n".join(rows) + b"\n")
-    summary = turnmark.json("eval", "kiwi", "--task", task, "--data", folder)
-    assert (summary["n"], summary["failed"]) == ({"judge": 1}.get(task, 6), 0)
-    notes = [note for note in summary["notes"] if note.startswith("skipped: ")]
-    assert [int(note.split(":")[2]) for note in notes] == [2, 3, 4, 5, 6, 7, 8, 10, 11, 12]
-    for words in (
-        "not JSON", "'initial_answer' is missing", "line 1 already", "'interaction' is empty", "not a list", "not text",
-        "not valid UTF-8", "bytes long", "not a JSON object", "good, neutral or bad",
-    ):  # fmt: skip
-        assert sum(words in note for note in notes) == 1, words

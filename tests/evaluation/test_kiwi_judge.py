@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.evaluation.benched import asked, done, items_of, open_task
+from tests.evaluation.benched import asked, items_of, open_task
 from tests.evaluation.kiwis import session, turn, written
 from tests.evaluation.reported import golden
-from tests.servers import Say, ScriptedServer, Status
+from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError
 from turnmark.corpora import kiwi
 from turnmark.corpora.errors import RequestError
@@ -94,19 +94,6 @@ def many(tmp_path, ratings="gggbbn" * 7):
     return open_task(KiwiJudge, written(tmp_path, *rows), "zero-shot", seed=3)
 
 
-def verdicts_of(bench):
-    """What the baselines say of each turn."""
-    return [bench.context(item, done(item, "bad")).verdicts for item in items_of(bench)]
-
-
-def test_majority_and_random_come_from_the_training_turns(tmp_path):
-    bench = many(tmp_path, "gb" + "g" * 40)
-    assert all(verdicts["[majority]"] for verdicts in verdicts_of(bench))
-    bad, again = (many(tmp_path / "bad", "n" * 40 + "gb") for _ in range(2))
-    assert not any(verdicts["[majority]"] for verdicts in verdicts_of(bad))
-    assert verdicts_of(again) == verdicts_of(bad)
-
-
 def test_only_test_turns_are_judged_and_say_so(tmp_path):
     bench = many(tmp_path)
     items = items_of(bench)
@@ -115,18 +102,6 @@ def test_only_test_turns_are_judged_and_say_so(tmp_path):
     assert "30 train, 6 validation, 6 test" in bench.notes[0]
     with pytest.raises(RequestError, match="has 1 turns"):
         open_task(KiwiJudge, written(tmp_path / "one", session()), "zero-shot", seed=0)
-
-
-def test_zero_shot_shows_the_four_texts_and_asks_at_temperature_0(tmp_path):
-    bench = many(tmp_path)
-    item = items_of(bench)[0]
-    sample, [body] = asked(bench, item, Say('{"rating": "bad"}'))
-    prompt = body["messages"][-1]["content"]
-    for text in ("The lamp was lit in 1868. It burned rape oil.", item.task.turn.instruction, "Lit in 1868.", "?"):
-        assert text in prompt
-    assert "Rating:" not in prompt
-    assert body["temperature"] == 0
-    assert (sample.prediction, sample.usage["judge"].calls) == ("bad", 1)
 
 
 def test_few_shot_shows_rated_training_turns_the_nearest_last(tmp_path):
@@ -157,17 +132,6 @@ def test_examples_that_do_not_fit_are_left_out_the_farthest_first(tmp_path):
     assert 0 < len(fewer) < len(every) == 10
     assert fewer == every[: len(fewer)]
     assert small.notes[1] == f"{10 - len(fewer)} of 10 examples left out: the context is full"
-
-
-@pytest.mark.parametrize(("reply", "kind"), [
-    (Say('{"rating": "fair"}'), "bad_reply"), (Say(""), "bad_reply"), (Status(401), "auth"),
-    (Say('{"rating": "go', finish_reason="length"), "bad_reply"), (Say("", finish_reason="content_filter"), "refused"),
-])  # fmt: skip
-def test_a_judge_without_a_rating_fails_the_sample(tmp_path, reply, kind):
-    bench = many(tmp_path)
-    with pytest.raises(GeneratorError) as raised:
-        asked(bench, items_of(bench)[0], reply)
-    assert raised.value.kind == kind
 
 
 def test_a_text_that_gives_orders_stays_between_the_marks(tmp_path):

@@ -11,14 +11,8 @@ import pytest
 from tests.evaluation.conftest import Opener, searched
 from tests.evaluation.mtrag_runs import samples_of
 from tests.servers import Hang, Say, ScriptedServer, Status
-from turnmark.assistant.prompts import ASSISTANT
-from turnmark.corpora import mtrag
-from turnmark.evaluation.benchmarks.mtrag_data import (
-    load_data,
-)
 from turnmark.evaluation.planning import plan
 from turnmark.evaluation.request import EvalRequest
-from turnmark.retrieval.types import Query
 
 
 def asked_for(body):
@@ -39,35 +33,6 @@ def planned(root, out, url, **changes):
         "generator": f"openai:tiny@{url}?retries=0",
     }  # fmt: skip
     return plan(EvalRequest(**(fields | changes)))
-
-
-def test_a_run_and_what_it_says_of_itself(benchmark_root, opener, check_run):
-    with ScriptedServer(worded) as server:
-        planned_run = planned(benchmark_root, Path("r"), server.url)
-        summary, run, gave_up = searched(planned_run, opener)
-        assert not gave_up
-        check_run(run)
-        assert len(server.bodies) == 3  # four queries begin a conversation
-        manifest = json.loads((run / "manifest.json").read_text())
-        assert manifest["specs"] == {
-            "retriever": "bm25", "embedder": "", "query": "minimal", "generator": f"openai:tiny@{server.url}?retries=0",
-            "rewrite": "within 20 s",
-        }  # fmt: skip
-    assert manifest["prompts"] == ASSISTANT.hashes(("rewrite", "json", "repair"))
-    rows = samples_of(run)
-    later, first = rows["c1<::>2"], rows["c1<::>1"]
-    assert (first.status, first.rewrite, first.variants, first.usage) == ("done", None, {}, {})
-    assert (later.query, later.variants) == ("when was it cast", {"minimal": "when was it cast of the bell"})
-    assert later.rewrite == "\n".join(later.variants.values())
-    assert later.usage["rewrite"].calls == 1
-    assert set(later.timings) == {"rewrite", "search", "total"}
-    assert summary.usage["rewrite"]["calls"] == 3
-    task = load_data("mtrag", mtrag.locate(benchmark_root), ()).tasks["c1<::>2"]
-    queries = [query for retriever in opener.opened for query in retriever.asked]
-    variants = tuple(later.variants.values())
-    assert Query(text=task.question, history=task.history, variants=variants) in queries
-    assert [len(query.history) > 0 for query in queries] == [bool(query.variants) for query in queries]
-    assert not any(row.comparable for row in summary.published)
 
 
 @pytest.mark.parametrize("retriever", ["bm25", pytest.param("hybrid", marks=pytest.mark.slow)])

@@ -28,27 +28,6 @@ def figures(mean, n, names=METRICS):
     return dict.fromkeys(names, figure)
 
 
-def retrieval(extent="partial", query="assistant", **changes):
-    """A run over both domains at hand."""
-    metrics = figures(0.4321, 388)
-    breakdowns = {
-        "domain": {"clapnq": figures(0.5, 208), "fiqa": figures(0.3, 180)},
-        "turn": {"first": figures(0.7, 52), "later": figures(0.4, 336)},
-        "standalone": {"standalone": figures(0.45, 114), "non-standalone": figures(0.25, 86)},
-    }
-    ran = Ran(
-        benchmark="mtrag", task="retrieval", query=query, domains=TWO_DOMAINS,
-        corpora=dict.fromkeys(TWO_DOMAINS, extent),
-        variants=dict.fromkeys(METRICS, "pytrec_eval"), metrics=metrics, breakdowns=breakdowns,
-    )  # fmt: skip
-    summary = Summary(
-        benchmark="mtrag", task="retrieval", data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"),
-        n=388, failed=0, metrics=metrics, breakdowns=breakdowns, published=find_rows(ran), seconds={}, notes=(),
-        specs={"retriever": "conversational", "query": query},
-    )  # fmt: skip
-    return summary.model_copy(update=changes)
-
-
 def drawn(summary):
     return paper_tables([("this run", summary)])
 
@@ -80,13 +59,6 @@ def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays():
     assert "judge, metric" in " ".join(table.lines)
 
 
-def test_mtrag_un_has_tables_of_its_own():
-    first, second = drawn(retrieval(benchmark="mtrag-un", query="rewrite", published=()))
-    assert [column.title for column in first.columns][2:6] == ["Recall @5", "Recall @10", "nDCG @5", "nDCG @10"]
-    assert first.rows[0].cells == ("this run", "Query Rewrite", *["0.43"] * 4, "388")
-    assert [row.cells[2] for row in second.rows if row.kind == "ours"] == ["0.25", "0.45"]
-
-
 def packaged(system, query):
     return [fact for fact in facts() if (fact.source, fact.system, fact.query) == (RERUN, system, query)]
 
@@ -108,58 +80,6 @@ def test_scoring_the_recorded_runs_gives_the_packaged_figures(real_data, system,
         for name, figure in fact.metrics.items():
             assert ours[name].mean == pytest.approx(figure, abs=0.001)
             assert ours[name].n == fact.n
-
-
-FOUR_DOMAINS = ("clapnq", "cloud", "fiqa", "govt")
-JUDGED = ("answerability_accuracy", "rl_f.idk", "rb_llm.idk", "rb_alg.idk")
-OWN = "rl_f[embedded].idk[embedded]"
-
-
-def answers(setting, domains=TWO_DOMAINS, names=JUDGED, **more):
-    few = {"references": {"at most two": figures(0.25, 197, names)}} if setting != "reference+rag" else {}
-    breakdowns = {
-        "domain": {name: figures(0.1 * number, 200 + number, names) for number, name in enumerate(domains, 1)},
-        "turn": {"first": figures(0.6, 55, names), "later": figures(0.5, 362, names)},
-        "answerability": {
-            "ANSWERABLE": figures(0.7, 355, names), "PARTIAL": figures(0.4, 33, names),
-            "UNANSWERABLE": figures(0.3, 55, names),
-        },
-        **few,
-    }  # fmt: skip
-    metrics = figures(0.5, 197 if setting == "reference+rag" else 417, names)
-    ran = Ran(
-        benchmark="mtrag", task="generation", setting=setting, query=None, domains=domains,
-        variants=dict.fromkeys(names, "something"), judges=("embedded",), metrics=metrics, breakdowns=breakdowns,
-    )  # fmt: skip
-    summary = Summary(
-        benchmark="mtrag", task="generation", setting=setting,
-        data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"), n=423, failed=0, metrics=metrics,
-        breakdowns=breakdowns, published=find_rows(ran), seconds={}, notes=(), specs={"generator": "extractive"},
-    )  # fmt: skip
-    return summary.model_copy(update=more)
-
-
-def numbered(*runs):
-    """The tables with these runs in them, by their number."""
-    return {table.title.split(":")[0].removeprefix("As MTRAG Table "): table for table in paper_tables(runs)}
-
-
-def rows(table):
-    """System -> its figures."""
-    return {row.cells[0].rstrip(MARK): row.cells[1:] for row in table.rows}
-
-
-def test_a_row_is_comparable_where_each_figure_beside_one_of_ours_is():
-    """The other settings have no figure of ours beside them, so that they do not count."""
-    summary = answers("reference", FOUR_DOMAINS)
-    fits = [
-        row.model_copy(update={"comparable": True, "differs": (), "differs_by_metric": {}, "why": None})
-        if row.setting == "reference" and row.system == "GPT-4o" and row.source.startswith("MTRAG Table 5")
-        else row
-        for row in summary.published
-    ]
-    table = numbered(("this run", summary.model_copy(update={"published": tuple(fits)})))["5"]
-    assert [row.cells[0] for row in table.rows if row.kind == "plain"] == ["GPT-4o"]
 
 
 def test_the_tasks_with_few_references_are_set_apart():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.evaluation import printed_prompts
-from tests.evaluation.judged_runs import ANSWERS, done, lines, official, spec_of
+from tests.evaluation.judged_runs import done
 from tests.evaluation.published_rows import figures, ran
 from tests.servers import Say, ScriptedServer
 from turnmark.evaluation import prompts as judges_prompts
@@ -70,26 +70,6 @@ def test_with_the_papers_prompts_every_judged_metric_is_the_published_instrument
     assert [named[name] in fact.instruments[name].same for name in metrics] == [True] * 3
     ours = _judging(None).variants([])
     assert not any(ours[name] in fact.instruments[name].same for name in metrics)
-
-
-def test_scores_name_the_hash_of_the_prompt(benchmark_root, turnmark, own):
-    file = official(Path("x.jsonl"), ANSWERS)
-
-    def judge(body):
-        return Say("no" if "[Output]" in body["messages"][-1]["content"] else "Total rating: 8")
-
-    with ScriptedServer(judge) as server:
-        spec = spec_of(server, options="metrics=rb_llm,idk")
-        done(
-            turnmark, "score", "mtrag", "--data", benchmark_root, "--predictions", file, "--judge", spec,
-            "--prompts", own, "--out", Path("r"),
-        )  # fmt: skip
-    rows = {row["metric"]: row for row in lines(Path("r/scores.jsonl")) if row["id"] == "c1<::>1"}
-    digests = {row["measure"]: row["prompts"] for row in lines(Path("r/judgements.jsonl"))}
-    assert (rows["rb_llm"]["value"], rows["idk"]["value"]) == (0.8, 0.0)
-    assert ", prompts " in rows["rb_llm"]["by"]
-    assert len(rows["rb_llm"]["by"].rpartition(" ")[2]) == len(digests["rb_llm"]) == 16
-    assert rows["rb_llm"]["by"] != rows["idk"]["by"]
 
 
 @pytest.fixture(params=[False, True])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from lxml import html  # type: ignore[import-untyped]
 
-from tests.evaluation import inscoqa_judges as inscoqa
+from tests.evaluation import instructions as inscoqa
 from tests.evaluation import judged_runs as mtrag
 from tests.evaluation.kiwis import four_turns, session, turn, written
 from tests.evaluation.reported import golden

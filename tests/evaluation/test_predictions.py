@@ -87,26 +87,6 @@ def test_an_official_line_becomes_a_sample_with_its_passages_best_first(tmp_path
     assert last == "x.jsonl:4: id: Field required", "a task id is the id in the MTRAG family only"
 
 
-def test_a_minimal_line_of_any_system_becomes_a_sample(tmp_path):
-    path = tmp_path / "x.jsonl"
-    rows = (
-        OURS,
-        {"id": "x", "prediction": "y", "model": "m", "contexts": [{"document_id": "d", "score": 1, "url": "u"}]},
-        {"id": "z", "status": "failed", "reason": "no reply", "prediction": None, "model": "m"},
-    )
-    # With a byte order mark, foreign line ends, and none at the end.
-    path.write_bytes(b"\xef\xbb\xbf" + b"\r\n\r\n".join(json.dumps(row).encode() for row in rows))
-    second = ContextRef(document_id="d2", score=0.5, title="T", text="Two.")
-    assert list(check_predictions([path], "compound-qa").samples) == [
-        Sample(id="a/b/1", repeat=1, status="done", domain="cooking", prediction="An answer.", decision="answer",
-               contexts=(ContextRef(document_id="d1", score=1.0), second),
-               procedure=({"step": "Stir.", "citations": [1]},),
-               sub_answers=(SubAnswer(question="Who?", answer="They."),)),
-        Sample(id="x", status="done", prediction="y", contexts=(ContextRef(document_id="d", score=1.0),)),
-        Sample(id="z", status="failed", reason="no reply"),
-    ]  # fmt: skip
-
-
 TEXTS = 'predictions: a list of {"text": "…"} was expected'
 
 

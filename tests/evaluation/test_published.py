@@ -17,7 +17,6 @@ from tests.evaluation.published_rows import (
     answered,
     figures,
     named,
-    of_mtrag,
     printed,
     ran,
     well_formed,
@@ -79,23 +78,6 @@ def test_answers_are_comparable_where_setting_judges_and_all_else_agree():
     assert [row.setting for row in rows[:11]] == ["reference+rag"] * 10 + ["reference"]
     assert {row.differs[0] for row in rows[10:]} == {"setting"}
     assert all(row.judge and f"rb_llm.idk: {', '.join(PANEL)}" in row.judge for row in rows[:10])
-
-
-@pytest.mark.parametrize(("changes", "aspect", "words"), [
-    ({"corpora": dict.fromkeys(FOUR, "partial")}, "documents", "here clapnq in part, cloud in part"),
-    ({"query": "last-turn"}, "query", "published with rewrite, here last-turn"),
-    ({"domains": FOUR[:2]}, "domains", "here clapnq, cloud"),
-    ({"n": 400}, "n", "published 426 samples, here 400"),
-    ({"judges": ()}, "judge", "here none"),
-    ({"judges": ("openai:gpt-4o",)}, "judge", f"published with {', '.join(PANEL)}, here openai:gpt-4o"),
-    ({"names": {"rb_llm.idk": "one rating"}}, "metric", "conditioned on IDK, here by one rating"),
-    ({"demo": True}, "data", "the demo split"),
-])  # fmt: skip
-def test_one_difference_between_answers_is_enough(changes, aspect, words):
-    row = find_rows(answered(**changes))[0]
-    assert row.differs == (aspect,)
-    assert row.why
-    assert words in row.why
 
 
 @pytest.mark.parametrize(("snapshots", "here"), [
@@ -272,22 +254,6 @@ def test_the_retrieval_facts_are_the_tables():
         assert recalls == sorted(recalls)
 
 
-def test_the_parts_of_mtrag_table_16_fit_each_other_and_the_tables_beside():
-    answerability, turns, domains = (of_mtrag(f"MTRAG Table 16{part}") for part in "abc")
-    assert len(answerability) == 10
-    for system, parts in answerability.items():
-        for index, overall in enumerate(parts["all"]):
-            halves = [turns[system]["first"][index], turns[system]["later"][index]]
-            assert min(halves) - 0.011 <= overall <= max(halves) + 0.011
-            assert sum(domains[system][name][index] for name in FOUR) / 4 == pytest.approx(overall, abs=0.0125)
-            text_shown = [parts[label][index] for label in ("ANSWERABLE", "PARTIAL", "UNANSWERABLE")]
-            assert min(text_shown) <= overall <= max(text_shown)
-    for system, parts in of_mtrag("MTRAG Table 13").items():
-        assert parts["UNANSWERABLE"] == answerability[system]["UNANSWERABLE"]
-    for system, parts in of_mtrag("MTRAG Table 14").items():
-        assert parts["all"] == answerability[system]["all"][:1]
-
-
 def test_the_means_of_compound_qa_are_those_of_its_types():
     def rate(system, capability, kind=None):
         part = {"capability": capability} | ({"type": kind} if kind else {})
@@ -299,24 +265,6 @@ def test_the_means_of_compound_qa_are_those_of_its_types():
         for capability in get_args(Capability):
             mean = sum(rate(system, capability, kind) for kind in get_args(QuestionType)) / 5
             assert mean == pytest.approx(rate(system, capability), abs=0.0013)
-
-
-def test_the_facts_of_kiwi_fit_each_other():
-    rows = [fact for fact in facts() if fact.source.startswith("KIWI Table 2,")]
-    table2 = {fact.system: fact.metrics["edited"] * (fact.n or 0) for fact in rows}
-    models = ("GPT-4", "GPT-3.5-turbo", "LLaMA-2-70b-chat", "the three models")
-    assert [round(table2[name]) for name in models] == [55, 111, 149, 315]
-    assert sum(printed("KIWI Table 3", "labels of GPT-4")[:8]) == pytest.approx(1)
-    for fact in facts():
-        misprinted = "as printed" in (fact.note or "")
-        if "KIWI Table 5" in fact.source and not misprinted and (precision := fact.metrics["precision"]):
-            recall = fact.metrics["recall"]
-            assert 2 * precision * recall / (precision + recall) == pytest.approx(fact.metrics["f1"], abs=0.01)
-    twins = [fact for fact in facts() if fact.part.get("instruction") in ("Remove", "Reorganize")]
-    words = ("instruction_words", "source_words")
-    figures = [{name: value for name, value in twin.metrics.items() if name not in words} for twin in twins]
-    assert figures[0] == figures[1]
-    assert all(fact.note and "misprint" in fact.note for fact in twins)
 
 
 def test_every_fact_says_where_it_is_from_and_what_was_measured():

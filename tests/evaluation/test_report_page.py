@@ -13,8 +13,7 @@ from lxml import html
 from tests.evaluation.reported import CLEAN, DEMO, EVIL, SUMMARY, golden, write_run
 from turnmark.evaluation.records import ContextRef, Panel, Sample
 from turnmark.evaluation.report import browse, page
-from turnmark.evaluation.report.page import write_html, write_page
-from turnmark.evaluation.report.stored import read_run
+from turnmark.evaluation.report.page import write_page
 
 
 def parsed(path):
@@ -145,21 +144,6 @@ def test_a_run_without_samples_or_predictions(tmp_path):
     assert "There are no predictions" in parsed(write_page(without)).text_content()
     for folder in (write_run(tmp_path / "a", empty, ()), without):
         assert data(write_page(folder))["runs"][0]["samples"] == []
-
-
-def test_several_runs_on_one_page(tmp_path):
-    stored = [read_run(write_run(tmp_path / name)) for name in ("a", "b")]
-    written = write_html(stored, tmp_path / "new/folder/page.html")
-    tree = parsed(written)
-    groups = tree.xpath("(//table)[1]/tbody/tr[@class='group']/th")
-    assert [cell.text_content()[:8] for cell in groups] == ["a: mtrag", "b: mtrag"]
-    assert tree.text_content().count(DEMO) == 1
-    payload = data(written)
-    assert [(run["name"], len(run["samples"])) for run in payload["runs"]] == [("a", 6), ("b", 6)]
-    # What two runs share stands there once.
-    assert payload["texts"].count("Who made the bell?") == 1
-    ids = tree.xpath("//@id")
-    assert len(ids) == len(set(ids))
 
 
 def test_memory_stays_flat(tmp_path, monkeypatch):

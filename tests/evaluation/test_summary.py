@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
-from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -14,9 +12,6 @@ from sklearn.metrics import roc_auc_score
 from tests.intervals import mean_interval
 from turnmark.evaluation.records import Metrics, MetricSummary, Score
 from turnmark.evaluation.summary import Facts, ScoreTally
-
-Ranks = Mapping[str, tuple[bool, float]]
-Entry = tuple[list[Score], Facts, Ranks]
 
 
 def scored(metric, value, weight=1.0, identifier="s"):
@@ -108,34 +103,6 @@ def test_a_tally_equals_the_plain_reference(entries, seed):
             assert "NaN" not in json.dumps(entry.model_dump())
 
 
-def test_a_small_summary_by_hand():
-    first, later = {"turn": ("first",)}, {"turn": ("later",)}
-    talk = Facts(cluster="c", labels={"turn": ("talk",)}, headline=False)
-    entries: list[Entry] = [
-        ([scored("f1", 1.0, 2), scored("words", 10)], Facts(cluster="a", labels=later), {"auc": (True, 0.9)}),
-        ([scored("f1", 0.0), unscored("words", "failed")], Facts(cluster="b", labels=first), {"auc": (False, 0.2)}),
-        ([scored("f1", 0.0), scored("words", 30)], Facts(cluster="b", labels=later), {"auc": (True, 0.2)}),
-        ([unscored("f1", "not_applicable"), scored("words", 5)], talk, {}),
-    ]
-    result = tally(entries)
-    headline = result.metrics()
-    assert list(headline) == ["f1", "words", "auc"]
-    f1, words, area = headline.values()
-    assert (f1.mean, f1.ci95, f1.n, f1.failed, f1.not_applicable) == (2 / 4, (0.0, 1.0), 3, 0, 0)
-    assert (words.mean, words.ci95, words.n, words.failed) == (20, (10.0, 30.0), 2, 1)
-    # One pair is won, one tied: .75, as for a draw of a and b. b twice: all tied, .5. a twice: no negative, left out.
-    assert (area.mean, area.n) == (0.75, 3)
-    assert area.ci95 == (0.5, 0.75)
-    breakdowns = result.breakdowns()
-    assert list(breakdowns["turn"]) == ["first", "later", "talk"]
-    assert breakdowns["turn"]["talk"]["f1"] == MetricSummary(mean=None, ci95=None, n=0, failed=0, not_applicable=1)
-    assert breakdowns["turn"]["talk"]["words"].mean == 5
-    assert "auc" not in breakdowns["turn"]["talk"]
-    early = breakdowns["turn"]["first"]
-    assert early["auc"] == MetricSummary(mean=None, ci95=None, n=0, failed=0, not_applicable=1)
-    assert early["words"] == MetricSummary(mean=None, ci95=None, n=0, failed=1, not_applicable=0)
-
-
 def test_a_sample_outside_the_headline_may_rank_a_pair():
     hidden = Facts(cluster="a", labels={"kind": ("hidden",)}, headline=False)
     result = ScoreTally(0)
@@ -146,19 +113,3 @@ def test_a_sample_outside_the_headline_may_rank_a_pair():
     assert headline["words"].mean == 10
     assert (headline["auc"].mean, headline["auc"].n) == (0.75, 4)
     assert result.breakdowns()["kind"]["hidden"]["auc"] == headline["auc"]
-
-
-LINES = [scored(f"m{j}", j / 7) for j in range(15)]
-
-
-def held(samples):
-    """Bytes held by a tally of so many samples of 15 metrics, in half as many clusters, under 6 dimensions."""
-    tracemalloc.start()
-    result = ScoreTally(0)
-    for i in range(samples):
-        labels = {f"d{j}": (f"v{i % 10}",) for j in range(6)}
-        about = Facts.model_construct(cluster=f"c{i // 2}", labels=labels, headline=True)
-        result.add([LINES[0].model_copy(), *LINES[1:]], about, {"r": (i % 3 == 0, 0.5)})  # a record that could be kept
-    size, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return size

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from tests.evaluation.judged_runs import lines
-from tests.servers import Say, ScriptedServer
 from turnmark.corpora import compound_qa, inscoqa, kiwi
 
 
@@ -44,19 +42,3 @@ def test_what_has_no_target_is_refused(turnmark):
     ):
         assert message in turnmark.refused("eval", *words)
     assert turnmark.json("eval", "inscoqa", "--generator", "reference", "--dry-run")["estimated"] == {}
-
-
-def test_the_judge_of_compound_qa_is_a_preset(turnmark):
-    """References against themselves by a judge that always ties: the Reference row wins everything."""
-
-    def says(body):
-        if "You check a reply" in json.dumps(body):
-            return Say('{"omitted": [], "merged": [], "wrong_language": false}')
-        return Say("[[A=B]]")
-
-    with ScriptedServer(says) as server:
-        words = ("eval", "compound-qa", "--generator", "reference", "--limit", "2", "--judge")
-        summary = turnmark.json(*words, f"panel:compound-qa@{server.url}", "--out", "r")
-        assert {body["model"] for body in server.bodies} == {"gpt-3.5-turbo"}
-    assert summary["metrics"]["win_rate"]["mean"] == 1.0
-    assert not any("judge" in row["differs"] for row in summary["published"])

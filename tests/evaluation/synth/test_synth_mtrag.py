@@ -103,33 +103,6 @@ def test_no_more_turns_are_unanswerable_than_the_paper_has(synth):
     assert [len(task.contexts) for task in loaded.data.values()] == [1, 0, 0]
 
 
-def test_a_rejected_message_is_asked_for_in_another_way(synth):
-    """The third turn is rejected three times; the two before it stay, and each further request is another. None names
-    a rejected message, which a small model would copy."""
-    rejected = ["What does the passage say?", "What does the text say?", "According to the text, what?"]
-    requests = []
-
-    def wrong(name, parts):
-        if name != "mtrag-question" or len(parts.get("user", [])) != 2:
-            return None
-        requests.append(parts)
-        return Say(json.dumps({"question": rejected[len(requests) - 1]})) if len(requests) <= len(rejected) else None
-
-    outcome = synth("mtrag", "--n", 1, "--turns", 3, wrong=wrong)
-    assert outcome.report["kept"] == 1
-    assert outcome.report["attempts"] == 1
-    assert [len(request["passage"]) for request in requests[2:]] == [1, 1]
-    assert len(outcome.lines("items.jsonl")[0]["content"]["turns"]) == 3
-    assert not any(question in json.dumps(request) for question in rejected for request in requests)
-    assert len({request["passage"][0] for request in requests[2:]}) == 2, "each from a passage that was not used"
-    assert len({tuple(request["user"]) for request in requests}) == 1, "the two turns before it are the same"
-    assert requests[0]["passage"] == requests[1]["passage"]
-    third = [body for body in synth.server.bodies if "You play a person" in body["messages"][0]["content"]][-4:]
-    assert [body["temperature"] for body in third] == [0.7, 0.85, 1.0, 1.0]
-    kinds = [body["messages"][0]["content"].partition("of this kind: ")[2].partition("\n")[0] for body in third]
-    assert len(set(kinds)) == 4
-
-
 def test_a_rejected_answer_is_written_once_more_before_another_question(synth):
     answers = []
 

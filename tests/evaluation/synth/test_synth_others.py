@@ -6,7 +6,6 @@ import json
 import random
 from collections import Counter
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -134,27 +133,6 @@ def test_what_is_wrong_with_compound_questions_is_rejected(synth):
     outcome = synth("compound-qa", *flags, wrong=wrong)
     assert (outcome.report["kept"], outcome.report["attempts"]) == (1, len(COMPOUND_FAULTS) + 1)
     assert {stage: set(reasons) for stage, reasons in outcome.report["filters"].items()} == counted(COMPOUND_FAULTS)
-
-
-@pytest.mark.parametrize(
-    ("kind", "question", "list_number"),
-    [
-        ("Factual-Statement", "When was it built? Who built it?", None),
-        ("Factual-Statement", "Is it old? Was it built well?", 1),
-        ("Cause-and-Effect", "Why did it fall? What came of it?", None),
-        ("Cause-and-Effect", "Why did it fall? Was it rebuilt?", 2),
-        ("Cause-and-Effect", "What causes rust?", 2),  # one "what" is not cause and effect at once
-        ("Hypothetical-Analysis", "If it rains, what happens? And if not?", None),
-        ("Hypothetical-Analysis", "When it rains, what happens?", 1),
-        ("Hypothetical-Analysis", "Is a wharf better? What of it?", 1),  # "if" is a word, not letters
-        ("Comparison-and-Selection", "What are the advantages of each? Which suits me?", None),
-        ("Comparison-and-Selection", "How do the two differ? Which one is cheaper?", None),
-        ("Comparison-and-Selection", "What is it? Which one is cheap?", 1),
-        ("Evaluation-and-Suggestion", "How good is it? What should change?", None),
-    ],
-)
-def test_keywords(kind, question, list_number):
-    assert missing_keywords(question, kind) == list_number
 
 
 def test_every_example_of_ours_passes_the_filter_of_its_type():
