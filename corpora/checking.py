@@ -176,11 +176,7 @@ def _check_passages(root: Path, values: Values, missing: list[str], problems: li
 
 
 def document_of(passage: str) -> str:
-    """The document that a passage id was cut from.
-
-    ClapNQ's ids are `<page>_<from>-<to>-<start>-<end>`, the others' `<id>-<start>-<end>`; an id of another form is a
-    document.
-    """
+    """The document of a passage: ClapNQ's ids are `<page>_<from>-<to>-<start>-<end>`, others `<id>-<start>-<end>`."""
     return re.sub(r"_[0-9]+-[0-9]+$", "", re.sub(r"-[0-9]+-[0-9]+$", "", passage))
 
 

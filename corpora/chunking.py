@@ -43,10 +43,7 @@ def regex_tokens(text: str) -> Sequence[tuple[int, int]]:
 def chunk(document: Document, tokenize: Tokenizer, size: int = 512) -> list[Passage]:
     """The passages of a document, in order; together they hold all of its text, each character once.
 
-    Args:
-        document: `is_passage` documents become one passage as they are.
-        tokenize: counts as the model counts that will read the passages.
-        size: tokens that a passage's `indexed_text` may have at most.
+    `size` is the most tokens of a passage's `indexed_text`, counted as the model counts that will read it.
     """
     if size < MIN_SIZE:
         raise RequestError(f"a passage of {size} tokens: use a size of {MIN_SIZE} or more")

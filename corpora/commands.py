@@ -60,10 +60,7 @@ def _extent(manifest: FetchManifest) -> str:
     return f"{len(manifest.files)} files, {size:,.1f} MB, commit {commits}"
 
 
-@data_app.command(
-    "fetch",
-    epilog="Example: turnmark data fetch mtrag",
-)
+@data_app.command("fetch", epilog="Example: turnmark data fetch mtrag")
 def fetch_data(
     name: Annotated[str, typer.Argument(help="mtrag, compound-qa or kiwi")],
     revision: Annotated[
@@ -180,7 +177,7 @@ def list_models(as_json: AsJson = False) -> None:
             _say(f"  sha256   {file.sha256}  {file.name}")
         if is_complete(model):
             _say(f"  there    {model_path(model)}")
-            _say(f"  use it   {model.use}: {model.next_command}")
+            _say(f"  use it   {model.use}")
         else:
             _say(f"  there    no: turnmark model get {name}")
 

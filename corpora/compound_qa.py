@@ -64,16 +64,6 @@ class Task(Record):
     question: str
     reference: str
 
-    @property
-    def closed_book(self) -> bool:
-        """True: there is no text to answer from."""
-        return self.context is None
-
-    @property
-    def group(self) -> str:
-        """What intervals resample: the context, which several questions share; else the task itself."""
-        return self.id if self.context is None else self.context
-
 
 def _key(name: str) -> str:
     return re.sub(r"[^a-z]+", "-", name.lower()).strip("-")
@@ -91,12 +81,7 @@ def _found(root: Path) -> Iterator[DataFile | Problem]:
     """The files under a root in the order of capability and type; a Problem for each that is left out."""
     paths_taken: dict[tuple[str, str], str] = {}
     files: list[DataFile] = []
-    try:
-        paths = sorted(
-            _data(root).glob("*/*.jsonl"), key=lambda path: (path.parent.name not in get_args(Capability), path)
-        )
-    except OSError as error:
-        raise RequestError(f"Compound-QA: {str(root)!r} cannot be listed ({error})") from None
+    paths = sorted(_data(root).glob("*/*.jsonl"), key=lambda path: (path.parent.name not in get_args(Capability), path))
     for path in paths:
         capability = _FOLDERS.get(path.parent.name.lower())
         if capability is None:
@@ -187,10 +172,7 @@ def stream_tasks(
 ) -> Iterator[Task | Problem]:
     """The tasks one at a time, file after file, and a Problem for each row or file that cannot be read.
 
-    Args:
-        root: the folder that holds `data/`, or the capabilities' folders themselves.
-        capabilities: only these; empty: all that are there.
-        types: only these question types; empty: all five.
+    Only those of `capabilities` and `types`; empty: all that are there.
     """
     return (item if isinstance(item, Problem) else item[1] for item in _parsed(root, capabilities, types))
 

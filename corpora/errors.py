@@ -16,11 +16,7 @@ class TurnmarkError(Exception):
 
 
 class RequestError(TurnmarkError):
-    """The request was wrong: every mistake found in it, at once. The command exits with 2.
-
-    Args:
-        problems: one sentence a mistake, each saying what is wrong, where, and what to do.
-    """
+    """The request was wrong: every mistake found in it, a sentence each, at once. The command exits with 2."""
 
     exit_code = 2
 

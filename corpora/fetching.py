@@ -23,7 +23,6 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256, home, write_atomic
 from turnmark.corpora.types import Record
 
-MB = 1_000_000
 MANIFEST = "turnmark-manifest.json"
 RETRIES = 4
 SILENCE = 30.0
@@ -68,55 +67,16 @@ class DataSet(Record):
     why_not: str = Field(default="", description="why it cannot be fetched; empty if it can")
 
 
-_QUERIES = r"mtrag-human/retrieval_tasks/[a-z0-9]+"
 # One folder of Compound-QA is called Knowleage upstream, and a type is written with '_' or with '-'.
-_CAPABILITY = "(Understanding|Reasoning|Knowledge|Knowleage)"
-_ENTRIES = (
-    DataSet(
-        name="mtrag", benchmarks=("mtrag", "mtrag-un", "mtrag-s"), folder="mt-rag-benchmark", licence="Apache-2.0",
-        limit=1000 * MB, origins=(Origin(service="github", repository="IBM/mt-rag-benchmark", wanted=(
-            r"LICENSE",
-            r"mtrag-human/generation_tasks/(reference|RAG|reference\+RAG)\.jsonl",
-            rf"{_QUERIES}/[a-z0-9]+_(lastturn|rewrite|questions)\.jsonl",
-            rf"{_QUERIES}/qrels/dev\.tsv",
-            r"mtrag-human/evaluations/[A-Za-z0-9_-]*human_evaluations\.json",
-            r"mtragun-human/generation_tasks/reference\.jsonl",
-            r"mtragun-human/retrieval_tasks/qrels/[a-z0-9]+\.tsv",
-            r"mtrag-synthetic/generation_tasks/synthetic\.jsonl",
-            r"mtrag-synthetic/evaluations/synthetic\.json",
-            r"corpora/passage_level/[a-z0-9]+\.jsonl(\.zip)?",
-        )),),
-    ),
-    DataSet(
-        name="compound-qa", benchmarks=("compound-qa",), folder="compound-qa",
-        licence="CC BY-SA 4.0 (the paper's word)", limit=200 * MB,
-        origins=(Origin(
-            service="github", repository="sustech-nlp/Compound-QA",
-            wanted=(rf"data/{_CAPABILITY}/{_CAPABILITY}_[A-Za-z_-]+\.jsonl",),
-        ),),
-    ),
-    DataSet(
-        name="kiwi", benchmarks=("kiwi",), folder="kiwi", licence="MIT (the paper's word)", limit=600 * MB,
-        origins=(
-            Origin(service="huggingface", repository="fangyuan/kiwi", wanted=(r"interaction_data_new\.jsonl",)),
-            Origin(
-                service="huggingface", repository="fangyuan/longform_sciqa", wanted=(r"train\.jsonl",),
-                below="longform_sciqa/",
-            ),
-        ),
-    ),
-    DataSet(
-        name="inscoqa", benchmarks=("inscoqa",), folder="inscoqa", licence="not published",
-        why_not="no public copy exists: put a test.jsonl in the schema of docs/data.md into a folder and name it with "
-        "--data",
-    ),
-)  # fmt: skip
-CATALOG: dict[str, DataSet] = {entry.name: entry for entry in _ENTRIES}
+CATALOG: dict[str, DataSet] = {
+    entry.name: entry
+    for entry in TypeAdapter(tuple[DataSet, ...]).validate_json(Path(__file__).with_name("datasets.json").read_bytes())
+}
 
 
 def entry_named(name: str) -> DataSet:
     """An entry by its own name, or by that of a benchmark it serves."""
-    entry = next((entry for entry in _ENTRIES if name == entry.name or name in entry.benchmarks), None)
+    entry = next((entry for entry in CATALOG.values() if name == entry.name or name in entry.benchmarks), None)
     if entry is None:
         raise RequestError(f"no data is called {name!r}; there are: {', '.join(CATALOG)}")
     if entry.why_not:
@@ -194,11 +154,9 @@ def manifest_of(entry: DataSet) -> FetchManifest | None:
 
 
 def fetch(entry: DataSet, revision: str | None = None, progress: Progress | None = None) -> Fetched:
-    """Fetch a benchmark; of one that is there, fetch again what is missing or changed.
+    """Fetch a benchmark; of one that is there, fetch again what is missing or changed. `progress` gets KiB.
 
-    Args:
-        revision: branch, tag or commit; default: what is there, else the branch `main` as it is now.
-        progress: gets KiB.
+    `revision` is a branch, tag or commit; default: what is there, else the branch `main` as it is now.
     """
     if revision is not None and not _REVISION.fullmatch(revision):
         raise RequestError(f"--revision {revision!r}: a branch, tag or commit was expected")
@@ -253,11 +211,7 @@ def _receive(folder: Path, manifest: FetchManifest, progress: Progress, keep_cha
 
 
 def download(url: str, target: Path, checksum: str, progress: Progress) -> None:
-    """Fetch a file, which replaces what is at `target` only if it is right.
-
-    Args:
-        checksum: `sha256:HEX`, or `git:HEX`, git's id of the content.
-    """
+    """Fetch a file, which replaces what is at `target` only if it is right; see `checksum_of`."""
     import pooch
     import requests
 
@@ -306,7 +260,6 @@ class _Row(BaseModel):
 
 class _Tree(BaseModel):
     tree: list[_Row]
-    truncated: bool = False
 
 
 class _Revision(BaseModel):
@@ -334,10 +287,6 @@ def _github(origin: Origin, revision: str) -> tuple[str, list[FetchedFile]]:
     repository = f"{GITHUB_API}/repos/{origin.repository}"
     commit = _asked(f"{repository}/commits/{quote(revision)}", _Revision, origin, revision).sha
     listing = _asked(f"{repository}/git/trees/{commit}?recursive=1", _Tree, origin, revision)
-    if listing.truncated:
-        raise TurnmarkError(
-            f"{repository}: the list of files is cut; clone {origin.page} and name the clone with --data"
-        )
     # 120000 is a symbolic link: a blob too, but its content is a path.
     plain = [row for row in listing.tree if row.type == "blob" and row.mode in ("100644", "100755")]
     return commit, _files(origin, plain, f"{GITHUB_RAW}/{origin.repository}/{commit}/")

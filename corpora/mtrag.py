@@ -19,9 +19,9 @@ Problem with file and line and left out; it never stops the rest.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -30,8 +30,6 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import unzip
 from turnmark.corpora.rows import Loaded, Row, Source, collected, existing, non_blank, objects, parsed, string, unmarked
 from turnmark.corpora.types import Message, Problem, Record
-
-T = TypeVar("T")
 
 Benchmark = Literal["mtrag", "mtrag-un", "mtrag-s"]
 Answerability = Literal["ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED", "CONVERSATIONAL"]
@@ -112,11 +110,7 @@ def _label(row: Mapping[str, Any], name: str) -> str | None:
 
 
 def domain_of(collection: str) -> str:
-    """The domain that a `Collection` names: `mt-rag-<domain>-…` or the bare domain; `ibmcloud` is `cloud`.
-
-    Raises:
-        ValueError: it names none.
-    """
+    """The domain that a `Collection` names: `mt-rag-<domain>-…` or the bare domain; `ibmcloud` is `cloud`."""
     name = collection.strip().lower()
     name = name.removeprefix("mt-rag-").split("-")[0] if name.startswith("mt-rag-") else name
     if not _DOMAIN.match(name):
@@ -190,14 +184,11 @@ def _file(root: Path, relative: str, description: str) -> Path:
     return existing(root, relative, description, f"point --data at a clone of {REPOSITORY} that has it")
 
 
-def _loaded(path: Path, label: str, parse: Callable[[Row], tuple[str, T]]) -> Loaded[dict[str, T]]:
-    return collected(parsed(path, label, parse), path)
-
-
 def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
     """The tasks of a benchmark in the reference setting, by id, in the file's order."""
     relative = _TASK_FILES[benchmark]
-    return _loaded(_file(root, relative, f"the tasks of {benchmark}"), relative, _parse_task)
+    path = _file(root, relative, f"the tasks of {benchmark}")
+    return collected(parsed(path, relative, _parse_task), path)
 
 
 def setting_file(root: Path, benchmark: Benchmark, setting: str) -> Path | None:
@@ -215,24 +206,21 @@ def setting_file_name(benchmark: Benchmark, setting: str) -> str:
     return f"{Path(_TASK_FILES[benchmark]).parent.as_posix()}/{_SETTING_FILES[setting]}"
 
 
-def _parse_query(row: Row) -> tuple[str, str]:
-    text = unmarked(row, "text")
-    return canonical_id(non_blank(row, "_id")), text
-
-
-def read_queries(path: Path, label: str) -> Loaded[dict[str, str]]:
-    """A BEIR query file (`{"_id", "text"}` a line): id -> text, with `|user|: ` stripped from every line of it."""
-    return _loaded(path, label, _parse_query)
-
-
 def load_queries(root: Path, domain: str, mode: Mode) -> Loaded[dict[str, str]]:
     """MTRAG's recorded queries of a domain: the last turn, Mixtral's rewrite of it, or all questions so far.
 
-    MTRAG-UN and MTRAG-S have no such files.
+    A BEIR file (`{"_id", "text"}` a line), with `|user|: ` stripped from every line of a text. MTRAG-UN and MTRAG-S
+    have none.
     """
+
+    def parse(row: Row) -> tuple[str, str]:
+        text = unmarked(row, "text")
+        return canonical_id(non_blank(row, "_id")), text
+
     name = _checked(domain)
     relative = f"mtrag-human/retrieval_tasks/{name}/{name}_{_QUERY_FILES[mode]}.jsonl"
-    return read_queries(_file(root, relative, f"the recorded {mode} queries of {name}"), relative)
+    path = _file(root, relative, f"the recorded {mode} queries of {name}")
+    return collected(parsed(path, relative, parse), path)
 
 
 def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str, dict[str, int]]]:

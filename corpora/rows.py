@@ -20,7 +20,7 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Problem, Record
 
 MAX_LINE = 16 * 1024 * 1024
-"""Bytes of the longest line that is read. The longest row of the four benchmarks is far below a hundredth of it."""
+"""Bytes of the longest line that is read: one row has to fit into memory."""
 
 _USER_MARK = re.compile(r"^[ \t]*\|user\|:[ \t]*", re.MULTILINE)
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -54,13 +54,7 @@ def locate(
 ) -> Source:
     """The folder to read: `data`, its folder `child`, `$TURNMARK_DATA/<child>`, or the demo split.
 
-    Args:
-        data: what `--data` names, if anything.
-        child: the benchmark's usual folder name.
-        demo: the split that ships with Turnmark.
-        holds: whether a folder has part of the benchmark.
-        lacking: what a folder lacks for which it never holds, as the end of a sentence.
-        advice: what to do about it.
+    `holds` says whether a folder has part of the benchmark; `lacking` ends the sentence about one that has none.
     """
     configured = os.environ.get("TURNMARK_DATA")
     flag, folder = "--data", data
@@ -72,13 +66,7 @@ def locate(
         for root in (folder, folder / child):
             if holds(root):
                 return Source(root=root, demo=root.resolve() == demo.resolve())
-        fault = (
-            lacking
-            if folder.is_dir()
-            else "is no folder"
-            if not folder.is_file()
-            else "is a file; unpack it, and name the folder"
-        )
+        fault = lacking if folder.is_dir() else "is a file; unpack it" if folder.is_file() else "is no folder"
     except (OSError, RuntimeError) as error:
         fault = f"cannot be read ({error})"
     raise RequestError(f"{flag}: {str(folder or configured)!r} {fault}; {advice}")
@@ -92,13 +80,13 @@ def existing(root: Path, relative: str, description: str, advice: str) -> Path:
     return path
 
 
-def _raw_lines(path: Path, label: str, limit: int) -> Iterator[tuple[int, bytes | Problem]]:
-    """Number and bytes of each line; a line of more than `limit` bytes is skipped in pieces and is a Problem."""
+def _raw_lines(path: Path, label: str) -> Iterator[tuple[int, bytes | Problem]]:
+    """Number and bytes of each line; a line of more than MAX_LINE bytes is skipped in pieces and is a Problem."""
     try:
         with open(path, "rb") as file:
             for number in itertools.count(1):
-                line = file.readline(limit + 1)
-                if len(line) <= limit or line.endswith(b"\n"):
+                line = file.readline(MAX_LINE + 1)
+                if len(line) <= MAX_LINE or line.endswith(b"\n"):
                     if not line:
                         return
                     yield number, line
@@ -108,21 +96,15 @@ def _raw_lines(path: Path, label: str, limit: int) -> Iterator[tuple[int, bytes 
                     size += len(piece)
                     if piece.endswith(b"\n"):
                         break
-                message = f"the line is {size:,} bytes long; at most {limit:,} are read"
+                message = f"the line is {size:,} bytes long; at most {MAX_LINE:,} are read"
                 yield number, Problem(file=label, line=number, what=message)
     except (OSError, ValueError) as error:
         raise RequestError(f"{label}: cannot be read ({error})") from None
 
 
-def json_lines(path: Path, label: str, limit: int = MAX_LINE) -> Iterator[tuple[int, Row | Problem]]:
-    """Line number (1-based) and object of each line that is not blank; a Problem where a line is no JSON object.
-
-    Args:
-        path: the file.
-        label: how Problems name it.
-        limit: bytes of the longest line that is read.
-    """
-    for number, raw in _raw_lines(path, label, limit):
+def json_lines(path: Path, label: str) -> Iterator[tuple[int, Row | Problem]]:
+    """Line number (1-based) and object of each line that is not blank; a Problem where a line is no JSON object."""
+    for number, raw in _raw_lines(path, label):
         if isinstance(raw, Problem):
             yield number, raw
             continue
@@ -142,19 +124,13 @@ def json_lines(path: Path, label: str, limit: int = MAX_LINE) -> Iterator[tuple[
             yield number, row if is_object else Problem(file=label, line=number, what="not a JSON object")
 
 
-def parsed(
-    path: Path, label: str, parse: Callable[[Row], tuple[str, T]], limit: int = MAX_LINE
-) -> Iterator[tuple[str, T] | Problem]:
+def parsed(path: Path, label: str, parse: Callable[[Row], tuple[str, T]]) -> Iterator[tuple[str, T] | Problem]:
     """Id and value of every row, in the file's order, one at a time; a Problem for each row that cannot be read.
 
-    Args:
-        path: the file.
-        label: how Problems name it.
-        parse: row -> id, value; a ValueError says what is wrong. Of rows with the same id the first is kept.
-        limit: bytes of the longest line that is read.
+    `parse` gives id and value; its ValueError says what is wrong. Of rows with the same id the first is kept.
     """
     lines: dict[str, int] = {}
-    for number, row in json_lines(path, label, limit):
+    for number, row in json_lines(path, label):
         if isinstance(row, Problem):
             yield row
             continue

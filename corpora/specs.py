@@ -90,12 +90,9 @@ class Entry:
 
 
 class Registry:
-    """The names of one role. A factory is called as `factory(spec, **what the role hands in)`.
+    """The built-in names of one role, and those that third parties add through entry points of `group`.
 
-    Args:
-        role: the role in the singular, for messages ("retriever").
-        entries: the built-in names.
-        group: entry-point group through which third parties add names.
+    A factory is called as `factory(spec, **what the role hands in)`.
     """
 
     def __init__(self, role: str, entries: Mapping[str, Entry], group: str = "") -> None:
@@ -136,11 +133,7 @@ class Registry:
 
 
 def check_options(spec: Spec, converters: Mapping[str, Callable[[str], Any]], role: str) -> dict[str, Any]:
-    """Convert the options of a spec, with all mistakes reported at once.
-
-    Args:
-        converters: option name -> converter that raises ValueError or RequestError on a bad value.
-    """
+    """Convert the options of a spec, all mistakes reported at once; a converter raises ValueError on a bad value."""
     values, problems = {}, []
     for key, text in spec.options.items():
         if key not in converters:

@@ -66,9 +66,6 @@ def _read_files(source: Path, globs: Globs) -> Iterator[Document | Problem]:
             yield result
 
 
-MAX_ROW = 64 * 1024 * 1024  # bytes: a longer line is no passage, and one row has to fit into memory
-
-
 def read_rows(path: Path) -> Iterator[Document | Problem]:
     """The rows of a BEIR corpus in order, {"_id", "title", "text"} a line, each a document that is one passage.
 
@@ -82,7 +79,7 @@ def read_rows(path: Path) -> Iterator[Document | Problem]:
         return key, Document(id=key, title=title, text=non_blank(row, "text"), path=path.name, is_passage=True)
 
     try:
-        for item in parsed(path, path.name, parse, MAX_ROW):
+        for item in parsed(path, path.name, parse):
             yield item if isinstance(item, Problem) else item[1]
     except RequestError as error:
         yield Problem(file=path.name, what=str(error).removeprefix(f"{path.name}: "))
@@ -97,9 +94,7 @@ TEXT = (".txt", ".text", ".rst")
 HTML = (".html", ".htm")
 SUFFIXES = frozenset((*MARKDOWN, *TEXT, *HTML, ".pdf", ".docx"))
 
-_BOMS = (  # the longer first: UTF-32's begins with UTF-16's
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
+_BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -109,8 +104,7 @@ _BOMS = (  # the longer first: UTF-32's begins with UTF-16's
 def read_file(path: Path, relative: str, only_text: bool = False) -> Document | Problem | None:
     """The document in a file, or why there is none; nothing is raised. `relative` becomes its id.
 
-    Args:
-        only_text: give None for a file that is no text at all, instead of a Problem.
+    With `only_text`, None for a file that is no text at all, instead of a Problem.
     """
     try:
         size = path.stat().st_size
@@ -140,7 +134,7 @@ def _parser(suffix: str) -> Callable[[Path, str], Document]:
 
 
 def decode(data: bytes) -> str:
-    """Bytes of a text file as text with "\\n" for newlines: UTF-8, or UTF-16/32 where a byte order mark says so."""
+    """Bytes of a text file as text with "\\n" for newlines: UTF-8, or UTF-16 where a byte order mark says so."""
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
     if encoding.startswith("utf-8") and b"\0" in data:
         raise Unreadable("holds NUL bytes, so it is not text", line=_line(data, data.index(b"\0")), binary=True)
@@ -175,23 +169,18 @@ class Globs:
 
     def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
         problems: list[str] = []
-        self._include = _patterns("--include", include, problems)
+        self.include = _patterns("--include", include, problems)
         self._exclude = _patterns("--exclude", exclude, problems)
         # A pattern with '!' may bring back a file below an excluded folder, so then no folder is skipped.
         self._prune = not any(pattern.startswith("!") for pattern in exclude)
         if problems:
             raise RequestError(problems)
 
-    @property
-    def selective(self) -> bool:
-        """Whether `--include` was given."""
-        return self._include is not None
-
     def takes(self, relative: str) -> bool:
         """Whether the globs let a file through."""
         if self._exclude is not None and self._exclude.match_file(relative):
             return False
-        return self._include is None or bool(self._include.match_file(relative))
+        return self.include is None or bool(self.include.match_file(relative))
 
     def skips_folder(self, relative: str) -> bool:
         """Whether nothing below this folder can be taken."""
@@ -253,7 +242,7 @@ def _shown(relative: str) -> str:
 
 def _file(base: Path, path: Path, relative: str, globs: Globs) -> Iterator[SourceFile | Problem]:
     known_type = path.suffix.lower() in SUFFIXES
-    is_wanted = globs.takes(relative) and (known_type or globs.selective)
+    is_wanted = globs.takes(relative) and (known_type or globs.include is not None)
     if path.is_symlink():
         target = Path(os.path.realpath(path))
         if not target.is_relative_to(base):

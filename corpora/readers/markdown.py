@@ -148,11 +148,7 @@ def block_parser() -> MarkdownIt:
 
 
 def strip_inline(text: str, render_html: Callable[[str], str]) -> str:
-    """`text` with links and images reduced to their words and without HTML, link definitions and navigation.
-
-    Args:
-        render_html: gives the text of a piece of HTML.
-    """
+    """`text` with links and images reduced to their words and without HTML, link definitions and navigation."""
     env: dict[str, Any] = {}
     tokens = block_parser().parse(text, env)
     lines = text.split("\n")

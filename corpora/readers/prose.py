@@ -78,12 +78,7 @@ def _title(text: str) -> str:
 
 
 class Unreadable(Exception):
-    """A file that gives no document; becomes a Problem. The message says what is wrong and what to do.
-
-    Args:
-        line: 1-based line, if there is one to point at.
-        binary: the file is no text at all, so a glob that matches everything cannot have meant it.
-    """
+    """A file that gives no document; becomes a Problem. `binary`: no text at all, so that no glob can have meant it."""
 
     def __init__(self, message: str, line: int | None = None, binary: bool = False) -> None:
         super().__init__(message)
@@ -224,10 +219,8 @@ def _guard_docx(path: Path) -> None:
     except Unreadable:
         raise
     except Exception as error:  # zipfile's own, zlib's, and more
-        with open(path, "rb") as file:
-            old_format = file.read(4) == b"\xd0\xcf\x11\xe0"
-        reason = "encrypted, or in the old .doc format" if old_format else f"broken ({_cause(error)})"
-        raise Unreadable(f"not a Word file that can be read: {reason}; save it again as .docx") from error
+        fault = f"broken, encrypted or in the old .doc format ({_cause(error)})"
+        raise Unreadable(f"not a Word file that can be read: {fault}; save it again as .docx") from error
 
 
 def _clean(text: str) -> str:

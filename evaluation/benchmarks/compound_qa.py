@@ -141,7 +141,7 @@ class CompoundQA(Task):
         labels = {
             "capability": (task.capability,),
             "type": (task.type,),
-            "context": ("closed-book" if task.closed_book else "with",),
+            "context": ("closed-book" if task.context is None else "with",),
         }
         if self._several:  # the cells of Table 2, which are those of the types if there is one capability
             labels["capability+type"] = (f"{task.capability}, {task.type}",)
@@ -153,7 +153,7 @@ class CompoundQA(Task):
             reference=task.reference,
             passages={} if task.context is None else {task.id: ("", task.context)},
             labels=labels,
-            cluster=hashlib.sha256(task.group.encode()).hexdigest()[:16],
+            cluster=hashlib.sha256((task.context or task.id).encode()).hexdigest()[:16],
         )
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
@@ -170,7 +170,7 @@ class CompoundQA(Task):
             return self._dialogue(item, task, generator)
         if generator is None:
             return self._turn(item, task.question, apart=True)
-        if self.setting == modes.DECOMPOSE and not task.closed_book:
+        if self.setting == modes.DECOMPOSE and task.context is not None:
             sample = self._turn(item, task.question, generator=generator)
         else:
             sample = self._asked(item, task, generator)

@@ -40,9 +40,8 @@ def test_a_row_becomes_a_task(tmp_path: Path) -> None:
         source_id="adversarial_qa_1", context="A lake and a river.", question="Which lake? Which river?",
         reference="That lake. That river.",
     )  # fmt: skip
-    assert (task.closed_book, task.group) == (False, "A lake and a river.")
     (closed,) = compound_qa.stream_tasks(write(tmp_path, row(context=" \n")))
-    assert (closed.context, closed.closed_book, closed.group) == (None, True, closed.id)
+    assert closed.context is None
 
 
 @pytest.mark.parametrize(("relative", "start"), [

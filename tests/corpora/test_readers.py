@@ -87,7 +87,7 @@ def test_bytes_that_are_no_text(tmp_path: Path, content: bytes, message: str) ->
     assert ids(tmp_path) == ["y.md"]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "utf-8"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-8"])
 def test_byte_order_marks_are_believed(tmp_path: Path, encoding: str) -> None:
     write(tmp_path, {"x.md": "# Tïtle\r\n\r\nText\r".encode(encoding)})
     (document,) = read_source(tmp_path)
