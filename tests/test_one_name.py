@@ -26,30 +26,15 @@ sys.stderr.write("OTHERS " + " ".join(sorted({name.split(".")[0] for name in sys
 """
 
 
-def run(folder: Path) -> str:
-    """What the code above says of the modules that it imported, run in `folder`."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(
-        [sys.executable, "-c", CODE % (ROOMS,)],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stderr
-
-
-def test_nothing_is_imported_under_the_name_of_its_folder() -> None:
-    assert run(ROOT).endswith("OTHERS ")
-
-
 def test_folders_of_the_same_name_are_in_nobodys_way(tmp_path: Path) -> None:
     for room in ROOMS:
         (tmp_path / room).mkdir()
         (tmp_path / room / "__init__.py").write_text("raise ImportError('of somebody else')\n")
-    assert run(tmp_path).endswith("OTHERS ")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", CODE % (ROOMS,)]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.endswith("OTHERS ")
 
 
 def test_a_checkout_without_links_says_how_to_clone(tmp_path: Path) -> None:

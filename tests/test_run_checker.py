@@ -37,6 +37,7 @@ def write(folder: Path, sample: Any = SAMPLE, score: Any = SCORE, summary: Any =
 def test_a_right_run_and_a_right_reply_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert problems_of_run(write(tmp_path / "r")) == []
     assert problems_of_reply(json.dumps(REPLY)) == []
+    assert problems_of_reply(json.dumps(REPLY | {"decision": "maybe"}))[0].startswith("ask decision: Input should be")
     assert main([str(tmp_path / "r")]) == 0
     assert capsys.readouterr().out == "holds\n"
 
@@ -53,12 +54,10 @@ def test_an_empty_folder_is_no_run(tmp_path: Path) -> None:
     [
         ({"sample": SAMPLE | {"status": "ok"}}, "predictions.jsonl status: Input should be 'done'"),
         ({"sample": SAMPLE | {"status": "failed"}}, "predictions.jsonl: failed without a reason"),
-        ({"score": SCORE | {"value": None}}, "scores.jsonl: what is scored has a number"),
         ({"score": SCORE | {"value": float("nan")}}, "scores.jsonl value: Input should be a finite number"),
         ({"score": SCORE | {"status": "failed"}}, "scores.jsonl: what is scored has a number"),
         ({"summary": SUMMARY | {"n": 2}}, "summary.json: n and failed are not those"),
         ({"summary": SUMMARY | {"metrics": {"x": METRIC | {"mean": None}}}}, "summary.json metrics x: a mean"),
-        ({"summary": SUMMARY | {"metrics": {"x": METRIC | {"n": 0}}}}, "summary.json metrics x: a mean"),
         (
             {"summary": SUMMARY | {"breakdowns": {"d": {"v": {"x": METRIC | {"ci95": [1, 0]}}}}}},
             "summary.json breakdowns d v x: ci95 is no interval",
@@ -68,15 +67,3 @@ def test_an_empty_folder_is_no_run(tmp_path: Path) -> None:
 )
 def test_each_deviation_of_a_run_is_reported(tmp_path: Path, changed: dict[str, Any], expected: str) -> None:
     assert [problem for problem in problems_of_run(write(tmp_path / "r", **changed)) if problem.startswith(expected)]
-
-
-@pytest.mark.parametrize(
-    ("changed", "expected"),
-    [
-        ({"decision": "maybe"}, "ask decision: Input should be 'answer'"),
-        ({"citations": [{"n": 1}]}, "ask citations 0 id: Field required"),
-        ({"procedure": [{"step": "s", "citations": [2]}]}, "ask: a step cites what is not among the citations"),
-    ],
-)
-def test_each_deviation_of_a_reply_is_reported(changed: dict[str, Any], expected: str) -> None:
-    assert problems_of_reply(json.dumps(REPLY | changed))[0].startswith(expected)

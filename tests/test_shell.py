@@ -146,14 +146,6 @@ def test_bytes_that_are_no_text_are_replaced():
     assert "/no\ufffd: not a command" in ran.stdout.decode()
 
 
-def test_a_source_whose_path_is_no_text_is_refused(tmp_path):
-    source = os.fsencode(tmp_path) + b"/n\xff"
-    os.mkdir(source)  # noqa: PTH102
-    ran = run("index", "build", source, "--name", "n", "--retriever", "bm25")
-    assert ran.returncode == 2
-    assert "not valid UTF-8" in ran.stderr.decode()
-
-
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
@@ -167,8 +159,6 @@ def test_a_source_whose_path_is_no_text_is_refused(tmp_path):
             ["search", " ", "--where", "bad", "--where", "foo=1", "--retriever", "foo", "--index", "nope"],
             ["query is empty", "called 'nope'", "--where 'bad'", "no 'foo'", "retriever is called 'foo'"],
         ),
-
-
     ],
 )  # fmt: skip
 def test_every_mistake_is_named(turnmark, words, messages):

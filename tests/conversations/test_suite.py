@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,11 @@ import pytest
 
 from tests.conftest import DEMO
 from tests.conversations import tables
-from tests.conversations.__main__ import arguments, chosen_labels
-from tests.conversations.collections import COLLECTIONS, HATCH, LABELS, Collection
+from tests.conversations.collections import COLLECTIONS, LABELS, Collection
 from tests.conversations.labels import LabelledConversation, LabelledTurn, read_labels
 from tests.conversations.runner import Corpus, Journal, hold_all
 from tests.conversations.scoring import Answer, score
-from tests.conversations.systems import Simple
-from turnmark.assistant.generators import Completion, PromptMessage
-from turnmark.assistant.types import Decision, Usage
+from turnmark.assistant.types import Decision
 from turnmark.corpora.console import NoProgress
 from turnmark.corpora.errors import RequestError
 
@@ -44,20 +40,6 @@ def test_a_label_file_is_valid_and_large_enough(path: Path) -> None:
     assert {conversation.half for conversation in conversations} == {"tuning", "test"}
     assert {"answer", "compound", "steps", "unknown", "revise", "courtesy"} == {turn.kind for turn in turns}
     assert [turn.say for turn in turns if not turn.source and turn.kind in ("answer", "compound", "steps")] == []
-
-
-def test_all_mistakes_of_a_label_file_are_told_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "bad.toml"
-    path.write_text(
-        '[[conversation]]\nid = "one"\nhalf = "tuning"\n'
-        '[[conversation.turn]]\nsay = "a?"\nkind = "answer"\nfacts = ["("]\n'
-        '[[conversation.turn]]\nsay = "b?"\nkind = "guess"\n'
-        '[[conversation.turn]]\nsay = "c?"\nkind = "unknown"\nfacts = ["x"]\n'
-    )
-    with pytest.raises(RequestError) as caught:
-        read_labels(path)
-    assert len(caught.value.problems) == 3
-    assert "bad.toml: conversation.0.turn.0.facts.0 (one)" in caught.value.problems[0]
 
 
 def answer(text: str, decision: Decision | None = "answer", error: str = "") -> Answer:
@@ -86,15 +68,11 @@ RULES = [
     (turn("unknown"), answer("I am not sure. It is 3.", "partial"), None, False, ("hedged",)),
     (turn("unknown", wrong=("yes",)), answer("I don't know, yes.", "unknown"), None, False, ("refused",)),
     (turn("answer", facts=("a\\n- b",), lines=True), answer("**a** [1]\n- b"), None, True, ()),
-    (turn("answer", facts=("a",), wrong=("^no",), lines=True), answer("a\n**No**"), None, False, ()),
-    (turn("unknown"), answer("It is 3.", None), None, False, ()),
-    (turn("revise", list=True), answer("- one\n- two"), LONG, True, ()),
     (turn("revise", shorter=True), answer("one two"), LONG, True, ()),
     (turn("revise", shorter=True), LONG, LONG, False, ()),
     (turn("revise", max_words=3), answer("one two three four"), LONG, False, ()),
     (turn("courtesy"), answer("You're welcome.", "converse"), None, True, ()),
     (turn("courtesy"), answer("word " * 31, None), None, False, ()),
-    (turn("courtesy"), answer("It has 30 days."), None, False, ()),
 ]
 
 
@@ -120,21 +98,6 @@ def test_a_suite_of_the_data_is_read(tmp_path: Path) -> None:
         read_labels(path)
 
 
-def test_collections_that_are_not_installed_are_left_out_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
-    monkeypatch.setenv("TURNMARK_CONVERSATIONS", str(tmp_path))
-    with pytest.raises(RequestError, match=r"collection recipes: no .* install: set TURNMARK_DATA"):
-        chosen_labels(arguments(["--collections", "recipes"]))
-    (tmp_path / "documents" / HATCH / "docs").mkdir(parents=True)
-    (tmp_path / "documents" / HATCH / "docs" / "page.md").write_text("# Page")
-    labels, absent = chosen_labels(arguments(["--half", "test"]))
-    assert {"hatch-07", "hatch-10"} <= {conversation.id for conversation in labels["hatch"]}
-    assert "recipes" not in labels
-    assert any(problem.startswith("collection recipes: no ") for problem in absent)
-
-
 @pytest.fixture
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
     monkeypatch.setenv("TURNMARK_CONVERSATIONS", str(tmp_path / "work"))
@@ -154,29 +117,3 @@ def test_a_conversation_end_to_end_is_resumed_from_its_journal(demo: Corpus) -> 
         file.write('{"key": "torn')
     assert hold_all("extractive", {"demo": demo}, {"demo": [FERRY]}, NoProgress(), (), closed) == held
     assert "torn" not in Journal("extractive").path.read_text()
-
-
-class Scripted:
-    """A generator that answers with the last line of its prompt, and notes what it was sent."""
-
-    name, context_tokens, reply_tokens = "scripted", 8192, 256
-
-    def __init__(self) -> None:
-        self.prompts: list[Sequence[PromptMessage]] = []
-
-    def complete(self, messages: Sequence[PromptMessage], **options: Any) -> Completion:
-        self.prompts.append(messages)
-        content = " ".join(message.content for message in messages)
-        text = "How old is it?" if "Last message" in content else "I don't know."
-        return Completion(text=text, finish_reason="stop", usage=Usage(calls=1), model="scripted", max_tokens=256)
-
-
-def test_the_simple_baseline_condenses_retrieves_and_answers(demo: Corpus) -> None:
-    generator = Scripted()
-    ask = Simple(demo.index, generator).converse()
-    first, second = ask("How tall is Stack Nell lighthouse?"), ask("and how old?")
-    assert (first.decision, first.rewrite) == ("unknown", "How tall is Stack Nell lighthouse?")
-    assert second.rewrite == "How old is it?"
-    assert "User: How tall is Stack Nell lighthouse?" in generator.prompts[1][0].content
-    assert generator.prompts[2][0].content.endswith("Question: How old is it?")
-    assert "[5]" in generator.prompts[2][0].content

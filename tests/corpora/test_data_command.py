@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
-from tests.corpora.reading import TASKS, zipped
+from tests.corpora.reading import TASKS
 from turnmark.corpora.checking import CheckedData, check_folders
 
 CLONE = DEMO / "mt-rag-benchmark"
@@ -102,20 +102,6 @@ def test_what_is_missing_of_a_complete_clone(clone):
     ):  # fmt: skip
         assert line in part.missing
     assert part.problems == ()
-
-
-def test_zipped_passages_and_the_other_spelling_of_the_keys(clone):
-    (expected,) = check_folders(CLONE)
-    path = clone / "corpora/passage_level/almanac.jsonl"
-    zipped(path.with_name("almanac.jsonl.zip"), {"almanac.jsonl": path.read_bytes()})
-    path.unlink()
-    rows = [json.loads(line) for line in (clone / TASKS).read_text(encoding="utf-8").splitlines()]
-    for row in rows:
-        row["question_type"], row["multi_turn"] = row.pop("Question Type"), row.pop("Multi-Turn")
-        row["answerability"] = row.pop("Answerability")[0].lower()
-    (clone / TASKS).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    (part,) = check_folders(clone)
-    assert part.figures == expected.figures
 
 
 def test_a_folder_that_holds_nothing(tmp_path, turnmark):

@@ -122,15 +122,11 @@ def test_the_numbers_of_a_file_decide_on_their_scale(
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"original_question": ...}, "'original_question' is missing"),
-
-
     ({"initial_answer": ""}, "'initial_answer' is empty"),
     ({"interaction": []}, "'interaction' is empty"),
     ({"interaction": {}}, "'interaction' is not a list of objects"),
     ({"interaction": ["x"]}, "interaction[0]: a turn is str, not an object"),
     ({"interaction": [turn(instruction=...)]}, "interaction[0]: 'instruction' is missing"),
-
-
     ({"interaction": [turn(answer_1=["x"])]}, "interaction[0]: 'answer_1' is list, not text"),
     ({"interaction": [turn(answer_2=0)]}, "interaction[0]: 'answer_2' is int, not text"),
     ({"interaction": [turn(rating=...)]}, "interaction[0]: 'rating' is missing"),
@@ -201,16 +197,7 @@ def test_a_companion_row_that_cannot_be_read_costs_no_session(tmp_path: Path) ->
     ]
 
 
-TURN_KEYS = [
-    "instruction",
-    "answer_1",
-    "answer_2",
-    "rating",
-    "instruction_type",
-    "fine_type",
-    "comment",
-    "retrieved_passages",
-]
+TURN_KEYS = "instruction answer_1 answer_2 rating instruction_type fine_type comment retrieved_passages".split()
 
 
 @given(

@@ -169,25 +169,12 @@ def test_any_page_is_read(text: str) -> None:
         end = block.end
 
 
-_SOUND = st.sampled_from(
-    [
-        "# Head\n\n",
-        "Words with [a link](b).\n\n",
-        "- item [x][y]\n",
-        "[y]: http://z\n\n",
-        "![Alt words](i.png)\n\n",
-        "> quote\n\n",
-        "{% if a %}\n",
-        "{{< b >}} \n",
-        "<div>\n<p>text</p>\n</div>\n\n",
-        "```\n{{ code }}\n\n\n[a](b)\n```\n\n",
-        "!!! note\n    Body\n\n",
-        "| a | [b](c) |\n|---|---|\n| 1 | 2 |\n\n",
-        "\\*escaped\\* \\[x\\](y)\n\n",
-        "1. one\n\n   two `c`\n\n",
-        "**bold** <your name>\n\n",
-    ]
-)
+_SOUND = st.sampled_from([
+    "# Head\n\n", "Words with [a link](b).\n\n", "- item [x][y]\n", "[y]: http://z\n\n", "![Alt words](i.png)\n\n",
+    "> quote\n\n", "{% if a %}\n", "{{< b >}} \n", "<div>\n<p>text</p>\n</div>\n\n",
+    "```\n{{ code }}\n\n\n[a](b)\n```\n\n", "!!! note\n    Body\n\n", "| a | [b](c) |\n|---|---|\n| 1 | 2 |\n\n",
+    "\\*escaped\\* \\[x\\](y)\n\n", "1. one\n\n   two `c`\n\n", "**bold** <your name>\n\n",
+])  # fmt: skip
 
 
 @settings(deadline=None, max_examples=200)

@@ -12,7 +12,6 @@ import pytest
 from tests.conftest import Turnmark
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.models import MODELS, ModelFile, NamedModel, fetch_model, is_complete, model_path
-from turnmark.retrieval.sparse import open_encoder
 
 PARTS = (b"GGUF" + b"a" * 5000, b"b" * 3000)
 
@@ -109,14 +108,3 @@ def test_the_list_says_what_is_there(turnmark: Turnmark):
     assert len(reader["sha256"]["qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"]) == 64
     assert "turnmark model get splade-tiny" in turnmark("model", "list").out
     assert "there are: qwen2.5-coder-1.5b, splade-tiny" in turnmark.refused("model", "get", "nope")
-
-
-def test_a_retriever_by_the_name_of_a_model_that_is_not_there(
-    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
-    open_encoder.cache_clear()  # another test of this process may have loaded it
-    (tmp_path / "a.md").write_text("# Kettles\n\nA kettle is descaled with vinegar.\n", encoding="utf-8")
-    ran = turnmark("index", "build", tmp_path / "a.md", "--name", "a", "--retriever", "splade:splade-tiny")
-    assert ran.code == 2
-    assert "turnmark model get splade-tiny" in ran.err

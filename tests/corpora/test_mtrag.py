@@ -84,13 +84,9 @@ def test_what_the_data_does_not_say_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"task_id": ...}, "'task_id' is missing"),
-
-
     ({"input": [{"speaker": "agent", "text": "x"}]}, "does not end with a message of the user"),
     ({"input": [{"speaker": "narrator", "text": "x"}]}, "speaker 'narrator'"),
     ({"turn": "two"}, "'turn' is 'two'"),
-
-
     ({"Collection": "../../etc"}, "names no domain"),
     ({"Answerability": ["MAYBE"]}, "answerability 'MAYBE'"),
     ({"Answerability": ["ANSWERABLE", "PARTIAL"]}, "one answerability label was expected"),

@@ -170,14 +170,6 @@ def test_what_a_retriever_raises_is_named_and_keeps_secrets(demo, monkeypatch):
         open_retriever(MODULE + "raising", demo).search([Query(text="q")], 3)
 
 
-def test_the_command_line_searches_through_it(demo, turnmark):
-    ran = turnmark("search", QUESTIONS[0], "--index", "demo", "--retriever", MODULE + "ours", "--explain")
-    assert ran.code == 0, ran.err
-    assert "llama-index: rank 1" in ran.out
-    ran = turnmark("ask", QUESTIONS[0], "--index", "demo", "--retriever", MODULE + "over_vectors", "--json")
-    assert ran.code == 0, ran.err
-
-
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
 
 

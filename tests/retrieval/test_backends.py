@@ -134,14 +134,6 @@ def test_a_model_of_the_hub_is_converted_too(models, monkeypatch):
             assert vectors == pytest.approx(expected, abs=1e-4)
 
 
-def test_vectors_in_bf16_are_of_length_1_too(models):
-    vectors, tokens, _ = (embedder := running(f"sentence-transformers:{models}", "torch", "bf16")).encode_both(
-        TEXTS, "query"
-    )
-    for rows in (vectors, embedder.encode(TEXTS, "passage"), *tokens):
-        assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(len(rows)), abs=1e-6)
-
-
 def test_the_environment_asks_for_torch_and_for_fp32_on_every_processor(monkeypatch):
     monkeypatch.setattr(backends, "cpu_has_bf16", lambda: True)
     assert backends.torch_choice().precision == "bf16"

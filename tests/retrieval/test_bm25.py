@@ -68,7 +68,18 @@ def test_analyser(language, text, terms):
     assert analyser(language)(text) == terms
 
 
-def test_wrong_options_are_all_named_at_once():
+@pytest.mark.parametrize(
+    ("spec", "problems"),
+    [
+        ("bm25?k1=x&language=klingon&splade=m", ["k1='x'", "klingon", "no option 'splade'"]),
+        ("splade", ["needs a model: splade:MODEL"]),
+        ("splade:a/b?weight=1&precision=fp32", ["no option 'weight'", "no option 'precision'"]),
+        ("hybrid?splade=m?precision=fp32", ["without an address or options"]),
+        ("conversational?splade=m@http://there/", ["without an address"]),
+    ],
+)
+def test_wrong_options_are_all_named_at_once(spec, problems):
     with pytest.raises(RequestError) as caught:
-        build_settings("bm25?k1=x&language=klingon&depth=3")
-    assert len(caught.value.problems) == 3
+        build_settings(spec)
+    assert len(caught.value.problems) == len(problems)
+    assert all(part in str(caught.value) for part in problems)

@@ -110,20 +110,6 @@ def test_generations_on_a_server(server, notes, monkeypatch, tmp_path):
     assert collections(server) == []
 
 
-@pytest.mark.server
-def test_a_collection_that_is_gone_is_named(server, notes):
-    import chromadb
-
-    spec = f"chroma+{server}"
-    build_index(notes, "n", retriever=spec)
-    [name] = collections(server)
-    host, port = server.removeprefix("http://").split(":")
-    chromadb.HttpClient(host, port=int(port)).delete_collection(name)
-    with pytest.raises(TurnmarkError, match=f"the Chroma server at {server} failed: NotFoundError"):
-        open_retriever(spec, open_index("n")).search([Query(text="bees")], 1)
-    remove_index("n")
-
-
 def away() -> str:
     return f"http://127.0.0.1:{free_port()}"
 

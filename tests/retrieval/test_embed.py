@@ -41,15 +41,6 @@ def test_weights_that_are_not_the_models_are_refused(tmp_path):
         Embedder(folder, "minilm", weights_sha256=MINILM_SHA256).encode(["tea"], "query")
 
 
-def test_any_sentence_transformers_model(tmp_path):
-    model = tiny.dense(tmp_path, prompts={"query": "ask ", "document": ""})
-    embedder = open_embedder(f"sentence-transformers:{model}")
-    assert (embedder.dimension, embedder.max_tokens) == (16, 32)
-    query, passages = embedder.encode(["tea"], "query"), embedder.encode(["ask tea", "tea"], "passage")
-    assert query[0] == pytest.approx(passages[0], abs=1e-5), "the model's own query prompt is put in front"
-    assert np.abs(query[0] - passages[1]).max() > 1e-3
-
-
 def test_a_model_that_is_not_there_is_a_clear_error(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(RequestError, match="cannot be loaded"):

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.conftest import Turnmark
 from tests.retrieval.conftest import write
-from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.components import verify_index
 from turnmark.retrieval.index import open_index
 
@@ -85,13 +81,3 @@ def test_a_changed_manifest_and_damaged_checksums_are_found() -> None:
         assert verify_index(open_index("k")) == [
             "seal.json is missing or damaged; the checksums of the files cannot be read"
         ]
-
-
-def test_chromas_damage_is_told(tmp_path: Path) -> None:
-    vectors = ChromaVectors(tmp_path / "chroma", create=True)
-    vectors.add(["a", "b"], np.eye(2, 4, dtype=np.float32), [{"hash": "x"}, {"hash": "y"}])
-    vectors.close()
-    copy = Path(shutil.copytree(tmp_path / "chroma", tmp_path / "copy"))
-    flip(copy / "chroma.sqlite3", 3)
-    with pytest.raises(TurnmarkError, match=r"Chroma .* failed"):
-        ChromaVectors(copy)

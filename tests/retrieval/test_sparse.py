@@ -16,10 +16,10 @@ from tests.retrieval.conftest import write
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.models import MODELS, SPLADE, ModelFile, models_folder
 from turnmark.corpora.types import Message
-from turnmark.retrieval.build import build_index, corpus_index
+from turnmark.retrieval.build import build_index
 from turnmark.retrieval.components import verify_index
 from turnmark.retrieval.index import Index, open_index
-from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
+from turnmark.retrieval.registry import default_retriever, open_retriever
 from turnmark.retrieval.sparse import (
     SparseIndex,
     SpladeEncoder,
@@ -139,23 +139,6 @@ def test_an_index_without_says_what_to_type(notes, model):
         open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "problems"),
-    [
-        ("splade", ["needs a model: splade:MODEL"]),
-        ("splade:a/b?weight=1&precision=fp32", ["no option 'weight'", "no option 'precision'"]),
-        ("hybrid?splade=m?precision=fp32", ["without an address or options"]),
-        ("conversational?splade=m@http://there/", ["without an address"]),
-        ("bm25?splade=m", ["no option 'splade'"]),
-    ],
-)
-def test_wrong_specs_are_refused_before_anything_is_loaded(text, problems):
-    with pytest.raises(RequestError) as caught:
-        build_settings(text)
-    assert len(caught.value.problems) == len(problems)
-    assert all(part in str(caught.value) for part in problems)
-
-
 def test_what_is_no_sparse_encoder_is_refused(tmp_path, model):
     with pytest.raises(RequestError, match="cannot be loaded"):
         SpladeEncoder(spec(tmp_path / "nothing"))
@@ -245,20 +228,6 @@ def test_its_lists_are_fused_with_the_others(notes, model, name):
     for retriever in ("bm25", "dense", f"splade:{model}"):
         assert found(index, retriever)
     assert default_retriever(index) == f"conversational?rerank=none&splade={model}"
-
-
-def test_a_benchmarks_index_that_holds_it_serves_those_without(notes, model):
-    corpus = notes.parent / "corpus.jsonl"
-    texts = [path.read_text(encoding="utf-8") for path in sorted(notes.rglob("*")) if path.is_file()]
-    corpus.write_text("".join(json.dumps({"_id": str(n), "text": text}) + "\n" for n, text in enumerate(texts)))
-    words = corpus_index(corpus, "bm25")
-    with_terms = corpus_index(corpus, f"hybrid?splade={model}")
-    assert with_terms.manifest.splade
-    for retriever in ("hybrid", "dense", f"splade:{model}"):
-        assert corpus_index(corpus, retriever).folder == with_terms.folder
-    assert corpus_index(corpus, "bm25").folder in (words.folder, with_terms.folder), "whichever is older"
-    for retriever in ("conversational", "hybrid?k1=1.2"):
-        assert corpus_index(corpus, retriever).folder not in (with_terms.folder, words.folder)
 
 
 @pytest.fixture

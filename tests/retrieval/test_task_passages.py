@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.retrieval.conftest import Angles
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.task_passages import Cache, by_list, cut_passages, hits_of, ranked_by
 
 
@@ -48,19 +47,6 @@ def test_each_document_is_embedded_by_itself_and_once():
     assert len(embed.asked) == 4
 
 
-def test_a_text_is_cut_where_its_markdown_says():
-    items = "\n".join(f"{number}. Do the thing that is number {number} of all." for number in range(1, 13))
-    text = f"# A title\n\n{'Some words about it. ' * 30}\n\n## Steps\n\n{items}\r\n\r\nThe end."
-    passages = cut_passages("some/../id", " A  title ", text)
-    assert [piece.title for piece in passages] == ["A title", "A title"]
-    assert {piece.document for piece in passages} == {"some/../id"}
-    assert {piece.path for piece in passages} == {""}
-    assert all(piece.text.count("\r") == 0 for piece in passages)
-    assert passages[1].text.startswith("## Steps\n\n1. Do")
-    assert passages[1].text.endswith("The end.")
-    assert passages[1].id == f"some/../id-{passages[1].start}-{passages[1].end}"
-
-
 @given(st.text(max_size=2000), st.text(max_size=300))
 @settings(max_examples=60)
 def test_cutting_loses_no_word_and_repeats_none(text: str, title: str):
@@ -68,17 +54,6 @@ def test_cutting_loses_no_word_and_repeats_none(text: str, title: str):
     normal = text.replace("\r\n", "\n").replace("\r", "\n")
     assert "".join("".join(piece.text.split()) for piece in passages) == "".join(normal.split())
     assert all(normal[piece.start : piece.end] == piece.text for piece in passages)
-
-
-def test_passages_fit_the_bundled_model():
-    embedder = open_embedder("minilm")
-    tokenize = embedder.tokenizer()
-    text = " ".join(
-        f"The {word} of Ternsay boiled 250 g of barley in 1891." for word in ["cook", "keeper", "pupil"] * 60
-    )
-    lengths = [len(tokenize(piece.indexed_text)) for piece in cut_passages("d", "How to boil barley", text)]
-    assert len(lengths) > 5
-    assert max(lengths) <= embedder.max_tokens
 
 
 def test_a_cache_never_outgrows_its_capacity():

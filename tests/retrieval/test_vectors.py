@@ -18,7 +18,6 @@ from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.mtrag import load_queries
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.types import Query
@@ -27,9 +26,7 @@ from turnmark.retrieval.vectors import (
     FlatVectors,
     TokenIndex,
     by_cores,
-    frame,
     pack_tokens,
-    pack_tokens_of,
     unpack_tokens,
     write_tokens,
     write_vectors,
@@ -208,12 +205,3 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "tokens" / "starts.npy", np.array([0, 4, 7]))
     with pytest.raises(ValueError, match="belong together"):
         TokenIndex(tmp_path / "tokens")
-
-
-def test_the_bundled_models_own_tokens_without_special_ones() -> None:
-    embedder = open_embedder("minilm")
-    assert frame(embedder, "passage") == (1, 1)
-    vectors, own = pack_tokens_of(embedder, ["bread and butter", ""])
-    tokens = [unpack_tokens(text)[1] for text in own]
-    assert [len(ids) for ids in tokens] == [3, 0]
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1], abs=1e-5)

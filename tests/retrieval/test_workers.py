@@ -38,16 +38,6 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         build_index(tmp_path, "n", engine="ray://head")
 
 
-def test_a_wrong_engine_is_one_of_all_mistakes(turnmark, with_ray: None) -> None:
-    ran = turnmark.refused("index", "build", "nowhere", "--name", "../x", "--engine", "spark")
-    assert [part in ran for part in ("nowhere", "'../x'", "--engine 'spark'")] == [True] * 3
-    ran = turnmark.refused("eval", "kiwi", "--engine", "spark", "--repeat", "0")
-    assert [part in ran for part in ("--engine 'spark'", "--repeat 0")] == [True] * 2
-    assert "--engine belongs to generation" in turnmark.refused(
-        "eval", "mtrag", "--task", "retrieval", "--engine", "ray"
-    )
-
-
 def node(alive: bool = True, **resources: float) -> dict[str, object]:
     return {"Alive": alive, "Resources": resources}
 
