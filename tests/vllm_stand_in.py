@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.servers import Say, ScriptedServer, Status
+from tests.servers import Say, ScriptedServer
 
 
 def main() -> int:
@@ -44,11 +44,8 @@ def main() -> int:
         "environment": sorted(name for name in os.environ if "KEY" in name or "TRACK" in name or "STATS" in name),
     }  # fmt: skip
 
-    def reply(body: dict[str, object]) -> Say | Status:
-        return Say(json.dumps({**description, "asked": body["model"]}))
-
-    models = [{"id": name, "max_model_len": 2048} for name in (arguments.model,)]
-    with ScriptedServer(reply, models=models, port=arguments.port):
+    models = [{"id": arguments.model, "max_model_len": 2048}]
+    with ScriptedServer(Say(json.dumps(description)), models=models, port=arguments.port):
         stop.wait()
     return 0
 

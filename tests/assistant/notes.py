@@ -39,6 +39,12 @@ def script(tmp_path: Path, *lines: dict[str, Any] | str) -> str:
     return f"replay:{path}"
 
 
+def scripted(folder: Path, *texts: str) -> str:
+    """The spec of a model that answers so, turn by turn, and takes every message as it is."""
+    understood = [{"text": "{}", "match": "The user's new message:"} for _ in texts]
+    return script(folder, *understood, *({"text": text, "match": "Sections of the documents:"} for text in texts))
+
+
 KETTLE = "# Kettle\n\nThe kettle is red. It boils water in four minutes.\n"
 TOASTER = "# Toaster\n\nThe toaster is blue. The toaster was made by Ada Berg.\n"
 BERG = "# Ada Berg\n\nAda Berg died in 1931 in Oslo. She made toasters all her life.\n"

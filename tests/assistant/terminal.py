@@ -23,22 +23,15 @@ _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class Terminal:
-    """`turnmark …` on a terminal of so many columns and lines.
+    """`turnmark …` on a terminal of 80 columns and 40 lines.
 
     `raw` is everything that was sent; `screen()` what a person would see, the history above the screen included.
     """
 
-    def __init__(
-        self,
-        *arguments: str | Path,
-        columns: int = 80,
-        lines: int = 40,
-        env: Mapping[str, str] | None = None,
-        folder: Path = ROOT,
-    ) -> None:
+    def __init__(self, *arguments: str | Path, env: Mapping[str, str] | None = None, folder: Path = ROOT) -> None:
         self.pexpect: Any = pytest.importorskip("pexpect")
         pyte: Any = pytest.importorskip("pyte")
-        self._screen = pyte.HistoryScreen(columns, lines, history=5000, ratio=0.5)
+        self._screen = pyte.HistoryScreen(80, 40, history=5000, ratio=0.5)
         self._stream = pyte.Stream(self._screen)
         self.raw, self._above = "", list[str]()
         surroundings = {**os.environ, "TERM": "xterm-256color", **(env or {})}
@@ -51,7 +44,7 @@ class Terminal:
             cwd=str(folder),
             encoding="utf-8",
             timeout=PATIENCE,
-            dimensions=(lines, columns),
+            dimensions=(40, 80),
             env=surroundings,
         )
         self.child.delaybeforesend = 0
@@ -114,11 +107,6 @@ class Terminal:
 
     def _line(self, row: Any) -> str:
         return "".join(row[x].data for x in range(self._screen.columns)).rstrip()
-
-    def resize(self, columns: int, lines: int) -> None:
-        """Another size, as when a window is dragged."""
-        self._screen.resize(lines, columns)
-        self.child.setwinsize(lines, columns)
 
     def ended(self) -> int:
         """Wait for the end; the exit code."""

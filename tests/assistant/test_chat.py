@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assistant.talk import scripted
+from tests.assistant.notes import scripted
 from tests.assistant.terminal import assert_golden, steady
 from tests.conftest import DEMO, ROOT
 from tests.run_checker import problems_of_reply

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assistant.talk import scripted
+from tests.assistant.notes import scripted
 from tests.assistant.terminal import Terminal, assert_golden, steady
 from tests.conftest import ROOT
 from turnmark.assistant.session_files import read_session
@@ -66,7 +66,7 @@ def test_a_conversation(home, tmp_path):
     assert (home / "chat_history").stat().st_mode & 0o777 == 0o600
 
 
-def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_path, monkeypatch):
+def test_ctrl_c_in_the_middle_of_a_stream(home, tmp_path, monkeypatch):
     lines = "\n\n".join(" ".join(f"word{n}" for n in range(start, start + 20)) for start in range(0, 120, 20))
     slow = " ".join(f"slowly{n}" for n in range(400)) + " [1]"
     words = ["--index", "demo", "--generator", f"{scripted(tmp_path, slow, lines + ' [1]')}?delay=0.02"]
@@ -82,17 +82,10 @@ def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_pa
     talk.child.send("How often is the sourdough starter fed?\r")
     talk.until("word10")
     talk.child.send("typed ahead")
-    talk.resize(40, 40)
-    talk.until("word60")
-    talk.resize(64, 30)
     screen = talk.until(lambda screen: screen.endswith("› typed ahead"))
     assert screen.count("typed ahead") == 1
     talk.child.send("\x15")
     talk.at_prompt()
-    # Paragraphs that come after a change are drawn once, in order, and fit.
-    last = screen[screen.rindex("word80 ") :].split("sourdough-starter-care")[0]
-    assert re.findall(r"word\d+", last) == [f"word{n}" for n in range(80, 120)]
-    assert max(map(len, last.split("\n"))) <= 64
     talk.child.sendintr()
     talk.until("press Ctrl-C again, or Ctrl-D, to leave")
     talk.child.sendintr()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.notes import Room, conversation, hit, with_model
+from tests.assistant.notes import Room, conversation, with_model
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.steps.marks import cited_numbers, escape_marks
 from turnmark.assistant.steps.quote import UNSURE
@@ -126,16 +124,6 @@ def test_history_is_shown_only_if_the_message_leans(kitchen, leans):
     assert ("The kettle is red." in prompt.split("Sections of")[0]) is leans
     assert ("It was understood as:\nWhat colour is the toaster?" in prompt) is leans
     assert "Today is" in prompt
-
-
-def test_what_does_not_fit_is_left_out_and_said():
-    hits = [hit("Otters swim in the bay. " * 60, n) for n in range(1, 5)]
-    body, notes = prompted("Where?", conversation(*["word " * 200] * 6), hits, Room(2400))
-    assert re.fullmatch(r"\d of 4 sections were left out: the model's context is full", notes[0])
-    assert "earlier messages were left out" in notes[1]
-    assert "[1]\n> Title" in body
-    assert "[4]\n> Title" not in body
-    assert prompted("Where?", (), hits)[1] == []
 
 
 # -- a small model

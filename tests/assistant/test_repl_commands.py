@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from tests.assistant.talk import STARTER, Talk, scripted
+from tests.assistant.notes import scripted
+from turnmark.assistant.open import open_parts
+from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.commands import COMMANDS
-from turnmark.assistant.session_files import read_session, session_names, sessions_folder
+from turnmark.assistant.repl.loop import handle
+from turnmark.assistant.session import Began
+from turnmark.assistant.session_files import new_session, read_session, session_names, sessions_folder
+from turnmark.evaluation.metrics.overlap import grade_exchange
+
+STARTER = "How do I keep a sourdough starter?"
+
+
+class Talk:
+    """A chat, and what it has said since it was last asked."""
+
+    def __init__(self, generator: str = "extractive"):
+        opened = open_parts("demo", generator)
+        session = new_session(Began(index="demo", generator=generator))
+        self._out = io.StringIO()
+        console = Console(file=self._out, width=100, highlight=False)
+        self.chat = Chat(opened.assistant, console, session, opened, grade_exchange)
+
+    def __call__(self, line: str) -> str:
+        assert handle(self.chat, line)
+        printed = self._out.getvalue()
+        self._out.seek(0)
+        self._out.truncate()
+        return printed
+
+    @property
+    def last(self):
+        return self.chat.conversation.last
 
 
 @pytest.fixture

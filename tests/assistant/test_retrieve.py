@@ -72,19 +72,6 @@ def test_a_hit_grows_to_its_section_and_no_further():
     assert passage.id == f"d-{passage.start}-{passage.end}"
 
 
-def test_what_stands_next_to_several_hits_of_a_document_is_read_too_if_there_is_room():
-    documents = "".join(
-        f"# Part {n}\n\nThis is what part {n} says of the matter of number {n} at {n}.\n\n" for n in range(9)
-    )
-    found = Notes(*cut(documents))
-    shown = [
-        hit.passage.text.split()[2] for hit in grow_sections(found, hits(found.passages[2], found.passages[6]), 3000)
-    ]
-    assert shown == ["2", "6", "3", "1", "7", "5"]
-    assert len(grow_sections(found, hits(found.passages[2]), 3000)) == 1
-    assert len(grow_sections(found, hits(found.passages[2], found.passages[6]), 130)) == 2
-
-
 @pytest.mark.parametrize("room", [60, 150, 250, 400])
 def test_what_is_shown_keeps_to_the_room_but_the_first_hit_is_always_shown(room):
     shown = grow_sections(Notes(*CUT), hits(OTTERS[1], CUT[-1], OTTERS[-1]), room)

@@ -23,29 +23,21 @@ PARTS = Path(__file__).parents[1] / "data" / "compound_parts.jsonl"
     [
         ("When does it open? What does it cost?", ("When does it open?", "What does it cost?")),
         ("How many sail?Who steers them?", ("How many sail?", "Who steers them?")),
-        ("where was it made and where is it used today", ("Where was it made?", "Where is it used today?")),
         ("How do the methods differ, and why?", ("How do the methods differ?", "Why?")),
         ("When was the lamp first lit, and by whom?", ("When was the lamp first lit?", "By whom?")),
-        ("In 1805, who built it and what did it do?", ("In 1805, who built it?", "What did it do?")),
         (
             "Is the ferry running, and if not, when is the next one?",
             ("Is the ferry running?", "If not, when is the next one?"),
         ),
-        ("Do penguins fly and do they swim?", ("Do penguins fly?", "Do they swim?")),
         (
             "First explain what a mooring is, second tell me how to tie one, and finally list three mistakes.",
             ("Explain what a mooring is.", "Tell me how to tie one.", "List three mistakes."),
         ),
         ("Explain what X is and how it works.", ("Explain what X is.", "Explain how it works.")),
         (
-            "Can you tell me when it opens and how much it costs?",
-            ("Can you tell me when it opens?", "Can you tell me how much it costs?"),
-        ),
-        (
             "Please answer these questions:\n1. When does it leave?\n2. What does it cost\n3. Who steers it?",
             ("When does it leave?", "What does it cost?", "Who steers it?"),
         ),
-        ("a) what is x b) how is it made", ("What is x?", "How is it made?")),
         (
             "I have a cat. Can it eat fish? And how often? Thanks!",
             ("I have a cat. Can it eat fish?", "How often? Thanks!"),
@@ -55,10 +47,6 @@ PARTS = Path(__file__).parents[1] / "data" / "compound_parts.jsonl"
             ('Who directed "Who? Where?"', "When was it released?"),
         ),
         ("什么是光合作用？它为什么重要？", ("什么是光合作用？", "它为什么重要？")),
-        (
-            "If it rains, what happens? Compare the two methods.",
-            ("If it rains, what happens?", "Compare the two methods."),
-        ),
     ],
 )
 def test_compound_questions(text, parts):
@@ -70,18 +58,13 @@ def test_compound_questions(text, parts):
     [
         "What is the difference between A and B?",
         "What is the difference between what is said and what is meant?",
-        "How do X and Y compare?",
         "How do you decide what is right and what is wrong?",
-        "Is it red or is it blue?",
         "Which cheese is soft and can be grilled?",
-        "Who wrote the book and was later arrested?",
-        "If it rains, what happens?",
         "When it comes to price, how do they compare?",
         "What does the cook do while the bread is baking and the oven is hot?",
         "What is a FICO score? Explain it briefly.",
         "Given the title 'How do bears stay warm?', what would you add?",
         "  What is\nX? ",
-        "?",
         "",
         " \n",
     ],
@@ -145,13 +128,11 @@ HISTORY = conversation("How do I make Älplermagronen?", "Cook the pasta with po
 @pytest.mark.parametrize(
     ("message", "complete"),
     [
-        ("How do I make Zopf?", ["How do I make Zopf?"]),
         ("How do I make Zopf and how long does it keep?", ["How do I make Zopf?", "How long does Zopf keep?"]),
         ("What is photosynthesis? Why is it important? Based on that, what limits it?",
          ["What is photosynthesis?", "Why is photosynthesis important?",
           "Based on that, what limits photosynthesis?"]),
         ("1. What is a mortgage? 2. Can I repay it early?", ["What is a mortgage?", "Can I repay mortgage early?"]),
-        ("What is the difference between rye and wheat?", ["What is the difference between rye and wheat?"]),
     ],
 )  # fmt: skip
 def test_a_message_and_its_parts(message, complete):

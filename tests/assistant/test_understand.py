@@ -55,7 +55,6 @@ def test_a_turn_that_leans_on_earlier_ones_carries_their_topic(message, rewrite)
     "message",
     [
         "Who won the 1998 World Cup?",
-        "How many teams are in the NFL playoffs?",
         "where do the arizona cardinals play this week",
         "ferry winter timetable",
         "Are the Arizona Cardinals and the Chicago Cardinals the same team?",
@@ -80,15 +79,11 @@ def test_the_topic_is_the_last_question_that_stood_alone_and_was_answered():
     ("message", "wants_steps"),
     [
         ("How do I descale a kettle?", True),
-        ("What are the steps to winterise a boat?", True),
         ("What should I do if the till does not balance?", True),
         ("How do I know when it is done?", False),
-        ("How much flour do I need?", False),
         ("Who keeps the light?", False),
         ("What needs to be done before winter?", True),
-        ("In what order do I put the two to bed?", True),
         ("Tell me how I clean the tank.", True),
-        ("How do I tell if it is ripe?", False),
         ("How does the engine work?", False),
     ],
 )

@@ -225,12 +225,10 @@ def test_a_first_message_and_a_courtesy_cost_no_call(message, history):
     ("reply", "kind"),
     [
         (Say("Hmm."), "invalid"),
-        (classed("maybe"), "invalid"),
         (Say('{"class": "non-standalone", "reworded_', finish_reason="length"), "length"),
         (Say(None, refusal="No."), "refused"),
         (classed(reworded=" "), "empty"),
         (classed(reworded="word " * 200), "drifted"),
-        (Reset(), "unavailable"),
         (Status(401), "auth"),
         (Status(503), "unavailable"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,10 +71,3 @@ def test_what_is_not_run_is_parsed_at_least(scene: Scene) -> None:
 def test_the_table_of_what_is_not_run_has_nothing_that_is_on_no_page() -> None:
     assert not [holds for holds in NOT_RUN if not any(holds in example.typed for example in TYPED)]
     assert {reason(example) for example in TYPED if example.program == "turnmark"} == {None, *NOT_RUN.values()}
-
-
-def test_extras_that_are_installed_by_name_are_there() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    words = {word for example in (*TYPED, *IN_SENTENCES) if example.program == "pip" for word in example.words}
-    named = {word.partition("[")[2].rstrip("]") for word in words if word.startswith("turnmark[")}
-    assert set() < named <= extras.keys()

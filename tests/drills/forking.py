@@ -53,16 +53,9 @@ def turnmark(
     before: Callable[[], None] | None = None,
     seconds: float = SECONDS,
 ) -> Ended:
-    """Run the command in a fork.
+    """Run the command in a fork: killed after `kill_after` seconds, else TimeoutError if it does not end.
 
-    Args:
-        home: TURNMARK_HOME.
-        folder: the working folder; what is printed goes into files beside it.
-        kill_after: seconds until SIGKILL; None: it may end.
-        before: called in the child first, such as to limit it.
-
-    Raises:
-        TimeoutError: it did not end.
+    What is printed goes into files of `folder`, where it works; `before` is called in the child, such as to limit it.
     """
     out, err = folder / ".out", folder / ".err"
     (folder / ".in").write_text(stdin, encoding="utf-8")
@@ -124,11 +117,7 @@ _FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 def fine(ended: Ended, *codes: int) -> Ended:
-    """That a child ended as it should, with words for people.
-
-    Raises:
-        AssertionError: another exit code, or a traceback.
-    """
+    """That a child ended with one of these codes (0), and with words for people."""
     last_line = ended.err.strip().splitlines()[-1:] or [""]
     assert "Traceback (most recent call last)" not in ended.err + ended.out, f"a traceback: {last_line[0]}"
     assert ended.code in (codes or (0,)), f"exit {ended.code}: {last_line[0]}"

@@ -67,11 +67,7 @@ def _without_secrets(content: bytes, place: str) -> None:
 
 
 def inert(ended: Ended) -> None:
-    """That nothing printed acts on a terminal.
-
-    Raises:
-        AssertionError: a control character, or one that turns the direction of writing.
-    """
+    """That nothing printed acts on a terminal: no control character, and none that turns the direction of writing."""
     match = _ACTS.search(ended.out + ended.err)
     assert not match, f"{match.group()!r} was printed, after {(ended.out + ended.err)[: match.start()][-60:]!r}"
 

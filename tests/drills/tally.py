@@ -11,15 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is tried.
-
-    Attributes:
-        kills: over all commands together.
-        seconds: of fuzzing for each parser.
-        parsers: the names of those that are; none: all.
-        seed: of everything that is drawn.
-        scratch: a folder for whatever a drill writes.
-    """
+    """How much is tried: kills over all commands, seconds of fuzzing for each parser (of these; none: all)."""
 
     kills: int
     seconds: float
