@@ -81,17 +81,6 @@ def test_passages_are_those_that_the_file_names(benchmark_root, tmp_path):
     assert (precision["c2<::>1"], precision["c2<::>2"]) == (None, None)
 
 
-def test_every_mistake_at_once(benchmark_root, tmp_path):
-    (tmp_path / "x.jsonl").write_text('{"task_id": "a", "predictions": []}\n{\n')
-    with pytest.raises(RequestError) as caught:
-        planned(benchmark_root, tmp_path / "x.jsonl", tmp_path / "x.jsonl", tmp_path / "none", setting="odd",
-                domains=("govt",))  # fmt: skip
-    message = "\n".join(caught.value.problems)
-    for words in ("no setting 'odd'", "x.jsonl:1: predictions: a list of",
-                  "x.jsonl:2", "none' cannot be read", "no domain 'govt'", "is a file; name a folder"):  # fmt: skip
-        assert words in message
-
-
 @pytest.mark.usefixtures("searching")
 @pytest.mark.parametrize("fields", [
     {}, {"setting": "reference+rag"}, {"setting": "rag"}, {"setting": "rag", "counterfactual": True},

@@ -103,19 +103,6 @@ def test_a_whole_judgement_by_hand(tiny_bert: Path):
     assert outcome.reason == f"recall {near:.3f}, K-precision {nearest:.3f}, ROUGE-L 0.200"
 
 
-def test_what_is_missing_is_not_judged(tiny_bert: Path):
-    _, (recall, precision, mean) = judge_of("bertscore:x", str(tiny_bert))
-    text = "the ferry leaves at noon"
-    assert recall.without(case(text, reference=" "))
-    assert mean.without(case(text, reference=" "))
-    assert "no Latin letters" in (mean.without(case(text, reference="混合面粉和水")) or "")
-    assert precision.without(case(text, reference="")) is None
-    assert precision.without(case(text, passages=None)) == "not all texts of the passages are known"
-    assert mean.without(case(text, passages=None))
-    assert all(rubric.without(case(text, answerability="UNDERSPECIFIED")) for rubric in (recall, precision, mean))
-    assert recall.ask(NoModel("another"), case(text), None).status == "not_applicable"
-
-
 @pytest.mark.parametrize("passages", [(), (" ",)])
 def test_without_passages(tiny_bert: Path, passages: tuple[str, ...]):
     """MTRAG Table 13 prints .75 for the references of unanswerable tasks: 3 / (1 + 1 + 2)."""

@@ -42,7 +42,6 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
 
 
 @pytest.mark.parametrize(("words", "messages"), [
-    (["eval", "mtrag", "--task", "cooking"], ["--task: mtrag has no task 'cooking'; it has: generation, retrieval"]),
     (["eval", "kiwi", "--task", "judge", "--setting", "few-shot", "--chain"], [
         "--chain is for the task revise; judge looks at recorded answers",
         "--setting few-shot: examples are shown to a language model; name one with --judge (the embedded judge learns "
@@ -59,7 +58,6 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         "--setting belongs to generation; leave it out", "--repeat belongs to generation; leave it out",
         "--budget is for the calls of a model: generation, or --query minimal; leave it out",
     ]),
-    (["eval", "mtrag", "--task", "retrieval", "--data", "nowhere"], [f"--data: {NO_FOLDER}"]),
     (["eval", "all", "--only", "0/1", "--setting", "rag", "--counterfactual", "--limit", "0"], [
         "--only means something of one benchmark, and `all` runs four; name that benchmark",
         "--setting means something of one benchmark, and `all` runs four; name that benchmark",
@@ -80,9 +78,6 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     ]),
     (["eval", "mtrag", "--only", "nobody"], ["--only 'nobody': no item of the data has this id"]),
     (["score", "all", "--predictions", "x"], ["score: name one benchmark; `all` is for eval"]),
-    (["score", "mtrag", "--predictions", "x.trec"], [
-        "--predictions 'x.trec' cannot be read: No such file or directory",
-    ]),
     (["score", "mtrag", "--task", "retrieval", "--setting", "rag", "--predictions", "x.trec"], [
         "--setting belongs to generation; leave it out",
         "--predictions 'x.trec' cannot be read: No such file or directory",

@@ -18,7 +18,6 @@ NAMES = [
     "rouge_l.word[lead]", "rouge_l.word[-lead]", "token_recall[lead]", "token_recall[-lead]", "answer_words",
     "idk_rate",
 ]  # fmt: skip
-LIT_BY = "The lamp of the tower was lit in 1868 by a girl."
 
 
 def test_every_demo_question_is_answered_and_measured_without_a_model():
@@ -53,14 +52,6 @@ def test_each_part_is_answered_from_the_context_in_the_order_asked(tmp_path):
     assert (sample.query, sample.usage) == (QUESTION, {})
     scores = values(bench, item, sample)
     assert scores["part_coverage"] == 1.0
-
-
-def test_a_sentence_that_answers_two_parts_is_said_once(tmp_path):
-    question = "When was the lamp of the tower lit? By whom was the lamp of the tower lit?"
-    bench, [item] = bench_of(tmp_path, row(context=f"{LIT_BY} Goats graze on the hill.", com_question=question))
-    sample = bench.answer(item, None)
-    assert [part.answer for part in sample.sub_answers] == [f"{LIT_BY} Goats graze on the hill."] * 2
-    assert sample.prediction == f"**{LIT_BY}** Goats graze on the hill. [1]"
 
 
 @pytest.mark.parametrize("context", ["Quarterly dividends are taxed at the rate of the fiscal year.", None])

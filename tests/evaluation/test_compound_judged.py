@@ -22,9 +22,7 @@ from turnmark.evaluation.judging.compound_qa import (
     PARTS,
     WHOLE_REPLY,
     compare_replies,
-    compound_rubrics,
 )
-from turnmark.evaluation.judging.mounting import judged_metrics
 
 MIRRORED = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
 LABELS = st.sampled_from(list(MIRRORED))
@@ -186,19 +184,6 @@ def test_errors_are_named_by_the_numbers_of_the_parts_that_there_are():
         judge = Speaks(lambda _, o=omitted, m=merged: f'{{"omitted": [{o}], "merged": [{m}], "wrong_language": false}}')
         assert ERRORS.ask(judge, TWO_PARTS, None).status == "failed"
         assert len(judge.prompts) == 2, "asked for once more"
-
-
-def test_what_is_judged_depends_on_the_setting():
-    def of(setting):
-        return [name for rubric in compound_rubrics(setting, "minilm") for name in (rubric.name, *rubric.also)]
-
-    assert of(None) == of("vanilla") == [
-        "win_rate", "win_rate.flips", "win_rate.first", "preference", "omitted", "merged", "wrong_language",
-        "sub_win_rate", "sub_win_rate[per question]", "sub_win_rate.flips",
-    ]  # fmt: skip
-    assert of("dialogue") == ["sub_win_rate", "sub_win_rate[per question]", "sub_win_rate.flips"]
-    assert len(of("positions")) == 12
-    assert judged_metrics("compound-qa", "generation") == ("win_rate", "omitted", "sub_win_rate")
 
 
 def two_questions(root, *questions):

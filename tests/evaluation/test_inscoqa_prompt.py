@@ -45,10 +45,8 @@ def test_an_answer_may_have_several_paragraphs_and_numbers():
 @pytest.mark.parametrize("text", [
     "", "Light the oven.", f"Sure!\n{GOOD}", "Answer: Light it.", "Answer: a. Procedural instructions: 1. b",
     f"{GOOD}\nProcedural instructions:\n1. Again.", "Answer:\nProcedural instructions:\n1. a",
-    "Answer: a\nProcedural instructions:", "Answer: a\nProcedural instructions:\nLight it.",
-    "Answer: a\nProcedural instructions:\n1. a\n3. b", "Answer: a\nProcedural instructions:\n2. a\n3. b",
-    "Answer: a\nProcedural instructions:\n1. a\n   1. b", "Answer: a\nProcedural instructions:\n1. a\n- b\n2. c",
-    "Answer: a\nProcedural instructions:\n1. a\n2. b\nGood luck!", "Answer: a\nProcedural instructions: 1. 2. b",
+    "Answer: a\nProcedural instructions:\nLight it.", "Answer: a\nProcedural instructions:\n1. a\n3. b",
+    "Answer: a\nProcedural instructions:\n1. a\n- b\n2. c",
 ])  # fmt: skip
 def test_what_is_in_no_such_form(text):
     assert not read_reply(text).in_form
@@ -57,18 +55,11 @@ def test_what_is_in_no_such_form(text):
 @pytest.mark.parametrize(("text", "steps"), [
     (f"Sure!\n{GOOD}", STEPS),
     (f"{GOOD}\n\nI hope this helps!", STEPS),
-    (f"{GOOD}\nI hope this helps!", STEPS),
     ("Answer: Light it, then bake.\nProcedural instructions:\n1. Light the oven:\n   - to 220 °C\n   - for an hour\n"
      "2. Bake the bread.", ("Light the oven: to 220 °C for an hour", "Bake the bread.")),
-    ("Answer: Light it, then bake.\nProcedural instructions:\n1. Light the oven.\n- to 220 °C\n2. Bake the bread.",
-     ("Light the oven. to 220 °C", "Bake the bread.")),
-    ("Answer: Light it, then bake.\nProcedural instructions:\n1. Light the oven.\n   1. Not yet.\n2. Bake the bread.",
-     ("Light the oven. 1. Not yet.".replace("1. ", ""), "Bake the bread.")),
-    ("Answer: Light it, then bake. Procedural instructions: 1. Light the oven. 2. Bake the bread.", STEPS),
     ("Answer: Light it, then bake.\nProcedural instructions:\n- Light the oven.\n- Bake the bread.", STEPS),
     ("Answer: Light it, then bake.\nProcedural instructions:\n\nHere they are:\n**1.** Light the oven.\n"
      "**2.** Bake the bread.", STEPS),
-    ("Answer: Light it, then bake.\nProcedural instructions:\n1. Light the oven.\n3. Bake the bread.", STEPS),
     ("Answer: Light it, then bake.\n\n1. Light the oven.\n2. Bake the bread.\n\nGood luck!", STEPS),
     (f"{GOOD}\nProcedural instructions:\n1. Again.", STEPS),
 ])  # fmt: skip

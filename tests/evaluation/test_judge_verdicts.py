@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
-from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.compound_qa import FIVE
@@ -73,23 +72,6 @@ def test_a_broken_reply_twice(row):
         assert isinstance(outcome, Outcome), outcome
         assert outcome.status == "scored", outcome
         assert expect in (outcome.value, outcome.label)
-
-
-def test_the_second_request_says_what_was_wrong():
-    text: list[str] = []
-
-    class Heard(ReplayGenerator):
-        def complete(self, messages, **options):
-            text.append(messages[-1].content)
-            return super().complete(messages, **options)
-
-    lines = [ScriptLine(text="Rating: [[11]]"), ScriptLine(text="Rating: [[10]]")]
-    reply, usage = ask_verdict(Heard("replay:x", lines), [PromptMessage(role="user", content="Rate it.")], RATING)
-    assert isinstance(reply, Verdict)
-    assert reply.value == 10
-    assert usage.calls == 2
-    assert "'11', is not a number from 1 to 10" in text[1]
-    assert "Rating: [[N]]" in text[1]
 
 
 OFFERS = (IDK, FIVE, RATING, RatingScale(name="Score", low=0, high=100), Labels(offered=("relevant", "not relevant")))

@@ -71,20 +71,6 @@ def test_relevance_is_the_cosine_with_the_questions_that_a_reply_would_answer():
     assert "tiny" in measure.by
 
 
-def test_what_there_is_nothing_to_judge_of():
-    no_reference = Case(question="q", answer="a", passages=())
-    unknown = Case(question="q", answer="a", reference="r", passages=None)
-    unclear = Case(question="q", answer="a", reference="r", answerability="UNDERSPECIFIED")
-    assert RB_LLM.without(no_reference) == "the data has no reference answer"
-    assert RL_F.without(unknown) == "not all texts of the passages are known"
-    assert not IDK_JUDGE.without(unknown)
-    assert RL_F.without(no_reference) is None, "nothing was shown to the system: no claim is supported"
-    for measure in (RB_LLM, RL_F, RL_MTB, IDK_JUDGE):
-        assert "clarification" in (measure.without(unclear) or "")
-    assert CLARIFICATION.without(unclear) is None
-    assert CLARIFICATION.without(CASE) is not None
-
-
 WORDS = "a word and another "
 
 

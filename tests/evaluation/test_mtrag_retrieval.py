@@ -132,24 +132,6 @@ def test_own_queries_limit_and_only(benchmark_root, tmp_path, opener):
     assert [retriever.passages[0]["_id"] for retriever in only.opened] == ["f1"]
 
 
-def test_all_mistakes_of_a_request_at_once(benchmark_root, tmp_path):
-    (tmp_path / "q.jsonl").write_text("{\n")
-    with pytest.raises(RequestError) as caught:
-        planned(benchmark_root, None, retriever="magic", query="yesterday", queries=tmp_path / "q.jsonl",
-                only=("nobody<::>1",))  # fmt: skip
-    messages = "\n".join(caught.value.problems)
-    for words in ("name two sources", "'magic'", "'yesterday'", "last-turn (the recorded",
-                  "q.jsonl:1: not JSON", "--only 'nobody<::>1'"):  # fmt: skip
-        assert words in messages
-    with pytest.raises(RequestError, match="no domain 'govt' in the data; there are: clapnq, fiqa"):
-        planned(benchmark_root, None, domains=("govt",))
-    with pytest.raises(RequestError, match="MTRAG-S has no relevance labels"):
-        planned(benchmark_root, None, benchmark="mtrag-s")
-    (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
-    with pytest.raises(RequestError, match="--domains names the ones to use"):
-        planned(benchmark_root, tmp_path / "r")
-
-
 @pytest.mark.parametrize("scored_ids", [
     [("p1", 1.0), ("p1", 0.5)], [("p1", float("nan"))], [("p1", float("inf"))],
 ])  # fmt: skip

@@ -8,13 +8,8 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.evaluation.reported import write_run
-from turnmark.corpora import mtrag
-from turnmark.corpora.types import Message
 from turnmark.evaluation import planning, running
-from turnmark.evaluation.benchmarks.mtrag_data import task_item
 from turnmark.evaluation.journal import json_line, read_records
-from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.report import browse
 from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, clip_text, samples_json
 from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.evaluation.request import EvalRequest
@@ -73,31 +68,6 @@ def test_a_page_of_a_real_run_has_all_of_it(runs):
     assert dict(mine["dimensions"])["domain"] == list(
         dict.fromkeys(line.labels["domain"][0] for line in lines(runs["mtrag"]))
     )
-
-
-TASK = mtrag.Task(
-    id="c<::>2", conversation="c", turn=2, domain="clapnq", question="When?", reference="In 1858.",
-    history=(Message(role="user", content="Who?"), Message(role="assistant", content="A founder.")),
-    contexts=(
-        mtrag.Context(document_id="p1", title="T", text="one"), mtrag.Context(document_id="p2", title="", text="two"),
-    ),
-)  # fmt: skip
-
-
-def test_what_is_relevant_and_was_not_found_stands_after_what_was():
-    sample = Sample(
-        id="c<::>2",
-        status="done",
-        contexts=(ContextRef(document_id="p9", score=2.0), ContextRef(document_id="p2", score=1.0)),
-    )
-    passages = list(browse._seen(sample, task_item(TASK, "clapnq"), ("nine", "two, as it was shown")))
-    assert passages == [
-        SeenPassage(id="p9", text=clip_text("nine"), rank=1, score=2.0, relevant=False),
-        SeenPassage(id="p2", text=clip_text("two"), rank=2, score=1.0, relevant=True),
-        SeenPassage(id="p1", title="T", text=clip_text("one"), relevant=True),
-    ]
-    # Texts that are not one for each passage belong to nobody knows which.
-    assert next(iter(browse._seen(sample, task_item(TASK, "clapnq"), ("two",)))).text is None
 
 
 def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(turnmark, tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.evaluation.disks import room
 from tests.evaluation.run_records import DATA, manifest, sample
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.evaluation.journal import json_line, open_samples
@@ -119,26 +118,6 @@ def test_the_default_folder_changes_with_everything_that_can_change_a_result():
     assert manifest().identity == manifest(started="x").identity
 
 
-def test_samples_of_other_versions_are_said_however_often_a_run_is_resumed(tmp_path):
-    first, second = {"bm25s": "1", "git": "aaa", "python": "3.11"}, {"bm25s": "2", "git": "bbb", "python": "3.12"}
-    with open_run(tmp_path / "r", manifest(versions=first)) as run:
-        run.append(sample("a"))
-        run.append(sample("b"))
-        assert run.resumed == ()
-    message = "resumed: 2 samples were made with bm25s 1 (now 2), git aaa (now bbb); a new --out makes all of them anew"
-    with open_run(tmp_path / "r", manifest(versions=second)) as run:
-        assert run.resumed == (message,)
-        run.append(sample("c"))
-    with open_run(tmp_path / "r", manifest(versions=second)) as run:
-        assert run.resumed == (message,)
-    with open_run(tmp_path / "r", manifest(versions=first, version="2")) as run:
-        first_line, two = run.resumed
-        assert first_line.startswith("resumed: 2 samples were made with turnmark 1 (now 2);")
-        assert two.startswith("resumed: 1 sample was made with turnmark 1 (now 2), bm25s 2 (now 1), git bbb (now aaa)")
-    with open_run(tmp_path / "r", manifest(versions=second | {"python": "4"})) as run:
-        assert len(run.resumed) == 1, "Python's own version is recorded, and no reason to doubt a sample"
-
-
 @given(st.text(), st.text(min_size=1))
 def test_any_text_is_one_line_by_anyones_rules_and_reads_back(query, name):
     row = sample(name, query=query)
@@ -169,19 +148,3 @@ def test_a_file_cut_anywhere_keeps_every_whole_line(tmp_path_factory, data):
     again.append(sample("new"))
     again.close()
     assert [name for name, *_ in rows(path)] == [*(f"s{number}" for number in range(lines_left)), "new"]
-
-
-def test_arranging_on_a_full_disk_leaves_the_file_as_it_was(tmp_path):
-    path = tmp_path / "predictions.jsonl"
-    file = open_samples(path)
-    file.append(sample("a", query="x" * 500))
-    file.append(sample("b"))
-    before = path.read_bytes()
-    with room(100), pytest.raises(OSError, match="File too large"):
-        file.arrange([("b", 0), ("a", 0)])
-    assert path.read_bytes() == before
-    file.close()
-    again = open_samples(path)
-    again.arrange([("b", 0), ("a", 0)])
-    again.close()
-    assert [name for name, *_ in rows(path)] == ["b", "a"]

@@ -36,27 +36,6 @@ def test_order_and_repetition_change_nothing(benchmark_root):
     )
 
 
-def test_two_runs_with_the_same_name_are_told_apart(benchmark_root, tmp_path):
-    files = []
-    for domain, query in (("clapnq", "c1<::>1"), ("fiqa", "c3<::>1")):
-        (tmp_path / domain).mkdir()
-        files.append(tmp_path / domain / "run.trec")
-        files[-1].write_text(f"{query} Q0 p1 1 0.5 t\n")
-
-    def folder(*predictions):
-        request = EvalRequest(benchmark="mtrag", task="retrieval", data=benchmark_root, predictions=predictions)
-        return plan(request).folder
-
-    before = folder(*files)
-    assert folder(*reversed(files)) == before
-    for file in files:
-        content = file.read_text()
-        file.write_text(content.replace("p1", "p2"))
-        assert folder(*files) != before
-        file.write_text(content)
-    assert folder(*files) == before
-
-
 def test_resuming_with_other_versions_says_so(benchmark_root, tmp_path, opener, capsys):
     request_plan = planned(benchmark_root, tmp_path / "r")
     first, *_ = searched(request_plan, opener)

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.corpora.errors import ErrorCollector
-from turnmark.corpora.flags import build_request
 from turnmark.evaluation.request import EvalRequest, select
 
 IDS = [f"t{number}" for number in range(50)]
@@ -37,19 +36,6 @@ def test_a_sample_is_drawn_by_its_seed_and_stays_in_order(number, seed):
     assert len(drawn) == min(number, len(IDS))
     assert drawn == sorted(drawn, key=IDS.index)
     assert of(sample=number, seed=seed, limit=2) == drawn[:2]
-
-
-def test_every_mistake_is_reported_and_defaults_replace_wrong_values():
-    errors = ErrorCollector()
-    values = {"benchmark": "mtrag", "only": ["t1", "x", "y"], "limit": 0, "sample": -1, "domains": [","]}
-    wrong = build_request(EvalRequest, values, errors)
-    assert (wrong.limit, wrong.sample, wrong.domains) == (None, None, ())
-    select(wrong, IDS, errors)
-    assert errors.problems == [
-        "--domains: is empty; write names, separated by commas",
-        "--limit 0: should be greater than or equal to 1", "--sample -1: should be greater than or equal to 1",
-        "--only 'x': no item of the data has this id", "--only 'y': no item of the data has this id",
-    ]  # fmt: skip
 
 
 @given(st.integers(1, 60), st.integers(0, 5), st.lists(st.integers(0, 4), min_size=60, max_size=60))

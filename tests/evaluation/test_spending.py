@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
-from pydantic import BaseModel
 
-from turnmark.assistant.asking import Failure, ask
-from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.settings import Budget, Price
-from turnmark.assistant.steps.understand_llm import RewriteReply
 from turnmark.assistant.types import Usage
-from turnmark.evaluation import scheduler
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import CAUTION, OBJECT_TOKENS, CountingModel, Ledger, estimate_items
-from turnmark.evaluation.scheduler import SETTLE, AdaptiveConcurrency
+from turnmark.evaluation.budget import CAUTION, Ledger, estimate_items
 
 PRICE = Price(prompt=1_000_000, completion=2_000_000)
 
@@ -96,48 +87,3 @@ def test_of_many_items_some_are_looked_at():
     assert scaled.calls == all_items.calls == 100
     assert scaled.prompt_tokens == pytest.approx(all_items.prompt_tokens, rel=0.1)
     assert estimate_items(ITEMS, 300, usage)["answer"].calls == 300  # three repeats
-
-
-class _Nested(BaseModel):
-    class Part(BaseModel):
-        name: str
-        kind: Literal["a", "b"]
-
-    parts: list[Part]
-    count: int
-    sure: bool
-    share: float
-
-
-@pytest.mark.parametrize("schema", [RewriteReply, _Nested])
-def test_a_reply_has_the_form_that_is_asked_for(schema):
-    prompt = [PromptMessage(role="user", content="a question")]
-    value, usage = ask(CountingModel("m"), prompt, schema)
-    assert not isinstance(value, Failure), value
-    assert (usage.calls, usage.completion_tokens) == (1, OBJECT_TOKENS)
-    assert usage.prompt_tokens == count_tokens("a question")
-
-
-class Clock:
-    def __init__(self):
-        self.now = 100.0
-
-    def monotonic(self):
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    stand_in = Clock()
-    monkeypatch.setattr(scheduler, "time", stand_in)
-    return stand_in
-
-
-def test_a_burst_halves_once_and_the_next_one_again(clock):
-    paced = AdaptiveConcurrency(16)
-    for _ in range(16):
-        paced.slow_down()
-    assert paced.limit == 8
-    clock.now += SETTLE
-    paced.slow_down()
-    assert paced.limit == 4
