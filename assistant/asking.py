@@ -23,7 +23,7 @@ from turnmark.assistant.generators.base import (
     SchemaRefused,
     without_thinking,
 )
-from turnmark.assistant.generators.schema import strict_schema
+from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.types import Usage
 from turnmark.corpora.text import sentences, words

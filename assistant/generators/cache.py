@@ -30,7 +30,7 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
     traits_of,
 )
-from turnmark.assistant.generators.schema import strict_schema
+from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import notify, valid_text
 from turnmark.corpora.home import home

@@ -26,8 +26,8 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
     SchemaRefused,
 )
+from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.generators.local_model import LocalModel, UnsupportedGrammar, model_at
-from turnmark.assistant.generators.schema import strict_schema
 from turnmark.assistant.generators.stopping import Stop, current
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import valid_text

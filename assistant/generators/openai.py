@@ -44,8 +44,8 @@ from turnmark.assistant.generators.client import (
     field_of,
     finish_reason,
     is_here,
+    strict_schema,
 )
-from turnmark.assistant.generators.schema import strict_schema
 from turnmark.assistant.generators.stopping import OnPiece, current, drive
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import valid_text

@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 from turnmark.assistant.asking import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens, fit_prompt
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
-from turnmark.assistant.generators.schema import at_most, short_text
+from turnmark.assistant.generators.client import at_most, short_text
 from turnmark.assistant.prompts import Messages, load_prompt, quote_lines
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.marks import escape_marks

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from turnmark.assistant.asking import Failure, ask, one_a_line, write_text
 from turnmark.assistant.budget import fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.generators.schema import short_text
+from turnmark.assistant.generators.client import short_text
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.benchmarks.compound_modes import (

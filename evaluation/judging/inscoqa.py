@@ -24,7 +24,7 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 
 from turnmark.assistant.asking import Failure, ask, one_a_line
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.generators.schema import short_text
+from turnmark.assistant.generators.client import short_text
 from turnmark.assistant.steps.support import stems
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case

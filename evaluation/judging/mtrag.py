@@ -14,7 +14,7 @@ from pydantic import BaseModel, model_validator
 
 from turnmark.assistant.asking import Failure, ask
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.generators.schema import at_most, short_text
+from turnmark.assistant.generators.client import at_most, short_text
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.extractive import extractive_rubrics

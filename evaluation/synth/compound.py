@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import BaseModel, Field
 
-from turnmark.assistant.generators.schema import short_text
+from turnmark.assistant.generators.client import short_text
 from turnmark.assistant.steps.split import split_questions
 from turnmark.corpora.compound_qa import QuestionType
 from turnmark.corpora.errors import RequestError

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from tests.assistant.endpoint import ASK, Colour, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import SchemaRefused
-from turnmark.assistant.generators.schema import (
+from turnmark.assistant.generators.client import (
     MOST_CHARACTERS,
     MOST_ITEMS,
     REASON_CHARACTERS,
