@@ -170,16 +170,28 @@ OptionalText = Annotated[str, BeforeValidator(lambda value: "" if value is None 
 """A field of a row that may be null."""
 
 
+_IN_WORDS = {
+    "tuple_type": "is not a list", "list_type": "is not a list", "model_type": "is not an object",
+    "too_short": "has too few items", "too_long": "has too many items",
+}  # fmt: skip
+
+
 def fault_of(error: ValidationError) -> str:
     """What is wrong with a row, field by field."""
     faults = []
-    for fault in error.errors(include_url=False):
+    found = error.errors(include_url=False)
+    inside_of = {fault["loc"][0] for fault in found if len(fault["loc"]) > 1}
+    for fault in found:
+        if fault["type"] == "too_short" and fault["loc"][0] in inside_of:
+            continue  # what is wrong with its items is said
         head, *inside = map(str, fault["loc"])
         message = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
         if fault["type"] == "missing" or fault["input"] is None:
             message = "is missing"
         elif fault["type"] == "string_type":
             message = f"is {type(fault['input']).__name__}, not text"
+        else:
+            message = _IN_WORDS.get(fault["type"], message)
         faults.append(f"{''.join((head, *(f'[{name}]' for name in inside)))!r} {message}")
     return "; ".join(faults)
 

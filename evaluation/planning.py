@@ -161,8 +161,11 @@ def plan(request: EvalRequest) -> Plan:
             errors.add(f"{_in_words(request, setting)}: there is nothing to answer in the data{first}")
         if not task.retrieves:  # which selects its queries itself, before it looks for their corpora
             chosen_ids = select(request, chosen_ids, errors, task.stratum)
-    answered = {sample.id for sample in answers.samples} if answers is not None else set()
-    if task is not None and answers is not None and answered.isdisjoint(domain_of_id):
+    answered = dict.fromkeys(sample.id for sample in answers.samples) if answers is not None else {}
+    repeats = {sample.repeat for sample in answers.samples} if answers is not None else set()
+    if repeats and max(repeats) >= len(repeats):
+        errors.add(f"--predictions: repeat {max(repeats)} is in the files, but not all of 0 to {max(repeats) - 1}")
+    if task is not None and answers is not None and not answered.keys() & domain_of_id.keys():
         errors.add(
             f"--predictions: none of the {len(answered)} ids (the first is {next(iter(answered), '')!r}) is one of "
             f"{_in_words(request, setting)} in {task.data.name!r}; are they answers to this data?"
@@ -171,7 +174,7 @@ def plan(request: EvalRequest) -> Plan:
     assert task is not None, "errors.raise_all() raised otherwise"
     extra_notes: tuple[str, ...] = ()
     if answers is not None:  # in the domains that are asked for or, if none is, that are answered
-        of_answered = {domain_of_id[name] for name in answered & domain_of_id.keys()}
+        of_answered = {domain_of_id[name] for name in answered.keys() & domain_of_id.keys()}
         domains = request.domains or tuple(name for name in task.domains if name in of_answered)
         if domains != task.domains:
             task = _open_task(kind, request, setting, domains, answers, errors) or task
@@ -179,7 +182,7 @@ def plan(request: EvalRequest) -> Plan:
         chosen_ids = [key for key, name in domain_of_id.items() if not task.domains or name in task.domains]
         if request.answered_only:
             chosen_ids = [key for key in chosen_ids if key in answered]
-        extra_notes = tuple(_note_mismatches(request, setting, task, answered, chosen_ids))
+        extra_notes = tuple(_note_mismatches(request, setting, task, set(answered), chosen_ids))
     manifest = _manifest(request, setting, task, flags, answers)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)

@@ -83,13 +83,20 @@ def check_predictions(paths: Sequence[Path], benchmark: str) -> Answers:
     for path in paths:
         file = path / "predictions.jsonl" if path.is_dir() else path
         try:
+            if file.exists() and not file.is_file():
+                raise ValueError("is not a plain file")
             open(file, "rb").close()
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             errors.add(f"--predictions {str(file)!r} cannot be read: {reason}")
-        else:
-            files.append(file)
-            reader.read(file, f"{path.name}/{file.name}" if path.is_dir() else file.name)
+            continue
+        if any(file.samefile(earlier) for earlier in files):
+            errors.add(f"--predictions {str(path)!r} is given twice")
+            continue
+        files.append(file)
+        unique = [other.name for other in paths].count(path.name) == 1
+        name = f"{path.name}/{file.name}" if path.is_dir() else file.name
+        reader.read(file, name if unique else str(file))
     errors.problems += list_mistakes(reader.mistakes)
     errors.raise_all()
     return Answers(tuple(reader.samples.values()), tuple(files))
@@ -148,6 +155,9 @@ def _read_line(row: Row, benchmark: str, mistakes: list[str]) -> Sample | None:
         row["id"] = row.pop("task_id")
     if "predictions" in row and not mtrag:
         mistakes.append(f"`predictions` is the official MTRAG form, not that of {benchmark}; use `prediction`")
+        return None
+    if "predictions" in row and "prediction" in row:
+        mistakes.append("both `prediction` and `predictions`")
         return None
     if "predictions" in row:
         _from_official(row, mistakes)

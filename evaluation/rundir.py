@@ -46,11 +46,15 @@ def package_versions(packages: Sequence[str]) -> dict[str, str]:
     # Without this check, an environment inside some other repository would lend us that repository's commit.
     if (_ROOT / ".git").exists():
         try:
-            git = subprocess.run(
-                ["git", "--no-optional-locks", "-C", str(_ROOT), "describe", "--always", "--dirty"],
-                capture_output=True, text=True, timeout=10, check=True,
+            # `describe --dirty` would lock the index, and leave the lock behind if it is killed.
+            commit, changes = (
+                subprocess.run(
+                    ["git", "--no-optional-locks", "-C", str(_ROOT), *words],
+                    capture_output=True, text=True, timeout=10, check=True,
+                ).stdout.strip()
+                for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
             )  # fmt: skip
-            by_package["git"] = git.stdout.strip()
+            by_package["git"] = f"{commit}-dirty" if changes else commit
         except (OSError, subprocess.SubprocessError):
             by_package["git"] = "unknown"
     return by_package

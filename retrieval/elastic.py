@@ -128,12 +128,18 @@ class ElasticRanker:
             clause = {"match": {self._options.get("text", "text"): {"query": text}}}
         return {"bool": {"must": [clause], "filter": filters}} if filters else clause
 
+    def _hits(self, answer: Mapping[str, Any]) -> list[Any]:
+        try:
+            return list(answer["hits"]["hits"])
+        except (KeyError, TypeError):
+            raise TurnmarkError(f"Elasticsearch at {self._address}: the answer is no result of a search") from None
+
     def _rows(self, answer: Mapping[str, Any]) -> TopK:
         """The rows that one search found, best first, equal scores by row."""
         if answer.get("error") or answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
             reason = redact(TurnmarkError(str(answer.get("error") or "a part of its shards was searched only")))
             raise TurnmarkError(f"Elasticsearch at {self._address}: {reason.removeprefix('TurnmarkError: ')}")
-        found = {str(hit["_id"]): float(hit["_score"]) for hit in answer["hits"]["hits"]}
+        found = {str(hit["_id"]): float(hit["_score"]) for hit in self._hits(answer)}
         if not all(map(math.isfinite, found.values())):
             raise TurnmarkError(f"Elasticsearch at {self._address} gave a score that is no number")
         rows = self._index.store.rows_of(list(found))

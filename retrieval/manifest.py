@@ -64,8 +64,8 @@ def read_manifest(folder: Path) -> Manifest | None:
         return Manifest.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, ValidationError) as error:
         raise TurnmarkError(
-            f"{path} cannot be read ({type(error).__name__}); build the index again: turnmark index build SOURCE "
-            f"--name {folder.name}"
+            f"{path} cannot be read ({type(error).__name__}); build the index again: "
+            f"turnmark index remove {folder.name}, then turnmark index build SOURCE --name {folder.name}"
         ) from error
 
 

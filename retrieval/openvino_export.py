@@ -13,7 +13,8 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def export(model: Any, folder: Path, with_int8: bool) -> None:
         part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
         try:
             # Tracing a model warns; whether it went well is checked by its vectors.
-            with warnings.catch_warnings(action="ignore"):
+            with _quiet():
                 _write(model, part, with_int8)
             for path in part.iterdir():
                 with open(path, "rb+") as file:
@@ -71,6 +72,20 @@ def export(model: Any, folder: Path, with_int8: bool) -> None:
             part.replace(folder)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what tracing a model warns of: whether it went well is checked by its vectors."""
+    from transformers.utils import logging as transformers_logging
+
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
 
 
 def _write(model: Any, part: Path, with_int8: bool) -> None:

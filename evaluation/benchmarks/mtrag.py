@@ -153,8 +153,10 @@ class Mtrag(Task):
         )
         used = {} if official else {domain: bench.corpus_used(domain, path) for domain, path in self.corpora.items()}
         tasks = {key: task for key, task in self._data.tasks.items() if self._takes(task)}
+        recorded = queries.recorded if queries and queries.fails_without_record else None
         self.notes = (
             *bench.problem_notes(problems),
+            *(shown.note_lacking(f"--query {mode}: there is no query", recorded, tasks) if recorded else ()),
             *(shown.note_unrecorded(lists, tasks, texts, request.counterfactual, errors) if lists is not None else ()),
             *bench.corpus_notes(used),
         )

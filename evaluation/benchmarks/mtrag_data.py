@@ -268,6 +268,11 @@ class QuerySource:
         self.files, self.problems = dict(files or {}), tuple(problems)
         self._tasks, self._origin = tasks, origin
 
+    @property
+    def fails_without_record(self) -> bool:
+        """Whether a task that is not in the file has no query: two modes are made from the conversation instead."""
+        return self.mode not in ("last-turn", "questions")
+
     def query(self, task_id: str) -> Query:
         """The query of a task; raises `NoQuery` if the file has none and it cannot be made from the conversation."""
         task = self._tasks.get(task_id)
@@ -278,7 +283,7 @@ class QuerySource:
             # With variants the text is the raw message, and the task knows the turns before that.
             return Query(text=row.text, history=task.history if task else (), variants=tuple(row.variants.values()))
         # The recorded queries are those of judged tasks alone; what these two are made of is there for all.
-        if self.recorded is not None and self.mode not in ("last-turn", "questions"):
+        if self.recorded is not None and self.fails_without_record:
             raise NoQuery(f"no query for it in {self._origin}")
         if task is None:
             raise NoQuery("no task with this id in the data, so there is no conversation to make a query from")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -248,12 +249,22 @@ def note_unrecorded(
     hiding: bool,
     errors: ErrorCollector,
 ) -> list[str]:
-    """Recorded passages whose text is not known; that the lists are of other tasks is a mistake."""
+    """Tasks without a list, and recorded passages whose text is not known; lists of other tasks are a mistake."""
     if lists.keys().isdisjoint(tasks):
         errors.add(f"--passages: none of its {len(lists)} queries is a task of the data")
+        return []
+    notes = note_lacking("--passages: there is no list", lists, tasks)
     refs = [
         (ref, task.domain) for key, task in tasks.items() for ref in lists.get(key, ())[: None if hiding else PASSAGES]
     ]
     unknown = sum(ref.text is None and ref.document_id not in texts.get(domain, ()) for ref, domain in refs)
     what = f"{unknown} of {len(refs)} passages are not in the corpora here; the next ones of their lists replace them"
-    return [f"--passages: {what}"] if unknown else []
+    return [*notes, *([f"--passages: {what}"] if unknown else [])]
+
+
+def note_lacking(what: str, known: Collection[str], tasks: Mapping[str, mtrag.Task]) -> list[str]:
+    """How many tasks have nothing recorded, and their labels: most of those without an answer."""
+    lacking = [task for key, task in tasks.items() if key not in known]
+    counts = sorted(Counter(task.answerability or "no label" for task in lacking).items())
+    labels = ", ".join(f"{label} {count}" for label, count in counts)
+    return [f"{what} for {len(lacking)} of {len(tasks)} tasks ({labels}); they fail"] if lacking else []

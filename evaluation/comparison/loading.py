@@ -194,8 +194,9 @@ def _aspects(run: ComparedRun, other: ComparedRun) -> dict[str, str]:
         for metric, panel in run.summary.judging.items()
         if metric in other.summary.judging
     }
+    same_files = manifest.data.fingerprint == other.manifest.data.fingerprint  # whatever their folder is called
     return {
-        "data": f"{data_name(run.summary)} (files {manifest.data.fingerprint[:_SHORT]})",
+        "data": "" if same_files else f"{data_name(run.summary)} (files {manifest.data.fingerprint[:_SHORT]})",
         "setting": manifest.setting or "",
         "domains": ", ".join(sorted(manifest.domains)),
         "subset": ", ".join([*subset, *([f"seed {manifest.seed}"] if manifest.sample else [])]),

@@ -135,5 +135,12 @@ def why_not_done(run: Path) -> Iterator[str]:
         others = reasons.total() - sum(count for _, count in reasons.most_common(_MOST_REASONS))
         if listed:
             yield f"{status}: {', '.join([*listed, *([f'others ({others})'] if others else [])])}"
-    if path.is_file() and (unreadable := sum(map(bool, path.read_bytes().split(b"\n"))) - readable):
+    if unreadable := _count_lines(path) - readable:
         yield f"{unreadable} lines of predictions.jsonl cannot be read and are left out"
+
+
+def _count_lines(path: Path) -> int:
+    if not path.is_file():
+        return 0
+    with open(path, "rb") as file:
+        return sum(not line.isspace() for line in file)

@@ -98,6 +98,13 @@ def test_our_own_run_scored_again_gives_the_same_figures(benchmark_root, tmp_pat
     assert manifest.counterfactual == bool(fields.get("counterfactual"))
 
 
+def test_repeats_that_are_not_there_are_a_mistake(benchmark_root, tmp_path):
+    path = tmp_path / "ours.jsonl"
+    path.write_text(json.dumps({"id": "c1::1", "prediction": "A bell.", "repeat": 20_000}) + "\n")
+    with pytest.raises(RequestError, match="repeat 20000 is in the files, but not all of 0 to 19999"):
+        planned(benchmark_root, tmp_path / "r", path)
+
+
 @pytest.mark.usefixtures("searching")
 def test_runs_of_several_settings_are_not_scored_as_one(benchmark_root, tmp_path):
     runs = tmp_path / "a", tmp_path / "b"

@@ -271,6 +271,15 @@ def test_the_page_has_every_table_and_both_answers(three_runs):
     assert kinds["answer_words"] == []
 
 
+def test_the_name_of_the_folder_of_the_data_is_no_difference(tmp_path):
+    names = ("one", "other")
+    runs = [
+        write_run(tmp_path / name, shifted(0), data={"name": name, "demo": False, "fingerprint": "e" * 64})
+        for name in names
+    ]
+    assert compare(runs).comparable
+
+
 def judged(run, judge, values, measure="judge_score", **also):
     """Add what a judge said of some samples of a run; None: it failed."""
     with open(run / "judgements.jsonl", "a", encoding="utf-8") as file:

@@ -200,6 +200,18 @@ def test_of_a_run_the_last_line_of_a_sample_holds_and_a_torn_one_is_left_out(tmp
     assert broken.startswith("run/predictions.jsonl:1: not JSON")
 
 
+def test_two_runs_are_not_one_and_no_file_counts_twice(tmp_path):
+    folders = tmp_path / "a/run", tmp_path / "b/run"
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "manifest.json").write_text("{}")
+        written(folder / "predictions.jsonl", OURS)
+    (mistake,) = problems(*folders)
+    assert "is answered already in" in mistake
+    assert all(str(folder) in mistake for folder in folders)
+    assert "is given twice" in problems(folders[0], folders[0] / "predictions.jsonl")[0]
+
+
 ANY_TEXT = st.text(max_size=6)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
