@@ -134,7 +134,8 @@ def read_history(path: Path) -> list[Message]:
             rows += _ROWS.validate_json(part) if listed else [_Row.model_validate_json(part)] if part.strip() else []
         except ValidationError as error:
             for problem in error.errors():
-                where = ", ".join([label, *([] if listed else [f"line {number}"]), *map(str, problem["loc"])])
+                place = [f"entry {at + 1}" if isinstance(at, int) else at for at in problem["loc"]]
+                where = ", ".join([label, *([] if listed else [f"line {number}"]), *place])
                 errors.add(inert(f"{where}: {problem['msg']}"))
     errors.raise_all()
     if not rows:
@@ -202,10 +203,10 @@ def chat(
     from turnmark.assistant.repl.loop import choose_index, hold_chat
     from turnmark.assistant.session_files import resume_session
 
-    if folder is not None and resume is not None:
-        raise RequestError("FOLDER and --resume: a session has an index already; name one of the two")
     errors, console, session, steps = ErrorCollector(), Console(highlight=False), None, tuple(step or ())
-    if folder is not None:
+    if folder is not None and resume is not None:
+        errors.add("FOLDER and --resume: a session has an index already; name one of the two")
+    elif folder is not None:
         index = _indexed(folder, index, retriever)
     with ExitStack() as stack:
         if resume is not None and (session := errors.collect(resume_session, resume or None, not no_save)):
@@ -257,7 +258,8 @@ def list_sessions_command(as_json: AsJson = False) -> None:
     for session in () if as_json else sessions:
         asked = ellipsize(inert(session.question), QUESTION)
         when = f"{datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}"
-        typer.echo(f"{session.name}  {when}  {session.turns} turns  {inert(session.index)}  {asked}")
+        turns = f"{session.turns} turn{'s'[: session.turns != 1]}"
+        typer.echo(f"{session.name}  {when}  {turns}  {inert(session.index)}  {asked}")
     if not sessions and not as_json:
         typer.echo("no session is kept yet")
 

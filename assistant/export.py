@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.session import Exchange, cite, messages, sources_used
+from turnmark.assistant.steps.marks import CODE
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import printable
 
@@ -30,6 +31,10 @@ _SPACES = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 # Whatever Markdown or HTML could take for more than a letter.
 _ACTIVE = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 _UNDERLINE = re.compile(r"^[ \t]*[-=](?=[-= \t]*$)", re.MULTILINE)
+# Code that can stay as it is: in a line; a block none of whose lines leaves the list item that it is in.
+_INLINE = re.compile(r"(```|`)[^`\n]+\1")
+_BLOCK = re.compile(r"([ \t]*)```[^`\n]*\n(?:(?:\1[^\n]+)?\n)*\1```")
+_KEPT = "\x00"  # stands for code; printable text has none
 
 Row = dict[str, Any]
 
@@ -136,11 +141,24 @@ def transcript(exchanges: Sequence[Exchange], name: str) -> str:
 
 
 def _footnoted(text: str, turn: int, sources: int) -> str:
-    """The text with its marks as footnotes of this turn; lines stay lines, bold stays bold, all else is escaped."""
-    safe = re.sub(r"\\\*\\\*(.+?)\\\*\\\*", r"**\1**", _inactive(printable(text)))
+    """The text with its marks as footnotes of this turn; lines, bold and code stay, all else is escaped."""
+    pieces = CODE.split(printable(text))
+    code = [at for at in range(1, len(pieces), 2) if _is_code(*pieces[at - 1 : at + 2])]
+    kept = iter([pieces[at] for at in code])
+    for at in code:
+        pieces[at] = _KEPT
+    safe = re.sub(r"\\\*\\\*(.+?)\\\*\\\*", r"**\1**", _inactive("".join(pieces)))
     safe = re.sub(r"(?<=[^\n])\n(?=[^\n])", "  \n", safe)
     marks = re.compile(r"\\\[(\d{1,3})\\\]")
-    return marks.sub(lambda match: f"[^{turn}-{match[1]}]" if 1 <= int(match[1]) <= sources else match.group(), safe)
+    safe = marks.sub(lambda match: f"[^{turn}-{match[1]}]" if 1 <= int(match[1]) <= sources else match.group(), safe)
+    return re.sub(_KEPT, lambda _: next(kept), safe)
+
+
+def _is_code(before: str, piece: str, after: str) -> bool:
+    """Whether every reader of Markdown takes it for code, and for nothing beyond it."""
+    indent, beside = before.rpartition("\n")[2], after.partition("\n")[0]
+    is_block = not indent.strip() and not beside.strip() and _BLOCK.fullmatch(indent + piece)
+    return bool(is_block or _INLINE.fullmatch(piece))
 
 
 def escape_markdown(text: str) -> str:

@@ -104,9 +104,12 @@ def first_choice(reply: Any) -> Any:
 
 
 def reported_usage(reply: Any) -> dict[str, int] | None:
-    """Tokens as reported; None if either number is missing."""
+    """Tokens as reported, in OpenAI's or in Anthropic's form; None if either number is missing."""
     usage = field_of(reply, "usage")
-    reported = {key: field_of(usage, key) for key in ("prompt_tokens", "completion_tokens")}
+    names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+    reported = {key: field_of(usage, key) for key in names}
+    if not any(isinstance(value, int) for value in reported.values()):
+        reported = {key: field_of(usage, name) for key, name in names.items()}
     counts = {key: value for key, value in reported.items() if isinstance(value, int) and value >= 0}
     if len(counts) < len(reported):
         return None

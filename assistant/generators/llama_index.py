@@ -136,8 +136,9 @@ class LlamaIndexGenerator(GeneratorBase):
 
     def _failure(self, error: Exception) -> GeneratorError:
         status, name = getattr(error, "status_code", None), type(error).__name__
-        kinds: dict[object, ErrorKind] = {401: "auth", 403: "auth", 429: "rate_limited", 400: "bad_request"}
-        kind = kinds.get(status, "timeout" if "Timeout" in name else "unavailable")
+        kinds: dict[object, ErrorKind] = {401: "auth", 403: "auth", 429: "rate_limited"}
+        refused = isinstance(status, int) and 400 <= status < 500 and status not in (408, 409)
+        kind = kinds.get(status, "bad_request" if refused else "timeout" if "Timeout" in name else "unavailable")
         # An authentication error may quote the key.
         detail = "" if kind == "auth" else f": {clip(str(error))}"
         return GeneratorError(kind, f"{self.name} failed: {name}{detail}", Usage(calls=1))

@@ -23,6 +23,7 @@ from turnmark.assistant.session_files import ChatSession, new_session
 from turnmark.corpora.console import inert, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
+from turnmark.corpora.text import printable
 
 HISTORY = "chat_history"
 MENU_LINES = 5
@@ -43,7 +44,7 @@ def hold_chat(opened: Opened, console: Console, resumed: ChatSession | None, kee
         chat.say(f"session {session.name}: {count} turn{'s'[: count != 1]} so far", style="dim")
         if last:
             chat.say(f"› {inert(last.question)}", style="bold")
-            chat.say(inert(last.answer), style="dim")
+            chat.say(printable(last.answer), style="dim")
     console.print(Text(f"{parts_line(opened)} · /help", style="dim"), soft_wrap=not console.is_terminal)
     try:
         for line in _typed(chat) if interactive else _piped(chat):

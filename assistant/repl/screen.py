@@ -231,6 +231,8 @@ class MarkdownStream:
     def feed(self, text: str) -> None:
         """More of the text."""
         self._rest += text
+        if "\n" not in text:  # it ends no block, and to parse at every word would take quadratic time
+            return
         starts = list(_starts(self._rest))
         blocks = [self._rest[start:end] for start, end in pairwise(starts)]
         self._rest = self._rest[starts[-1] :] if starts else self._rest

@@ -266,9 +266,13 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise TurnmarkError(f"--host {inert(host)}: no address of this machine ({error.strerror or error})") from error
+    try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
     except OSError as error:
+        listening.close()
         reason = error.strerror or error
         raise TurnmarkError(
             f"cannot listen at {inert(host)}, port {port} ({reason}); choose another --port, or 0 for a free one"

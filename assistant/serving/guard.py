@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -64,6 +65,8 @@ def _private(path: Path, source: str) -> str:
             f"{source}: cannot be read ({error.strerror or error}); name a file that holds the token, "
             f"never the token itself"
         ) from error
+    if not stat.S_ISREG(mode):
+        raise RequestError(f"{source}: is not a file; name a file that holds the token")
     if os.name == "posix" and mode & 0o077:
         raise RequestError(f"{source}: others may read it (mode {mode & 0o777:04o}); chmod 600 {inert(path)}")
     return text

@@ -15,11 +15,12 @@ from turnmark.assistant.generators.base import Generator, OnText
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.marks import ITEM, escape_marks, pieces_of, says_unknown, without_item_mark
+from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of
 from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
 from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, grow_sections
 from turnmark.assistant.turn import Turn
-from turnmark.assistant.types import Judgement, Understanding
+from turnmark.assistant.types import Decision, Judgement, Understanding
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
@@ -57,7 +58,8 @@ class Revise:
         turn.number(hits)
         turn.report_hits()
         turn.understanding = _as_revision(turn)
-        _settle(turn, _cited(text, turn.hits), _REVISED)
+        decision: Decision = "partial" if previous.startswith(UNSURE) else "answer"
+        _settle(turn, _cited(text, turn.hits), _REVISED.model_copy(update={"decision": decision}))
 
 
 class ReviseByModel:
@@ -212,7 +214,10 @@ def _lines_of_code(match: re.Match[str]) -> str:
 
 
 def apply_request(previous: str, request: EditRequest) -> str:
-    """An answer without marks, with a change made; "" if rules cannot make it."""
+    """An answer without marks, with a change made; "" if rules cannot make it. A doubt about it stays above it."""
+    if previous.startswith(UNSURE):
+        text = apply_request(previous.removeprefix(UNSURE), request)
+        return text and f"{UNSURE}\n\n{text}"
     blocks = [block for block in re.split(r"\n\s*\n", previous) if block.strip()]
     bodies = [_FENCED.sub(_lines_of_code, _body(block)) for block in blocks]
     if request.kind == "steps":
@@ -254,18 +259,15 @@ _CELL = re.compile(r"(?<!\\)\|")
 
 
 def _rows(bodies: Sequence[str]) -> list[str]:
-    """The rows of the tables as items, without those that head them."""
-    rows: list[str] = []
-    for table in (table for body in bodies for table in _TABLE.findall(body)):
-        headed = not any(map(str.isalnum, table.partition("\n")[2].partition("\n")[0]))
-        rows += [f"- {row}" for row in _rows_of(table)[headed:]]
-    return rows
+    """The rows of the tables as items."""
+    return [f"- {row}" for body in bodies for table in _TABLE.findall(body) for row in _rows_of(table)]
 
 
 def _rows_of(table: str) -> list[str]:
-    """Each row on a line of plain text, the rule between them left out."""
+    """Each row on a line of plain text, without the one that heads them and the rule below it."""
     rows = [" – ".join(filter(None, map(str.strip, _CELL.split(line)))) for line in table.splitlines()]
-    return [row for row in rows if any(map(str.isalnum, row))]
+    headed = len(rows) > 1 and not any(map(str.isalnum, rows[1]))
+    return [row for row in rows[headed:] if any(map(str.isalnum, row))]
 
 
 def _sentences(bodies: Sequence[str]) -> list[str]:

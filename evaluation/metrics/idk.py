@@ -4,7 +4,7 @@ Every sentence is one of four kinds: it says that something is missing (`lack`),
 the passages or the conversation are about (`about`), or claims something. A reply without a sentence that says that
 something is missing is `no`. One that opens with such a sentence and claims next to nothing else is `yes`. All others
 are `partial`. docs/measured.md has how often that is what a language model says. Replies of our own turn, whose
-citations lose much where an answer is misread, are read more cautiously: `turnmark.assistant.steps.unknown`.
+citations lose much where an answer is misread, are read more cautiously: `turnmark.assistant.steps.marks`.
 
 MTRAG section 6.3.3: a metric is worth nothing, or all, if a reply says "I don't know" or should have said it.
 

@@ -58,7 +58,7 @@ def test_a_question_that_fails_is_a_line_too_and_the_rest_is_answered(home, turn
     [
         ("[]", ["holds no message"]),
         ("[" * 100_000, ["recursion limit"]),
-        ('[{"role": "user", "content": "a"}, 7]', ["1: Input should be"]),
+        ('[{"role": "user", "content": "a"}, 7]', ["entry 2: Input should be"]),
         ('{"role": "user", "content": " "}\n{"role": "agent", "content": "b"}', ["line 1, content: String"]),
         ('{"role": "agent", "content": "b"}\n{"role": "user", "content": "a"}', ["ends with a message of the user"]),
         ('{"role": "king", "content": "b"}\n{nonsense\n7', ["line 1, role: ", "line 2: Invalid JSON", "line 3: "]),
@@ -105,7 +105,8 @@ def test_a_folder_is_indexed_on_the_way_and_indexes_are_offered(home, turnmark, 
     assert "nothing has changed" in turnmark("chat", folder, *words, stdin="").out
     other = turnmark("chat", tmp_path, "--index", "my-notes", *words, stdin="")
     assert (other.code, "the index 'my-notes' is of" in other.err) == (2, True)
-    assert turnmark("chat", folder, "--resume", stdin="").code == 2
+    ran = turnmark("chat", folder, "--resume", "--generator", "bad", stdin="")
+    assert (ran.code, "FOLDER and --resume" in ran.err, "called 'bad'" in ran.err) == (2, True, True)
     assert "red" in turnmark("chat", "--no-save", stdin="What colour is the kettle?\n").out
     assert turnmark("index", "build", folder, "--name", "second", "--retriever", "bm25").code == 0
     ran = turnmark("chat", stdin="")
@@ -129,6 +130,7 @@ def test_a_session_is_resumed_by_name_or_the_one_used_last_or_read_only(named, t
     ran = turnmark("chat", "--resume", "--no-save", stdin="Thanks!\n")
     assert "1 turn so far" in ran.out
     assert f"› {QUESTION}" in ran.out
+    assert "␤" not in ran.out
     assert turnmark("chat", "--index", "demo", "--no-save", stdin=f"{QUESTION}\n").code == 0
     assert (file.read_bytes(), session_names()) == (before, ["first"])
     assert not (named / "chat_history").exists()
@@ -148,7 +150,7 @@ def test_a_session_is_resumed_by_name_or_the_one_used_last_or_read_only(named, t
 
 
 def test_sessions_are_listed_and_deleted(named, turnmark):
-    assert "first" in turnmark("sessions", "list").out
+    assert "  1 turn  " in turnmark("sessions", "list").out
     (sessions_folder() / "broken.jsonl").write_bytes(b"\xff\x00 nonsense\n")
     (sessions_folder() / "bad name!.jsonl").write_bytes(b"")
     listed = json.loads(turnmark("sessions", "list", "--json").out)

@@ -102,3 +102,27 @@ def test_a_transcript_shows_what_documents_say_and_runs_none_of_it():
     assert "[^1-7]" not in text
     assert "A › B  \nSee" in text, "a line of a quotation stays one"
     assert "[^1-1]: " in text
+
+
+CODE = """**Call `x[1]`.** [1]
+So:
+
+- one
+
+  ```py
+  a[1] = *b
+
+  ```
+"""
+NOT_CODE = ["```\n\n![x](http://e)", "a ```\n\n![x](http://e)\n```", "1. a\n   ```\n![x](http://e)\n   ```",
+            "```a`b\n\n![x](http://e)\n```", "```\na ``` b"]  # fmt: skip
+
+
+def test_code_stays_as_it_is_in_a_transcript_and_hides_nothing():
+    text = transcript(talked(turned(1, "How?", CODE, "a")).exchanges, "talk")
+    assert CODE.replace(" [1]\n", " [^1-1]  \n") in text
+    for answer in NOT_CODE:
+        text = transcript(talked(turned(1, "How?", answer, "a")).exchanges, "talk")
+        tokens = MarkdownIt("commonmark").parse(text)
+        assert not any(child.type == "image" for token in tokens for child in token.children or [])
+        assert tokens[-1].type == "paragraph_close", "what comes after it is no code"

@@ -12,6 +12,7 @@ from tests.assistant.endpoint import ASK, Colour, failure, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, PromptMessage, SchemaRefused, open_generator
 from turnmark.assistant.generators.base import traits_of
+from turnmark.assistant.generators.client import reported_usage
 from turnmark.corpora.errors import RequestError
 
 KEY = "sk-very-secret-1234567890"
@@ -148,6 +149,9 @@ def test_a_llama_index_llm_chats_and_streams():
         generator.complete(ASK, schema=Colour)
 
 
+SLOW_STATUS = None
+
+
 def slow_llm():
     from llama_index.core.llms import MockLLM
 
@@ -156,17 +160,24 @@ def slow_llm():
             time.sleep(5)
 
         def stream_chat(self, messages, **kwargs):
-            raise ConnectionError("gone")
+            gone = ConnectionError("gone")
+            gone.status_code = SLOW_STATUS
+            raise gone
 
     return Slow()
 
 
-def test_a_llama_index_llm_that_is_slow_or_fails():
+def test_a_llama_index_llm_that_is_slow_or_fails(monkeypatch):
     generator = open_generator("llama-index:tests.assistant.test_generator_names:slow_llm")
     assert failure(generator, deadline=0.3).kind == "timeout"
     error = failure(generator, on_text=lambda piece: None)
     assert error.kind == "unavailable"
     assert "gone" in str(error)
+    for status, kind in ((404, "bad_request"), (409, "unavailable"), (429, "rate_limited")):
+        monkeypatch.setitem(slow_llm.__globals__, "SLOW_STATUS", status)
+        assert failure(generator, on_text=lambda piece: None).kind == kind
+    usage = {"prompt_tokens": 3, "completion_tokens": 4}
+    assert reported_usage({"usage": {"input_tokens": 3, "output_tokens": 4}}) == usage
 
 
 class Echo:

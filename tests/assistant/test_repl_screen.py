@@ -13,6 +13,7 @@ from rich.console import Console
 
 from tests.assistant.exchanges import reply
 from tests.assistant.terminal import assert_golden, screen_of
+from turnmark.assistant.repl import screen
 from turnmark.assistant.repl.commands import COMMANDS, trace_lines
 from turnmark.assistant.repl.screen import MarkdownStream, TurnView
 from turnmark.assistant.session import Exchange
@@ -147,6 +148,13 @@ def test_how_it_is_cut_does_not_matter(cuts, width):
         pieces.append(SAMPLE[start : start + cut])
         start += cut
     assert drawn([*pieces, SAMPLE[start:]], width) == drawn([SAMPLE], width)
+
+
+def test_a_long_paragraph_is_not_parsed_at_every_word(monkeypatch):
+    parsed = []
+    monkeypatch.setattr(screen, "_starts", lambda text: parsed.append(text) or iter(()))
+    drawn(["word "] * 2000, 80)
+    assert parsed == []
 
 
 TEXTS = st.text(st.sampled_from(list("ab *_`~#>|-+1.)[](){}\\\n\t!:红\x1b\u202e<&é")), max_size=120)

@@ -19,8 +19,9 @@ from tests.assistant.serving import ASK, Server, said, serving
 from tests.servers import Hang, Say, ScriptedServer
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_parts
-from turnmark.assistant.serving.app import Turns
+from turnmark.assistant.serving.app import Turns, listen
 from turnmark.assistant.serving.request import ChatRequest
+from turnmark.corpora.errors import TurnmarkError
 
 pytestmark = pytest.mark.server
 
@@ -233,3 +234,5 @@ def test_a_port_that_is_taken(turnmark, home):
         ran = turnmark("serve", "--index", "demo", "--port", str(listening.getsockname()[1]))
     assert ran.code == 1
     assert "choose another --port" in ran.err
+    with pytest.raises(TurnmarkError, match=r"nosuchhost\.invalid: no address of this machine"):
+        listen("nosuchhost.invalid", 0)

@@ -177,6 +177,8 @@ def test_a_token_is_read_from_a_file_of_ones_own(tmp_path: Path, monkeypatch):
     path.chmod(0o640)
     with pytest.raises(RequestError, match=r"others may read it \(mode 0640\); chmod 600"):
         read_token(path)
+    with pytest.raises(RequestError, match="is not a file"):
+        read_token(Path("/dev/null"))
 
 
 @pytest.mark.parametrize("content", ["", "short", "with a space in between it", "ünïcödé-letters-are-none", "x" * 5000])
