@@ -26,8 +26,8 @@ from turnmark.assistant.generators.base import (
 from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.types import Usage
+from turnmark.core.record import Record
 from turnmark.corpora.text import sentences, words
-from turnmark.corpora.types import Record
 
 T = TypeVar("T", bound=BaseModel)
 

@@ -13,9 +13,9 @@ import typer
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 from typer.core import TyperCommand
 
-from turnmark.corpora.console import ellipsize, inert, print_json, stdin_is_terminal, stdin_lines, valid_text
-from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.corpora.flags import AsJson, HelpAll
+from turnmark.core.console import ellipsize, inert, print_json, stdin_is_terminal, stdin_lines, valid_text
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.flags import AsJson, HelpAll
 from turnmark.corpora.types import Message
 from turnmark.retrieval.commands import IndexName
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.session import Exchange, cite, messages, sources_used
 from turnmark.assistant.steps.marks import CODE
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.text import printable
+from turnmark.core.console import printable
+from turnmark.core.errors import RequestError
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index import Index

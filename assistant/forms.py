@@ -14,8 +14,8 @@ from typing import Literal
 
 from turnmark.assistant.generators.base import Generator, traits_of
 from turnmark.assistant.turn import Step
-from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.specs import Entry, load_python
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.specs import Entry, load_python
 
 GROUP = "turnmark.steps"
 PYTHON = "python:"

@@ -9,7 +9,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.forms import Reader, forms_for, reader_of
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.tracing import trace_if_on
-from turnmark.corpora.errors import ErrorCollector
+from turnmark.core.errors import ErrorCollector
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.types import Query, Retriever

@@ -15,9 +15,10 @@ from pydantic import Field, TypeAdapter
 
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.types import Citation, Event, Reply
-from turnmark.corpora.console import inert
+from turnmark.core.console import inert
+from turnmark.core.record import Record
 from turnmark.corpora.text import strip_citations, words
-from turnmark.corpora.types import Message, Record
+from turnmark.corpora.types import Message
 
 FORMAT = 1
 Rating = Literal["good", "neutral", "bad"]

@@ -18,10 +18,10 @@ from pydantic import Field
 from pydantic_core import to_jsonable_python
 
 from turnmark.assistant.session import EVENT, Began, Conversation, SessionEvent, Turned
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import check_name, home
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import check_name, home
+from turnmark.core.record import Record
 from turnmark.corpora.text import spans
-from turnmark.corpora.types import Record
 
 SHOWN_NAMES = 10
 

@@ -23,10 +23,10 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
-from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.home import home
-from turnmark.corpora.specs import parse_spec
-from turnmark.corpora.types import Record
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.home import home
+from turnmark.core.record import Record
+from turnmark.core.specs import parse_spec
 
 CONFIG_NAME = "config.toml"
 PROJECT_NAME = "turnmark.toml"

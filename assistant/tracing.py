@@ -21,7 +21,7 @@ from typing import Any, Unpack
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import CallOptions, Completion, Generator, GeneratorWrapper, PromptMessage
 from turnmark.assistant.types import Reply
-from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.core.errors import MissingExtra, RequestError
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 ENV = "TURNMARK_TRACING"

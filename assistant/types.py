@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from turnmark.corpora.types import Record
+from turnmark.core.record import Record
 
 Kind = Literal["question", "conversational", "revision"]
 Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]

@@ -13,12 +13,13 @@ from typing import get_args
 
 from pydantic import Field
 
+from turnmark.core.errors import RequestError
+from turnmark.core.record import Record
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import read_rows
 from turnmark.corpora.rows import Source
 from turnmark.corpora.text import count_words
-from turnmark.corpora.types import Problem, Record
+from turnmark.corpora.types import Problem
 
 PRINTED = json.loads(Path(__file__).with_name("printed.json").read_text(encoding="utf-8"))
 """Benchmark -> source, and figures by name. MTRAG's Table 15 has other numbers of queries than its Table 4."""

@@ -16,7 +16,7 @@ from functools import cache
 from itertools import pairwise
 from math import ceil
 
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.text import CJK, heading_text, lines, sentences, trimmed
 from turnmark.corpora.types import CONTINUED, Block, Document, Passage
 

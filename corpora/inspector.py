@@ -26,9 +26,10 @@ from typing import Any
 
 from pydantic import Field
 
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
+from turnmark.core.record import Record
 from turnmark.corpora.rows import non_blank, objects, string
-from turnmark.corpora.types import Problem, Record
+from turnmark.corpora.types import Problem
 
 _LISTS = ("models", "metrics", "tasks", "evaluations")
 _SYSTEMS = frozenset(("system", "composite"))

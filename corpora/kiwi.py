@@ -27,10 +27,11 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
+from turnmark.core.errors import RequestError
+from turnmark.core.record import Record
 from turnmark.corpora import rows
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.rows import Loaded, Row, Source, non_blank, objects, string
-from turnmark.corpora.types import Problem, Record
+from turnmark.corpora.types import Problem
 
 Rating = Literal["good", "neutral", "bad"]
 Coarse = Literal["information-seeking", "stylistic"]

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from pydantic import Field, TypeAdapter
 
-from turnmark.corpora.console import NoProgress, Progress
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.core.console import NoProgress, Progress
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import file_sha256, home
+from turnmark.core.record import Record
 from turnmark.corpora.fetching import HUB, download
-from turnmark.corpora.home import file_sha256, home
-from turnmark.corpora.types import Record
 
 
 class ModelFile(Record):

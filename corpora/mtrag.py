@@ -25,11 +25,12 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
+from turnmark.core.errors import RequestError
+from turnmark.core.home import unzip
+from turnmark.core.record import Record
 from turnmark.corpora import rows
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.home import unzip
 from turnmark.corpora.rows import Loaded, Row, Source, collected, existing, non_blank, objects, parsed, string, unmarked
-from turnmark.corpora.types import Message, Problem, Record
+from turnmark.corpora.types import Message, Problem
 
 Benchmark = Literal["mtrag", "mtrag-un", "mtrag-s"]
 Answerability = Literal["ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED", "CONVERSATIONAL"]

@@ -16,8 +16,9 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.types import Problem, Record
+from turnmark.core.errors import RequestError
+from turnmark.core.record import Record
+from turnmark.corpora.types import Problem
 
 MAX_LINE = 16 * 1024 * 1024
 """Bytes of the longest line that is read: one row has to fit into memory."""

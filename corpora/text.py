@@ -367,19 +367,6 @@ def strip_citations(text: str, most: int | None = None) -> str:
     return _CITATION.sub(keep, text)
 
 
-_ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
-    # OSC, DCS, SOS, PM, APC. None begins inside another: text of nothing but beginnings is read once, not squared.
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\x9d\x90\x98\x9e\x9f]*(?:\x07|\x1b\\|\x9c)"
-    r"|\x1b[ -/]*[0-~]"
-)
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
-_SURROGATES = re.compile("[\ud800-\udfff]")
-
-
 def spans(numbers: Iterable[int]) -> list[str]:
     """Ascending numbers with neighbours joined: 3, 7, 8, 9 are `3` and `7-9`."""
     ranges: list[list[int]] = []
@@ -389,11 +376,3 @@ def spans(numbers: Iterable[int]) -> list[str]:
         else:
             ranges.append([number, number])
     return [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
-
-
-def printable(text: str) -> str:
-    """Untrusted text made safe for a terminal: no escape sequences, control, bidi or zero-width characters.
-
-    Newline and tab stay; half a surrogate pair becomes U+FFFD.
-    """
-    return _SURROGATES.sub("\ufffd", _UNSEEN.sub("", _ESCAPES.sub("", text)))

@@ -5,14 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-
-class Record(BaseModel):
-    """Base of every record: immutable, and a field that is not declared is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+from turnmark.core.record import Record
 
 BlockKind = Literal["heading", "paragraph", "item", "code", "table"]
 

@@ -45,7 +45,7 @@ def turnmark(words: list[str], **more: str) -> str:
         more: of the environment.
     """
     ran = subprocess.run(
-        [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()", *words],
+        [sys.executable, "-c", "from turnmark.cli import main; main()", *words],
         capture_output=True,
         text=True,
         check=True,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
 
-from turnmark.corpora.console import print_json
-from turnmark.corpora.errors import ErrorCollector, TurnmarkError
-from turnmark.corpora.flags import command_from, flag_of
+from turnmark.core.console import print_json
+from turnmark.core.errors import ErrorCollector, TurnmarkError
+from turnmark.core.flags import command_from, flag_of
 from turnmark.evaluation.benchmarks.registry import (
     RETRIEVAL,
     TASKS,
@@ -20,11 +20,11 @@ from turnmark.evaluation.benchmarks.registry import (
     retrieves,
     task_names,
 )
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.runs.request import EvalRequest
 
 if TYPE_CHECKING:
     from turnmark.evaluation.records import Summary
-    from turnmark.evaluation.suites import SuitePlan
+    from turnmark.evaluation.runs.suites import SuitePlan
 
 P = TypeVar("P")
 
@@ -106,8 +106,8 @@ def _fit_retrieval(request: EvalRequest, errors: ErrorCollector) -> EvalRequest:
 
 def _check_judging(request: EvalRequest, errors: ErrorCollector) -> None:
     """Check how the judges of `score` are to be asked."""
-    from turnmark.evaluation.planning import check_judges_can_spend
     from turnmark.evaluation.prompts import own_prompts
+    from turnmark.evaluation.runs.planning import check_judges_can_spend
 
     errors.collect(own_prompts, request.prompts)
     check_judges_can_spend(request.budget, request.judge, errors)
@@ -125,17 +125,17 @@ def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
     elif task_names(request.benchmark):
         _run_one(request, errors)
     else:  # of an unknown benchmark only the specs can be checked
-        from turnmark.evaluation.planning import check_specs
+        from turnmark.evaluation.runs.planning import check_specs
 
         check_specs(request, errors)
         errors.raise_all()
 
 
 def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
-    from turnmark.evaluation import running
     from turnmark.evaluation.judging.mounting import described
-    from turnmark.evaluation.planning import plan
-    from turnmark.evaluation.spread import use_workers
+    from turnmark.evaluation.runs import running
+    from turnmark.evaluation.runs.planning import plan
+    from turnmark.evaluation.runs.ray_engine import use_workers
 
     made_plan = planned(plan, request, errors)
     if request.dry_run:
@@ -149,7 +149,7 @@ def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
 
 
 def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
-    from turnmark.evaluation import suites
+    from turnmark.evaluation.runs import suites
 
     plan = planned(suites.plan_suite, request, errors)
     if request.dry_run:
@@ -165,8 +165,8 @@ def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
 
 def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     """Score what some other system wrote: its answers or, for --task retrieval, its TREC runs."""
-    from turnmark.evaluation import running, suites
-    from turnmark.evaluation.planning import plan
+    from turnmark.evaluation.runs import running, suites
+    from turnmark.evaluation.runs.planning import plan
 
     if not request.predictions:
         errors.add("--predictions: name the files that are to be scored")
@@ -187,7 +187,7 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
 
 def _run_suite(plan: SuitePlan, request: EvalRequest, more: Mapping[str, Any]) -> None:
     """Run each part of a suite, or score each system of an evaluation file; `more` is for `--json`."""
-    from turnmark.evaluation import suites
+    from turnmark.evaluation.runs import suites
 
     entries, folder, failed = suites.run_suite(plan)
     if request.as_json:

@@ -16,8 +16,8 @@ from pydantic import (
 )
 
 from turnmark.assistant.types import Usage
-from turnmark.corpora.types import Record
-from turnmark.evaluation.metric_info import Figured
+from turnmark.core.record import Record
+from turnmark.evaluation.scores.metric_info import Figured
 
 SampleStatus = Literal["done", "failed", "skipped"]
 ScoreStatus = Literal["scored", "not_applicable", "failed"]

@@ -17,8 +17,8 @@ from llama_index.core.schema import (
     TextNode,
 )
 
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.specs import Spec, load_python
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.specs import Spec, load_python
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import RankedList, TopK, fuse
 from turnmark.retrieval.index import Index

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from turnmark.core.record import Record
 from turnmark.corpora.text import words
-from turnmark.corpora.types import Record
 from turnmark.retrieval.fusion import TopK, top_k
 
 Analyser = Callable[[str], list[str]]

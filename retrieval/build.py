@@ -20,9 +20,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
-from turnmark.corpora.console import NoProgress, Progress, inert, shown_progress
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import check_name, file_sha256, write_json
+from turnmark.core.console import NoProgress, Progress, inert, shown_progress
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import check_name, file_sha256, write_json
 from turnmark.corpora.readers import read_source
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval import chroma

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.corpora.errors import TurnmarkError
+from turnmark.core.errors import TurnmarkError
 from turnmark.retrieval.servers import Served, read_note, redact
 
 TOKEN = "TURNMARK_CHROMA_TOKEN"

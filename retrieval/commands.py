@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.corpora.console import inert, print_json, shown_progress, valid_text
-from turnmark.corpora.errors import ErrorCollector, TurnmarkError
-from turnmark.corpora.flags import AsJson, HelpAll
+from turnmark.core.console import inert, print_json, shown_progress, valid_text
+from turnmark.core.errors import ErrorCollector, TurnmarkError
+from turnmark.core.flags import AsJson, HelpAll
 
 if TYPE_CHECKING:
     from turnmark.retrieval.manifest import Manifest
@@ -84,7 +84,7 @@ def _check_build(
     source: Path, name: str, retriever: str | None, embedder: str, engine: str, include: list[str], exclude: list[str]
 ) -> None:
     """Look at everything that a build is given."""
-    from turnmark.corpora.home import check_name
+    from turnmark.core.home import check_name
     from turnmark.corpora.readers import Globs, read_source
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import build_settings, retriever_to_build
@@ -208,7 +208,7 @@ def search(
 
 
 def _draw(hits: list[Hit], explain: bool) -> None:
-    from turnmark.corpora.text import printable
+    from turnmark.core.console import printable
 
     console = Console()
     if not hits:

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from turnmark.core.console import Progress
+from turnmark.core.errors import TurnmarkError
+from turnmark.core.home import check_name, file_sha256, write_json
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
-from turnmark.corpora.console import Progress
-from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.home import check_name, file_sha256, write_json
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval import chroma
 from turnmark.retrieval.bm25 import build_bm25

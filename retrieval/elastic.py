@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
-from turnmark.corpora.specs import Spec
+from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError
+from turnmark.core.specs import Spec
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.fusion import TopK
 from turnmark.retrieval.index import Index

@@ -19,10 +19,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import file_sha256
+from turnmark.core.specs import Entry, Registry, Spec, check_options
 from turnmark.corpora.chunking import Tokenizer
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import file_sha256
-from turnmark.corpora.specs import Entry, Registry, Spec, check_options
 from turnmark.retrieval.models import Backend, load_model, settings_digest, state_digest, weights_digest
 
 Role = Literal["query", "passage"]

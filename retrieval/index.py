@@ -19,9 +19,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import check_name, home
-from turnmark.corpora.specs import Spec
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import check_name, home
+from turnmark.core.specs import Spec
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import BM25
 from turnmark.retrieval.chroma import ChromaVectors

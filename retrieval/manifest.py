@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.specs import Spec, parse_spec
-from turnmark.corpora.types import Record
+from turnmark.core.errors import TurnmarkError
+from turnmark.core.record import Record
+from turnmark.core.specs import Spec, parse_spec
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.servers import Served
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import file_sha256
-from turnmark.corpora.types import Record
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import file_sha256
+from turnmark.core.record import Record
 
 if TYPE_CHECKING:
     from turnmark.retrieval.openvino_run import Runner

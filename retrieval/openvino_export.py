@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.home import home, write_json
+from turnmark.core.errors import TurnmarkError
+from turnmark.core.home import home, write_json
 from turnmark.retrieval.openvino_run import ABOUT, FULL, INT8, TOKENIZER, About, Runner, openvino
 
 FORMAT = 4

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.corpora.types import Record
+from turnmark.core.record import Record
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]

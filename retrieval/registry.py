@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
+from turnmark.core.specs import Entry, Registry, Spec, check_options, load_python, one_of, parse_spec, up_to
 from turnmark.corpora.models import MODELS, SPLADE, is_complete
-from turnmark.corpora.specs import Entry, Registry, Spec, check_options, load_python, one_of, parse_spec, up_to
 from turnmark.retrieval import chroma
 from turnmark.retrieval.bm25 import BM25Settings, languages
 from turnmark.retrieval.embed import EMBEDDERS

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.specs import Entry, Registry, Spec, check_options, parse_spec
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.specs import Entry, Registry, Spec, check_options, parse_spec
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import Fused, RankedList, TopK, deviation, top_k, top_k_of
 from turnmark.retrieval.models import load_model, weights_digest

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.corpora.errors import TurnmarkError
+from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.fusion import Fused, RankedList, TopK, fuse, top_k_of
 from turnmark.retrieval.index import Index

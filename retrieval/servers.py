@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.home import write_atomic, write_json
-from turnmark.corpora.specs import Spec
-from turnmark.corpora.text import printable
-from turnmark.corpora.types import Record
+from turnmark.core.console import printable
+from turnmark.core.errors import RequestError
+from turnmark.core.home import write_atomic, write_json
+from turnmark.core.record import Record
+from turnmark.core.specs import Spec
 
 LONGEST = 300
 """Characters of a foreign error message that are passed on."""

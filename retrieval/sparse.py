@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from turnmark.core.specs import parse_spec
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.models import named_or_other
-from turnmark.corpora.specs import parse_spec
 from turnmark.retrieval.embed import Role, offsets_of, prompts_of
 from turnmark.retrieval.fusion import TopK, top_k
 from turnmark.retrieval.index import Index

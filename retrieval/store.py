@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.corpora.types import Passage
 
 WHERE_KEYS = ("document", "title", "path", "section", "page")

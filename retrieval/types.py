@@ -7,7 +7,8 @@ from typing import Protocol
 
 from pydantic import Field
 
-from turnmark.corpora.types import CONTINUED, Message, Passage, Record
+from turnmark.core.record import Record
+from turnmark.corpora.types import CONTINUED, Message, Passage
 
 
 class Query(Record):

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.corpora.home import write_json
+from turnmark.core.home import write_json
 from turnmark.retrieval.embed import Embedder, Role
 from turnmark.retrieval.fusion import TopK, top_k
 from turnmark.retrieval.store import stack_vectors

@@ -21,8 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
-from turnmark.corpora.home import home
+from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError
+from turnmark.core.home import home
 
 LOCAL = "local"
 AHEAD = 2

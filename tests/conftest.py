@@ -146,7 +146,7 @@ class Turnmark:
         import io
         import sys
 
-        from turnmark.evaluation.cli import main
+        from turnmark.cli import main
 
         self._monkeypatch.setattr(sys, "argv", ["turnmark", *map(str, arguments)])
         if stdin is not None:

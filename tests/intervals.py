@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from turnmark.evaluation.stats import RESAMPLES, intervals, mean_figure
+from turnmark.evaluation.scores.stats import RESAMPLES, intervals, mean_figure
 
 
 def mean_interval(

@@ -14,7 +14,7 @@ ROOMS = ("corpora", "retrieval", "assistant", "evaluation")
 CODE = """
 import sys
 import turnmark
-from turnmark.evaluation.cli import main
+from turnmark.cli import main
 for name in turnmark.__all__:
     getattr(turnmark, name)
 sys.argv = ["turnmark", "list"]

@@ -25,11 +25,11 @@ import pytest
 
 from tests.conftest import DEMO
 from tests.served import free_port
-from turnmark.corpora.console import NoProgress
-from turnmark.corpora.errors import TurnmarkError
-from turnmark.evaluation import planning, running
-from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.spread import use_workers
+from turnmark.core.console import NoProgress
+from turnmark.core.errors import TurnmarkError
+from turnmark.evaluation.runs import planning, running
+from turnmark.evaluation.runs.ray_engine import use_workers
+from turnmark.evaluation.runs.request import EvalRequest
 from turnmark.retrieval import build
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.components import verify_index
@@ -166,7 +166,7 @@ class Head:
 
     def turnmark(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """The command, in a process that knows the token and nothing else of the cluster."""
-        command = [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()", *map(str, words)]
+        command = [sys.executable, "-c", "from turnmark.cli import main; main()", *map(str, words)]
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=300)
 
 

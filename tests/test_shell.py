@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-COMMAND = [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from turnmark.cli import main; main()"]
 
 
 @pytest.fixture(scope="module")

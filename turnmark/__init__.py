@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from turnmark.assistant.generators.base import Generator
-    from turnmark.corpora.errors import TurnmarkError
+    from turnmark.core.errors import TurnmarkError
     from turnmark.library import Assistant, Chat, Index
     from turnmark.retrieval.types import Retriever
     from turnmark.runs import Run, compare, evaluate, score
@@ -34,7 +34,7 @@ _MODULES = {
     "Index": "turnmark.library",
     "Retriever": "turnmark.retrieval.types",
     "Run": "turnmark.runs",
-    "TurnmarkError": "turnmark.corpora.errors",
+    "TurnmarkError": "turnmark.core.errors",
     "compare": "turnmark.runs",
     "evaluate": "turnmark.runs",
     "score": "turnmark.runs",

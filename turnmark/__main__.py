@@ -1,5 +1,5 @@
 """`python -m turnmark`: the command, where its script is not on the path."""
 
-from turnmark.evaluation.cli import main
+from turnmark.cli import main
 
 main()

@@ -11,7 +11,7 @@ from turnmark.assistant.generators.stopping import Stop, stream_turn
 from turnmark.assistant.open import open_parts
 from turnmark.assistant.session import Began, Conversation, Turned
 from turnmark.assistant.types import Event, Reply
-from turnmark.corpora.home import quiet_libraries
+from turnmark.core.home import quiet_libraries
 from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.retrieval import index as stored
 from turnmark.retrieval.build import build_index

@@ -8,8 +8,8 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.corpora.home import quiet_libraries
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.home import quiet_libraries
 from turnmark.evaluation.benchmarks.registry import measures_judges, task_names
 from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Summary
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnmark.evaluation.comparison.compare import RunComparison
-    from turnmark.evaluation.planning import Plan
+    from turnmark.evaluation.runs.planning import Plan
     from turnmark.library import Assistant
 
 quiet_libraries()
@@ -179,7 +179,7 @@ def evaluate(
     if not isinstance(assistant, str) and not made_plan.task.retrieves:
         # Its own generator, so that a model in this process is loaded once.
         made_plan = replace(made_plan, generator=assistant.opened.assistant.generator)
-    from turnmark.evaluation import running
+    from turnmark.evaluation.runs import running
 
     summary, folder, gave_up = running.run_plan(made_plan)
     if gave_up:
@@ -209,7 +209,7 @@ def score(
     """
     options = {name: value for name, value in locals().items() if name not in ("benchmark", "predictions")}
     files = [predictions] if isinstance(predictions, str | Path) else predictions
-    from turnmark.evaluation import running
+    from turnmark.evaluation.runs import running
 
     specs = {"predictions": tuple(map(Path, files))}
     summary, folder, _ = running.run_plan(_plan("score", benchmark, options, specs, ErrorCollector()))
@@ -236,10 +236,10 @@ def _plan(
         options: by field of the request, as they were given; those that are not at their defaults were asked for.
         specs: further fields, which no task refuses.
     """
-    from turnmark.corpora.flags import build_request
+    from turnmark.core.flags import build_request
     from turnmark.evaluation.commands import fit_request, planned
-    from turnmark.evaluation.planning import plan
-    from turnmark.evaluation.request import EvalRequest
+    from turnmark.evaluation.runs.planning import plan
+    from turnmark.evaluation.runs.request import EvalRequest
 
     if benchmark == "all":
         raise RequestError("`all` is for the command `turnmark eval all`; name one benchmark")

@@ -13,8 +13,8 @@ from turnmark.assistant.generators.base import (
     make_ready,
     traits_of,
 )
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.specs import Entry, Registry
+from turnmark.core.errors import RequestError
+from turnmark.core.specs import Entry, Registry
 
 __all__ = [
     "GENERATORS",

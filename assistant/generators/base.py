@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack, runtime
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, TypeAdapter, ValidationError
 
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.types import Record
+from turnmark.core.errors import TurnmarkError
+from turnmark.core.record import Record
 
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 Size = Literal["large", "small"]

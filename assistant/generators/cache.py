@@ -32,8 +32,8 @@ from turnmark.assistant.generators.base import (
 )
 from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import notify, valid_text
-from turnmark.corpora.home import home
+from turnmark.core.console import notify, valid_text
+from turnmark.core.home import home
 
 FILE = "replies.db"
 LIMIT = 512_000_000

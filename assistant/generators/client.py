@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field
 
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, ErrorKind, FinishReason, GeneratorError, ToolCall
-from turnmark.corpora.console import valid_text
-from turnmark.corpora.text import printable
+from turnmark.core.console import printable, valid_text
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

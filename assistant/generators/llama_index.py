@@ -28,8 +28,8 @@ from turnmark.assistant.generators.base import (
 from turnmark.assistant.generators.client import clip, field_of, finish_reason, first_choice, is_here, reported_usage
 from turnmark.assistant.generators.stopping import News, follow
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.specs import Spec, check_options, load_python
+from turnmark.core.errors import RequestError
+from turnmark.core.specs import Spec, check_options, load_python
 
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "context": SETTINGS["context"],

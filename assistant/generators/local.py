@@ -30,10 +30,10 @@ from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.generators.local_model import LocalModel, UnsupportedGrammar, model_at
 from turnmark.assistant.generators.stopping import Stop, current
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import valid_text
-from turnmark.corpora.errors import ErrorCollector, MissingExtra, RequestError
+from turnmark.core.console import valid_text
+from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError
+from turnmark.core.specs import Spec, check_options
 from turnmark.corpora.models import MODELS, named_or_other
-from turnmark.corpora.specs import Spec, check_options
 
 LOOK_AGAIN = 0.1  # seconds between two looks at whether the turn was ended, while another call runs
 _OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens", "seed", "temperature")} | {**CACHE}

@@ -21,8 +21,8 @@ from typing import Any
 
 from turnmark.assistant.generators.base import FinishReason, GeneratorError
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import notify
-from turnmark.corpora.home import home, write_json
+from turnmark.core.console import notify
+from turnmark.core.home import home, write_json
 
 CHUNK = 128
 """Prompt tokens of one step: a second of two cores. 256 save 2% of the time, 64 cost 20%."""

@@ -48,9 +48,9 @@ from turnmark.assistant.generators.client import (
 )
 from turnmark.assistant.generators.stopping import OnPiece, current, drive
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import valid_text
-from turnmark.corpora.errors import ErrorCollector
-from turnmark.corpora.specs import Spec, check_options
+from turnmark.core.console import valid_text
+from turnmark.core.errors import ErrorCollector
+from turnmark.core.specs import Spec, check_options
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

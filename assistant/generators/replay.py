@@ -34,9 +34,9 @@ from turnmark.assistant.generators.base import (
     estimate_usage,
     option,
 )
-from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.specs import Spec, check_options, load_python
-from turnmark.corpora.types import Record
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.record import Record
+from turnmark.core.specs import Spec, check_options, load_python
 
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "delay": option(Seconds),
@@ -135,7 +135,7 @@ REFERENCE = "reference"
 
 
 class ReferenceGenerator:
-    """A name for the targets, which `turnmark eval` takes from the data (`turnmark.evaluation.running`)."""
+    """A name for the targets, which `turnmark eval` takes from the data (`turnmark.evaluation.runs.running`)."""
 
     name, context_tokens, reply_tokens = REFERENCE, CONTEXT_TOKENS, MAX_TOKENS
 

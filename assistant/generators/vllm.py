@@ -28,11 +28,10 @@ import httpx
 from turnmark.assistant.generators.base import Generator, GeneratorError, Seconds, option
 from turnmark.assistant.generators.client import client_of
 from turnmark.assistant.generators.openai import Endpoint, OpenAIGenerator, read_endpoint
-from turnmark.corpora.console import notify
-from turnmark.corpora.errors import ErrorCollector
-from turnmark.corpora.home import home
-from turnmark.corpora.specs import Spec
-from turnmark.corpora.text import printable
+from turnmark.core.console import notify, printable
+from turnmark.core.errors import ErrorCollector
+from turnmark.core.home import home
+from turnmark.core.specs import Spec
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from turnmark.assistant.generators.base import PromptMessage
-from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:

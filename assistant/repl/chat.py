@@ -12,8 +12,8 @@ from turnmark.assistant.repl.screen import TurnView, quiet_keyboard, say, uninte
 from turnmark.assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Turned
 from turnmark.assistant.session_files import ChatSession, new_session
 from turnmark.assistant.types import Event, Reply
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.text import printable
+from turnmark.core.console import printable
+from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.corpora.types import Message
 from turnmark.retrieval.types import note_answer
 

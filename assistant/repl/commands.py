@@ -20,10 +20,9 @@ from turnmark.assistant.repl.screen import CALL, uninterrupted
 from turnmark.assistant.session import Began, Edited, Exchange, Rating, Swapped, TurnRated, cite
 from turnmark.assistant.session_files import new_session
 from turnmark.assistant.types import Reply, Search
-from turnmark.corpora.console import inert, stdin_is_terminal, valid_text
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import write_atomic
-from turnmark.corpora.text import printable
+from turnmark.core.console import inert, printable, stdin_is_terminal, valid_text
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import write_atomic
 
 KEYS = """\
 Alt-Enter, or a backslash at the end: a new line. Tab completes.

@@ -20,10 +20,9 @@ from turnmark.assistant.repl.chat import Chat, Grade
 from turnmark.assistant.repl.commands import COMMANDS, EXPORTS, names_for, obey, parts_line, swap_of
 from turnmark.assistant.session import Began, Rating
 from turnmark.assistant.session_files import ChatSession, new_session
-from turnmark.corpora.console import inert, stdin_is_terminal, stdin_lines, valid_text
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import home
-from turnmark.corpora.text import printable
+from turnmark.core.console import inert, printable, stdin_is_terminal, stdin_lines, valid_text
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import home
 
 HISTORY = "chat_history"
 MENU_LINES = 5

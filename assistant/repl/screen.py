@@ -32,8 +32,8 @@ from rich.text import Text
 from turnmark.assistant.session import cite, says_same, sources_used
 from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.types import Event, Reply
-from turnmark.corpora.console import inert
-from turnmark.corpora.text import lines, printable
+from turnmark.core.console import inert, printable
+from turnmark.corpora.text import lines
 
 # What is being done after an event of a step has come: an event reports the end of its step.
 _NEXT = {"understand": "searching …", "retrieve": "reading …", "decide": "writing …", "answer": "checking …"}

@@ -29,8 +29,8 @@ from turnmark.assistant.serving.guard import Guard
 from turnmark.assistant.serving.reply import ReplyForm, error, json_bytes, json_response, refuse
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request
 from turnmark.assistant.types import Event, Reply
-from turnmark.corpora.console import inert
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.core.console import inert
+from turnmark.core.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant

@@ -11,9 +11,9 @@ import typer
 
 from turnmark.assistant.commands import Generator, Retriever, Step
 from turnmark.assistant.serving.guard import TOKEN_ENV, read_token
-from turnmark.corpora.console import inert
-from turnmark.corpora.errors import ErrorCollector, MissingExtra
-from turnmark.corpora.flags import HelpAll
+from turnmark.core.console import inert
+from turnmark.core.errors import ErrorCollector, MissingExtra
+from turnmark.core.flags import HelpAll
 from turnmark.retrieval.commands import IndexName
 
 if TYPE_CHECKING:

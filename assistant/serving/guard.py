@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from turnmark.assistant.serving.request import Refusal
-from turnmark.corpora.console import inert
-from turnmark.corpora.errors import RequestError
+from turnmark.core.console import inert
+from turnmark.core.errors import RequestError
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers

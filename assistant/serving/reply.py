@@ -19,8 +19,7 @@ from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.session import cite, says_same, sources_used
 from turnmark.assistant.steps.marks import CODE, MARK, cited_numbers
 from turnmark.assistant.types import Event, Reply
-from turnmark.corpora.console import valid_text
-from turnmark.corpora.text import printable
+from turnmark.core.console import printable, valid_text
 
 _LIVE = re.compile(r"[\\\[\]<]")
 # In code a bracketed number is code; what would be a link or a definition if it were none stays escaped.

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from turnmark.corpora.console import ellipsize, inert
+from turnmark.core.console import ellipsize, inert
+from turnmark.core.record import Record
 from turnmark.corpora.text import strip_citations
-from turnmark.corpora.types import Message, Record
+from turnmark.corpora.types import Message
 
 MESSAGES = 200
 """Of a conversation, at most."""

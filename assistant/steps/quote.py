@@ -12,7 +12,7 @@ from turnmark.assistant.steps.marks import ITEM, TextLine, escape_marks, lines_o
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
-from turnmark.corpora.text import printable
+from turnmark.core.console import printable
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 

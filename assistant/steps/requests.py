@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from turnmark.corpora.types import Message, Record
+from turnmark.core.record import Record
+from turnmark.corpora.types import Message
 
 Kind = Literal["list", "shorter", "only", "without", "steps", "other"]
 

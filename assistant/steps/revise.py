@@ -21,7 +21,7 @@ from turnmark.assistant.steps.requests import EditRequest, edit_request, is_inst
 from turnmark.assistant.steps.retrieve import conversation_query, drop_repeats, grow_sections
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Judgement, Understanding
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.retrieval.types import Hit, Query

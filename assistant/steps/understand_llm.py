@@ -23,8 +23,9 @@ from turnmark.assistant.steps.marks import escape_marks
 from turnmark.assistant.steps.understand import MOST_PARTS, refers_back, understand, wants_procedure
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding, Usage
+from turnmark.core.record import Record
 from turnmark.corpora.text import strip_citations, words
-from turnmark.corpora.types import Message, Record
+from turnmark.corpora.types import Message
 from turnmark.retrieval.types import titles_of
 
 MOST_PHRASES = 4

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.readers.prose import Unreadable, parse_text, read_docx, read_pdf
 from turnmark.corpora.rows import Row, non_blank, parsed, string
 from turnmark.corpora.types import Document, Problem

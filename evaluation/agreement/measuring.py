@@ -11,13 +11,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.types import Record
+from turnmark.core.errors import RequestError
+from turnmark.core.record import Record
 from turnmark.evaluation.agreement.rows import Answer, Rows, gather
 from turnmark.evaluation.agreement.verdicts import RESAMPLES, SEED, Verdicts, judge_verdicts, number_conversations
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
-from turnmark.evaluation.stats import ClusterFigure, alpha_figure, correlation_figure, intervals, mean_figure
-from turnmark.evaluation.summary import no_interval
+from turnmark.evaluation.scores.stats import ClusterFigure, alpha_figure, correlation_figure, intervals, mean_figure
+from turnmark.evaluation.scores.summary import no_interval
 
 Subset = Literal["all", "answerable and partial", "answerable"]
 Systems = Literal["all", "without the reference"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.errors import ErrorCollector, RequestError
+from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.inspector import Evaluation, read_evaluation
 from turnmark.corpora.mtrag import canonical_id, conversation_of
 from turnmark.corpora.rows import Row, json_lines, non_blank, objects, string
@@ -22,7 +22,7 @@ from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.rating import FANC, is_key, is_ratings, rated_answers
 from turnmark.evaluation.report.stored import StoredRun, read_one, samples, scores
-from turnmark.evaluation.summary import Facts, read_facts
+from turnmark.evaluation.scores.summary import Facts, read_facts
 
 FANC_MEAN = "FANC"
 """The harmonic mean of the four, answer by answer, of the medians of the raters."""

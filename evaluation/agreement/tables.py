@@ -11,7 +11,7 @@ from typing import Any
 from turnmark.evaluation.agreement.measuring import Agreement, Estimate, Subset
 from turnmark.evaluation.report.overview import ReportSection
 from turnmark.evaluation.report.tables import Column, Row, Table
-from turnmark.evaluation.summary import name_clusters
+from turnmark.evaluation.scores.summary import name_clusters
 
 _SHORT = {
     "win-rate": "WR", "faithfulness": "F", "appropriateness": "A", "naturalness": "N", "completeness": "C",

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from turnmark.corpora.types import Record
+from turnmark.core.record import Record
 from turnmark.evaluation.agreement.rows import Answer, Rows
 from turnmark.evaluation.metrics.idk import unknown_label
-from turnmark.evaluation.stats import intervals, number_clusters, table_figure
+from turnmark.evaluation.scores.stats import intervals, number_clusters, table_figure
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.stats import Floats, Ints
+    from turnmark.evaluation.scores.stats import Floats, Ints
 
 _IDK = {0.0: "no", 0.5: "partial", 1.0: "yes"}
 PREFERENCE = "preference"

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from turnmark.corpora.types import Message
-from turnmark.evaluation.metric_info import PLAIN, How
 from turnmark.evaluation.records import Sample, Score
-from turnmark.evaluation.summary import Facts
+from turnmark.evaluation.scores.metric_info import PLAIN, How
+from turnmark.evaluation.scores.summary import Facts
 
 C = TypeVar("C")
 T = TypeVar("T")

@@ -19,13 +19,13 @@ from turnmark.assistant.generators.base import Generator, GeneratorError, Prompt
 from turnmark.assistant.prompts import break_control_marks, fence, fence_tag
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.types import Usage
+from turnmark.core.specs import parse_spec
 from turnmark.corpora.compound_qa import Task
-from turnmark.corpora.specs import parse_spec
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
 from turnmark.evaluation.benchmarks.measures import unknown
-from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.matching import assign_sentences
 from turnmark.evaluation.prompts import JUDGES
+from turnmark.evaluation.scores.metric_info import MetricStyle
 from turnmark.retrieval.task_passages import Embed
 
 DECOMPOSE, DIALOGUE, POSITIONS = "decompose", "dialogue", "positions"

@@ -32,9 +32,9 @@ from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.types import GROUNDED, Usage
+from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora import compound_qa
 from turnmark.corpora.compound_qa import Task as Row
-from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Message, Problem
 from turnmark.evaluation.benchmarks import compound_modes as modes

@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.home import home, write_atomic
 from turnmark.corpora import inscoqa
-from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.home import home, write_atomic
 from turnmark.corpora.inscoqa import InstructionalDocument, Split
 from turnmark.corpora.inscoqa import Task as Row
 from turnmark.corpora.rows import Source
@@ -44,7 +44,7 @@ from turnmark.evaluation.benchmarks.task import Task, choose_domains, data_used,
 from turnmark.evaluation.benchmarks.turns import headed, prompted_sample, strip_marks, turn_sample
 from turnmark.evaluation.judging.inscoqa import REFERENCE_STEP, STEP, inscoqa_rubrics
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.rundir import fingerprint
+from turnmark.evaluation.runs.rundir import fingerprint
 from turnmark.retrieval.task_passages import Embed, by_list, cut_passages, ranked_by
 
 SETTINGS = ("documents", "prompt", "rag")

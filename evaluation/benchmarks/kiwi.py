@@ -28,8 +28,8 @@ from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.requests import edit_request
 from turnmark.assistant.steps.revise import TAKES_A_MODEL, apply_request, revise_by_model
 from turnmark.assistant.types import Usage
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora import kiwi
-from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Passage, Problem
@@ -47,10 +47,10 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
 from turnmark.evaluation.benchmarks.measures import ANSWER_WORDS
 from turnmark.evaluation.benchmarks.turns import titled
 from turnmark.evaluation.judging.kiwi import INSTRUCTION, PREVIOUS, kiwi_rubrics, operations, type_of
-from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.runs.limits import with_temperature
 from turnmark.retrieval.task_passages import Embed, by_list, hits_of, ranked_by
 from turnmark.retrieval.types import Hit
 

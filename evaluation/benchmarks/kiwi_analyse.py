@@ -28,10 +28,11 @@ from pydantic import BaseModel, Field
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.support import covers
 from turnmark.assistant.types import Usage
+from turnmark.core.record import Record
 from turnmark.corpora import kiwi
 from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, Session, Turn
 from turnmark.corpora.text import strip_citations
-from turnmark.corpora.types import Problem, Record
+from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi_turns import (
     EDITS_AS_WRITTEN,
@@ -44,10 +45,10 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
     turn_item,
 )
 from turnmark.evaluation.judging.kiwi import INFORMATION, operations, read_revision, type_of
-from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Sample
+from turnmark.evaluation.scores.metric_info import MetricStyle
 
 InstructionType = Literal[
     "More information", "Expand coverage", "Clarification",

@@ -24,8 +24,8 @@ from pydantic import BaseModel
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.types import Usage
+from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora import kiwi
-from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item, Metric, Value
@@ -40,10 +40,10 @@ from turnmark.evaluation.benchmarks.kiwi_turns import (
 )
 from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.judging.verdicts import Labels
-from turnmark.evaluation.metric_info import PLAIN, MetricStyle
 from turnmark.evaluation.metrics.idk import sample_values
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, asks_for_text, whose
 from turnmark.evaluation.records import Sample
+from turnmark.evaluation.scores.metric_info import PLAIN, MetricStyle
 
 Part = Literal["train", "validation", "test"]
 

@@ -13,8 +13,8 @@ from turnmark.assistant.asking import Failure, ask
 from turnmark.assistant.budget import count_tokens, room_for
 from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
 from turnmark.assistant.types import Usage
+from turnmark.core.errors import ErrorCollector
 from turnmark.corpora import kiwi
-from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.kiwi import Rating, Session, Turn
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Message
@@ -22,8 +22,8 @@ from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.task import Task, data_used, hash_prompts
 from turnmark.evaluation.judging.kiwi import type_of
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
-from turnmark.evaluation.limits import with_temperature
-from turnmark.evaluation.metric_info import MetricStyle
+from turnmark.evaluation.runs.limits import with_temperature
+from turnmark.evaluation.scores.metric_info import MetricStyle
 
 T = TypeVar("T", bound=BaseModel)
 _KINDS: dict[str, ErrorKind] = {"length": "bad_reply", "invalid": "bad_reply", "content_filter": "refused"}

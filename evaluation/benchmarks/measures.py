@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from turnmark.corpora.text import sentences, words
 from turnmark.evaluation.benchmarks.base import Case, Metric, Value
-from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.idk import clarify_label, sample_values, says_idk, unknown_label
+from turnmark.evaluation.scores.metric_info import MetricStyle
 
 ROUGE = "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"
 ROUGE_UNICODE = "ROUGE-L F1 (rapidfuzz; Unicode words)"

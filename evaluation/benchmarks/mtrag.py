@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from turnmark.assistant.generators.base import Generator
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.home import file_sha256
 from turnmark.corpora import mtrag
-from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.home import file_sha256
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import measures
@@ -31,10 +31,10 @@ from turnmark.evaluation.benchmarks.turns import prompted_sample, turn_sample
 from turnmark.evaluation.judging.mtrag import mtrag_rubrics, un_rubrics
 from turnmark.evaluation.judging.rubrics import BERT
 from turnmark.evaluation.metrics.idk import unknown_label
-from turnmark.evaluation.passages import HIDDEN, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.scoring import missing
-from turnmark.evaluation.summary import Ranked
+from turnmark.evaluation.runs.passages import HIDDEN, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
+from turnmark.evaluation.scores.scoring import missing
+from turnmark.evaluation.scores.summary import Ranked
 from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:

@@ -12,14 +12,15 @@ from types import MappingProxyType
 
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.assistant.steps.understand_llm import MINIMAL
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.record import Record
 from turnmark.corpora import mtrag
-from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import RecordedQuery, Source, read_recorded
-from turnmark.corpora.types import Problem, Record
+from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.task import choose_domains
 from turnmark.evaluation.records import CorpusUsed, DataUsed
-from turnmark.evaluation.rundir import fingerprint
+from turnmark.evaluation.runs.rundir import fingerprint
 from turnmark.retrieval.types import Query
 
 NEARLY_ALL = 0.99

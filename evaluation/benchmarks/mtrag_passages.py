@@ -11,15 +11,15 @@ from pathlib import Path
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.assistant.steps.understand import understand
+from turnmark.core.errors import ErrorCollector
 from turnmark.corpora import mtrag
-from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.mtrag_data import NoQuery, QuerySource
 from turnmark.evaluation.benchmarks.turns import PASSAGES, Parts
-from turnmark.evaluation.passages import OFFICIAL, CorpusTexts, Without
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.runs.passages import OFFICIAL, CorpusTexts, Without
+from turnmark.evaluation.runs.request import EvalRequest
 from turnmark.retrieval.task_passages import hits_of, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever
 

@@ -22,22 +22,22 @@ from typing import cast
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.understand_llm import MINIMAL, MINIMAL_SECONDS, minimal
 from turnmark.assistant.types import Usage
+from turnmark.core.console import inert, shown_progress
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.home import file_sha256, write_atomic
 from turnmark.corpora import mtrag
-from turnmark.corpora.console import inert, shown_progress
-from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.corpora.home import file_sha256, write_atomic
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import mtrag_data as bench
 from turnmark.evaluation.benchmarks.base import Item, Metric, Value
 from turnmark.evaluation.benchmarks.mtrag_data import NoQuery, QuerySource, check_mode, open_queries, read_query_file
 from turnmark.evaluation.benchmarks.task import Task, choose_domains
-from turnmark.evaluation.limits import Bounded
-from turnmark.evaluation.metric_info import MetricStyle
-from turnmark.evaluation.predictions import Answers, format_trec, ranked, read_runs
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.request import select
-from turnmark.evaluation.rundir import RunFolder
-from turnmark.evaluation.scheduler import HOPELESS
+from turnmark.evaluation.runs.limits import Bounded
+from turnmark.evaluation.runs.predictions import Answers, format_trec, ranked, read_runs
+from turnmark.evaluation.runs.request import select
+from turnmark.evaluation.runs.rundir import RunFolder
+from turnmark.evaluation.runs.scheduler import HOPELESS
+from turnmark.evaluation.scores.metric_info import MetricStyle
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 CUTOFFS = (1, 3, 5, 10)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.errors import ErrorCollector, RequestError
+from turnmark.core.errors import ErrorCollector, RequestError
 
 if TYPE_CHECKING:
     from turnmark.evaluation.benchmarks.task import Task
@@ -42,7 +42,7 @@ def benchmark_names() -> list[str]:
 @lru_cache(maxsize=16)
 def import_tasks(benchmark: str) -> tuple[type[Task], ...]:
     """The tasks of a benchmark, the default first; none if there is no such benchmark."""
-    from turnmark.corpora.specs import load_python
+    from turnmark.core.specs import load_python
     from turnmark.evaluation.benchmarks.task import Task
 
     kind, _, argument = benchmark.partition(":")

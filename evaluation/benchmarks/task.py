@@ -22,23 +22,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.corpora.errors import ErrorCollector, RequestError
+from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import measures
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric
 from turnmark.evaluation.benchmarks.turns import Parts, strip_marks, turn_sample, with_steps
-from turnmark.evaluation.predictions import Answers, check_predictions
 from turnmark.evaluation.records import CorpusUsed, DataUsed, Sample
-from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.rundir import RunFolder, fingerprint
-from turnmark.evaluation.summary import Ranked
+from turnmark.evaluation.runs.predictions import Answers, check_predictions
+from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.runs.rundir import RunFolder, fingerprint
+from turnmark.evaluation.scores.summary import Ranked
 from turnmark.retrieval.task_passages import cut_passages, ranked_by
 from turnmark.retrieval.types import Retriever
 
 if TYPE_CHECKING:
     from turnmark.evaluation.judging.rubrics import Rubric
-    from turnmark.evaluation.published import Fact
+    from turnmark.evaluation.scores.published import Fact
 
     Rubrics = staticmethod[[str | None, str], Sequence[Rubric]]
     """Setting, embedder's spec -> what judges are asked."""

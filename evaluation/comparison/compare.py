@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
-from turnmark.corpora.types import Record
+from turnmark.core.record import Record
 from turnmark.evaluation.comparison.judges import JudgePair, compare_judges
 from turnmark.evaluation.comparison.loading import (
     ComparedRun,
@@ -23,14 +23,14 @@ from turnmark.evaluation.comparison.loading import (
     merge_facts,
     metric_reason,
 )
-from turnmark.evaluation.metric_info import Figured
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.stored import samples
-from turnmark.evaluation.summary import Facts, no_interval
+from turnmark.evaluation.scores.metric_info import Figured
+from turnmark.evaluation.scores.summary import Facts, no_interval
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.stats import Bools, Difference, Floats, Ints
+    from turnmark.evaluation.scores.stats import Bools, Difference, Floats, Ints
 
 SEED = 0
 """Of all draws: the same two runs give the same figures, whichever comes first and whatever else is compared."""
@@ -292,7 +292,7 @@ class Figures:
 
     def compare(self, chosen: Bools, corrected: bool = False) -> dict[str, MetricComparison]:
         """Every metric over the chosen samples; p corrected over all of these tests, if that is asked."""
-        from turnmark.evaluation.stats import holm, intervals, permutation_tests
+        from turnmark.evaluation.scores.stats import holm, intervals, permutation_tests
 
         pairs = [
             (metric, run.letter, difference)
@@ -334,7 +334,7 @@ class Figures:
 
     def _subtract(self, paired: _Paired, chosen: Bools, run: int) -> Difference | None:
         """A run minus the first."""
-        from turnmark.evaluation.stats import difference_figure
+        from turnmark.evaluation.scores.stats import difference_figure
 
         counted = chosen & paired.counts
         sums, weights = paired.sums[:, counted], paired.weights[:, counted]

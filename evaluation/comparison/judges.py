@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import Field
 
-from turnmark.corpora.types import Record
+from turnmark.core.record import Record
 from turnmark.evaluation.comparison.loading import ComparedRun
-from turnmark.evaluation.journal import read_records
 from turnmark.evaluation.judging.rubrics import FILE, Judgement
 from turnmark.evaluation.report.stored import samples
 from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.runs.journal import read_records
 
 _REPLY = ["system", "id", "repeat"]
 _RANKS = (

@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.types import Record
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.record import Record
 from turnmark.evaluation.records import RunManifest, Summary
 from turnmark.evaluation.report.stored import read_one, samples, score_lines
 from turnmark.evaluation.report.tables import data_name
-from turnmark.evaluation.summary import FACTS, Facts, read_facts
+from turnmark.evaluation.scores.summary import FACTS, Facts, read_facts
 
 _SUBSET = ("limit", "sample", "only", "counterfactual")
 _ASPECTS = frozenset(("benchmark", "task", "data", "setting", "domains", "corpora", "repeat", "seed", *_SUBSET))

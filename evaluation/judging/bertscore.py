@@ -18,11 +18,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.core.errors import MissingExtra, RequestError
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.rubrics import BERT, Outcome, Rubric, by_code, needs
-from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.overlap import rouge_l_word
+from turnmark.evaluation.scores.metric_info import MetricStyle
 from turnmark.retrieval.embed import SharedEmbed
 
 if TYPE_CHECKING:

@@ -13,12 +13,10 @@ from pathlib import Path
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, GeneratorError, make_ready
 from turnmark.assistant.settings import Budget, Price, price_of
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import Progress, inert
+from turnmark.core.console import Progress, inert
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Case, Item, attempted
 from turnmark.evaluation.benchmarks.task import Task
-from turnmark.evaluation.budget import CountingModel, Ledger, spent_on, with_cost
-from turnmark.evaluation.journal import Journal
 from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.rubrics import (
     FILE,
@@ -30,11 +28,13 @@ from turnmark.evaluation.judging.rubrics import (
     prompts_digest,
 )
 from turnmark.evaluation.judging.verdicts import RatingScale
-from turnmark.evaluation.limits import ModelNoting
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.rundir import RunFolder
-from turnmark.evaluation.scheduler import CONCURRENCY, HOPELESS, IN_A_ROW, Scheduler
+from turnmark.evaluation.runs.budget import CountingModel, Ledger, spent_on, with_cost
+from turnmark.evaluation.runs.journal import Journal
+from turnmark.evaluation.runs.limits import ModelNoting
+from turnmark.evaluation.runs.rundir import RunFolder
+from turnmark.evaluation.runs.scheduler import CONCURRENCY, HOPELESS, IN_A_ROW, Scheduler
 
 BUDGET = "budget"
 """The kind of failure of a judgement that was not asked for, because it would have exceeded `--budget`."""

@@ -39,8 +39,8 @@ from turnmark.evaluation.judging.rubrics import (
     needs,
 )
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
-from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.prompts import JUDGES
+from turnmark.evaluation.scores.metric_info import MetricStyle
 
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
 FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"

@@ -20,8 +20,8 @@ from turnmark.assistant.steps.support import Sources, stems
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.rubrics import EMBEDDED, Outcome, Rubric, by_code, needs
-from turnmark.evaluation.metric_info import PLAIN, How, MetricStyle
 from turnmark.evaluation.metrics.idk import IDK_VALUES, says_idk, wording
+from turnmark.evaluation.scores.metric_info import PLAIN, How, MetricStyle
 
 if TYPE_CHECKING:
     import numpy as np

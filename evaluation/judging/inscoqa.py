@@ -43,9 +43,9 @@ from turnmark.evaluation.judging.rubrics import (
     needs,
 )
 from turnmark.evaluation.judging.verdicts import ask_ratings
-from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.matching import LEAST, match_steps, step_likeness
 from turnmark.evaluation.prompts import JUDGES, asks_for_text
+from turnmark.evaluation.scores.metric_info import MetricStyle
 from turnmark.retrieval.embed import shared_embedder
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"

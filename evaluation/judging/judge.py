@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.corpora.specs import Spec, parse_spec
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.specs import Spec, parse_spec
 from turnmark.evaluation.judging.rubrics import BERT, EMBEDDED, Rubric
 
 PANEL = "panel"

@@ -34,7 +34,7 @@ from turnmark.evaluation.metrics.idk import (
 )
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, whose
 from turnmark.evaluation.records import Panel, Sample, Score
-from turnmark.evaluation.stats import alpha_figure
+from turnmark.evaluation.scores.stats import alpha_figure
 
 ROLE = "judge"
 
@@ -320,7 +320,7 @@ def panel_agreement(
     """
     import numpy as np
 
-    from turnmark.evaluation.stats import intervals
+    from turnmark.evaluation.scores.stats import intervals
 
     units: list[list[float | str | None]] = []
     values: dict[str, list[tuple[float, float]]] = {name: [] for name in judges}

@@ -22,13 +22,13 @@ from typing import Literal
 
 from turnmark.assistant.steps.marks import pieces_of
 from turnmark.assistant.steps.support import coverage, missing_numbers, stems
+from turnmark.core.record import Record
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse, Rating
 from turnmark.corpora.text import strip_citations, words
-from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, Outcome, Rubric, by_code, by_verdict
 from turnmark.evaluation.judging.verdicts import Labels
-from turnmark.evaluation.metric_info import MetricStyle
+from turnmark.evaluation.scores.metric_info import MetricStyle
 
 # --- what an instruction is ------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import ErrorCollector
+from turnmark.core.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task
 from turnmark.evaluation.benchmarks.task import Task
@@ -20,11 +20,11 @@ from turnmark.evaluation.judging.judge import Judge, can_grade, open_judges, own
 from turnmark.evaluation.judging.judged import ROLE, Judging
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.records import RunManifest, Sample
-from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.scheduler import CONCURRENCY
+from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.runs.scheduler import CONCURRENCY
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.planning import Plan
+    from turnmark.evaluation.runs.planning import Plan
 
 
 def judged_metrics(benchmark: str, task: str | None) -> tuple[str, ...]:
@@ -101,8 +101,8 @@ def described(plan: Plan) -> dict[str, Any]:
     manifest, request = plan.manifest, plan.request
     if not request.judge or not judged_metrics(manifest.benchmark, manifest.task):
         return description
-    from turnmark.evaluation.budget import usage_json
-    from turnmark.evaluation.request import selected
+    from turnmark.evaluation.runs.budget import usage_json
+    from turnmark.evaluation.runs.request import selected
 
     judges = open_judges(request.judge)
     used = estimate_judging(
@@ -147,7 +147,7 @@ def estimate_judging(
 
     Where passages are searched for, a task without any is judged with some.
     """
-    from turnmark.evaluation.budget import estimate_items
+    from turnmark.evaluation.runs.budget import estimate_items
 
     def usage(item: Item) -> dict[str, Usage]:
         sample = Sample(id=item.id, status="done", prediction=_ANSWER, procedure=_STEPS, decision="answer")

@@ -32,8 +32,8 @@ from turnmark.evaluation.judging.rubrics import (
     tenth,
 )
 from turnmark.evaluation.judging.verdicts import Labels, RatingScale
-from turnmark.evaluation.metric_info import MetricStyle
 from turnmark.evaluation.metrics.idk import IDK_VALUES
+from turnmark.evaluation.scores.metric_info import MetricStyle
 from turnmark.retrieval.embed import shared_embedder
 
 RATING = RatingScale(name="Rating", low=1, high=10)

@@ -25,12 +25,12 @@ from turnmark.assistant.generators.base import Generator, GeneratorError, Prompt
 from turnmark.assistant.generators.cache import Cached, with_cache
 from turnmark.assistant.prompts import turn_lines
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.rubrics import Outcome, Rubric, failed_outcome, needs
-from turnmark.evaluation.limits import ModelNoting
-from turnmark.evaluation.metric_info import MetricStyle
+from turnmark.evaluation.runs.limits import ModelNoting
+from turnmark.evaluation.scores.metric_info import MetricStyle
 
 RAGAS = "ragas"
 FAITHFULNESS, SPREAD = "rl_f", "rl_f.spread"

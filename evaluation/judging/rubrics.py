@@ -16,14 +16,14 @@ from turnmark.assistant.asking import Failure
 from turnmark.assistant.budget import Fitted, fit_prompt, room_for
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
-from turnmark.corpora.types import Record
+from turnmark.core.record import Record
 from turnmark.evaluation.benchmarks.base import Case
-from turnmark.evaluation.journal import Journal
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
-from turnmark.evaluation.metric_info import PLAIN, How
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import ScoreStatus
-from turnmark.evaluation.stats import Level
+from turnmark.evaluation.runs.journal import Journal
+from turnmark.evaluation.scores.metric_info import PLAIN, How
+from turnmark.evaluation.scores.stats import Level
 
 T = TypeVar("T", bound=BaseModel)
 BERT = ("bert_recall", "bert_k_precision", "rb_alg")

@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 from turnmark.assistant.asking import Failure, merge_roles, write_text
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
 from turnmark.assistant.types import Usage
-from turnmark.corpora.types import Record
+from turnmark.core.record import Record
 from turnmark.evaluation.prompts import JUDGES
 
 

@@ -15,16 +15,16 @@ from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat
 
-from turnmark.corpora.text import printable
-from turnmark.corpora.types import Record
+from turnmark.core.console import printable
+from turnmark.core.record import Record
 from turnmark.evaluation.benchmarks.base import Case, Item, attempted
 from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.benchmarks.turns import headed
-from turnmark.evaluation.journal import json_line, open_atomic, read_records
 from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.report.stored import Key, StoredRun, samples, scores
 from turnmark.evaluation.report.tables import arranged, chosen
-from turnmark.evaluation.rundir import RunFolder
+from turnmark.evaluation.runs.journal import json_line, open_atomic, read_records
+from turnmark.evaluation.runs.rundir import RunFolder
 from turnmark.retrieval.task_passages import cut_passages
 
 FILE = "browse.jsonl"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnmark.corpora.console import print_json
-from turnmark.corpora.errors import ErrorCollector
+from turnmark.core.console import print_json
+from turnmark.core.errors import ErrorCollector
 
 if TYPE_CHECKING:
     from turnmark.evaluation.report.stored import Stored
@@ -74,7 +74,7 @@ def report_command(
 def _write(
     stored: Sequence[Stored], html: Path | None, markdown: Path | None, csv: Path | None, latex: Path | None
 ) -> list[Path]:
-    from turnmark.corpora.home import write_atomic
+    from turnmark.core.home import write_atomic
     from turnmark.evaluation.report import overview, rendering
 
     if html is not None:
@@ -122,7 +122,7 @@ def compare_command(
     as_json: Json = False,
 ) -> None:
     """Compare runs with the first of them: paired differences, intervals, tests, and the samples that changed most."""
-    from turnmark.corpora.home import write_atomic
+    from turnmark.core.home import write_atomic
     from turnmark.evaluation.comparison import showing
     from turnmark.evaluation.comparison.compare import compare_runs
 

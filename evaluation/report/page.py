@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.console import inert
-from turnmark.corpora.text import printable
-from turnmark.evaluation.journal import open_atomic
+from turnmark.core.console import inert, printable
 from turnmark.evaluation.report.browse import samples_json
 from turnmark.evaluation.report.overview import ReportSection, describe, name_runs
 from turnmark.evaluation.report.stored import Stored, read_run
 from turnmark.evaluation.report.tables import Row
+from turnmark.evaluation.runs.journal import open_atomic
 
 if TYPE_CHECKING:
     from jinja2 import Template

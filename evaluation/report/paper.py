@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from turnmark.evaluation.judging.judge import model_key
-from turnmark.evaluation.published import RERUN, Fact, facts
 from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.paper_tables import VARIANTS, PaperTable, Shape, Slot, judges_of, query_of, shapes
 from turnmark.evaluation.report.tables import Column, Row, RowKind, Table, untagged
+from turnmark.evaluation.scores.published import RERUN, Fact, facts
 
 MARK = "†"
 """Stands behind the name of a published row, or behind a figure of it, that is not comparable."""

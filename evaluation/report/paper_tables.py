@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from turnmark.corpora.types import Record
+from turnmark.core.record import Record
 from turnmark.evaluation.judging.judge import model_key, short_name
 from turnmark.evaluation.judging.rubrics import EMBEDDED
 from turnmark.evaluation.records import Summary

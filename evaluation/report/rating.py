@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.home import write_atomic, write_json
+from turnmark.core.errors import RequestError
+from turnmark.core.home import write_atomic, write_json
 from turnmark.corpora.mtrag import canonical_id
 from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Problem

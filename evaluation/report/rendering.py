@@ -18,8 +18,8 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from turnmark.corpora.console import inert
-from turnmark.corpora.home import write_atomic
+from turnmark.core.console import inert
+from turnmark.core.home import write_atomic
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.overview import ON_SCREEN, ReportSection, describe_run
 from turnmark.evaluation.report.tables import Column, Row, Table

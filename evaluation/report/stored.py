@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.home import check_name
-from turnmark.evaluation.journal import read_records
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.home import check_name
 from turnmark.evaluation.records import Sample, Score, Summary
+from turnmark.evaluation.runs.journal import read_records
 
 Key = tuple[str, int]
 _MOST_REASONS = 8

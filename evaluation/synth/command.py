@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from turnmark.corpora.console import print_json
-from turnmark.corpora.errors import ErrorCollector, TurnmarkError
-from turnmark.corpora.flags import command_from
-from turnmark.evaluation.request import CompoundRequest, InscoqaRequest, MtragRequest, SynthRequest
+from turnmark.core.console import print_json
+from turnmark.core.errors import ErrorCollector, TurnmarkError
+from turnmark.core.flags import command_from
+from turnmark.evaluation.runs.request import CompoundRequest, InscoqaRequest, MtragRequest, SynthRequest
 
 if TYPE_CHECKING:
     from turnmark.evaluation.synth.run import SynthReport

@@ -18,10 +18,10 @@ from pydantic import BaseModel, Field
 
 from turnmark.assistant.generators.client import short_text
 from turnmark.assistant.steps.split import split_questions
+from turnmark.core.errors import RequestError
+from turnmark.core.record import Record
 from turnmark.corpora.compound_qa import QuestionType
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import count_words, strip_citations, words
-from turnmark.corpora.types import Record
 from turnmark.evaluation.synth.attempt import Attempt, Rejected, Seed, check
 from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
 

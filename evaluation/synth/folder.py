@@ -23,14 +23,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
-from turnmark.corpora.console import valid_text
-from turnmark.corpora.home import write_atomic
+from turnmark.core.console import valid_text
+from turnmark.core.home import write_atomic
+from turnmark.core.record import Record
 from turnmark.corpora.text import count_words
-from turnmark.corpora.types import Message, Passage, Record
-from turnmark.evaluation.journal import Journal, SampleJournal, open_samples, read_records
-from turnmark.evaluation.passages import OneAtATime
+from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.records import FolderManifest, Sample
-from turnmark.evaluation.rundir import OutputFolder, open_folder
+from turnmark.evaluation.runs.journal import Journal, SampleJournal, open_samples, read_records
+from turnmark.evaluation.runs.passages import OneAtATime
+from turnmark.evaluation.runs.rundir import OutputFolder, open_folder
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.types import Hit, Query, Retriever
 

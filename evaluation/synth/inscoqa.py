@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel
 
 from turnmark.assistant.generators.client import at_most
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.inscoqa import DOMAINS
 from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.corpora.types import Message

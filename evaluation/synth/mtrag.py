@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel
 
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.text import count_words, strip_citations, words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.base import Case

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from turnmark.corpora.types import Record
+from turnmark.core.record import Record
 
 
 class Shares(Record):

@@ -14,16 +14,16 @@ from pydantic import Field
 from turnmark.assistant.generators.base import Generator, make_ready
 from turnmark.assistant.prompts import check_prompts
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import NoProgress, Progress, shown_progress
-from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.types import Record
+from turnmark.core.console import NoProgress, Progress, shown_progress
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.record import Record
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import Ledger, add_usage, open_ledger
-from turnmark.evaluation.engine import Limits, RunOutcome, SampleJob, generate
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.request import allowed_failures, command_line
-from turnmark.evaluation.rundir import check_folder, default_folder, package_versions, version_of
-from turnmark.evaluation.scoring import now
+from turnmark.evaluation.runs.budget import Ledger, add_usage, open_ledger
+from turnmark.evaluation.runs.engine import Limits, RunOutcome, SampleJob, generate
+from turnmark.evaluation.runs.request import allowed_failures, command_line
+from turnmark.evaluation.runs.rundir import check_folder, default_folder, package_versions, version_of
+from turnmark.evaluation.scores.scoring import now
 from turnmark.evaluation.synth.attempt import EMBEDDER, PROMPTS, Attempt, Rejected, Seed, Synthesis, Tools
 from turnmark.evaluation.synth.folder import (
     ITEMS,
@@ -36,7 +36,7 @@ from turnmark.evaluation.synth.folder import (
 )
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.request import SynthRequest
+    from turnmark.evaluation.runs.request import SynthRequest
 
 DEADLINE = 600.0
 """Seconds for one attempt, all of its calls."""

@@ -54,7 +54,7 @@ def said(text: str = ASK, **more: Any) -> dict[str, Any]:
 @contextmanager
 def serving(home: Path, *flags: str, **environment: str) -> Iterator[Server]:
     """`turnmark serve --index demo` at a free port, in the home that has it."""
-    command = [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()", "serve", "--index", "demo"]
+    command = [sys.executable, "-c", "from turnmark.cli import main; main()", "serve", "--index", "demo"]
     process = subprocess.Popen(
         [*command, "--port", "0", *flags], cwd=ROOT, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
         env={**os.environ, "TURNMARK_HOME": str(home), **environment},

@@ -40,7 +40,7 @@ class Terminal:
             surroundings.pop(name, None)
         self.child = self.pexpect.spawn(
             sys.executable,
-            ["-c", "from turnmark.evaluation.cli import main; main()", *map(str, arguments)],
+            ["-c", "from turnmark.cli import main; main()", *map(str, arguments)],
             cwd=str(folder),
             encoding="utf-8",
             timeout=PATIENCE,

@@ -14,7 +14,7 @@ from turnmark.assistant.generators import open_generator
 from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Judgement, Usage
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.retrieval.types import Found, Hit, Query
 
 

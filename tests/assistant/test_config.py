@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget, price_of
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.home import home
+from turnmark.core.errors import RequestError
+from turnmark.core.home import home
 
 
 def config(content: str | bytes) -> Path:

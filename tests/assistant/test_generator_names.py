@@ -13,7 +13,7 @@ from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, PromptMessage, SchemaRefused, open_generator
 from turnmark.assistant.generators.base import traits_of
 from turnmark.assistant.generators.client import reported_usage
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 
 KEY = "sk-very-secret-1234567890"
 

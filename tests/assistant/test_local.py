@@ -17,7 +17,7 @@ from tests.conftest import ROOT, Turnmark
 from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
 from turnmark.assistant.generators.local import LocalGenerator, read_header
 from turnmark.assistant.generators.local_model import CHUNK
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 
 NAME = "qwen2.5-coder-1.5b"
 reader_test = pytest.mark.reader

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.assistant.prompts import ASSISTANT, HERE, check_prompts, fence, load_prompt
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError
 
 VALUES = {"tag": "t", "history": "h", "message": "m"}
 

@@ -10,7 +10,7 @@ from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
 from turnmark.assistant.generators.cache import Cached, ResponseStore, default_store, with_cache
 from turnmark.assistant.types import Usage
-from turnmark.corpora.home import home
+from turnmark.core.home import home
 
 ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
 

@@ -16,7 +16,7 @@ from turnmark.assistant.steps.quote import UNSURE
 from turnmark.assistant.steps.requests import EditRequest, edit_request, is_instruction
 from turnmark.assistant.steps.revise import NOTHING_TO_CHANGE, TAKES_A_MODEL, UNCHANGED, apply_request, last_answer
 from turnmark.assistant.types import Event, Reply
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.text import strip_citations, words
 
 LABELS = json.loads((Path(__file__).parent / "instruction_labels.json").read_text(encoding="utf-8"))

@@ -21,7 +21,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_parts
 from turnmark.assistant.serving.app import Turns, listen
 from turnmark.assistant.serving.request import ChatRequest
-from turnmark.corpora.errors import TurnmarkError
+from turnmark.core.errors import TurnmarkError
 
 pytestmark = pytest.mark.server
 

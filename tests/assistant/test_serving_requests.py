@@ -15,7 +15,7 @@ from turnmark.assistant.serving.reply import ReplyForm, ReplyText, footnote_mark
 from turnmark.assistant.serving.reply import content as markdown_of
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, without_footnotes
 from turnmark.assistant.types import Checks, Citation, Event, ProcedureStep, Reply
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 
 EVIL = "<script>x</script> ![i](https://example.org/p.png) [a](https://example.org) \\[b](https://example.org)"
 

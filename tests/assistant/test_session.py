@@ -22,7 +22,7 @@ from turnmark.assistant.session_files import (
     sessions_folder,
 )
 from turnmark.assistant.types import Citation, Event
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 
 BEGAN = Began(index="notes", generator="extractive")
 

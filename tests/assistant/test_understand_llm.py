@@ -26,7 +26,7 @@ from turnmark.assistant.steps.understand_llm import (
 )
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Event
-from turnmark.evaluation.limits import Bounded
+from turnmark.evaluation.runs.limits import Bounded
 
 TALK = conversation("How do I make Älplermagronen?", "Boil pasta and potatoes, add cheese. [1]")
 FOLLOW_UP = "And how much cheese?"

@@ -16,7 +16,7 @@ from tests.assistant.endpoint import failure
 from tests.conftest import ROOT
 from turnmark.assistant.generators import PromptMessage, open_generator, vllm
 from turnmark.assistant.generators.vllm import _stop_all
-from turnmark.corpora.home import home
+from turnmark.core.home import home
 
 pytestmark = pytest.mark.server
 

@@ -19,7 +19,7 @@ from tests.conversations.collections import COLLECTIONS
 from tests.conversations.labels import read_labels
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps import decide
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index

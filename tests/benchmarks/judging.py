@@ -38,7 +38,7 @@ from turnmark.evaluation.judging.extractive import (
 )
 from turnmark.evaluation.metrics.idk import says_idk, wording
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
-from turnmark.evaluation.stats import draw_clusters, rank_correlations
+from turnmark.evaluation.scores.stats import draw_clusters, rank_correlations
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.task_passages import by_text
 

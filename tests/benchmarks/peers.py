@@ -288,7 +288,7 @@ def main(words: Sequence[str]) -> None:
         sys.exit(f"set TURNMARK_DATA to the folder that holds {CORPUS}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        from turnmark.corpora.home import home
+        from turnmark.core.home import home
 
         os.environ.setdefault("TURNMARK_CACHE", str(home() / "cache"))  # converting the model is in no figure
         os.environ["TURNMARK_HOME"] = str(folder / "home")

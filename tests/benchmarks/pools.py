@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from turnmark.core.home import home
 from turnmark.corpora import mtrag
-from turnmark.corpora.home import home
 from turnmark.retrieval.build import corpus_index
 from turnmark.retrieval.index import Index
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.conversations.collections import COLLECTIONS, fetch_hatch, work_folder
 from tests.conversations.labels import LabelledConversation, read_labels
-from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
     from tests.conversations import tables
     from tests.conversations.runner import Corpus, hold_all
     from tests.conversations.systems import default_systems
-    from turnmark.corpora.console import shown_progress
+    from turnmark.core.console import shown_progress
 
     if options.fetch:
         fetch_hatch()

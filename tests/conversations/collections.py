@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import file_sha256
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import file_sha256
 
 ROOT = Path(__file__).parents[2]
 LABELS = Path(__file__).parent / "data"

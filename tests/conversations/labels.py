@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.types import Record
+from turnmark.core.errors import RequestError
+from turnmark.core.record import Record
 
 Kind = Literal["answer", "compound", "steps", "unknown", "revise", "courtesy"]
 Half = Literal["tuning", "test"]

@@ -12,9 +12,9 @@ from tests.conversations.collections import ROOT, Collection, work_folder
 from tests.conversations.labels import LabelledConversation
 from tests.conversations.scoring import Answer
 from tests.conversations.systems import Ask, System, open_system
-from turnmark.corpora.console import Progress
-from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.types import Record
+from turnmark.core.console import Progress
+from turnmark.core.errors import TurnmarkError
+from turnmark.core.record import Record
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import Index, open_index
 

@@ -8,8 +8,8 @@ from typing import Literal
 from tests.conversations.labels import LabelledTurn
 from turnmark.assistant.steps.marks import says_unknown
 from turnmark.assistant.types import Decision
+from turnmark.core.record import Record
 from turnmark.corpora.text import sentences, strip_citations
-from turnmark.corpora.types import Record
 
 COURTESY_WORDS = 30
 """A system that states no decision has answered a courtesy if it wrote no more words than this."""

@@ -11,7 +11,7 @@ from turnmark.assistant.generators import Generator, PromptMessage, open_generat
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.session import Conversation, Turned
 from turnmark.assistant.steps.marks import says_unknown
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index

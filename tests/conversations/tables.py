@@ -14,7 +14,7 @@ from tests.conversations.labels import KINDS, Kind, LabelledTurn
 from tests.conversations.runner import HeldConversation
 from tests.conversations.scoring import FLAGS, Answer, Score, score
 from tests.intervals import mean_interval
-from turnmark.corpora.console import inert
+from turnmark.core.console import inert
 
 QUESTIONS: tuple[Kind, ...] = ("answer", "compound", "steps", "unknown")
 ANSWERABLE: tuple[Kind, ...] = ("answer", "compound", "steps")

@@ -15,8 +15,8 @@ from tests.conversations.labels import LabelledConversation, LabelledTurn, read_
 from tests.conversations.runner import Corpus, Journal, hold_all
 from tests.conversations.scoring import Answer, score
 from turnmark.assistant.types import Decision
-from turnmark.corpora.console import NoProgress
-from turnmark.corpora.errors import RequestError
+from turnmark.core.console import NoProgress
+from turnmark.core.errors import RequestError
 
 LABEL_FILES = sorted(LABELS.glob("*.toml"))
 LEAST_TURNS = 40

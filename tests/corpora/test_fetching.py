@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.conftest import DEMO
 from tests.corpora.hosting import COMMIT, Hosting, blob
 from tests.corpora.reading import MTRAG, TASKS, demo_files
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import home
 from turnmark.corpora import compound_qa, fetching, inscoqa, kiwi, mtrag
-from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.fetching import (
     CATALOG,
     MANIFEST,
@@ -25,7 +26,6 @@ from turnmark.corpora.fetching import (
     folder_of,
     manifest_of,
 )
-from turnmark.corpora.home import home
 
 KIWI = CATALOG["kiwi"]
 NAME = "IBM/mt-rag-benchmark"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.corpora.reading import JSON, jsonl
 from tests.corpora.reading import write as write_files
+from turnmark.core.errors import RequestError
 from turnmark.corpora import inscoqa, rows
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message, Problem
 
 

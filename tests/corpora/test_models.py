@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Turnmark
-from turnmark.corpora.errors import TurnmarkError
+from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.models import MODELS, ModelFile, NamedModel, fetch_model, is_complete, model_path
 
 PARTS = (b"GGUF" + b"a" * 5000, b"b" * 3000)

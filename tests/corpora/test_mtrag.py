@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.corpora.reading import jsonl, write, zipped
-from turnmark.corpora import home as home_module
+from turnmark.core import home as home_module
+from turnmark.core.errors import RequestError
+from turnmark.core.home import home, unzip
 from turnmark.corpora import mtrag
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.home import home, unzip
 from turnmark.corpora.rows import Loaded
 from turnmark.corpora.types import Message
 

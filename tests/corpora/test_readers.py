@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.corpora.reading import beir_corpora, ids, problems, told, write
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.readers import MAX_BYTES, html, markdown, prose, read_source
 from turnmark.corpora.types import Document, Problem
 

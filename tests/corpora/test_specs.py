@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.specs import Spec, parse_spec
+from turnmark.core.errors import RequestError
+from turnmark.core.specs import Spec, parse_spec
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=12)
 plain = st.from_regex(r"[A-Za-z0-9/._-]{0,12}", fullmatch=True)

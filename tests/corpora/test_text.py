@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from turnmark.core.console import printable
 from turnmark.corpora import text as t
 
 MARKDOWNISH = st.lists(
@@ -162,17 +163,17 @@ def test_plain() -> None:
 
 def test_printable_removes_what_moves_hides_or_rewrites() -> None:
     evil = "a\x1b[31mred\x1b]0;title\x07b\u202ec\u200bd\r\ne\tf\x9b2Jg\x1b]unterminated\ud800\x08"
-    assert t.printable(evil) == "aredbcd\ne\tfgunterminated\ufffd"
+    assert printable(evil) == "aredbcd\ne\tfgunterminated\ufffd"
 
 
 @settings(deadline=None)  # the first example imports the parsers
 @given(ANY_TEXT)
 def test_printable_holds_no_control_and_is_final(text: str) -> None:
-    printed = t.printable(text)
+    printed = printable(text)
     assert not {c for c in printed if ord(c) < 32 and c not in "\n\t"} | {
         c for c in printed if c in "\x7f\x9b\u202e\u200b"
     }
-    assert t.printable(printed) == printed
+    assert printable(printed) == printed
     printed.encode("utf-8")
 
 
@@ -181,6 +182,6 @@ def test_printable_holds_no_control_and_is_final(text: str) -> None:
 )
 def test_hostile_text_takes_linear_time(bad: str) -> None:
     begun = time.process_time()
-    for function in (t.sentences, t.list_items, t.words, t.strip_citations, t.plain, t.printable):
+    for function in (t.sentences, t.list_items, t.words, t.strip_citations, t.plain, printable):
         function(bad)
     assert time.process_time() - begun < 20  # squared it would take hours

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from turnmark.evaluation.app import app
+from turnmark.app import app
 
 NO_FLAGS = frozenset({"--help", "--install-completion", "--show-completion"})
 """Of every typer application."""

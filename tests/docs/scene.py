@@ -57,7 +57,7 @@ class Scene:
         self, *words: str | Path, folder: Path, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> Ran:
         """`turnmark WORDS` in this process."""
-        from turnmark.evaluation.app import run_command_line
+        from turnmark.app import run_command_line
 
         streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
         with (

@@ -120,7 +120,7 @@ def test_every_variable_that_is_read_is_told_and_the_other_way_round() -> None:
 
 
 def test_the_names_that_specs_begin_with_are_told() -> None:
-    from turnmark.evaluation.doctor import names_by_role
+    from turnmark.doctor import names_by_role
 
     texts = {text for _, _, text in spans()} | {block.text for block in blocks()}
     missing = []

@@ -101,7 +101,7 @@ def _child(
         sys.argv = ["turnmark", *words]
         if before is not None:
             before()
-        from turnmark.evaluation.app import run_command_line
+        from turnmark.app import run_command_line
 
         code = run_command_line()
         sys.stdout.flush()

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.drills.fuzz_targets import targets
 from tests.drills.tally import Effort, Tally
-from turnmark.corpora.errors import TurnmarkError
+from turnmark.core.errors import TurnmarkError
 
 HANG = 10
 """Seconds of the processor that one input may take."""

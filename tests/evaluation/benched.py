@@ -15,7 +15,7 @@ from turnmark.evaluation.benchmarks.base import Item, measured
 from turnmark.evaluation.benchmarks.task import Task
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.runs.request import EvalRequest
 from turnmark.retrieval.embed import open_embedder
 
 T = TypeVar("T", bound=Task)

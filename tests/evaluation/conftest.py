@@ -15,8 +15,8 @@ from tests.evaluation.compared import IDS, shifted
 from tests.evaluation.reported import write_run
 from tests.run_checker import problems_of_run
 from turnmark.corpora.types import Passage
-from turnmark.evaluation import passages, running
-from turnmark.evaluation.planning import Plan
+from turnmark.evaluation.runs import passages, running
+from turnmark.evaluation.runs.planning import Plan
 from turnmark.retrieval.types import Hit, Query
 
 # conversation, turn, domain, question, rewrite, answerability, question types, multi-turn, relevant passages

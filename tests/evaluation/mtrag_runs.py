@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.evaluation import writer
-from turnmark.evaluation import planning, running
 from turnmark.evaluation.records import Sample, Score, Summary
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.runs import planning, running
+from turnmark.evaluation.runs.request import EvalRequest
 
 SIX = ("c1<::>1", "c1<::>2", "c2<::>1", "c3<::>1", "c3<::>2", "c4<::>2")
 """Answerable and partial tasks that the writer answers."""

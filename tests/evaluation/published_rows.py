@@ -10,8 +10,8 @@ from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse
 from turnmark.corpora.mtrag import Answerability
 from turnmark.evaluation.judging.judge import ALONE, CHAIRS, open_judges, short_name
-from turnmark.evaluation.published import Fact, Ran, facts
 from turnmark.evaluation.records import MetricSummary, PublishedRow
+from turnmark.evaluation.scores.published import Fact, Ran, facts
 
 FOUR = ("clapnq", "cloud", "fiqa", "govt")
 COUNTS = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}

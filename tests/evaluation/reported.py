@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from tests.evaluation.run_records import SHOWN
-from turnmark.corpora.home import write_json
-from turnmark.evaluation.journal import json_line
-from turnmark.evaluation.metric_info import shown_as
+from turnmark.core.home import write_json
 from turnmark.evaluation.records import ContextRef, DataUsed, MetricSummary, PublishedRow, Sample, Score, Summary
+from turnmark.evaluation.runs.journal import json_line
+from turnmark.evaluation.scores.metric_info import shown_as
 
 GOLDEN = Path(__file__).parent / "golden"
 DEMO = "demo data: a small split that ships with Turnmark; its figures show that things work, and nothing else"

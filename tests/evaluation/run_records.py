@@ -14,9 +14,9 @@ from turnmark.evaluation.benchmarks.measures import (
     UNKNOWN_METRICS,
 )
 from turnmark.evaluation.judging.inscoqa import INSEVAL
-from turnmark.evaluation.metric_info import by_name
 from turnmark.evaluation.records import Breakdowns, DataUsed, Metrics, RunManifest, Sample, Score
-from turnmark.evaluation.summary import Facts, ScoreTally
+from turnmark.evaluation.scores.metric_info import by_name
+from turnmark.evaluation.scores.summary import Facts, ScoreTally
 
 SHOWN = {
     name: shown

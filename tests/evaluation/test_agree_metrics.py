@@ -14,11 +14,11 @@ from scipy.stats import rankdata
 from sklearn.metrics import accuracy_score, cohen_kappa_score, recall_score
 
 from tests.evaluation.rated import evaluation, write_evaluation
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.inspector import read_evaluation
 from turnmark.evaluation.agreement.measuring import annotators_agree
 from turnmark.evaluation.agreement.verdicts import confusion_tables, label_rates, table_figures
-from turnmark.evaluation.stats import alpha_figure, correlation_figure, intervals, table_figure
+from turnmark.evaluation.scores.stats import alpha_figure, correlation_figure, intervals, table_figure
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tests.evaluation.compared import IDS, shifted, write_run
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
 from tests.evaluation.reported import golden
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.evaluation.agreement.measuring import Agreement
 from turnmark.evaluation.agreement.measuring import measure_agreement as agreement
 from turnmark.evaluation.agreement.tables import printed_figures

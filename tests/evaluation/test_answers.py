@@ -10,10 +10,10 @@ import pytest
 
 from tests.evaluation.judged_runs import values
 from tests.evaluation.mtrag_runs import ran, samples_of
-from turnmark.corpora.errors import RequestError
-from turnmark.evaluation import planning, running
+from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import RunManifest
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.runs import planning, running
+from turnmark.evaluation.runs.request import EvalRequest
 
 
 def official(path, answers):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.core.errors import MissingExtra, RequestError
 from turnmark.evaluation.benchmarks.base import Case
 from turnmark.evaluation.judging.bertscore import (
     PUBLISHED,

@@ -10,15 +10,15 @@ from lxml import html
 
 from tests.evaluation.compared import HEADLINE, IDS, facts_of, shifted, write_run
 from tests.evaluation.reported import golden
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.evaluation.comparison.compare import RunComparison as Comparison
 from turnmark.evaluation.comparison.compare import compare_runs as compare
 from turnmark.evaluation.comparison.showing import comparison_markdown as markdown
 from turnmark.evaluation.comparison.showing import comparison_page as page
-from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.judging.rubrics import Judgement
-from turnmark.evaluation.published import facts
-from turnmark.evaluation.summary import FACTS, read_facts
+from turnmark.evaluation.runs.journal import json_line
+from turnmark.evaluation.scores.published import facts
+from turnmark.evaluation.scores.summary import FACTS, read_facts
 
 
 def test_differences_are_those_of_numpy(three_runs):

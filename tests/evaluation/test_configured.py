@@ -9,10 +9,10 @@ import pytest
 import typer
 
 from tests.conftest import DEMO
+from turnmark.app import app
 from turnmark.assistant.settings import COMMANDS, COMMON, defaults_of, options, sources
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.home import home
-from turnmark.evaluation.app import app
+from turnmark.core.errors import RequestError
+from turnmark.core.home import home
 
 ROOT_COMMAND = typer.main.get_command(app)
 

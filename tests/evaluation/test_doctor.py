@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from tests.servers import Say, ScriptedServer
-from turnmark.evaluation.doctor import KEYS
+from turnmark.doctor import KEYS
 
 SECRET = "sk-planted-0123456789"
 
@@ -87,7 +87,7 @@ def test_the_weights_are_known_by_their_content(turnmark, tmp_path, monkeypatch)
 
 
 def test_a_package_of_another_version_is_broken(turnmark, monkeypatch):
-    from turnmark.evaluation import doctor
+    from turnmark import doctor
 
     true = doctor.requires
     monkeypatch.setattr(doctor, "requires", lambda name: [*true(name), "numpy>=99", "not-there-at-all>=1"])

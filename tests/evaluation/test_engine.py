@@ -14,13 +14,13 @@ from turnmark.assistant.generators import stopping
 from turnmark.assistant.generators.base import Completion, GeneratorBase, GeneratorError
 from turnmark.assistant.settings import Budget
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import NoProgress
-from turnmark.evaluation import engine
+from turnmark.core.console import NoProgress
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import Ledger
-from turnmark.evaluation.engine import Limits, RunOutcome, SampleJob, generate
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.rundir import open_run
+from turnmark.evaluation.runs import engine
+from turnmark.evaluation.runs.budget import Ledger
+from turnmark.evaluation.runs.engine import Limits, RunOutcome, SampleJob, generate
+from turnmark.evaluation.runs.rundir import open_run
 
 
 class Model:

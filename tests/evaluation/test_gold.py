@@ -16,8 +16,8 @@ from turnmark.evaluation.benchmarks.kiwi_turns import Instruction
 from turnmark.evaluation.benchmarks.mtrag_passages import MtragTurn
 from turnmark.evaluation.benchmarks.registry import BENCHMARKS, find_task, import_tasks
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.passages import FirstPassages
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.runs.passages import FirstPassages
+from turnmark.evaluation.runs.request import EvalRequest
 
 TYPED: dict[type, frozenset[str]] = {
     mtrag.Task: frozenset({"id", "conversation", "turn", "domain", "history", "question", "contexts"}),

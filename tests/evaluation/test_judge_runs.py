@@ -133,7 +133,7 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(benchmark_root, turn
 
 
 def test_an_interrupted_judging_goes_on_where_it_stopped(benchmark_root, turnmark, tmp_path, monkeypatch):
-    from turnmark.evaluation.journal import Journal
+    from turnmark.evaluation.runs.journal import Journal
 
     written, append = [], Journal.append
 

@@ -9,7 +9,7 @@ import pytest
 from tests.evaluation.published_rows import PANEL
 from tests.evaluation.scripted_judges import CASE
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.evaluation.judging import judge
 from turnmark.evaluation.judging.judge import open_judges, same_model
 from turnmark.evaluation.judging.mtrag import RB_LLM

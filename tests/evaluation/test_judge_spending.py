@@ -12,9 +12,9 @@ from tests.evaluation import costly
 from tests.evaluation.judged_runs import done, eval_words, judge, lines, reasons, score_words, spec_of, values
 from tests.servers import ScriptedServer
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.budget import spent_on_judges
+from turnmark.core.errors import RequestError
 from turnmark.evaluation.prompts import HERE, own_prompts
+from turnmark.evaluation.runs.budget import spent_on_judges
 
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"
 STOPPED = (

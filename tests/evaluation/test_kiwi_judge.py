@@ -16,8 +16,8 @@ from tests.evaluation.kiwis import session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError
+from turnmark.core.errors import RequestError
 from turnmark.corpora import kiwi
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.kiwi import Session
 from turnmark.evaluation.benchmarks.base import measured
 from turnmark.evaluation.benchmarks.kiwi_judge import JudgedTurn, KiwiJudge, split

@@ -11,8 +11,8 @@ import pytest
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, WordCount, write_benchmark
 from tests.evaluation.mtrag_runs import SIX, planned, ran
-from turnmark.corpora.errors import RequestError
-from turnmark.evaluation import passages
+from turnmark.core.errors import RequestError
+from turnmark.evaluation.runs import passages
 
 
 def prompts():

@@ -11,8 +11,8 @@ from tests.evaluation import writer
 from tests.evaluation.conftest import PASSAGES, TURNS
 from tests.evaluation.judged_runs import done, lines
 from tests.evaluation.mtrag_runs import planned, ran
+from turnmark.core.errors import RequestError
 from turnmark.corpora import mtrag
-from turnmark.corpora.errors import RequestError
 
 SCRIBE = "python:tests.evaluation.test_mtrag_protocol:scribe"
 TASKS = "mtrag-human/generation_tasks"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.evaluation.benched import items_of
 from tests.evaluation.mtrag_runs import SIX, planned, ran
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 
 
 def write_trec(path, lists):

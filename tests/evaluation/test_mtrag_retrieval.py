@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.evaluation.conftest import Opener, WordCount, searched
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.evaluation import running
-from turnmark.evaluation.planning import plan
+from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.evaluation.records import RunManifest, Sample, Score, Summary
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.runs import running
+from turnmark.evaluation.runs.planning import plan
+from turnmark.evaluation.runs.request import EvalRequest
 from turnmark.retrieval.types import Query
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.evaluation.conftest import Opener, searched
 from tests.evaluation.mtrag_runs import samples_of
 from tests.servers import Hang, Say, ScriptedServer, Status
-from turnmark.evaluation.planning import plan
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.runs.planning import plan
+from turnmark.evaluation.runs.request import EvalRequest
 
 
 def asked_for(body):

@@ -9,13 +9,13 @@ import pytest
 from tests.evaluation.benched import items_of
 from turnmark.corpora import mtrag
 from turnmark.evaluation.benchmarks.mtrag import Mtrag, MtragUn
-from turnmark.evaluation.planning import plan
-from turnmark.evaluation.published import RERUN, Ran, facts, find_rows
 from turnmark.evaluation.records import DataUsed, MetricSummary, Summary
 from turnmark.evaluation.report.paper import MARK, paper_tables
 from turnmark.evaluation.report.tables import untagged
-from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.running import run_plan
+from turnmark.evaluation.runs.planning import plan
+from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.runs.running import run_plan
+from turnmark.evaluation.scores.published import RERUN, Ran, facts, find_rows
 
 TWO_DOMAINS = ("clapnq", "fiqa")
 METRICS = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg") for k in (1, 3, 5, 10))

@@ -17,7 +17,7 @@ from turnmark.evaluation.judging.judge import Judge, open_judges
 from turnmark.evaluation.judging.judged import Judging
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, OWN, digest, whose
-from turnmark.evaluation.published import facts, find_rows
+from turnmark.evaluation.scores.published import facts, find_rows
 
 TEXTS = {
     "idk": "[Inquiry]\n{{ conversation }}\n[Response]\n{{ answer }}\n[Output]\n",

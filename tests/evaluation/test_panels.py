@@ -12,7 +12,7 @@ from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM, RL_F
 from turnmark.evaluation.judging.rubrics import Outcome
 from turnmark.evaluation.metrics.idk import accuracy, conditioned, is_conditioned, with_underspecified
 from turnmark.evaluation.records import Score
-from turnmark.evaluation.stats import alpha_figure
+from turnmark.evaluation.scores.stats import alpha_figure
 
 _ = None
 # Krippendorff (2011), section C: four observers, twelve units, with what they did not judge.

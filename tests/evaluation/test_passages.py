@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.passages import CorpusTexts, recorded
+from turnmark.core.errors import RequestError
+from turnmark.evaluation.runs.passages import CorpusTexts, recorded
 
 
 def corpus(path, *lines):

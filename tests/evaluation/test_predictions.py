@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.journal import json_line
-from turnmark.evaluation.predictions import Answers, check_predictions
+from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
+from turnmark.evaluation.runs.journal import json_line
+from turnmark.evaluation.runs.predictions import Answers, check_predictions
 
 OFFICIAL: dict[str, Any] = {
     "task_id": "c<::>2", "conversation_id": "c", "task_type": "rag", "turn": "2", "dataset": "MT-RAG",

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from turnmark.corpora.errors import ErrorCollector
+from turnmark.core.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.registry import find_task, setting_of
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.runs.request import EvalRequest
 
 
 def prepared(benchmark, setting=None, **fields):

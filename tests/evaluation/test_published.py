@@ -25,8 +25,8 @@ from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.evaluation.judging.inscoqa import INSEVAL
 from turnmark.evaluation.judging.rubrics import OWN_WORDS
 from turnmark.evaluation.prompts import OFFICIAL
-from turnmark.evaluation.published import RERUN, Ran, facts, find_rows
 from turnmark.evaluation.records import MetricSummary
+from turnmark.evaluation.scores.published import RERUN, Ran, facts, find_rows
 
 
 def test_rows_are_comparable_only_where_everything_agrees():

@@ -11,11 +11,11 @@ import pytest
 from tests.evaluation.judged_runs import done, kind_of, lines, score_words, spec_of, values
 from tests.evaluation.published_rows import figures, ran
 from tests.servers import Say, ScriptedServer
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.evaluation.judging.judge import open_judges, same_model
 from turnmark.evaluation.judging.judged import Judging
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE
-from turnmark.evaluation.published import facts, find_rows
+from turnmark.evaluation.scores.published import facts, find_rows
 
 
 @pytest.fixture

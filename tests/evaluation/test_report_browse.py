@@ -8,11 +8,11 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.evaluation.reported import write_run
-from turnmark.evaluation import planning, running
-from turnmark.evaluation.journal import json_line, read_records
 from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, clip_text, samples_json
 from turnmark.evaluation.report.stored import read_run, samples
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.runs import planning, running
+from turnmark.evaluation.runs.journal import json_line, read_records
+from turnmark.evaluation.runs.request import EvalRequest
 
 
 def lines(run):

@@ -9,10 +9,10 @@ import pytest
 from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.report.browse import FILE, Browsed, Said, SeenPassage, clip_text
 from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.runs.journal import json_line
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.evaluation.benchmarks.mtrag_retrieval import NAMES, score_lists
-from turnmark.evaluation.predictions import format_trec, parse_run, ranked, read_runs
 from turnmark.evaluation.records import ContextRef
+from turnmark.evaluation.runs.predictions import format_trec, parse_run, ranked, read_runs
 
 DOCS = st.sampled_from([f"d{i}" for i in range(15)])
 QRELS = st.dictionaries(

@@ -9,11 +9,11 @@ import pytest
 
 from tests.evaluation.conftest import Opener, searched
 from tests.retrieval.tiny import break_weights, cross, splade
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.models import MODELS, ModelFile, model_path
-from turnmark.evaluation.passages import open_corpus
-from turnmark.evaluation.planning import plan
-from turnmark.evaluation.request import EvalRequest
+from turnmark.evaluation.runs.passages import open_corpus
+from turnmark.evaluation.runs.planning import plan
+from turnmark.evaluation.runs.request import EvalRequest
 
 
 def planned(root, out, **changes):

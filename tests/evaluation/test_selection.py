@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.corpora.errors import ErrorCollector
-from turnmark.evaluation.request import EvalRequest, select
+from turnmark.core.errors import ErrorCollector
+from turnmark.evaluation.runs.request import EvalRequest, select
 
 IDS = [f"t{number}" for number in range(50)]
 

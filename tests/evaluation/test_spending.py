@@ -7,7 +7,7 @@ import pytest
 from turnmark.assistant.settings import Budget, Price
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import CAUTION, Ledger, estimate_items
+from turnmark.evaluation.runs.budget import CAUTION, Ledger, estimate_items
 
 PRICE = Price(prompt=1_000_000, completion=2_000_000)
 

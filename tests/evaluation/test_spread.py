@@ -8,12 +8,12 @@ import pytest
 
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Completion, GeneratorError
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import TurnmarkError
+from turnmark.core.errors import TurnmarkError
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.engine import SampleJob, failed_sample
-from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.spread import answer_item, remote_answer
+from turnmark.evaluation.runs.engine import SampleJob, failed_sample
+from turnmark.evaluation.runs.limits import Bounded
+from turnmark.evaluation.runs.ray_engine import answer_item, remote_answer
 from turnmark.retrieval.workers import WorkerLost
 
 ITEM = Item("a", None)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from tests.intervals import mean_interval
-from turnmark.evaluation import stats
-from turnmark.evaluation.stats import (
+from turnmark.evaluation.scores import stats
+from turnmark.evaluation.scores.stats import (
     auroc_figure,
     difference_figure,
     holm,

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.evaluation.benchmarks.base import Case, Item, Metric, Value
 from turnmark.evaluation.benchmarks.measures import REFERENCE_METRICS
 from turnmark.evaluation.benchmarks.task import Task
-from turnmark.evaluation.published import Fact, Instrument
 from turnmark.evaluation.records import Sample
+from turnmark.evaluation.scores.published import Fact, Instrument
 
 WORDS = {"bell": "The bell was cast in 1858.", "tower": "The tower is 96 metres tall.", "clock": "It strikes."}
 

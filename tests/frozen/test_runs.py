@@ -218,7 +218,7 @@ def freeze(names: Sequence[str]) -> None:
 
 def in_process(*words: str | Path) -> Ran:
     """The command line, its output kept."""
-    from turnmark.evaluation.cli import main
+    from turnmark.cli import main
 
     sys.argv = ["turnmark", *map(str, words)]
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:

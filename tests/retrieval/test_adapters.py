@@ -13,7 +13,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import Document, NodeWithScore, TextNode
 
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.adapters import as_llama_index, node_of, passage_of
 from turnmark.retrieval.index import Index, open_index

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.retrieval.tiny import dense
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.retrieval import models as backends
 from turnmark.retrieval import openvino_run
 from turnmark.retrieval.embed import Embedder, open_embedder

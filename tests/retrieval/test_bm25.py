@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.retrieval.bm25 import BM25, BM25Settings, analyser, build_bm25
 from turnmark.retrieval.registry import build_settings
 

@@ -15,8 +15,8 @@ import pytest
 from filelock import FileLock
 
 from tests.retrieval.conftest import content, write
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import home
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import home
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.components import verify_index

@@ -16,8 +16,8 @@ import pytest
 from tests.conftest import DEMO
 from tests.retrieval.conftest import ChromaProcess, content
 from tests.served import free_port
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import home
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import home
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.components import remove_index, verify_index

@@ -10,7 +10,7 @@ import pytest
 
 from tests.retrieval import tiny
 from tests.retrieval.conftest import content, write
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.index import Index, open_index

@@ -15,7 +15,7 @@ elasticsearch = pytest.importorskip("elasticsearch")
 
 from tests.retrieval.scripted_elastic import Elastic, result  # noqa: E402
 from tests.served import free_port  # noqa: E402
-from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError  # noqa: E402
+from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError  # noqa: E402
 from turnmark.retrieval.build import build_index  # noqa: E402
 from turnmark.retrieval.index import Index, open_index  # noqa: E402
 from turnmark.retrieval.registry import build_settings, open_retriever  # noqa: E402

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.retrieval import tiny
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.retrieval.embed import MINILM_SHA256, Embedder, card_prompts, open_embedder
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Turnmark
 from tests.retrieval.conftest import write
-from turnmark.corpora.home import home
+from turnmark.core.home import home
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.components import verify_index
 from turnmark.retrieval.index import open_index

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.retrieval.conftest import write
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.home import home
+from turnmark.core.errors import RequestError
+from turnmark.core.home import home
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index

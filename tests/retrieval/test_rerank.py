@@ -12,8 +12,8 @@ import pytest
 
 from tests.retrieval import tiny
 from tests.retrieval.conftest import write
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.specs import Spec, parse_spec
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.specs import Spec, parse_spec
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.retrieval import tiny
 from tests.retrieval.conftest import write
-from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.corpora.models import MODELS, SPLADE, ModelFile, models_folder
 from turnmark.corpora.types import Message
 from turnmark.retrieval.build import build_index

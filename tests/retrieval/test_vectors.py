@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from tests.retrieval.conftest import content, write
-from turnmark.corpora.errors import TurnmarkError
+from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.mtrag import load_queries
 from turnmark.retrieval.build import build_index, corpus_index
 from turnmark.retrieval.components import verify_index

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
+from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.retrieval import workers
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.workers import check_engine, connected, shapes

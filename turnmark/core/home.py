@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 

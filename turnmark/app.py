@@ -16,12 +16,12 @@ import typer
 from turnmark.assistant import settings
 from turnmark.assistant.commands import add_assistant_commands
 from turnmark.assistant.serving.command import add_serve_command
+from turnmark.core.console import ReaderGone, guarded_streams, inert, valid_text
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import quiet_libraries
 from turnmark.corpora.commands import add_data_commands
-from turnmark.corpora.console import ReaderGone, guarded_streams, inert, valid_text
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import quiet_libraries
+from turnmark.doctor import add_doctor_commands
 from turnmark.evaluation.commands import add_eval_commands
-from turnmark.evaluation.doctor import add_doctor_commands
 from turnmark.evaluation.metrics.overlap import grade_exchange
 from turnmark.evaluation.report.commands import add_report_commands
 from turnmark.evaluation.synth.command import add_synth_command

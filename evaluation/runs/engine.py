@@ -1,6 +1,6 @@
 """Answers the samples of a run, or the attempts of a synthesis: each with a deadline, each on file as soon as it ends.
 
-`turnmark.evaluation.scheduler` runs them; this module decides what may start, bounds the calls of each sample, and
+`turnmark.evaluation.runs.scheduler` runs them; this module decides what may start, bounds the calls of each sample, and
 appends what came of it.
 """
 
@@ -15,14 +15,14 @@ from typing import Protocol
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, traits_of
 from turnmark.assistant.generators.cache import Cached, with_cache
-from turnmark.corpora.console import Progress
-from turnmark.corpora.errors import TurnmarkError
+from turnmark.core.console import Progress
+from turnmark.core.errors import TurnmarkError
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.budget import Ledger, add_usage
-from turnmark.evaluation.journal import SampleJournal, SampleKey
-from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.scheduler import CONCURRENCY, HOPELESS, IN_A_ROW, Overdue, Scheduler
+from turnmark.evaluation.runs.budget import Ledger, add_usage
+from turnmark.evaluation.runs.journal import SampleJournal, SampleKey
+from turnmark.evaluation.runs.limits import Bounded
+from turnmark.evaluation.runs.scheduler import CONCURRENCY, HOPELESS, IN_A_ROW, Overdue, Scheduler
 
 DEADLINE = 300.0
 GRACE = 5.0

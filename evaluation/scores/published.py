@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from turnmark.corpora.types import Record
+from turnmark.core.record import Record
 from turnmark.evaluation.judging.judge import model_key, with_snapshots
 from turnmark.evaluation.metrics.idk import ACCURACY, ASKS_BACK, IDK, MARK, UNDERSPECIFIED
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import BeforeValidator, Field
 
-from turnmark.corpora.errors import ErrorCollector
-from turnmark.corpora.flags import AsJson, Request, split_names
+from turnmark.core.errors import ErrorCollector
+from turnmark.core.flags import AsJson, Request, split_names
 from turnmark.corpora.types import Problem
 
 if TYPE_CHECKING:

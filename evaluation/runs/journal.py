@@ -18,8 +18,9 @@ from typing import IO, Generic, TextIO, TypeVar
 
 from pydantic import ValidationError
 
-from turnmark.corpora.console import valid_text
-from turnmark.corpora.types import Problem, Record
+from turnmark.core.console import valid_text
+from turnmark.core.record import Record
+from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample
 
 K = TypeVar("K", bound=Hashable)

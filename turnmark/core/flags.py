@@ -12,8 +12,8 @@ from pydantic import Field, ValidationError
 from pydantic_core import PydanticUndefined
 from typer.models import ParameterInfo
 
-from turnmark.corpora.errors import ErrorCollector
-from turnmark.corpora.types import Record
+from turnmark.core.errors import ErrorCollector
+from turnmark.core.record import Record
 
 
 def _show_all(context: typer.Context, wants_all: bool) -> None:

@@ -17,19 +17,19 @@ from pydantic import ValidationError
 
 from turnmark.assistant.forms import Reader, forms_for
 from turnmark.assistant.generators.replay import ReferenceGenerator
-from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.home import file_sha256
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.home import file_sha256
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag_data import data_notes
 from turnmark.evaluation.benchmarks.registry import find_task, setting_of, task_of
 from turnmark.evaluation.benchmarks.task import Task
-from turnmark.evaluation.engine import DEADLINE, Answer, Limits
-from turnmark.evaluation.passages import HIDDEN, FirstPassages
-from turnmark.evaluation.predictions import Answers
 from turnmark.evaluation.records import RunManifest
-from turnmark.evaluation.request import EvalRequest, allowed_failures, select, selected
-from turnmark.evaluation.rundir import check_folder, default_folder, package_versions, stored_manifest, version_of
-from turnmark.evaluation.scoring import now
+from turnmark.evaluation.runs.engine import DEADLINE, Answer, Limits
+from turnmark.evaluation.runs.passages import HIDDEN, FirstPassages
+from turnmark.evaluation.runs.predictions import Answers
+from turnmark.evaluation.runs.request import EvalRequest, allowed_failures, select, selected
+from turnmark.evaluation.runs.rundir import check_folder, default_folder, package_versions, stored_manifest, version_of
+from turnmark.evaluation.scores.scoring import now
 
 if TYPE_CHECKING:
     from turnmark.assistant.generators.base import Generator
@@ -99,7 +99,7 @@ class Plan:
 
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says: samples, calls and estimated tokens a role."""
-        from turnmark.evaluation.budget import usage_json
+        from turnmark.evaluation.runs.budget import usage_json
 
         retrieves = self.task.retrieves
         return {
@@ -122,7 +122,7 @@ class Plan:
         if generator is None or isinstance(generator, ReferenceGenerator):
             return {}
         from turnmark.evaluation.benchmarks.turns import Parts
-        from turnmark.evaluation.budget import counting_like, estimate_items
+        from turnmark.evaluation.runs.budget import counting_like, estimate_items
 
         retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.task.corpora.items()}
         task = self.task.using(Parts(prompts=self.request.prompts, retrievers=retrievers))
@@ -312,7 +312,7 @@ def _manifest(
 
 def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, str]:
     from turnmark.assistant.generators import GENERATORS
-    from turnmark.corpora.specs import parse_spec
+    from turnmark.core.specs import parse_spec
 
     if task.retrieves:
         return {"retriever": flags.retriever, "embedder": flags.embedder, **task.specs}
@@ -346,8 +346,8 @@ def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str
 def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
     """Check the specs of a request and how its model is asked, whatever the benchmark."""
     from turnmark.assistant.generators import open_generator
-    from turnmark.evaluation.budget import open_ledger
     from turnmark.evaluation.prompts import own_prompts
+    from turnmark.evaluation.runs.budget import open_ledger
     from turnmark.retrieval.workers import check_engine
 
     errors.collect(check_engine, request.engine)
@@ -370,8 +370,8 @@ def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
 def check_judges_can_spend(budget: str | None, judges: Sequence[str], errors: ErrorCollector) -> None:
     """Check a budget that judges spend from."""
     from turnmark.assistant.settings import load_prices, parse_budget
-    from turnmark.evaluation.budget import price_in
     from turnmark.evaluation.judging.judge import open_judges
+    from turnmark.evaluation.runs.budget import price_in
 
     if budget is None:
         return

@@ -12,12 +12,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TextIO, cast
 
-from turnmark.corpora.text import printable
-
 _ONE_LINE = str.maketrans({"\n": "␤", "\u2028": "␤", "\u2029": "␤", "\t": " "})
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # What JSON lets stand inside a string though it moves a cursor, ends a line or turns the direction of writing.
 _ACTIVE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
+    # OSC, DCS, SOS, PM, APC. None begins inside another: text of nothing but beginnings is read once, not squared.
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\x9d\x90\x98\x9e\x9f]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-~]"
+)
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+
+
+def printable(text: str) -> str:
+    """Untrusted text made safe for a terminal: no escape sequences, control, bidi or zero-width characters.
+
+    Newline and tab stay; half a surrogate pair becomes U+FFFD.
+    """
+    return _SURROGATES.sub("\ufffd", _UNSEEN.sub("", _ESCAPES.sub("", text)))
 
 
 def inert(text: object) -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from turnmark.corpora.types import Record
+from turnmark.core.record import Record
 
 
 class MetricStyle(Record):

@@ -18,8 +18,8 @@ from turnmark.assistant.generators.base import (
 from turnmark.assistant.generators.cache import Cached
 from turnmark.assistant.generators.stopping import Stop, Stopped, current, stoppable
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import RequestError
-from turnmark.corpora.specs import parse_spec
+from turnmark.core.errors import RequestError
+from turnmark.core.specs import parse_spec
 
 
 def with_temperature(generator: Generator, temperature: float) -> Generator:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
-from turnmark.corpora.types import Record
-from turnmark.evaluation.journal import json_line, open_atomic
-from turnmark.evaluation.metric_info import MetricStyle, shown_as
+from turnmark.core.record import Record
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
+from turnmark.evaluation.runs.journal import json_line, open_atomic
+from turnmark.evaluation.scores.metric_info import MetricStyle, shown_as
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.stats import Bools, ClusterFigure, Floats, Ints
+    from turnmark.evaluation.scores.stats import Bools, ClusterFigure, Floats, Ints
 
 Ranked = tuple[bool, float] | list[tuple[bool, float]]
 """Whether a sample is positive, and its score; a list if it brings in others, such as both halves of a pair."""
@@ -96,7 +96,7 @@ class ScoreTally:
     """Adds up samples, in the order of the data, into headline metrics and breakdowns; some 30 bytes a score.
 
     The mean of a metric is sum(weight * value) / sum(weight) over its scored lines; `n` counts those lines. Intervals
-    resample the clusters that hold one (`turnmark.evaluation.stats`), the repeats of a sample with it.
+    resample the clusters that hold one (`turnmark.evaluation.scores.stats`), the repeats of a sample with it.
 
     A metric that is ranked has as its mean the area under the ROC curve over the samples it ranks, of which `n` is the
     number. If one of the classes is missing there is no area: n is 0, and all of them are not applicable.
@@ -173,7 +173,7 @@ class ScoreTally:
     def _summarise(self, samples: array[int], headline: bool = False) -> Metrics:
         import numpy as np
 
-        from turnmark.evaluation.stats import intervals
+        from turnmark.evaluation.scores.stats import intervals
 
         if not samples and not (headline and self._rankings):
             return {}
@@ -209,7 +209,7 @@ class ScoreTally:
         """Every metric of these samples, as they first occur."""
         import numpy as np
 
-        from turnmark.evaluation.stats import mean_figure
+        from turnmark.evaluation.scores.stats import mean_figure
 
         if not self._metric:
             return
@@ -262,7 +262,7 @@ class ScoreTally:
 
 
 def _area_of(positive: Bools, scores: Floats, clusters: Ints, rows: Bools) -> ClusterFigure | None:
-    from turnmark.evaluation.stats import auroc_figure
+    from turnmark.evaluation.scores.stats import auroc_figure
 
     return auroc_figure(positive[rows], scores[rows], clusters[rows]) if rows.any() else None
 

@@ -26,8 +26,8 @@ from turnmark.assistant.generators.base import (
 from turnmark.assistant.generators.openai import HOSTED_CONTEXT
 from turnmark.assistant.settings import Budget, Price, load_prices, parse_budget, price_of
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.journal import SampleJournal, open_samples
+from turnmark.core.errors import RequestError
+from turnmark.evaluation.runs.journal import SampleJournal, open_samples
 
 T = TypeVar("T")
 

@@ -9,11 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnmark.corpora.errors import RequestError
+from turnmark.core.errors import RequestError
 from turnmark.corpora.rows import json_lines
 from turnmark.corpora.types import Passage, Problem
-from turnmark.evaluation.predictions import read_lists, read_runs
 from turnmark.evaluation.records import ContextRef
+from turnmark.evaluation.runs.predictions import read_lists, read_runs
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, neighbours_of
 
 if TYPE_CHECKING:

@@ -15,21 +15,21 @@ from functools import partial
 
 from turnmark.assistant.budget import cut_material
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import Progress, inert
+from turnmark.core.console import Progress, inert
 from turnmark.evaluation.benchmarks.base import Item, measured
 from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words
 from turnmark.evaluation.benchmarks.registry import find_task
 from turnmark.evaluation.benchmarks.task import Task
-from turnmark.evaluation.budget import add_usage
 from turnmark.evaluation.judging.judged import ROLE, Judging
-from turnmark.evaluation.metric_info import MetricStyle, by_name
-from turnmark.evaluation.passages import OFFICIAL_SEARCH
-from turnmark.evaluation.published import Extent, Fact, Ran, find_rows
-from turnmark.evaluation.published import facts as published_facts
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.browse import note_samples
-from turnmark.evaluation.rundir import RunFolder
-from turnmark.evaluation.summary import Facts, ScoreTally, no_interval, write_facts
+from turnmark.evaluation.runs.budget import add_usage
+from turnmark.evaluation.runs.passages import OFFICIAL_SEARCH
+from turnmark.evaluation.runs.rundir import RunFolder
+from turnmark.evaluation.scores.metric_info import MetricStyle, by_name
+from turnmark.evaluation.scores.published import Extent, Fact, Ran, find_rows
+from turnmark.evaluation.scores.published import facts as published_facts
+from turnmark.evaluation.scores.summary import Facts, ScoreTally, no_interval, write_facts
 
 MISSING = "missing"
 

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command line. Exit: 0 done, 1 the work failed, 2 the request was wrong, 130 interrupted."""
     try:
-        from turnmark.evaluation.app import run_command_line
+        from turnmark.app import run_command_line
 
         code = run_command_line()
     except KeyboardInterrupt:

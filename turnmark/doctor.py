@@ -19,11 +19,11 @@ from rich.table import Table
 from rich.text import Text
 
 from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, ConfigFile, defaults_of, read_source_file
-from turnmark.corpora.console import inert, print_json
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.flags import AsJson
-from turnmark.corpora.home import file_sha256, home
-from turnmark.corpora.specs import Entry
+from turnmark.core.console import inert, print_json
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.flags import AsJson
+from turnmark.core.home import file_sha256, home
+from turnmark.core.specs import Entry
 
 KEY_PACKAGES = ("torch", "sentence-transformers", "chromadb", "bm25s", "openai", "llama-index", "pydantic", "numpy")
 """Those whose version a report of a fault should name. The others are named only if something is wrong."""
@@ -130,7 +130,7 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
         specs: who names a generator (a variable, a key of a file) -> its spec.
     """
     from turnmark.assistant.generators.openai import OFFICIAL_URL
-    from turnmark.corpora.specs import parse_spec
+    from turnmark.core.specs import parse_spec
     from turnmark.retrieval.index import list_indexes
 
     default_urls = {

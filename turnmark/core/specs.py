@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import Any
 from urllib.parse import quote, unquote
 
-from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.core.errors import MissingExtra, RequestError
 
 _NAME = re.compile(r"^[a-z][a-z0-9-]*")
 # Up to the last "@", since a password may hold anything.

@@ -24,12 +24,12 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.corpora.home import file_sha256, write_json
-from turnmark.evaluation.journal import json_line, open_atomic, open_samples
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import file_sha256, write_json
 from turnmark.evaluation.records import FolderManifest, RunManifest, Sample, Score, Summary
+from turnmark.evaluation.runs.journal import json_line, open_atomic, open_samples
 
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def version_of(package: str) -> str:

@@ -31,8 +31,8 @@ from typing import Any, get_args
 from pydantic import Field, TypeAdapter, ValidationError
 
 from turnmark.assistant.types import Decision
-from turnmark.corpora.console import inert
-from turnmark.corpora.errors import ErrorCollector, RequestError
+from turnmark.core.console import inert
+from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.mtrag import Benchmark, canonical_id, domain_of
 from turnmark.corpora.rows import Row, json_lines, non_blank
 from turnmark.corpora.types import Problem

@@ -14,20 +14,20 @@ from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator, make_ready
 from turnmark.assistant.generators.replay import ReferenceGenerator
-from turnmark.corpora.console import NoProgress, inert, shown_progress
-from turnmark.evaluation import passages
+from turnmark.core.console import NoProgress, inert, shown_progress
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
 from turnmark.evaluation.benchmarks.task import Task
-from turnmark.evaluation.budget import open_ledger, spent_on_judges
-from turnmark.evaluation.engine import Answer, RunOutcome, SampleJob, generate
 from turnmark.evaluation.judging.mounting import open_judging
-from turnmark.evaluation.planning import Plan
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.request import selected
-from turnmark.evaluation.rundir import RunFolder, open_run
-from turnmark.evaluation.scoring import missing, score_run
+from turnmark.evaluation.runs import passages
+from turnmark.evaluation.runs.budget import open_ledger, spent_on_judges
+from turnmark.evaluation.runs.engine import Answer, RunOutcome, SampleJob, generate
+from turnmark.evaluation.runs.planning import Plan
+from turnmark.evaluation.runs.request import selected
+from turnmark.evaluation.runs.rundir import RunFolder, open_run
+from turnmark.evaluation.scores.scoring import missing, score_run
 from turnmark.retrieval.types import Retriever
 
 

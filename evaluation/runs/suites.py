@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.corpora.home import file_sha256, write_json
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.home import file_sha256, write_json
 from turnmark.corpora.inspector import Evaluation, RatedTask, read_evaluation
-from turnmark.evaluation import running
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
 from turnmark.evaluation.benchmarks.registry import RETRIEVAL
-from turnmark.evaluation.budget import spent_in
-from turnmark.evaluation.planning import Plan, check_specs, plan
-from turnmark.evaluation.predictions import MTRAG_FAMILY
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.rundir import check_folder, default_folder
+from turnmark.evaluation.runs import running
+from turnmark.evaluation.runs.budget import spent_in
+from turnmark.evaluation.runs.planning import Plan, check_specs, plan
+from turnmark.evaluation.runs.predictions import MTRAG_FAMILY
+from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.runs.rundir import check_folder, default_folder
 
 SMOKE = 8
 """Samples of each benchmark in the suite `smoke`."""
@@ -143,7 +143,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
     Returns:
         Benchmark -> its summary, or why there is none; the folder; whether any failed.
     """
-    from turnmark.evaluation.spread import use_workers
+    from turnmark.evaluation.runs.ray_engine import use_workers
 
     entries: dict[str, Summary | str] = {name: part for name, part in plan.plans.items() if isinstance(part, str)}
     failed = False

@@ -1,6 +1,6 @@
 """The samples of a run over the workers of a Ray cluster: `--engine ray` of `eval`.
 
-The engine (`turnmark.evaluation.engine`) is the same, with its pace, budget, deadlines and files. Only `answer` is
+The engine (`turnmark.evaluation.runs.engine`) is the same, with its pace, budget, deadlines and files. Only `answer` is
 another: a call of a worker, which has planned the same request and opened the same benchmark. The process that the
 user started computes scores and asks judges.
 """
@@ -19,12 +19,12 @@ from turnmark.assistant.generators.cache import Cached, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.task import Task
-from turnmark.evaluation.engine import GRACE, Answer, SampleJob, failed_sample
-from turnmark.evaluation.limits import Bounded
-from turnmark.evaluation.planning import Plan, plan
 from turnmark.evaluation.records import RunManifest, Sample
-from turnmark.evaluation.request import EvalRequest
-from turnmark.evaluation.running import open_retrievers, warm
+from turnmark.evaluation.runs.engine import GRACE, Answer, SampleJob, failed_sample
+from turnmark.evaluation.runs.limits import Bounded
+from turnmark.evaluation.runs.planning import Plan, plan
+from turnmark.evaluation.runs.request import EvalRequest
+from turnmark.evaluation.runs.running import open_retrievers, warm
 from turnmark.retrieval.workers import LOCAL, WorkerLost, Workers
 
 

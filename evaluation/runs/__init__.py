@@ -1,0 +1,1 @@
+"""A run: what was asked for, planned, answered and kept in its folder."""
